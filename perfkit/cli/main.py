@@ -1,0 +1,39 @@
+"""Assemble the command groups into one program, and turn perfkit's errors into one line and exit code 2."""
+
+import sys
+
+import typer
+
+from perfkit._version import __version__
+from perfkit.errors import PerfkitError
+
+app = typer.Typer(
+    name="perfkit",
+    help="Find out why code is slow: counters, microbenchmarks, traces and simulation.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"perfkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
+
+
+def main() -> None:
+    """Run the command line (the ``perfkit`` program)."""
+    try:
+        app()
+    except PerfkitError as error:
+        typer.echo(f"perfkit: {error}", err=True)
+        sys.exit(2)

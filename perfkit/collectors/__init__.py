@@ -1,0 +1,1 @@
+"""Measured or generated inputs: tables of samples, studies and traces. Collectors never analyse."""

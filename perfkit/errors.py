@@ -1,0 +1,25 @@
+"""The errors and warnings of perfkit: each says what was expected, what was found and what to do."""
+
+
+class PerfkitError(Exception):
+    """The base of every error that perfkit raises on purpose."""
+
+
+class DataError(PerfkitError, ValueError):
+    """Values that cannot be what they claim to be: the message names the rows and the rule they break."""
+
+
+class FormatError(DataError):
+    """A file that cannot be read as any known format, or a line that does not fit its format."""
+
+
+class SettingError(PerfkitError, ValueError):
+    """A setting outside its range, or an unknown name: the message lists what is allowed."""
+
+
+class UnavailableError(PerfkitError, RuntimeError):
+    """Something this machine lacks (counters, a program, a compiler): the message says what to install or use instead."""
+
+
+class PerfkitWarning(UserWarning):
+    """The base of perfkit's warnings: a result was made, and the reader should know this about it."""

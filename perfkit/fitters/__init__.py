@@ -1,0 +1,1 @@
+"""Inference from tables: settings objects whose ``fit`` returns a new result."""

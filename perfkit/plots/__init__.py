@@ -1,0 +1,1 @@
+"""Static pictures (matplotlib) of results; the widgets draw the same results interactively."""

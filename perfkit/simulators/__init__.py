@@ -1,0 +1,1 @@
+"""Models that execute traces and dependence graphs: settings objects whose ``run`` returns a new result."""

@@ -1,0 +1,1 @@
+"""Interactive views of perfkit's results for Jupyter: they hold a selection and draw; they never compute."""
