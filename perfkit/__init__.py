@@ -15,11 +15,13 @@ from perfkit._version import __version__
 _HOME = {
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
+    "read_samples": "perfkit.readers",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
     from perfkit.errors import PerfkitError as PerfkitError
+    from perfkit.readers import read_samples as read_samples
     from perfkit.samples import Samples as Samples
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
