@@ -16,6 +16,7 @@ from perfkit.readers.report import Report
 SPACES = "\u00a0\u202f\u2009"
 SIGNS = ".,'\u2019" + SPACES
 NUMBER = rf"[+-]?\d(?:[\d{SIGNS}]*\d)?(?:[eE][+-]?\d+)?"
+NUMBER_PATTERN = re.compile(NUMBER)
 _ONLY_GROUPS = "'\u2019" + SPACES
 _EXPONENT = re.compile(r"[eE][+-]?\d+$")
 

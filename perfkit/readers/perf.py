@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from perfkit.readers.numbers import NUMBER, SIGNS, Token, settle
+from perfkit.readers.numbers import SIGNS, Token, settle
 from perfkit.readers.report import Dump, Report
 
 NOT_COUNTED, NOT_SUPPORTED = "<not counted>", "<not supported>"
-NUMBER_PATTERN = re.compile(NUMBER)
 # Event names that hold their unit, as perf printed them before version 4.20.
 _UNIT_IN_NAME = re.compile(r"^(?P<event>\S+) \((?P<unit>msec|ns|sec)\)$")
 

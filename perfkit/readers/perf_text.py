@@ -80,15 +80,15 @@ class _Reader:
 
     def take(self, number: int, line: str) -> bool:
         """Use a line; say whether it made sense."""
+        if "seconds" in line and (said := _SECONDS.match(line)) is not None:
+            if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:
+                self.found.blocks[-1].elapsed = float(said["s"].replace(",", "."))
+            return True
         match = self.line.match(line)
         if match is not None and self._count(number, match):
             return True
         if line.startswith("#"):
             return self._comment(line)
-        if (said := _SECONDS.match(line)) is not None:
-            if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:
-                self.found.blocks[-1].elapsed = float(said["s"].replace(",", "."))
-            return True
         if (said := _STATS_FOR.match(line)) is not None:
             self._stats_for(said["what"], int(said["runs"] or 1))
             return True

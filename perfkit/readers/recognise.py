@@ -7,7 +7,7 @@ from perfkit.errors import FormatError, SettingError
 from perfkit.events import nearest
 
 # In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.
-FORMATS = ("perf_text",)
+FORMATS = ("perf_json", "perf_text", "perf_csv")
 _HEAD = 200_000
 
 
