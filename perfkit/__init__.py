@@ -18,6 +18,7 @@ _HOME = {
     "Samples": "perfkit.samples",
     "Spire": "perfkit.fitters.spire",
     "SpireModel": "perfkit.fitters.spire",
+    "read_samples": "perfkit.readers",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perfkit.fitters.spire import Spire as Spire
     from perfkit.fitters.spire import SpireModel as SpireModel
     from perfkit.roofline import Roofline as Roofline
+    from perfkit.readers import read_samples as read_samples
     from perfkit.samples import Samples as Samples
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
