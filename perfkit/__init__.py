@@ -13,13 +13,23 @@ from perfkit._version import __version__
 
 # Public name -> the module that defines it.
 _HOME = {
+    "CpiComparison": "perfkit.fitters.cpi_comparison",
+    "CpiCounts": "perfkit.fitters.cpi_counts",
+    "CpiFit": "perfkit.fitters.cpi_stack",
+    "CpiStack": "perfkit.fitters.cpi_stack",
+    "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
+    from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.errors import PerfkitError as PerfkitError
+    from perfkit.fitters.cpi_comparison import CpiComparison as CpiComparison
+    from perfkit.fitters.cpi_counts import CpiCounts as CpiCounts
+    from perfkit.fitters.cpi_stack import CpiFit as CpiFit
+    from perfkit.fitters.cpi_stack import CpiStack as CpiStack
     from perfkit.samples import Samples as Samples
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
