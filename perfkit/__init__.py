@@ -17,6 +17,9 @@ _HOME = {
     "CpiCounts": "perfkit.fitters.cpi_counts",
     "CpiFit": "perfkit.fitters.cpi_stack",
     "CpiStack": "perfkit.fitters.cpi_stack",
+    "PaperCpiFit": "perfkit.fitters.paper_cpi_stack",
+    "paper_cpi_stack": "perfkit.fitters.paper_cpi_stack",
+    "artefact_cpi": "perfkit.collectors.synthetic_cpi",
     "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
@@ -24,12 +27,15 @@ _HOME = {
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
+    from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.errors import PerfkitError as PerfkitError
     from perfkit.fitters.cpi_comparison import CpiComparison as CpiComparison
     from perfkit.fitters.cpi_counts import CpiCounts as CpiCounts
     from perfkit.fitters.cpi_stack import CpiFit as CpiFit
     from perfkit.fitters.cpi_stack import CpiStack as CpiStack
+    from perfkit.fitters.paper_cpi_stack import PaperCpiFit as PaperCpiFit
+    from perfkit.fitters.paper_cpi_stack import paper_cpi_stack as paper_cpi_stack
     from perfkit.samples import Samples as Samples
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]

@@ -119,7 +119,56 @@ def synthetic_cpi(
     counted = np.rint(true * np.exp(rng.normal(0.0, count_noise, true.shape))) if count_noise else true
     truth = _truth(base, names, cost, time, work, true)
     settings = {"base": base, "penalties": penalties, "idle": idle, "noise": noise, "count_noise": count_noise}
-    wide = pd.DataFrame(counted, columns=names)
+    about = {**settings, "seed": seed}
+    return _samples(pd.DataFrame(counted, columns=names), time, work, workload, about), truth
+
+
+def artefact_cpi(
+    *,
+    events: int = 4,
+    intervals: int = 1000,
+    cycles: float = 3e8,
+    spread: float = 0.3,
+    count_spread: float = 0.1,
+    workload: str = "artefact",
+    seed: int = 0,
+) -> tuple[Samples, float]:
+    """Generate samples in which no event has anything to do with the cycles, and yet CPI is explained well.
+
+    Every interval has the same cycles C; its instructions I vary, and its event counts e vary about one mean, all
+    independently. But CPI = C/I and e/I share the 1/I. For one event of relative spread v, and 1/I of relative spread
+    s, the correlation squared is 1 / (1 + v^2 (1 + 1/s^2)); k events average their noise, so v^2 becomes v^2/k.
+
+    Returns
+    -------
+    tuple of (Samples, float)
+        The samples, of kind "generated", and the R2 that the CPI form reaches in expectation with these spreads.
+
+    Examples
+    --------
+    >>> samples, r2 = artefact_cpi(events=1, spread=0.3, count_spread=0.1)
+    >>> round(r2, 3)
+    0.896
+    """
+    if events < 1 or intervals < 1:
+        raise SettingError(f"events and intervals must be at least 1; found {events} and {intervals}")
+    rng = np.random.default_rng(seed)
+    inverse = np.exp(rng.normal(0.0, spread, intervals))  # CPI, up to a factor
+    work = np.rint(cycles / (0.6 * inverse))
+    mean = cycles * 1e-3
+    counts = np.rint(mean * (1.0 + rng.normal(0.0, count_spread, (intervals, events))).clip(0.05))
+    names = [f"event-{i + 1}" for i in range(events)]
+    s2 = float(np.expm1(spread**2))
+    r2 = 1.0 / (1.0 + count_spread**2 / events * (1.0 + 1.0 / s2))
+    about = {"events": events, "spread": spread, "count_spread": count_spread, "seed": seed}
+    time = np.full(intervals, float(round(cycles)))
+    return _samples(pd.DataFrame(counts, columns=names), time, work, workload, about), r2
+
+
+def _samples(
+    counts: pd.DataFrame, time: np.ndarray, work: np.ndarray, workload: str, about: Mapping[str, object]
+) -> Samples:
+    wide = counts.copy()
     wide.insert(0, "instructions", work)
     wide.insert(0, "cycles", time)
     long = wide.rename_axis("interval").reset_index().melt(id_vars="interval", var_name="event", value_name="count")
@@ -130,11 +179,11 @@ def synthetic_cpi(
             "workload": workload,
             "source": "perfkit.collectors.synthetic_cpi",
             "kind": "generated",
-            "parameters": json.dumps({**settings, "seed": seed}),
+            "parameters": json.dumps(about),
         },
         index=pd.Index([workload], name="run"),
     )
-    return Samples.from_counts(long, time_event="cycles", work_event="instructions", runs=runs), truth
+    return Samples.from_counts(long, time_event="cycles", work_event="instructions", runs=runs)
 
 
 def _truth(

@@ -8,6 +8,7 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from perfkit.fitters.cpi_stack import CpiFit
+    from perfkit.fitters.paper_cpi_stack import PaperCpiFit
 
 BASE_COLOUR = "#9aa0a6"
 RESIDUAL_COLOUR = "#ffffff"
@@ -154,6 +155,25 @@ def plot_correlation(correlation: pd.DataFrame, ax: Any = None) -> Any:
                 colour = "white" if abs(value) > 0.6 else "black"
                 ax.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=6, color=colour)
     ax.figure.colorbar(image, ax=ax, shrink=0.6)
+    return ax
+
+
+def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
+    """Draw the stack of the paper's procedure as one bar (its Fig. 2)."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(4.1, 5), layout="constrained")
+    palette = colours(fit.events)
+    top = 0.0
+    for part, height in fit.stack.items():
+        ax.bar([0], [height], 0.6, [top], color=palette[str(part)], edgecolor="#444444", lw=0.4, label=str(part))
+        top += float(height)
+    ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:.2f} on test rows)"])
+    ax.set_xlim(-0.6, 0.6)
+    ax.set_ylabel("CPI (mean of the intervals)")
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
     return ax
 
 
