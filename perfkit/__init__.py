@@ -15,12 +15,14 @@ from perfkit._version import __version__
 _HOME = {
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
+    "Trace": "perfkit.trace",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
     from perfkit.errors import PerfkitError as PerfkitError
     from perfkit.samples import Samples as Samples
+    from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
