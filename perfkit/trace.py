@@ -422,9 +422,7 @@ def _flat(values: ArrayLike | Sequence[Any], kind: type[Any], name: str) -> NDAr
         try:
             return np.array(values, dtype=kind)  # numpy's own guess would make floats of the largest integers
         except OverflowError:
-            raise DataError(
-                f"{name}: values from {min(values)} to {max(values)} do not fit {np.dtype(kind)}"
-            ) from None
+            raise DataError(f"{name}: values from {min(values)} to {max(values)} do not fit {np.dtype(kind)}") from None
     given = np.asarray(values)
     if given.size == 0:
         given = given.astype(kind)
