@@ -434,6 +434,8 @@ def table(rows, resources, prefix):
             load_latency = vector_load.get(vector_width(form), 0) or integer_load
             memory = max(row["latency"] - load_latency, 0)
             latency = counterpart["latency"] if counterpart else min(row["bypass"], memory) if memory else 0
+            if counterpart and memory and abs(memory - latency) <= 2:
+                memory = latency  # LLVM adds another load latency for some forms than its own loads have
         elif row["store"]:
             latency = 0  # data to memory: what follows it is the core's store-forward latency
         flags = "L" * row["load"] + "S" * row["store"]
