@@ -369,7 +369,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     estimator = _estimator(settings, system, counts)
     x, factor = estimator.fit(system)
     x = estimator.polish(system, x, factor)
-    beside = _components(_solve_other(settings, counts, other_form, estimator.alpha), counts)
+    beside = _components(_solve_other(settings, counts, other_form), counts)
     stack = _within(to_stack(settings.form, x), settings, counts)
     whole = system.moments()
     rng = np.random.default_rng(settings.seed)
@@ -443,8 +443,7 @@ def _estimator(settings: CpiStack, system: System, counts: CpiCounts) -> Estimat
     return estimator
 
 
-def _solve_other(settings: CpiStack, counts: CpiCounts, form: Form, alpha: float) -> np.ndarray:
-    del alpha  # the price is in units of the target, so each form has its own
+def _solve_other(settings: CpiStack, counts: CpiCounts, form: Form) -> np.ndarray:
     system = _system(settings, counts, form)
     estimator = _estimator(settings, system, counts)
     x, factor = estimator.fit(system)
