@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.errors import PerfkitError as PerfkitError
-    from perfkit.fitters.spire import Spire as Spire
-    from perfkit.fitters.spire import SpireModel as SpireModel
-    from perfkit.roofline import Roofline as Roofline
-    from perfkit.readers import read_samples as read_samples
     from perfkit.fitters.cpi_comparison import CpiComparison as CpiComparison
     from perfkit.fitters.cpi_counts import CpiCounts as CpiCounts
     from perfkit.fitters.cpi_stack import CpiFit as CpiFit
     from perfkit.fitters.cpi_stack import CpiStack as CpiStack
     from perfkit.fitters.paper_cpi_stack import PaperCpiFit as PaperCpiFit
     from perfkit.fitters.paper_cpi_stack import paper_cpi_stack as paper_cpi_stack
+    from perfkit.fitters.spire import Spire as Spire
+    from perfkit.fitters.spire import SpireModel as SpireModel
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
+    from perfkit.readers import read_samples as read_samples
+    from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
     from perfkit.trace import Trace as Trace
 
