@@ -14,12 +14,18 @@ from perfkit._version import __version__
 # Public name -> the module that defines it.
 _HOME = {
     "PerfkitError": "perfkit.errors",
+    "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
+    "Spire": "perfkit.fitters.spire",
+    "SpireModel": "perfkit.fitters.spire",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
     from perfkit.errors import PerfkitError as PerfkitError
+    from perfkit.fitters.spire import Spire as Spire
+    from perfkit.fitters.spire import SpireModel as SpireModel
+    from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
