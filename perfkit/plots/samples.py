@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.events import nearest
+from perfkit.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, mark_kind
 from perfkit.plots.timeline import Timeline
 from perfkit.samples import Samples
@@ -20,9 +20,7 @@ PER = {"work": 1000.0, "time": 1000.0, "seconds": 1.0}
 
 def throughput_label(samples: Samples) -> str:
     """Return the words for W/T: IPC where they are instructions and cycles."""
-    from perfkit.events import normalise
-
-    if "inst" in normalise(samples.work_event) and "cyc" in normalise(samples.time_event):
+    if normalise(samples.work_event) in WORK_EVENTS and normalise(samples.time_event) in TIME_EVENTS[:-1]:
         return "IPC (instructions per cycle)"
     return f"{samples.work_event} per {'second' if samples.time_event == 'seconds' else samples.time_event}"
 

@@ -129,7 +129,9 @@ def set_xy(mark: Any, x: np.ndarray, y: np.ndarray) -> None:
     with mark.hold_sync():
         mark.visible = bool(len(known))
         if len(known):
-            mark.x, mark.y = x[: known[-1] + 1], y[: known[-1] + 1]
+            end = known[-1] + 1
+            # bqplot breaks a line only where y is no number.
+            mark.x, mark.y = x[:end], np.where(np.isfinite(x[:end]), y[:end], np.nan)
 
 
 def line(scales: dict[str, Any], colour: str, width: float = 2, style: str = "solid", **kwargs: Any) -> bq.Lines:

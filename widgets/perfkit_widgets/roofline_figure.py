@@ -6,7 +6,6 @@ import ipywidgets as W
 import numpy as np
 
 from perfkit.plots.style import CLOUD, ROOF, abbreviate, short
-from perfkit.samples import Samples
 from perfkit_widgets import figures as F
 from perfkit_widgets.base import keys
 from perfkit_widgets.thinning import LIMIT, thin
@@ -152,24 +151,6 @@ class _Frame:
     def scaled(self, x: np.ndarray, y: np.ndarray) -> Points:
         """Return points as fractions of the axes, up to a factor."""
         return (np.log(x), np.log(y)) if self.axes == "log" else (x, y)
-
-
-def event_points(samples: Samples | None, event: str, with_rows: bool = False) -> Any:
-    """Return intensity and throughput of an event's samples (and their rows in the table).
-
-    Samples that were not measured, and those with neither work nor events, have no place in the picture.
-    """
-    none = np.empty(0, dtype="int64")
-    if samples is None or event not in samples.table["event"].cat.categories:
-        return (*_NONE, none) if with_rows else _NONE
-    column = samples.table["event"]
-    rows = np.flatnonzero(column.cat.codes.to_numpy() == column.cat.categories.get_loc(event))
-    time, work, count = (samples.table[c].to_numpy()[rows] for c in ("time", "work", "count"))
-    usable = (time > 0) & np.isfinite(work) & np.isfinite(count) & ((work > 0) | (count > 0))
-    rows, time, work, count = rows[usable], time[usable], work[usable], count[usable]
-    with np.errstate(divide="ignore"):
-        points = (work / count, work / time)
-    return (*points, rows) if with_rows else points
 
 
 def _on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -12,12 +12,13 @@ import traitlets as T
 from perfkit.errors import DataError, SettingError
 from perfkit.events import nearest
 from perfkit.plots.samples import throughput_label
+from perfkit.plots.spire_views import event_points
 from perfkit.plots.style import AREA_COLOURS, ROOF, abbreviate, area_colour, short
 from perfkit.plots.timeline import Timeline
 from perfkit.samples import Samples
 from perfkit_widgets import figures as F
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
-from perfkit_widgets.roofline_figure import RooflineFigure, event_points
+from perfkit_widgets.roofline_figure import RooflineFigure
 from perfkit_widgets.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -114,9 +115,9 @@ class SpireExplorer(Explorer):
 
     def picture(self) -> "Figure":
         """Return the ranking and the chosen roofline as a static picture."""
-        from perfkit.plots.spire import plot_explorer
+        from perfkit.plots.spire_views import plot_exploration
 
-        return plot_explorer(
+        return plot_exploration(
             self.model,
             self.timeline.select(*self.window),
             self.ranking,
@@ -145,7 +146,7 @@ class SpireExplorer(Explorer):
             color_mode="no_group",
             padding=0.25,
             interactions={"click": "select"},
-            unselected_style={"opacity": "0.55"},
+            unselected_style={"opacity": "0.8"},
             selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
         )
         self._bars.observe(self._clicked, "selected")
@@ -278,7 +279,7 @@ class SpireExplorer(Explorer):
         inside = self.timeline.selection(*self.window)
         row = self._frame[self._frame["event"] == self.event].iloc[0]
         training = event_points(self.training, self.event)
-        intensity, throughput, rows = event_points(self.samples, self.event, with_rows=True)
+        intensity, throughput, rows = event_points(self.samples, self.event)
         chosen = inside[self.timeline.row[rows]]
         self._roofline.draw(
             self.axes,
@@ -291,12 +292,11 @@ class SpireExplorer(Explorer):
             colour=area_colour(area),
             bound=float(row["throughput_bound"]),
         )
-        self._title.value = f"<div class='pk-title'>{html.escape(self.event)}</div>{html.escape(area)}"
-        name = html.escape(self.event)
+        chip = keys({area: (area_colour(area), "bar")})
+        self._title.value = f"<div class='pk-title'>{html.escape(self.event)}</div>{chip}"
         self._sides.value = (
             "<div style='display:flex;justify-content:space-between' class='pk-muted'>"
-            f"<span>◀ left of the peak: {name} costs; fewer are better</span>"
-            "<span>right of it: more would help ▶</span></div>"
+            "<span>◀ left of the peak: fewer are better</span><span>right of it: more are better ▶</span></div>"
         )
         self._hint.value = self._words(row, area)
 
