@@ -1,6 +1,5 @@
 """One word for where samples come from: a shipped data set's name, a file, or a pattern of files."""
 
-import glob
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,9 +8,7 @@ from perfkit.events import nearest
 from perfkit.samples import Samples
 
 
-def open_samples(
-    source: str | Path | Iterable[str | Path], *, time_event: str = "", work_event: str = ""
-) -> Samples:
+def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str = "", work_event: str = "") -> Samples:
     """Return the samples that a notebook's parameter or a command's argument names.
 
     Parameters
@@ -54,7 +51,8 @@ def open_samples(
 def _files(source: str | Path, known: list[str]) -> list[Path]:
     if Path(source).is_file():
         return [Path(source)]
-    found = sorted(Path(p) for p in glob.glob(str(source), recursive=True) if Path(p).is_file())
+    pattern = Path(source)
+    found = sorted(p for p in Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))) if p.is_file())
     if not found:
         near = nearest(str(source), known) or known[:3]
         raise SettingError(

@@ -5,8 +5,7 @@ import sys
 import typer
 
 from perfkit._version import __version__
-from perfkit.cli import report
-from perfkit.cli import spire
+from perfkit.cli import report, spire
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(

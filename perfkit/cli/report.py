@@ -24,7 +24,9 @@ class ReportCommand(TyperCommand):
 
 def report(
     notebook: str = typer.Argument(
-        ..., metavar="NOTEBOOK", help="A notebook's path, or the name of a shipped one (10_spire_walkthrough, or spire)."
+        ...,
+        metavar="NOTEBOOK",
+        help="A notebook's path, or the name of a shipped one (10_spire_walkthrough, or spire).",
     ),
     parameters: list[str] = typer.Option(
         [], "--parameter", "-p", metavar="NAME VALUE", help="Set a parameter of the notebook; may be given again."
@@ -73,7 +75,9 @@ def find_notebook(name: str) -> Path:
     if len(fitting) == 1:
         return fitting[0]
     listed = ", ".join(p.stem for p in fitting or shipped)
-    raise SettingError(f"{name!r} is {'the name of several notebooks' if fitting else 'no notebook'}; there are: {listed}")
+    raise SettingError(
+        f"{name!r} is {'the name of several notebooks' if fitting else 'no notebook'}; there are: {listed}"
+    )
 
 
 def shipped_notebooks() -> list[Path]:
@@ -132,7 +136,12 @@ def execute(path: Path, values: dict[str, Any], timeout: int) -> Any:
         out = Path(folder) / path.name
         try:
             _papermill().execute_notebook(
-                str(path), str(out), parameters=values, kernel_name="python3", execution_timeout=timeout, log_output=False
+                str(path),
+                str(out),
+                parameters=values,
+                kernel_name="python3",
+                execution_timeout=timeout,
+                log_output=False,
             )
         except _papermill().PapermillExecutionError as error:
             raise UnavailableError(

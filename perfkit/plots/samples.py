@@ -7,7 +7,7 @@ import numpy as np
 
 from perfkit.errors import SettingError
 from perfkit.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, mark_kind
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
 from perfkit.plots.timeline import Timeline
 from perfkit.samples import Samples
 
@@ -56,17 +56,19 @@ def plot_over_time(
 
     timeline = Timeline.of(samples)
     check_events(samples, events)
-    figure = Figure(figsize=(10, 1.6 + 1.5 * len(events)), layout="constrained")
+    figure = Figure(figsize=(10, 1.8 + 1.5 * len(events)), layout="constrained")
     axes = figure.subplots(1 + len(events), 1, sharex=True, squeeze=False)[:, 0]
     _strip(axes[0], timeline, timeline.throughput, throughput_label(samples), SERIES[0])
     for i, event in enumerate(events):
         rate = timeline.rates(event, per) * PER[per]
-        label = f"{abbreviate(event, 26)}\n{rate_label(samples, per)}"
+        label = f"{abbreviate(event, 60)}, {rate_label(samples, per)}"
         _strip(axes[i + 1], timeline, rate, label, SERIES[(i + 1) % len(SERIES)])
-    for ax in axes if window else ():
-        ax.axvspan(*window, color=CLOUD, alpha=0.3, lw=0)
+    if window is not None:
+        for ax in axes:
+            ax.axvspan(window[0], window[1], color=CLOUD, alpha=0.3, lw=0)
     axes[-1].set_xlabel(position_label(timeline))
-    mark_kind(axes[0], samples.kind)
+    if kind_note(samples.kind):
+        axes[0].set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
     return figure
 
 
@@ -88,7 +90,9 @@ def plot_pair(samples: Samples, x: str, y: str, *, per: str = "work", log: bool 
     ax.set_ylabel(f"{y} {rate_label(samples, per)}")
     hidden = int((np.isfinite(across) & np.isfinite(up)).sum() - shown.sum())
     if hidden:
-        ax.annotate(f"{hidden} intervals with a zero are not on log axes", (0.02, 0.02), xycoords="axes fraction", size=8)
+        ax.annotate(
+            f"{hidden} intervals with a zero are not on log axes", (0.02, 0.02), xycoords="axes fraction", size=8
+        )
     mark_kind(ax, samples.kind)
     return figure
 
@@ -134,6 +138,6 @@ def _strip(ax: "Axes", timeline: Timeline, values: np.ndarray, label: str, colou
     for _, start in timeline.starts[1:]:
         ax.axvline(start, color=CLOUD, lw=0.8, ls=":")
     ax.plot(timeline.position, values, color=colour, lw=1)
-    ax.set_ylabel(label, fontsize=8)
+    ax.set_title(label, fontsize=9, loc="left")
     ax.set_ylim(bottom=0)
     ax.grid(color="#e4e4e4", lw=0.6)

@@ -1,4 +1,4 @@
-"""Pictures that explain how SPIRE fits a roofline, step by step (the paper's Figures 5 and 6, drawn from any samples)."""
+"""Pictures that explain how SPIRE fits a roofline, step by step: the paper's Figures 5 and 6, of any samples."""
 
 from typing import TYPE_CHECKING, Any
 

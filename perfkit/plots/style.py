@@ -4,21 +4,16 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from perfkit.areas import COLOURS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Top-down areas in colours of Okabe and Ito's palette, which stay apart for colour-blind readers and in grey print.
-AREA_COLOURS: Mapping[str, str] = {
-    "front-end": "#0072B2",
-    "bad speculation": "#CC79A7",
-    "memory": "#009E73",
-    "core": "#E69F00",
-    "retiring": "#56B4E9",
-    "other": "#8C8C8C",
-}
+# Top-down areas, and the work that is done in none of them.
+AREA_COLOURS: Mapping[str, str] = {**COLOURS, "retiring": "#56B4E9"}
 ROOF = "#222222"
 CLOUD = "#9AA5B1"
-ACCENT = "#D55E00"
+ACCENT = "#B34700"
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 # What a picture says of data that no hardware counter measured.
@@ -54,7 +49,7 @@ def short(number: float, digits: int = 3) -> str:
             return f"{number / limit:.{digits}g}{unit}" if unit else f"{number:.{digits}g}"
         if unit == "k":
             break
-    return f"{number:,.0f}" if size >= 1000 and float(number).is_integer() else f"{number:.{digits}g}"
+    return f"{number:,.0f}" if size >= 1000 else f"{number:.{digits}g}"
 
 
 def abbreviate(text: str, length: int = 34) -> str:

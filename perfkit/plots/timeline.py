@@ -108,9 +108,7 @@ class Timeline:
         return chosen, self.samples.table["count"].to_numpy()[chosen]
 
 
-def _positions(
-    at: np.ndarray, runs: np.ndarray, row: np.ndarray, run_of: np.ndarray, n: int
-) -> tuple[np.ndarray, str]:
+def _positions(at: np.ndarray, runs: np.ndarray, row: np.ndarray, run_of: np.ndarray, n: int) -> tuple[np.ndarray, str]:
     if not len(at) or np.isnan(at).any():
         # Intervals are sorted by run and number already; their order is the axis.
         return np.arange(n, dtype="float64"), "intervals"

@@ -101,7 +101,5 @@ def open_and_run(page: Any, lab: Lab, notebook: str, views: int = 1, timeout: fl
         except Exception:
             if attempt == 2:
                 raise
-    page.wait_for_function(
-        "n => document.querySelectorAll('svg.svg-figure').length >= n", arg=views, timeout=timeout
-    )
+    page.wait_for_function("n => document.querySelectorAll('svg.svg-figure').length >= n", arg=views, timeout=timeout)
     page.wait_for_selector(IDLE, timeout=timeout)

@@ -6,7 +6,7 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets as W
+import ipywidgets as widgets
 
 from perfkit.plots.style import kind_note
 from perfkit_widgets.figures import CSS
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Explorer(W.VBox):
+class Explorer(widgets.VBox):
     """A view with a selection (traits), a table and a picture of what it shows.
 
     Subclasses fill ``children`` and give `table` and `picture`. Where widgets cannot be shown (GitHub, nbviewer, a
@@ -27,7 +27,7 @@ class Explorer(W.VBox):
         super().__init__(**kwargs)
         self.add_class("pk-view")
         self.layout.width = "100%"
-        self._style = W.HTML(f"<style>{CSS}</style>", layout={"display": "block", "height": "0px", "margin": "0"})
+        self._style = widgets.HTML(f"<style>{CSS}</style>", layout={"display": "block", "height": "0px", "margin": "0"})
 
     def table(self) -> "pd.DataFrame":
         """Return what the view shows as a table."""
@@ -52,7 +52,7 @@ class Explorer(W.VBox):
         return bundle
 
 
-class Downloads(W.HBox):
+class Downloads(widgets.HBox):
     """Links that save a view's table and picture; they work in a saved page too, without a kernel.
 
     The table's link always holds what is shown; the picture is drawn when it is asked for.
@@ -60,8 +60,8 @@ class Downloads(W.HBox):
 
     def __init__(self, view: Explorer, name: str) -> None:
         self._view, self._name = view, name
-        self._links = W.HTML()
-        self._draw = W.Button(
+        self._links = widgets.HTML()
+        self._draw = widgets.Button(
             description="Draw picture to save", icon="image", layout={"width": "auto"}, tooltip="A PNG of this view"
         )
         self._draw.on_click(lambda _: self.draw())
@@ -86,9 +86,8 @@ class Downloads(W.HBox):
 def link(filename: str, kind: str, content: bytes, text: str) -> str:
     """Return an HTML link that saves ``content`` as a file."""
     data = base64.b64encode(content).decode()
-    return (
-        f'<a class="pk-key" download="{html.escape(filename)}" href="data:{kind};base64,{data}">⬇ {html.escape(text)}</a>'
-    )
+    target = f'download="{html.escape(filename)}" href="data:{kind};base64,{data}"'
+    return f'<a class="pk-key" {target}>⬇ {html.escape(text)}</a>'
 
 
 def heading(text: str, note: str = "") -> str:

@@ -27,11 +27,12 @@ CSS = (
     ".pk-muted {color: var(--jp-ui-font-color2, #616161)}"
     ".pk-key {display: inline-block; margin-right: 14px; white-space: nowrap}"
     ".pk-key i {display: inline-block; width: 11px; height: 11px; border-radius: 50%; margin-right: 5px}"
-    ".pk-key i.bar {border-radius: 2px} .pk-key i.line {height: 0; border-top: 2px solid; border-radius: 0; width: 18px;"
-    " vertical-align: middle}"
+    ".pk-key i.bar {border-radius: 2px}"
+    ".pk-key i.line {height: 0; border-top: 2px solid; border-radius: 0; width: 18px; vertical-align: middle}"
     ".pk-hint {border-left: 4px solid var(--pk-area, #8C8C8C); padding: 4px 10px}"
     ".pk-table {border-collapse: collapse; font-size: 12px; width: 100%}"
-    ".pk-table th, .pk-table td {padding: 2px 8px; text-align: right; border-bottom: 1px solid var(--jp-border-color2, #e0e0e0)}"
+    ".pk-table th, .pk-table td {padding: 2px 8px; text-align: right;"
+    " border-bottom: 1px solid var(--jp-border-color2, #e0e0e0)}"
     ".pk-table th:first-child, .pk-table td:first-child {text-align: left}"
     ".pk-scroll {max-height: 300px; overflow: auto}"
     ".pk-share {display: inline-block; width: 70px; height: 9px; background: var(--jp-border-color2, #e0e0e0);"
@@ -150,7 +151,9 @@ def line(scales: dict[str, Any], colour: str, width: float = 2, style: str = "so
     )
 
 
-def figure(marks: Sequence[Any], axes: Sequence[Any], *, height: int, margin: dict[str, int], **kwargs: Any) -> bq.Figure:
+def figure(
+    marks: Sequence[Any], axes: Sequence[Any], *, height: int, margin: dict[str, int], **kwargs: Any
+) -> bq.Figure:
     """Return a figure as wide as its place."""
     fig = bq.Figure(
         marks=list(marks),

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import ipywidgets as W
+import ipywidgets as widgets
 import numpy as np
 
 from perfkit.plots.style import CLOUD, ROOF, abbreviate, short
-from perfkit_widgets import figures as F
+from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 from perfkit_widgets.thinning import LIMIT, thin
 
@@ -14,7 +14,7 @@ Points = tuple[np.ndarray, np.ndarray]
 _NONE = (np.empty(0), np.empty(0))
 
 
-class RooflineFigure(W.VBox):
+class RooflineFigure(widgets.VBox):
     """The picture of one roofline on logarithmic or linear axes.
 
     Samples without any of the event (I = infinity) stand at the right edge, at the tick "∞". On logarithmic axes
@@ -32,9 +32,9 @@ class RooflineFigure(W.VBox):
     def __init__(self, throughput: str, limit: int = LIMIT) -> None:
         super().__init__(layout={"width": "100%"})
         self._throughput, self.limit = throughput, limit
-        self._note = W.HTML()
+        self._note = widgets.HTML()
         self.views = {axes: _View(axes) for axes in ("log", "linear")}
-        self._box = W.Box(layout={"width": "100%"})
+        self._box = widgets.Box(layout={"width": "100%"})
         self.children = [self._box, self._note]
 
     def draw(
@@ -53,26 +53,30 @@ class RooflineFigure(W.VBox):
         """Draw a roofline and its samples, each as (intensity, throughput)."""
         view = self.views[axes]
         frame = _Frame.of(axes, roofline, (training, outside, chosen))
-        F.set_range(view.across, frame.left, frame.right, {frame.infinity: "∞"} if frame.infinity else None)
-        F.set_range(view.up, frame.bottom, frame.top)
+        figures.set_range(view.across, frame.left, frame.right, {frame.infinity: "∞"} if frame.infinity else None)
+        figures.set_range(view.up, frame.bottom, frame.top)
         view.across.label = f"intensity: {work} per {abbreviate(event, 44)}"
         view.up.label = self._throughput
         drawn = 0
-        for mark, points in ((view.training, training), (view.outside, outside), (view.halo, chosen), (view.chosen, chosen)):
+        for mark, points in (
+            (view.training, training),
+            (view.outside, outside),
+            (view.halo, chosen),
+            (view.chosen, chosen),
+        ):
             x, y = frame.place(*points)
             picked = thin(*frame.scaled(x, y), keep=_on_bound(roofline, *points), limit=self.limit)
-            F.set_points(mark, x[picked], y[picked])
+            figures.set_points(mark, x[picked], y[picked])
             drawn += len(picked) if mark is view.training else 0
         view.chosen.colors = [colour]
-        curve = roofline.curve(frame.low, frame.high)
-        F.set_xy(view.roof, *_with_infinity(*curve, roofline, frame))
+        figures.set_xy(view.roof, *_outline(roofline, frame))
         corners = np.asarray(roofline.breakpoints)
         corners = corners[(corners[:, 0] >= frame.low) & (corners[:, 0] <= frame.high)]
         with view.corners.hold_sync():
             view.corners.x, view.corners.y = corners[:, 0], np.maximum(corners[:, 1], frame.bottom)
         peak = min(roofline.peak_intensity, frame.right)
-        F.set_xy(view.peak, np.array([peak, peak]), np.array([frame.bottom, frame.top]))
-        F.set_xy(view.bound, np.array([frame.left, frame.right]), np.array([bound, bound]))
+        figures.set_xy(view.peak, np.array([peak, peak]), np.array([frame.bottom, frame.top]))
+        figures.set_xy(view.bound, np.array([frame.left, frame.right]), np.array([bound, bound]))
         self._box.children = [view.figure]
         self._note.value = _legend(colour, bound, training, outside, drawn, frame)
 
@@ -81,16 +85,16 @@ class _View:
     """The marks of one kind of axes."""
 
     def __init__(self, axes: str) -> None:
-        scale = F.bq.LogScale if axes == "log" else F.bq.LinearScale
+        scale = figures.bq.LogScale if axes == "log" else figures.bq.LinearScale
         scales = {"x": scale(), "y": scale()}
-        self.training = F.cloud(scales, CLOUD, 4, 0.75)
-        self.outside = F.cloud(scales, "#D9C9A3", 5)
-        self.halo = F.cloud(scales, "#222222", 7.5)
-        self.chosen = F.cloud(scales, CLOUD, 5.5)
-        self.roof = F.line(scales, ROOF, 2.5)
-        self.peak = F.line(scales, ROOF, 1, "dashed")
-        self.bound = F.line(scales, "#B34700", 1.5, "dashed")
-        self.corners = F.bq.Scatter(
+        self.training = figures.cloud(scales, CLOUD, 4, 0.75)
+        self.outside = figures.cloud(scales, "#D9C9A3", 5)
+        self.halo = figures.cloud(scales, "#222222", 7.5)
+        self.chosen = figures.cloud(scales, CLOUD, 5.5)
+        self.roof = figures.line(scales, ROOF, 2.5)
+        self.peak = figures.line(scales, ROOF, 1, "dashed")
+        self.bound = figures.line(scales, "#B34700", 1.5, "dashed")
+        self.corners = figures.bq.Scatter(
             x=[1.0],
             y=[1.0],
             scales=scales,
@@ -99,10 +103,10 @@ class _View:
             colors=["white"],
             stroke=ROOF,
             stroke_width=1.5,
-            tooltip=F.bq.Tooltip(fields=["x", "y"], labels=["intensity", "bound"], formats=[".4~g", ".4~g"]),
+            tooltip=figures.bq.Tooltip(fields=["x", "y"], labels=["intensity", "bound"], formats=[".4~g", ".4~g"]),
         )
-        self.across = F.axis(scales["x"], "bottom")
-        self.up = F.axis(scales["y"], "left", label_offset="48px")
+        self.across = figures.axis(scales["x"], "bottom")
+        self.up = figures.axis(scales["y"], "left", label_offset="48px")
         marks = [
             self.training,
             self.outside,
@@ -114,7 +118,7 @@ class _View:
             self.corners,
         ]
         margin = {"left": 70, "right": 24, "top": 6, "bottom": 46}
-        self.figure = F.figure(marks, [self.across, self.up], height=330, margin=margin)
+        self.figure = figures.figure(marks, [self.across, self.up], height=330, margin=margin)
 
 
 class _Frame:
@@ -125,6 +129,8 @@ class _Frame:
         self.bottom, self.top = bottom, top
         span = (high / low) ** 0.12 if axes == "log" else 0.1 * (high - low)
         self.infinity = (high * span if axes == "log" else high + span) if infinite else 0.0
+        # On either side of the tick at infinity, the bound there is a short line.
+        self.step = span**0.4 if axes == "log" else 1 + 0.4 * span / high
         last = self.infinity or high
         self.left = low if axes == "log" else 0.0
         self.right = last * span**0.4 if axes == "log" else last + 0.4 * span
@@ -165,15 +171,17 @@ def _on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.union1d(np.flatnonzero(carrying), front[x[front] >= roofline.peak_intensity])
 
 
-def _with_infinity(at: np.ndarray, height: np.ndarray, roofline: Any, frame: _Frame) -> Points:
-    at, height = np.r_[frame.left, at], np.r_[roofline.bound(frame.left), height]
+def _outline(roofline: Any, frame: _Frame) -> Points:
+    """Return the line of the bound, with a piece of its own at infinity."""
+    at, height = roofline.curve(frame.low, frame.high)
+    if frame.axes == "linear":
+        at, height = np.append(0.0, at), np.append(0.0, height)
     if frame.infinity:
-        end = float(roofline.at_infinity)
-        return (
-            np.r_[at, np.nan, frame.infinity / 1.0001, frame.right],
-            np.r_[np.maximum(height, frame.bottom), np.nan, end, end],
-        )
-    return np.r_[at, frame.right], np.r_[np.maximum(height, frame.bottom), roofline.bound(frame.right)]
+        at = np.concatenate([at, [np.nan, frame.infinity / frame.step, frame.right]])
+        height = np.concatenate([height, [np.nan, roofline.at_infinity, roofline.at_infinity]])
+    else:
+        at, height = np.append(at, frame.right), np.append(height, roofline.bound(frame.right))
+    return at, np.maximum(height, frame.bottom)
 
 
 def _legend(colour: str, bound: float, training: Points, outside: Points, drawn: int, frame: _Frame) -> str:

@@ -3,17 +3,17 @@
 import html
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets as W
+import ipywidgets as widgets
 import numpy as np
 import pandas as pd
-import traitlets as T
+import traitlets
 
 from perfkit.errors import DataError
 from perfkit.plots.samples import PER, check_events, position_label, rate_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short
 from perfkit.plots.timeline import Timeline
 from perfkit.samples import Samples
-from perfkit_widgets import figures as F
+from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.thinning import thin
 from perfkit_widgets.window import TimeWindow
@@ -49,11 +49,11 @@ class SamplesExplorer(Explorer):
         The selected part of the time axis.
     """
 
-    x = T.Unicode()
-    y = T.Unicode()
-    per = T.Enum(["work", "time", "seconds"], default_value="work")
-    axes = T.Enum(["log", "linear"], default_value="log")
-    window = T.Tuple(T.Float(), T.Float())
+    x = traitlets.Unicode()
+    y = traitlets.Unicode()
+    per = traitlets.Enum(["work", "time", "seconds"], default_value="work")
+    axes = traitlets.Enum(["log", "linear"], default_value="log")
+    window = traitlets.Tuple(traitlets.Float(), traitlets.Float())
 
     def __init__(self, samples: Samples, x: str | None = None, y: str | None = None) -> None:
         super().__init__()
@@ -71,17 +71,17 @@ class SamplesExplorer(Explorer):
         self.x = x or events[0]
         self.y = y or events[min(1, len(events) - 1)]
         self.window = self._bar.window
-        T.link((self, "window"), (self._bar, "window"))
-        T.link((self, "x"), (self._choose_x, "value"))
-        T.link((self, "y"), (self._choose_y, "value"))
-        T.link((self, "per"), (self._choose_per, "value"))
-        T.link((self, "axes"), (self._choose_axes, "value"))
+        traitlets.link((self, "window"), (self._bar, "window"))
+        traitlets.link((self, "x"), (self._choose_x, "value"))
+        traitlets.link((self, "y"), (self._choose_y, "value"))
+        traitlets.link((self, "per"), (self._choose_per, "value"))
+        traitlets.link((self, "axes"), (self._choose_axes, "value"))
         self.observe(lambda _: self._draw_pair(), ["x", "y", "per", "axes"])
         self.observe(lambda _: self._draw_window(), ["window", "per"])
         self._draw_pair()
         self._draw_window()
 
-    @T.validate("x", "y")
+    @traitlets.validate("x", "y")
     def _known(self, proposal: Any) -> str:
         check_events(self.samples, [proposal["value"]])
         return str(proposal["value"])
@@ -108,17 +108,17 @@ class SamplesExplorer(Explorer):
 
     def _build(self) -> None:
         samples = self.samples
-        self._choose_x = W.Dropdown(options=self._events, description="Event A", layout={"width": "330px"})
-        self._choose_y = W.Dropdown(options=self._events, description="Event B", layout={"width": "330px"})
+        self._choose_x = widgets.Dropdown(options=self._events, description="Event A", layout={"width": "330px"})
+        self._choose_y = widgets.Dropdown(options=self._events, description="Event B", layout={"width": "330px"})
         per = [(rate_label(samples, p), p) for p in ("work", "time", "seconds") if self._has(p)]
-        self._choose_per = W.Dropdown(options=per, description="Rates", layout={"width": "300px"})
-        self._choose_axes = W.ToggleButtons(
+        self._choose_per = widgets.Dropdown(options=per, description="Rates", layout={"width": "300px"})
+        self._choose_axes = widgets.ToggleButtons(
             options=["log", "linear"], tooltips=["Logarithmic axes", "Linear axes"], style={"button_width": "64px"}
         )
         self._strips = [self._strip(colour) for colour in SERIES[1:3]]
         self._scatter = {axes: self._pair(axes) for axes in ("log", "linear")}
-        self._pair_note, self._head, self._health = W.HTML(), W.HTML(), W.HTML()
-        self._pair_box = W.Box(layout={"width": "100%"})
+        self._pair_note, self._head, self._health = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._pair_box = widgets.Box(layout={"width": "100%"})
         self._downloads = Downloads(self, "samples")
         kinds = html.escape(", ".join(abbreviate(str(r), 40) for r in samples.runs.index[:4]))
         more = f" and {len(samples.runs) - 4} more" if len(samples.runs) > 4 else ""
@@ -127,13 +127,16 @@ class SamplesExplorer(Explorer):
             f"{'s' if len(samples.runs) > 1 else ''}: {kinds}{more}. Time: {html.escape(samples.time_event)}; work: "
             f"{html.escape(samples.work_event)}."
         )
-        self._about = W.HTML(heading("Samples at a glance", about) + kind_html(samples.kind))
-        left = W.VBox(
+        self._about = widgets.HTML(heading("Samples at a glance", about) + kind_html(samples.kind))
+        left = widgets.VBox(
             [self._bar, *(s["box"] for s in self._strips)], layout={"flex": "3 1 480px", "min_width": "0px"}
         )
-        right = W.VBox(
+        right = widgets.VBox(
             [
-                W.HBox([W.HTML(heading("Event A against event B")), self._choose_axes], layout={"align_items": "center"}),
+                widgets.HBox(
+                    [widgets.HTML(heading("Event A against event B")), self._choose_axes],
+                    layout={"align_items": "center"},
+                ),
                 self._pair_box,
                 self._pair_note,
             ],
@@ -142,8 +145,8 @@ class SamplesExplorer(Explorer):
         self.children = [
             self._style,
             self._about,
-            W.HBox([self._choose_x, self._choose_y, self._choose_per], layout={"flex_flow": "row wrap"}),
-            W.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),
+            widgets.HBox([self._choose_x, self._choose_y, self._choose_per], layout={"flex_flow": "row wrap"}),
+            widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),
             self._head,
             self._health,
             self._downloads,
@@ -153,21 +156,23 @@ class SamplesExplorer(Explorer):
         return bool(np.isfinite(self.samples.table[per].to_numpy()).any())
 
     def _strip(self, colour: str) -> dict[str, Any]:
-        scales = {"x": F.bq.LinearScale(), "y": F.bq.LinearScale(min=0)}
-        mark = F.line(scales, colour, 1.5)
-        across, up = F.axis(scales["x"], "bottom"), F.axis(scales["y"], "left", num_ticks=4)
-        fig = F.figure([mark], [across, up], height=120, margin={"left": 64, "right": 14, "top": 8, "bottom": 24})
-        F.set_range(across, *self._bar.whole)
-        title = W.HTML()
-        return {"mark": mark, "up": up, "title": title, "box": W.VBox([title, fig], layout={"width": "100%"})}
+        scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(min=0)}
+        mark = figures.line(scales, colour, 1.5)
+        across, up = figures.axis(scales["x"], "bottom"), figures.axis(scales["y"], "left", num_ticks=4)
+        fig = figures.figure([mark], [across, up], height=120, margin={"left": 64, "right": 14, "top": 8, "bottom": 24})
+        figures.set_range(across, *self._bar.whole)
+        title = widgets.HTML()
+        return {"mark": mark, "up": up, "title": title, "box": widgets.VBox([title, fig], layout={"width": "100%"})}
 
     def _pair(self, axes: str) -> dict[str, Any]:
-        scale = F.bq.LogScale if axes == "log" else F.bq.LinearScale
+        scale = figures.bq.LogScale if axes == "log" else figures.bq.LinearScale
         scales = {"x": scale(), "y": scale()}
-        rest = F.cloud(scales, CLOUD, 4)
-        chosen = F.cloud(scales, SERIES[0], 5)
-        across, up = F.axis(scales["x"], "bottom"), F.axis(scales["y"], "left", label_offset="52px")
-        fig = F.figure([rest, chosen], [across, up], height=330, margin={"left": 76, "right": 20, "top": 8, "bottom": 50})
+        rest = figures.cloud(scales, CLOUD, 4)
+        chosen = figures.cloud(scales, SERIES[0], 5)
+        across, up = figures.axis(scales["x"], "bottom"), figures.axis(scales["y"], "left", label_offset="52px")
+        fig = figures.figure(
+            [rest, chosen], [across, up], height=330, margin={"left": 76, "right": 20, "top": 8, "bottom": 50}
+        )
         return {"fig": fig, "rest": rest, "chosen": chosen, "across": across, "up": up}
 
     def _draw_pair(self) -> None:
@@ -175,12 +180,12 @@ class SamplesExplorer(Explorer):
         self._rates = [self.timeline.rates(e, self.per) * PER[self.per] for e in (self.x, self.y)]
         for strip, event, rate, letter in zip(self._strips, (self.x, self.y), self._rates, "AB", strict=True):
             known = rate[np.isfinite(rate)]
-            F.set_range(strip["up"], 0, max(float(known.max()) * 1.05, 1e-12) if len(known) else 1.0)
-            F.set_xy(strip["mark"], self.timeline.position, rate)
+            figures.set_range(strip["up"], 0, max(float(known.max()) * 1.05, 1e-12) if len(known) else 1.0)
+            figures.set_xy(strip["mark"], self.timeline.position, rate)
             mean = f"median {short(float(np.median(known)))}" if len(known) else "never counted together with its base"
-            strip["title"].value = (
-                f"<b>{letter}: {html.escape(event)}</b> <span class='pk-muted'>{html.escape(unit)}; {mean}</span>"
-            )
+            strip[
+                "title"
+            ].value = f"<b>{letter}: {html.escape(event)}</b> <span class='pk-muted'>{html.escape(unit)}; {mean}</span>"
         self._draw_points()
 
     def _draw_points(self) -> None:
@@ -191,11 +196,11 @@ class SamplesExplorer(Explorer):
         inside = self.timeline.selection(*self.window)
         if shown.any():
             for ax, values in ((view["across"], across[shown]), (view["up"], up[shown])):
-                F.set_range(ax, *_range(values, self.axes))
+                figures.set_range(ax, *_range(values, self.axes))
         for mark, part in ((view["rest"], shown & ~inside), (view["chosen"], shown & inside)):
             x, y = across[part], up[part]
             drawn = thin(np.log(x), np.log(y)) if self.axes == "log" else thin(x, y)
-            F.set_points(mark, x[drawn], y[drawn])
+            figures.set_points(mark, x[drawn], y[drawn])
         unit = rate_label(self.samples, self.per)
         view["across"].label = f"A: {abbreviate(self.x, 32)}, {unit}"
         view["up"].label = f"B, {unit}"

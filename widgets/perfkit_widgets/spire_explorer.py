@@ -1,14 +1,14 @@
 """SpireExplorer: a workload's ranked events, and the roofline behind each."""
 
 import html
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets as W
+import ipywidgets as widgets
 import numpy as np
 import pandas as pd
-import traitlets as T
+import traitlets
 
+from perfkit.areas import Areas
 from perfkit.errors import DataError, SettingError
 from perfkit.events import nearest
 from perfkit.plots.samples import throughput_label
@@ -16,15 +16,13 @@ from perfkit.plots.spire_views import event_points
 from perfkit.plots.style import AREA_COLOURS, ROOF, abbreviate, area_colour, short
 from perfkit.plots.timeline import Timeline
 from perfkit.samples import Samples
-from perfkit_widgets import figures as F
+from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.roofline_figure import RooflineFigure
 from perfkit_widgets.window import TimeWindow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Areas = Mapping[str, str] | Callable[[str], str | None]
 
 
 class SpireExplorer(Explorer):
@@ -42,8 +40,9 @@ class SpireExplorer(Explorer):
         The analysed workload.
     training : Samples, optional
         What the model was trained on, drawn as a grey cloud behind each roofline.
-    areas : mapping or function of event to area, optional
-        The top-down area of each event: front-end, bad speculation, memory, core (or retiring); others are grey.
+    areas : Areas, optional
+        Which top-down area each event speaks of; by default the shipped mapping. ``Areas.load().extended({...})``
+        adds the events of another processor.
     top : int
         How many events the ranking shows.
 
@@ -59,11 +58,11 @@ class SpireExplorer(Explorer):
         Of that part.
     """
 
-    event = T.Unicode()
-    axes = T.Enum(["log", "linear"], default_value="log")
-    window = T.Tuple(T.Float(), T.Float())
-    top = T.Int(12, min=1)
-    ranking = T.Any()
+    event = traitlets.Unicode()
+    axes = traitlets.Enum(["log", "linear"], default_value="log")
+    window = traitlets.Tuple(traitlets.Float(), traitlets.Float())
+    top = traitlets.Int(12, min=1)
+    ranking = traitlets.Any()
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class SpireExplorer(Explorer):
     ) -> None:
         super().__init__()
         self.model, self.samples, self.training = model, samples, training
-        self._areas = _area_function(areas)
+        self.areas = areas or Areas.load()
         self.timeline = Timeline.of(samples)
         self.top = top
         self.ranking = model.rank(samples)
@@ -88,16 +87,16 @@ class SpireExplorer(Explorer):
         self._build(list(ranked["event"]))
         self.event = str(ranked["event"].iloc[0])
         self.window = self._bar.window
-        T.link((self, "window"), (self._bar, "window"))
-        T.link((self, "event"), (self._list, "value"))
-        T.link((self, "axes"), (self._choose_axes, "value"))
+        traitlets.link((self, "window"), (self._bar, "window"))
+        traitlets.link((self, "event"), (self._list, "value"))
+        traitlets.link((self, "axes"), (self._choose_axes, "value"))
         self.observe(lambda _: self._rerank(), "window")
         self.observe(lambda _: self._draw_ranking(), "top")
         self.observe(lambda _: self._draw_event(), ["event", "axes"])
         self._draw_ranking()
         self._draw_event()
 
-    @T.validate("event")
+    @traitlets.validate("event")
     def _known(self, proposal: Any) -> str:
         event = str(proposal["value"])
         if event not in self.model.rooflines:
@@ -110,7 +109,7 @@ class SpireExplorer(Explorer):
     def table(self) -> pd.DataFrame:
         """Return the ranking of the chosen window, with the area of each event."""
         frame = self._frame.copy()
-        frame.insert(1, "area", [self._areas(e) or "other" for e in frame["event"]])
+        frame.insert(1, "area", [self.areas.of(e) for e in frame["event"]])
         return frame
 
     def picture(self) -> "Figure":
@@ -123,22 +122,24 @@ class SpireExplorer(Explorer):
             self.ranking,
             self.event,
             training=self.training,
-            areas=self._areas,
+            areas=self.areas,
             top=self.top,
-            log=self.axes == "log",
+            scale="log" if self.axes == "log" else "linear",
         )
 
     # ------------------------------------------------------------- building
 
     def _build(self, events: list[str]) -> None:
-        self._head = W.HTML()
-        self._list = W.Dropdown(options=events, description="Event", layout={"flex": "1 1 auto", "width": "auto"})
-        self._up = W.Button(icon="arrow-up", tooltip="The event above (a lower bound)", layout={"width": "38px"})
-        self._down = W.Button(icon="arrow-down", tooltip="The event below (a higher bound)", layout={"width": "38px"})
+        self._head = widgets.HTML()
+        self._list = widgets.Dropdown(options=events, description="Event", layout={"flex": "1 1 auto", "width": "auto"})
+        self._up = widgets.Button(description="▲", tooltip="The event above (a lower bound)", layout={"width": "38px"})
+        self._down = widgets.Button(
+            description="▼", tooltip="The event below (a higher bound)", layout={"width": "38px"}
+        )
         self._up.on_click(lambda _: self._step(-1))
         self._down.on_click(lambda _: self._step(1))
-        scales = {"x": F.bq.OrdinalScale(reverse=True), "y": F.bq.LinearScale(min=0)}
-        self._bars = F.bq.Bars(
+        scales = {"x": figures.bq.OrdinalScale(reverse=True), "y": figures.bq.LinearScale(min=0)}
+        self._bars = figures.bq.Bars(
             x=["-"],
             y=[0.0],
             scales=scales,
@@ -150,40 +151,41 @@ class SpireExplorer(Explorer):
             selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
         )
         self._bars.observe(self._clicked, "selected")
-        self._measured = F.line({"x": scales["y"], "y": F.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dotted")
-        self._spreads = F.line({"x": scales["y"], "y": F.bq.LinearScale(min=0, max=1)}, ROOF, 1.5)
-        self._names = F.axis(scales["x"], "left", grid_lines="none")
-        self._bounds = F.axis(scales["y"], "bottom", f"bound of {self._throughput}")
+        self._measured = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dotted")
+        self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 1.5)
+        self._names = figures.axis(scales["x"], "left", grid_lines="none")
+        self._bounds = figures.axis(scales["y"], "bottom", f"bound of {self._throughput}")
         margin = {"left": 216, "right": 14, "top": 6, "bottom": 46}
-        self._bars_figure = F.figure(
+        self._bars_figure = figures.figure(
             [self._bars, self._spreads, self._measured], [self._names, self._bounds], height=300, margin=margin
         )
-        self._legend = W.HTML()
-        self._choose_axes = W.ToggleButtons(
+        self._legend = widgets.HTML()
+        self._choose_axes = widgets.ToggleButtons(
             options=["log", "linear"],
             tooltips=["Logarithmic axes bend the straight segments", "Linear axes, as the roofline is fitted"],
             style={"button_width": "64px"},
         )
         self._roofline = RooflineFigure(self._throughput)
-        self._title, self._sides, self._hint = W.HTML(), W.HTML(), W.HTML(layout={"width": "100%"})
+        self._title, self._sides, self._hint = widgets.HTML(), widgets.HTML(), widgets.HTML(layout={"width": "100%"})
         self._bar = TimeWindow(self.timeline, self._throughput, height=130)
         self._downloads = Downloads(self, "spire-ranking")
-        left = W.VBox(
+        left = widgets.VBox(
             [
-                W.HBox([self._list, self._up, self._down], layout={"width": "100%"}),
+                widgets.HBox([self._list, self._up, self._down], layout={"width": "100%"}),
                 self._bars_figure,
                 self._legend,
+                self._hint,
             ],
             layout={"flex": "1 1 400px", "min_width": "0px"},
         )
-        top = W.HBox([self._title, self._choose_axes], layout={"justify_content": "space-between", "width": "100%"})
-        right = W.VBox(
-            [top, self._sides, self._roofline, self._hint], layout={"flex": "1.25 1 480px", "min_width": "0px"}
+        top = widgets.HBox(
+            [self._title, self._choose_axes], layout={"justify_content": "space-between", "width": "100%"}
         )
+        right = widgets.VBox([top, self._sides, self._roofline], layout={"flex": "1.25 1 480px", "min_width": "0px"})
         self.children = [
             self._style,
             self._head,
-            W.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),
+            widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),
             self._bar,
             self._downloads,
         ]
@@ -230,7 +232,7 @@ class SpireExplorer(Explorer):
         ranked = self._ranked().head(self.top)
         self._shown = [str(e) for e in ranked["event"]]
         n = len(self._shown)
-        areas = [self._areas(e) or "other" for e in self._shown]
+        areas = [self.areas.of(e) for e in self._shown]
         bounds = ranked["throughput_bound"].to_numpy(dtype="float64")
         measured = self.timeline.select(*self.window).throughput()
         spread = self._spread_of(ranked)
@@ -239,8 +241,8 @@ class SpireExplorer(Explorer):
         with self._bars.hold_sync():
             self._bars.x, self._bars.y = labels, bounds
             self._bars.colors = [area_colour(a) for a in areas]
-        F.set_range(self._bounds, 0.0, limit)
-        F.set_xy(self._measured, np.array([measured, measured]), np.array([0.0, 1.0]))
+        figures.set_range(self._bounds, 0.0, limit)
+        figures.set_xy(self._measured, np.array([measured, measured]), np.array([0.0, 1.0]))
         _draw_spreads(self._spreads, spread)
         self._bars_figure.layout.height = f"{56 + 24 * n}px"
         self._mark_bar()
@@ -257,11 +259,13 @@ class SpireExplorer(Explorer):
         name = ", ".join(str(w) for w in self.samples.runs["workload"].unique()[:3])
         more = ", …" if self.samples.runs["workload"].nunique() > 3 else ""
         whole = self.window == self._bar.whole
-        where = "the whole run" if whole else f"{short(self.window[0], 4)} to {short(self.window[1], 4)} {self._bar.unit}"
+        where = (
+            "the whole run" if whole else f"{short(self.window[0], 4)} to {short(self.window[1], 4)} {self._bar.unit}"
+        )
         trained = getattr(self.model, "kind", "")
         note = (
-            f"{html.escape(self._throughput)}: at most <b>{short(self.ranking.throughput_bound)}</b> by the lowest bound, "
-            f"measured {short(measured)} (total work over total time); {html.escape(where)}; "
+            f"{html.escape(self._throughput)}: at most <b>{short(self.ranking.throughput_bound)}</b> by the lowest "
+            f"bound, measured {short(measured)} (total work over total time); {html.escape(where)}; "
             f"{len(self._ranked())} events ranked of {len(self._frame)}."
         )
         labels = kind_html(self.samples.kind)
@@ -274,7 +278,7 @@ class SpireExplorer(Explorer):
 
     def _draw_event(self) -> None:
         self._mark_bar()
-        area = self._areas(self.event) or "other"
+        area = self.areas.of(self.event)
         roofline = self.model.rooflines[self.event]
         inside = self.timeline.selection(*self.window)
         row = self._frame[self._frame["event"] == self.event].iloc[0]
@@ -336,18 +340,8 @@ def _draw_spreads(mark: Any, spread: np.ndarray) -> None:
     height = 1 - (np.arange(n) + 0.5) / n
     x, y = np.full(3 * n, np.nan), np.repeat(height, 3)
     x[0::3], x[1::3] = spread[:, 0], spread[:, 1]
-    F.set_xy(mark, x, y)
-
-
-def _area_function(areas: Areas | None) -> Callable[[str], str | None]:
-    if areas is None:
-        return lambda _: None
-    if callable(areas):
-        return areas
-    return areas.get
+    figures.set_xy(mark, x, y)
 
 
 def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
-
-

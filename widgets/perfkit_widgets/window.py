@@ -3,19 +3,19 @@
 import html
 from typing import Any
 
-import ipywidgets as W
+import ipywidgets as widgets
 import numpy as np
-import traitlets as T
+import traitlets
 
 from perfkit.plots.samples import position_label
 from perfkit.plots.style import CLOUD, SERIES, abbreviate, short
 from perfkit.plots.timeline import Timeline
-from perfkit_widgets import figures as F
+from perfkit_widgets import figures
 
 _LABELLED_RUNS = 8
 
 
-class TimeWindow(W.VBox):
+class TimeWindow(widgets.VBox):
     """The throughput of every interval, and a window that is chosen by a brush, a slider or the trait.
 
     Attributes
@@ -26,26 +26,28 @@ class TimeWindow(W.VBox):
         All of the time axis.
     """
 
-    window = T.Tuple(T.Float(), T.Float())
+    window = traitlets.Tuple(traitlets.Float(), traitlets.Float())
 
     def __init__(self, timeline: Timeline, label: str, height: int = 150) -> None:
         super().__init__(layout={"width": "100%"})
         self.whole = _whole(timeline)
-        scales = {"x": F.bq.LinearScale(), "y": F.bq.LinearScale(min=0)}
+        scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(min=0)}
         values = timeline.throughput
         known = values[np.isfinite(values)]
         top = float(known.max()) * 1.08 if len(known) and known.max() > 0 else 1.0
-        mark = F.line(scales, SERIES[0], 1.5)
-        F.set_xy(mark, timeline.position, values)
-        borders = F.line(scales, CLOUD, 1, "dashed")
+        mark = figures.line(scales, SERIES[0], 1.5)
+        figures.set_xy(mark, timeline.position, values)
+        borders = figures.line(scales, CLOUD, 1, "dashed")
         _draw_borders(borders, timeline, top)
-        across, up = F.axis(scales["x"], "bottom", position_label(timeline)), F.axis(scales["y"], "left")
-        F.set_range(across, *self.whole)
-        F.set_range(up, 0, top)
-        self.brush = F.bq.interacts.BrushIntervalSelector(scale=scales["x"], marks=[mark], color="#D55E00")
+        across, up = figures.axis(scales["x"], "bottom", position_label(timeline)), figures.axis(scales["y"], "left")
+        figures.set_range(across, *self.whole)
+        figures.set_range(up, 0, top)
+        self.brush = figures.bq.interacts.BrushIntervalSelector(scale=scales["x"], marks=[mark], color="#D55E00")
         margin = {"left": 64, "right": 14, "top": 8, "bottom": 42}
-        self.figure = F.figure([borders, mark], [across, up], height=height, margin=margin, interaction=self.brush)
-        self._slider = W.FloatRangeSlider(
+        self.figure = figures.figure(
+            [borders, mark], [across, up], height=height, margin=margin, interaction=self.brush
+        )
+        self._slider = widgets.FloatRangeSlider(
             min=self.whole[0],
             max=self.whole[1],
             step=(self.whole[1] - self.whole[0]) / 500 or 1.0,
@@ -56,14 +58,15 @@ class TimeWindow(W.VBox):
             tooltip="Part of the time axis to look at: Tab to a handle, then arrow keys",
             layout={"flex": "1 1 auto", "width": "auto"},
         )
-        self._all = W.Button(description="Whole", tooltip="Select all intervals", layout={"width": "80px"})
-        self._text = W.HTML()
+        self._all = widgets.Button(description="Whole", tooltip="Select all intervals", layout={"width": "80px"})
+        self._text = widgets.HTML()
         runs = _run_names(timeline)
-        title = f"<b>{html.escape(label)}</b> <span class='pk-muted'>over time; drag across the strip to select a window{runs}</span>"
+        how = f"over time; drag across the strip to select a window{runs}"
+        title = f"<b>{html.escape(label)}</b> <span class='pk-muted'>{how}</span>"
         self.children = [
-            W.HTML(title),
+            widgets.HTML(title),
             self.figure,
-            W.HBox([self._slider, self._text, self._all], layout={"width": "100%", "align_items": "center"}),
+            widgets.HBox([self._slider, self._text, self._all], layout={"width": "100%", "align_items": "center"}),
         ]
         self.unit = timeline.unit
         self.window = self.whole
@@ -73,7 +76,7 @@ class TimeWindow(W.VBox):
         self.observe(lambda _: self._show(), "window")
         self._show()
 
-    @T.validate("window")
+    @traitlets.validate("window")
     def _ordered(self, proposal: Any) -> tuple[float, float]:
         low, high = sorted(proposal["value"])
         return (max(low, self.whole[0]), min(high, self.whole[1]))
@@ -108,7 +111,7 @@ def _draw_borders(mark: Any, timeline: Timeline, top: float) -> None:
     """Draw a dashed line where a run begins."""
     starts = np.array([start for _, start in timeline.starts[1:]])
     if len(starts):
-        F.set_xy(mark, np.repeat(starts, 3), np.tile([0.0, top, np.nan], len(starts)))
+        figures.set_xy(mark, np.repeat(starts, 3), np.tile([0.0, top, np.nan], len(starts)))
 
 
 def _run_names(timeline: Timeline) -> str:

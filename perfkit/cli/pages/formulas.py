@@ -6,7 +6,9 @@ import io
 import re
 
 # Code is left alone: fenced blocks and spans come first, so that a dollar sign in them starts no formula.
-_PARTS = re.compile(r"(?P<code>```.*?```|`[^`\n]*`)|\$\$(?P<block>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^$\n]+?)\$(?![\w$])", re.S)
+_PARTS = re.compile(
+    r"(?P<code>```.*?```|`[^`\n]*`)|\$\$(?P<block>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^$\n]+?)\$(?![\w$])", re.S
+)
 
 
 def with_pictures(markdown: str) -> str:

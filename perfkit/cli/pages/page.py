@@ -19,7 +19,10 @@ _LIBRARIES = (
     ("anywidget", "anywidget/index.js", "anywidget"),
 )
 # The widget manager's file defines the base classes too.
-_ALIASES = "for (const name of ['@jupyter-widgets/base', '@jupyter-widgets/output']) { pk.alias(name, '@jupyter-widgets/controls'); }"
+_ALIASES = "\n".join(
+    f"pk.alias({json.dumps(name)}, '@jupyter-widgets/controls');"
+    for name in ("@jupyter-widgets/base", "@jupyter-widgets/output")
+)
 
 
 @dataclass(frozen=True)
