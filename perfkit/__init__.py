@@ -13,6 +13,7 @@ from perfkit._version import __version__
 
 # Public name -> the module that defines it.
 _HOME = {
+    "Areas": "perfkit.areas",
     "CpiComparison": "perfkit.fitters.cpi_comparison",
     "CpiCounts": "perfkit.fitters.cpi_counts",
     "CpiFit": "perfkit.fitters.cpi_stack",
@@ -27,12 +28,14 @@ _HOME = {
     "Samples": "perfkit.samples",
     "Spire": "perfkit.fitters.spire",
     "SpireModel": "perfkit.fitters.spire",
+    "open_samples": "perfkit.sources",
     "read_samples": "perfkit.readers",
     "Trace": "perfkit.trace",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
+    from perfkit.areas import Areas as Areas
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.errors import PerfkitError as PerfkitError
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
+    from perfkit.sources import open_samples as open_samples
     from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]

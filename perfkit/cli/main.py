@@ -6,6 +6,8 @@ import typer
 
 from perfkit._version import __version__
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli import cpi
+from perfkit.cli import report, spire
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -30,6 +32,10 @@ def _root(
 
 
 app.command("calibrate")(calibrate)
+app.command("cpi")(cpi.cpi)
+app.command("report", cls=report.ReportCommand)(report.report)
+app.command("spire")(spire.spire)
+app.command("data")(spire.data)
 
 
 def main() -> None:

@@ -168,6 +168,12 @@ class SpireModel:
         fitted = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
         return self.training.join(fitted).rename_axis("event").reset_index()
 
+    def plot(self, event: str, training: Samples | None = None, analysed: Samples | None = None, **how: Any) -> Any:
+        """Draw an event's roofline with samples (see `perfkit.plots.spire.plot_roofline`); return the axes."""
+        from perfkit.plots.spire import plot_roofline
+
+        return plot_roofline(self, event, training, analysed, **how)
+
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> Path:

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -66,6 +67,12 @@ class Ranking:
         ``n_missing``, ``n_empty`` (neither work nor events), ``n_left_out`` (by the settings).
         """
         return self.table[_DETAILS if details else COLUMNS].copy()
+
+    def plot(self, top: int = 10, ax: Any = None) -> Any:
+        """Draw the lowest bounds as bars coloured by area; return the matplotlib axes."""
+        from perfkit.plots.spire import plot_ranking
+
+        return plot_ranking(self, top, ax=ax)
 
     def save(self, path: str | Path) -> Path:
         """Write the detailed table as ``.csv``, ``.json`` or ``.parquet`` and return the path."""

@@ -54,6 +54,24 @@ def fit_roofline(intensity: np.ndarray, throughput: np.ndarray, event: str = "")
     return Roofline(points, peak_intensity, at_infinity, event)
 
 
+def corner_samples(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
+    """Return the sorted indices of the samples on the left hull and the Pareto front, and the best at infinity.
+
+    The roofline depends on no other sample; leaving others out of a picture hides nothing that it rests on.
+    """
+    at = np.ascontiguousarray(intensity, dtype="float64")
+    height = np.ascontiguousarray(throughput, dtype="float64")
+    keep = np.zeros(len(at), dtype=bool)
+    if is_trainable(at, height):
+        peak, first, last, start = _peak(at, height)
+        left, right = _undominated(at, height, first, last, start)
+        hull = left_hull(at[left], height[left], first, peak)
+        front = pareto_front(at[right], height[right], last, peak)
+        touched = {(x, y) for x, y in np.vstack([hull, front]).tolist()} | {(np.inf, start)}
+        keep = np.array([pair in touched for pair in zip(at.tolist(), height.tolist(), strict=True)])
+    return np.flatnonzero(keep)
+
+
 @njit(cache=True)
 def is_trainable(intensity: np.ndarray, throughput: np.ndarray) -> bool:
     """Return whether some sample has work done and the event counted."""
