@@ -5,9 +5,8 @@ import sys
 import typer
 
 from perfkit._version import __version__
+from perfkit.cli import cpi, report, spire
 from perfkit.cli.calibrate import calibrate
-from perfkit.cli import cpi
-from perfkit.cli import report, spire
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
