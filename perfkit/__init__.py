@@ -13,14 +13,26 @@ from perfkit._version import __version__
 
 # Public name -> the module that defines it.
 _HOME = {
+    "Dag": "perfkit.dag",
+    "DagCore": "perfkit.simulators.dag_core",
+    "DagScheduler": "perfkit.simulators.dag_schedule",
+    "ExtendedRoofline": "perfkit.simulators.extended_roofline",
+    "Schedule": "perfkit.simulators.dag_measures",
+    "sweep": "perfkit.simulators.dag_schedule",
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
+    from perfkit.dag import Dag as Dag
     from perfkit.errors import PerfkitError as PerfkitError
     from perfkit.samples import Samples as Samples
+    from perfkit.simulators.dag_core import DagCore as DagCore
+    from perfkit.simulators.dag_measures import Schedule as Schedule
+    from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
+    from perfkit.simulators.dag_schedule import sweep as sweep
+    from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
