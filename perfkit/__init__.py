@@ -23,6 +23,12 @@ _HOME = {
     "artefact_cpi": "perfkit.collectors.synthetic_cpi",
     "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
     "Microarchitecture": "perfkit.microarchitecture",
+    "Dag": "perfkit.dag",
+    "DagCore": "perfkit.simulators.dag_core",
+    "DagScheduler": "perfkit.simulators.dag_schedule",
+    "ExtendedRoofline": "perfkit.simulators.extended_roofline",
+    "Schedule": "perfkit.simulators.dag_measures",
+    "sweep": "perfkit.simulators.dag_schedule",
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from perfkit.areas import Areas as Areas
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
+    from perfkit.dag import Dag as Dag
     from perfkit.errors import PerfkitError as PerfkitError
     from perfkit.fitters.cpi_comparison import CpiComparison as CpiComparison
     from perfkit.fitters.cpi_counts import CpiCounts as CpiCounts
@@ -53,6 +60,11 @@ if TYPE_CHECKING:
     from perfkit.samples import Samples as Samples
     from perfkit.sources import open_samples as open_samples
     from perfkit.trace import Trace as Trace
+    from perfkit.simulators.dag_core import DagCore as DagCore
+    from perfkit.simulators.dag_measures import Schedule as Schedule
+    from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
+    from perfkit.simulators.dag_schedule import sweep as sweep
+    from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
