@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
-    from perfkit.sources import open_samples as open_samples
-    from perfkit.trace import Trace as Trace
     from perfkit.simulators.dag_core import DagCore as DagCore
     from perfkit.simulators.dag_measures import Schedule as Schedule
     from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
     from perfkit.simulators.dag_schedule import sweep as sweep
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
+    from perfkit.sources import open_samples as open_samples
+    from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
