@@ -142,7 +142,7 @@ def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> s
         spread = f"{row.low:.4g}..{row.high:.4g}"
         lines.append(
             f" {mark} {row.event:{width}}  {areas.of(row.event):15}  {row.throughput_bound:7.4g}  {spread:>15}  "
-            f"{_hint(row.left_fraction)}"
+            f"{_hint(row.left_fraction, row.outside)}"
         )
     lines += ["", "* candidates: within the bootstrap spread of the lowest bound"]
     if len(table) > len(ranked):
@@ -151,7 +151,9 @@ def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> s
     return "\n".join(lines)
 
 
-def _hint(left: float) -> str:
+def _hint(left: float, outside: float) -> str:
+    if outside >= 0.5:
+        return f"extrapolated: {outside:.0%} of the time at intensities that training did not reach"
     if left >= 0.5:
         return f"{left:.0%} of the time left of the peak: fewer would help"
     return f"{1 - left:.0%} of the time right of the peak: more would help, or training lacks fast samples there"
