@@ -125,7 +125,9 @@ def _is_view(output: Any) -> bool:
 
 @pytest.mark.notebook
 @pytest.mark.parametrize(
-    ("stem", "parameters"), [(s, p) for s, cases in CHANGED.items() for p in cases], ids=lambda v: v if isinstance(v, str) else ""
+    ("stem", "parameters"),
+    [(s, p) for s, cases in CHANGED.items() for p in cases],
+    ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_notebook_runs_with_other_parameters(stem: str, parameters: dict[str, Any], dumps: Path, tmp_path: Path):
     given = json.loads(json.dumps(parameters).replace("{dumps}", str(dumps)))
