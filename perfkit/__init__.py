@@ -13,6 +13,7 @@ from perfkit._version import __version__
 
 # Public name -> the module that defines it.
 _HOME = {
+    "Microarchitecture": "perfkit.microarchitecture",
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
 }
@@ -20,6 +21,7 @@ _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "
 
 if TYPE_CHECKING:
     from perfkit.errors import PerfkitError as PerfkitError
+    from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.samples import Samples as Samples
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
