@@ -16,6 +16,7 @@ _HOME = {
     "Microarchitecture": "perfkit.microarchitecture",
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
+    "Trace": "perfkit.trace",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from perfkit.errors import PerfkitError as PerfkitError
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.samples import Samples as Samples
+    from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
