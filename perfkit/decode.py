@@ -15,13 +15,16 @@ it, as suffixes in this order:
 
 from __future__ import annotations
 
+import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from perfkit.errors import UnavailableError
+from perfkit.errors import DataError, SettingError, UnavailableError
 
 if TYPE_CHECKING:
     from iced_x86 import Instruction
+
+    from perfkit.trace import StaticCode
 
 
 @cache
@@ -99,3 +102,117 @@ def simpler_forms(name: str) -> list[str]:
             suffixes = ["m2" if (s == "m3" and old == "m3") else ("m" if s == old else s) for s in suffixes]
             found.append("/".join([code, *suffixes]))
     return found
+
+
+def form_names(code: StaticCode) -> list[str]:
+    """Return the form of every static instruction of a trace.
+
+    Raises
+    ------
+    DataError
+        Machine code that does not decode; the message says where.
+    """
+    return [form_name(instruction) for instruction in decode(code)]
+
+
+def decode(code: StaticCode) -> list[Instruction]:
+    """Decode every static instruction of an x86-64 trace."""
+    if code.isa != "x86-64":
+        raise UnavailableError(f"perfkit decodes x86-64 traces; this one is {code.isa}")
+    iced = _iced()
+    found = []
+    for pc, data in zip(code.pc.tolist(), code.encoding, strict=True):
+        instruction = next(iter(iced.Decoder(64, data, ip=pc)), None)
+        if instruction is None or instruction.is_invalid or instruction.len != len(data):
+            raise DataError(f"the bytes {data.hex()} at {pc:#x} are not one x86-64 instruction")
+        found.append(instruction)
+    return found
+
+
+@cache
+def _blank(name: str) -> Instruction:
+    """Return an instruction of this form's encoding, its operands not filled in."""
+    iced = _iced()
+    code = vars(iced.Code).get(name.split("/")[0])
+    if code is None:
+        raise SettingError(f"{name!r} is not the name of an instruction form (see perfkit.decode)")
+    instruction = iced.Instruction()
+    instruction.code = code
+    return instruction
+
+
+_STRING_LOADS = ("MOVS", "LODS", "CMPS", "SCAS", "OUTS")
+_STRING_STORES = ("MOVS", "STOS", "INS")
+
+
+@cache
+def memory_access(name: str) -> tuple[bool, bool]:
+    """Say whether a form loads and whether it stores (the stack and string operands included)."""
+    iced = _iced()
+    instruction = _blank(name)
+    mnemonic = _mnemonic(name)
+    if mnemonic in ("LEA", "NOP") or mnemonic.startswith(("PREFETCH", "CLFLUSH", "CLWB", "RESERVEDNOP")):
+        return False, False
+    loads = mnemonic in ("POP", "RET", "LEAVE", "POPFQ") or mnemonic[:-1] in _STRING_LOADS
+    stores = mnemonic in ("PUSH", "CALL", "PUSHFQ") or mnemonic[:-1] in _STRING_STORES
+    if "/m" not in name:
+        return loads, stores
+    access = iced.OpAccess
+    info = iced.InstructionInfoFactory().info(_with_memory(name))
+    for index in range(instruction.op_count):
+        if _with_memory(name).op_kind(index) == iced.OpKind.MEMORY:
+            how = info.op_access(index)
+            loads |= how in (access.READ, access.COND_READ, access.READ_WRITE, access.READ_COND_WRITE)
+            stores |= how in (access.WRITE, access.COND_WRITE, access.READ_WRITE, access.READ_COND_WRITE)
+    return loads, stores
+
+
+@cache
+def _with_memory(name: str) -> Instruction:
+    """Return the form with a memory operand where its encoding has one, registers elsewhere."""
+    iced = _iced()
+    instruction = _blank(name).copy()
+    kinds = {value: key for key, value in vars(iced.OpCodeOperandKind).items() if isinstance(value, int)}
+    for index, kind in enumerate(iced.OpCodeInfo(instruction.code).op_kinds()):
+        memory = "MEM" in kinds[kind]
+        if index < 4:
+            setattr(instruction, f"op{index}_kind", iced.OpKind.MEMORY if memory else iced.OpKind.REGISTER)
+        if memory:
+            instruction.memory_base = iced.Register.RAX
+    return cast("Instruction", instruction)
+
+
+@cache
+def _mnemonic(name: str) -> str:
+    iced = _iced()
+    names = {value: key for key, value in vars(iced.Mnemonic).items() if isinstance(value, int)}
+    return names[_blank(name).mnemonic]
+
+
+def is_vector(name: str) -> bool:
+    """Say whether a form works on vector registers (loads to them take longer)."""
+    return re.search(r"(?<!I)MM", re.sub(r"_IMM\w*", "", name)) is not None
+
+
+@cache
+def class_of(name: str) -> str:
+    """Return the class of a form: what a table that does not know it assumes it to be."""
+    iced = _iced()
+    instruction, mnemonic = _blank(name), _mnemonic(name)
+    if instruction.flow_control not in (iced.FlowControl.NEXT, iced.FlowControl.EXCEPTION):
+        return "branch"
+    if mnemonic.startswith(("NOP", "ENDBR", "PREFETCH", "RESERVEDNOP")):
+        return "nop"
+    vector = is_vector(name)
+    plain = mnemonic[1:] if vector and mnemonic.startswith("V") else mnemonic
+    if "DIV" in plain or "SQRT" in plain:
+        return "divide"
+    if vector:
+        if plain.startswith(("MOV", "BROADCAST", "LDDQU")):
+            return "move"
+        return "vector float" if re.search(r"(P|S)(S|D|H)$", plain) and not plain.startswith("P") else "vector integer"
+    if mnemonic.startswith("K") and "_KR" in name:
+        return "mask"
+    if plain.startswith(("MOV", "PUSH", "POP", "LEA")):
+        return "move"
+    return "multiply" if "MUL" in plain else "integer"

@@ -168,10 +168,10 @@ class InstructionForm:
     latency
         Cycles from the last register operand to the result.
     address_latency
-        Cycles from the address registers to the result of a form that loads, in L1 (NaN where it loads nothing).
+        Cycles from the address registers to the loaded data, in L1 (NaN where the form loads nothing). Data that a
+        store still holds takes the core's store-forward latency instead; further levels add theirs.
     memory_latency
-        Cycles from a store's data to the result of a form that loads that data (store forwarding; NaN: unknown,
-        the core's store-forward latency plus `latency`).
+        Cycles from the loaded data to the result (NaN where the form loads nothing).
     uses
         Uops on each port group, groups inclusive of their subsets: the paper's conjunctive resources. The group's
         share of inverse throughput is uses / units.
@@ -302,6 +302,15 @@ class Microarchitecture:
     def ports(self) -> dict[str, Resource]:
         """The port groups, by name."""
         return {name: resource for name, resource in self.resources.items() if resource.kind == "ports"}
+
+    def coverage(self, trace: Any) -> Any:
+        """Say which share of a trace's executed instructions each layer of this core's instruction table serves.
+
+        Returns `perfkit.instruction_tables.Coverage`; warns of the forms that no table knows, by name.
+        """
+        from perfkit.instruction_tables import InstructionTables
+
+        return InstructionTables.load(self).coverage(trace)
 
     def scaled(self, resource: str, weight: float) -> Microarchitecture:
         """Return the core with one resource's capacity multiplied by `weight` (Gus, section 3.2).

@@ -21,18 +21,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-from iced_x86 import Decoder, Encoder, Instruction, OpCodeInfo, OpCodeOperandKind, OpKind, Register
+from iced_x86 import CpuidFeature, Decoder, Encoder, Instruction, OpCodeInfo, OpCodeOperandKind, OpKind, Register
 
-from perfkit.decode import code_names, form_name
+from perfkit.decode import code_names, form_name, simpler_forms
 
 TABLES = Path(__file__).parents[2] / "perfkit" / "cores" / "tables"
-CORES = {  # table -> (LLVM's -mcpu, prefix of its resource names)
-    "sandy_bridge": ("sandybridge", "SB"),
-    "skylake_x": ("skylake-avx512", "SKX"),
-    "ice_lake": ("icelake-server", "ICX"),
-    "alder_lake_p": ("alderlake", "ADLP"),
-    "zen3": ("znver3", "Zn3"),
-    "zen4": ("znver4", "Zn4"),
+BASE = """INTEL8086 INTEL186 INTEL286 INTEL386 INTEL486 X64 FPU FPU287 FPU387 CMOV MMX SSE SSE2 SSE3 SSSE3 SSE4_1 SSE4_2
+POPCNT AVX AES PCLMULQDQ CX8 CMPXCHG16B FXSR XSAVE XSAVEOPT TSC RDTSCP CPUID MULTIBYTENOP PAUSE SYSCALL CLFSH CET_IBT
+PREFETCHW MONITOR"""
+HASWELL = f"{BASE} AVX2 FMA BMI1 BMI2 LZCNT MOVBE F16C FSGSBASE RDRAND RDSEED ADX CLFLUSHOPT XSAVEC"
+AVX512 = f"{HASWELL} AVX512F AVX512VL AVX512BW AVX512DQ AVX512CD AVX512_VNNI CLWB"
+SUNNY = f"""{AVX512} AVX512_VBMI AVX512_VBMI2 AVX512_BITALG AVX512_VPOPCNTDQ AVX512_IFMA GFNI VAES VPCLMULQDQ SHA
+RDPID"""
+ALDER = f"{HASWELL} AVX_VNNI GFNI VAES VPCLMULQDQ SHA RDPID CLWB WAITPKG MOVDIRI MOVDIR64B SERIALIZE"
+CORES = {  # table -> (LLVM's -mcpu, prefix of its resource names, extensions that the core has, in iced-x86's names)
+    "sandy_bridge": ("sandybridge", "SB", BASE),
+    "skylake_x": ("skylake-avx512", "SKX", AVX512),
+    "ice_lake": ("icelake-server", "ICX", SUNNY),
+    "alder_lake_p": ("alderlake", "ADLP", ALDER),
+    "zen3": ("znver3", "Zn3", f"{HASWELL} SSE4A CLWB CLZERO SHA VAES VPCLMULQDQ RDPID"),
+    "zen4": ("znver4", "Zn4", f"{SUNNY} SSE4A CLZERO AVX512_BF16"),
 }
 COLUMNS = ("form", "opcode", "fused", "unfused", "latency", "memory_latency", "flags", "uses")
 KINDS = {value: name for name, value in vars(OpCodeOperandKind).items() if isinstance(value, int)}
@@ -170,6 +178,30 @@ def encoded_forms():
             if form not in seen:
                 seen.add(form)
                 yield form, data
+
+
+def available(texts, extensions):
+    """Return the forms whose every extension the core has: LLVM answers for others with another core's guess."""
+    features = {value: name for name, value in vars(CpuidFeature).items() if isinstance(value, int)}
+    codes = {name: code for code, name in code_names().items()}
+    kept = {}
+    for form, text in texts.items():
+        instruction = Instruction()
+        instruction.code = codes[form.split("/")[0]]
+        if all(features[feature] in extensions for feature in instruction.cpuid_features()):
+            kept[form] = text
+    return kept
+
+
+def without_repeats(out):
+    """Drop a form that says the same as the form that would stand in for it (perfkit.decode.simpler_forms)."""
+    rows = {row[0]: row for row in out}
+    kept = []
+    for row in out:
+        stand_in = next((rows[form] for form in simpler_forms(row[0]) if form in rows), None)
+        if stand_in is None or stand_in[2:] != row[2:]:
+            kept.append(row)
+    return kept
 
 
 def disassemble(forms, suffix):
@@ -402,6 +434,8 @@ def table(rows, resources, prefix):
             load_latency = vector_load.get(vector_width(form), 0) or integer_load
             memory = max(row["latency"] - load_latency, 0)
             latency = counterpart["latency"] if counterpart else min(row["bypass"], memory) if memory else 0
+            if counterpart and memory and abs(memory - latency) <= 2:
+                memory = latency  # LLVM adds another load latency for some forms than its own loads have
         elif row["store"]:
             latency = 0  # data to memory: what follows it is the core's store-forward latency
         flags = "L" * row["load"] + "S" * row["store"]
@@ -433,8 +467,8 @@ def main():
     TABLES.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name in options.cores or CORES:
-        cpu, prefix = CORES[name]
-        resources, rows = look_up(texts, cpu, options.llvm_suffix)
+        cpu, prefix, extensions = CORES[name]
+        resources, rows = look_up(available(texts, extensions.split()), cpu, options.llvm_suffix)
         bad = check(rows, resources)
         failed += bad
         groups, out = table(rows, resources, prefix)
@@ -450,6 +484,7 @@ def main():
         )
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
+        out = without_repeats(out)
         writer.writerows(out)
         data = gzip.compress(text.getvalue().encode(), 9, mtime=0)
         (TABLES / f"{name}.csv.gz").write_bytes(data)
