@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError, UnavailableError
 
@@ -179,7 +179,7 @@ def _with_memory(name: str) -> Instruction:
             setattr(instruction, f"op{index}_kind", iced.OpKind.MEMORY if memory else iced.OpKind.REGISTER)
         if memory:
             instruction.memory_base = iced.Register.RAX
-    return cast("Instruction", instruction)
+    return instruction
 
 
 @cache
@@ -216,3 +216,32 @@ def class_of(name: str) -> str:
     if plain.startswith(("MOV", "PUSH", "POP", "LEA")):
         return "move"
     return "multiply" if "MUL" in plain else "integer"
+
+
+def signature(name: str) -> tuple[str, ...]:
+    """Return mnemonic and explicit operands of a form, as other tables spell them.
+
+    ``VEX_VADDPS_YMM_YMM_YMMM256/m`` is ``("VADDPS", "ymm", "ymm", "m256")``: registers by class (``r64``, ``xmm``, ``k``), memory by width in bits (``m256``), immediates as ``i``; then
+    ``evex``, ``k`` (merge-masked), ``z`` (zero-masked), ``b`` (broadcast), ``lock`` and ``rep`` where they apply.
+    """
+    iced = _iced()
+    instruction, suffixes = _blank(name), name.split("/")[1:]
+    info = iced.OpCodeInfo(instruction.code)
+    kinds = {value: key for key, value in vars(iced.OpCodeOperandKind).items() if isinstance(value, int)}
+    width = 8 * iced.MemorySizeInfo(info.broadcast_memory_size if "b" in suffixes else info.memory_size).size
+    found = [_mnemonic(name)]
+    for kind in (kinds[kind] for kind in info.op_kinds()):
+        stem = kind.split("_")[0]
+        if kind.startswith(("IMM", "BR")):
+            found.append("i")
+        elif kind.startswith(("MEM", "SIBMEM", "ES_", "SEG_R")) or ("_OR_MEM" in kind and "m" in suffixes):
+            found.append(f"m{width}")
+        elif stem in ("AL", "CL"):
+            found.append("r8")
+        elif stem in ("AX", "DX", "EAX", "RAX"):
+            found.append({"E": "r32", "R": "r64"}.get(stem[0], "r16"))
+        else:
+            found.append(stem.rstrip("P13").lower() if stem != "STI" else "st")
+    if info.encoding == iced.EncodingKind.EVEX:
+        found.append("evex")
+    return (*found, *(suffix for suffix in ("b", "k", "z", "lock", "rep") if suffix in suffixes))
