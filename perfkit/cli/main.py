@@ -5,6 +5,7 @@ import sys
 import typer
 
 from perfkit._version import __version__
+from perfkit.cli.calibrate import calibrate
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -26,6 +27,9 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
+
+
+app.command("calibrate")(calibrate)
 
 
 def main() -> None:
