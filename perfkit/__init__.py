@@ -21,6 +21,8 @@ _HOME = {
     "paper_cpi_stack": "perfkit.fitters.paper_cpi_stack",
     "artefact_cpi": "perfkit.collectors.synthetic_cpi",
     "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
+    "Gus": "perfkit.simulators.gus",
+    "GusResult": "perfkit.simulators.gus",
     "Microarchitecture": "perfkit.microarchitecture",
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
@@ -29,6 +31,7 @@ _HOME = {
     "SpireModel": "perfkit.fitters.spire",
     "read_samples": "perfkit.readers",
     "Trace": "perfkit.trace",
+    "sensitivity": "perfkit.simulators.sensitivity",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
+    from perfkit.simulators.gus import Gus as Gus
+    from perfkit.simulators.gus import GusResult as GusResult
+    from perfkit.simulators.sensitivity import sensitivity as sensitivity
     from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]

@@ -3,7 +3,7 @@
 Gus (section 3.1.1) uses a cache simulator with PLRU replacement at every level and a next-line prefetch heuristic; this
 is one, small enough to run inside the simulator's pass over a trace. Levels are filled inclusively: a line found in
 level k is put into every level before it. Writes allocate. A demand miss of L1 prefetches the next line into
-L2 (that costs bandwidth, not latency). Write-backs are not modelled.
+L2 (that costs bandwidth, not latency: what asks for it waits for the bandwidth). Write-backs are not modelled.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ class Caches(NamedTuple):
     """The state of all levels, as arrays that numba's functions change in place.
 
     ``tags`` holds, set after set, level after level, the lines of each way (most recent first under LRU); ``tree`` the
-    PLRU bits of each set.
+    PLRU bits of each set, ``point`` how a touched way changes them and ``hint`` the way touched last; ``mask`` turns a
+    line into its set where their number is a power of two (else -1).
     """
 
     levels: int
@@ -36,6 +37,9 @@ class Caches(NamedTuple):
     first_set: NDArray[np.int64]
     tags: NDArray[np.int64]
     tree: NDArray[np.int64]
+    point: NDArray[np.int64]
+    hint: NDArray[np.int64]
+    mask: NDArray[np.int64]
     prefetch: bool
 
 
@@ -65,59 +69,69 @@ def caches(levels: tuple[CacheLevel, ...], prefetch: bool) -> Caches:
         np.concatenate(([0], np.cumsum(sets)))[:-1].astype(np.int64),
         np.full(int((sets * ways).sum()), -1, dtype=np.int64),
         np.zeros(int(sets.sum()), dtype=np.int64),
+        _pointers(),
+        np.zeros(int(sets.sum()), dtype=np.int64),
+        np.where(sets & (sets - 1), -1, sets - 1),
         prefetch,
     )
 
 
-@njit(cache=True)
-def touch(c: Any, k: Any, line: Any, fill: bool) -> bool:  # pragma: no cover - compiled
-    """Look a line up in level k and make it the most recent; on a miss, put it there if ``fill``."""
-    index = line % c.sets[k]
-    ways = c.ways[k]
-    base = c.first_tag[k] + index * ways
-    if c.lru[k]:
+@njit(cache=True, inline="always")
+def touch(  # pragma: no cover - compiled
+    tags: Any, tree: Any, point: Any, hint: Any, base: Any, node: Any, ways: Any, lru: Any, line: Any
+) -> Any:
+    """Look a line up in one set, put it there if it is absent, make it the most recent; return whether it was there."""
+    if lru:
+        if tags[base] == line:
+            return True
         found = ways
-        for w in range(ways):
-            if c.tags[base + w] == line:
+        for w in range(1, ways):
+            if tags[base + w] == line:
                 found = w
                 break
         hit = found < ways
         if not hit:
-            if not fill:
-                return False
             found = ways - 1
         for w in range(found, 0, -1):
-            c.tags[base + w] = c.tags[base + w - 1]
-        c.tags[base] = line
+            tags[base + w] = tags[base + w - 1]
+        tags[base] = line
         return hit
-    node = c.first_set[k] + index
+    way = hint[node]
+    if tags[base + way] == line:
+        return True  # the way touched last already points away
+    hit = False
     for w in range(ways):
-        if c.tags[base + w] == line:
-            _point_away(c.tree, node, w, ways)
-            return True
-    if fill:
-        w = _victim(c.tree[node], ways)
-        c.tags[base + w] = line
-        _point_away(c.tree, node, w, ways)
-    return False
+        if tags[base + w] == line:
+            way, hit = w, True
+            break
+    bits = tree[node]
+    if not hit:
+        way = _victim(bits, ways)
+        tags[base + way] = line
+    tree[node] = (bits & point[0, ways, way]) | point[1, ways, way]
+    hint[node] = way
+    return hit
 
 
-@njit(cache=True)
-def _point_away(tree: Any, node: Any, way: Any, ways: Any) -> None:  # pragma: no cover - compiled
-    """Set the bits on a way's path so that they point to the other side."""
-    low, high, at, bits = 0, ways, 1, tree[node]
-    while high - low > 1:
-        middle = (low + high + 1) >> 1
-        if way < middle:
-            bits |= 1 << at
-            high, at = middle, 2 * at
-        else:
-            bits &= ~(1 << at)
-            low, at = middle, 2 * at + 1
-    tree[node] = bits
+def _pointers() -> NDArray[np.int64]:
+    """Return, for each number of ways and each way, what to keep and what to set so that its path points away."""
+    out = np.zeros((2, 33, 32), dtype=np.int64)
+    for ways in range(1, 33):
+        for way in range(ways):
+            low, high, at, clear, put = 0, ways, 1, 0, 0
+            while high - low > 1:
+                middle = (low + high + 1) >> 1
+                if way < middle:
+                    put |= 1 << at
+                    high, at = middle, 2 * at
+                else:
+                    clear |= 1 << at
+                    low, at = middle, 2 * at + 1
+            out[0, ways, way], out[1, ways, way] = ~clear, put
+    return out
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _victim(bits: Any, ways: Any) -> Any:  # pragma: no cover - compiled
     """Follow the bits to the way to be replaced; a bit that is set points to the upper half."""
     low, high, at = 0, ways, 1
@@ -131,22 +145,40 @@ def _victim(bits: Any, ways: Any) -> Any:  # pragma: no cover - compiled
 
 
 @njit(cache=True)
-def access(c: Any, line: Any) -> Any:  # pragma: no cover - compiled
-    """Access a line; return the level that serves it and the level its prefetched successor came from (0: none)."""
-    for k in range(c.levels):
-        if touch(c, k, line, True):
-            served = c.code[k]
+def access(  # pragma: no cover - compiled
+    levels: Any,
+    sets: Any,
+    mask: Any,
+    ways: Any,
+    code: Any,
+    lru: Any,
+    first_tag: Any,
+    first_set: Any,
+    tags: Any,
+    tree: Any,
+    point: Any,
+    hint: Any,
+    prefetch: Any,
+    line: Any,
+) -> Any:
+    """Access a line; return the level that serves it, and 4 times the level its prefetched successor came from."""
+    served = MEMORY
+    for k in range(levels):
+        index = line & mask[k] if mask[k] >= 0 else line % sets[k]
+        base = first_tag[k] + index * ways[k]
+        if touch(tags, tree, point, hint, base, first_set[k] + index, ways[k], lru[k], line):
+            served = code[k]
             break
-    else:
-        served = MEMORY
-    fetched = 0
-    if c.prefetch and served >= 1 and c.levels > 1:
-        fetched = MEMORY
-        for k in range(1, c.levels):
-            if touch(c, k, line + 1, True):
-                fetched = c.code[k] if c.code[k] > 1 else 0
-                break
-    return served, fetched
+    if served == 0 or not prefetch or levels < 2:
+        return served
+    fetched = MEMORY
+    for k in range(1, levels):
+        index = (line + 1) & mask[k] if mask[k] >= 0 else (line + 1) % sets[k]
+        base = first_tag[k] + index * ways[k]
+        if touch(tags, tree, point, hint, base, first_set[k] + index, ways[k], lru[k], line + 1):
+            fetched = code[k] if code[k] > 1 else 0
+            break
+    return served + 4 * fetched
 
 
 @dataclass(frozen=True)

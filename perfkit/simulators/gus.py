@@ -21,7 +21,7 @@ from perfkit.simulators import gus_timing as timing
 from perfkit.simulators.cache import CacheCounts
 from perfkit.simulators.gus_lanes import lanes, run_lanes
 from perfkit.simulators.memory import PAGE_GRANULES, MemoryPass, Window
-from perfkit.simulators.program import Program, lower
+from perfkit.simulators.program import Program, lower, pruned
 from perfkit.trace import Trace
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from perfkit.simulators.causality import Causality, Schedule
 
 Progress = Callable[[int, int], None]
-_NEVER = -(1 << 60)
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,14 @@ class Gus:
             The trace holds no instruction.
         """
         program = self.program(trace)
-        cost = timing.costs(program, (self.core,))
+        fast = pruned(program, (self.core,))
+        cost = timing.costs(fast, (self.core,))
         memory = MemoryPass.of(trace, program, self.core)
-        arrays, now = timing.static(program), timing.state(program, cost)
+        arrays, now = timing.static(fast), timing.state(program, cost)
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
-        shadow = np.full(PAGE_GRANULES, _NEVER, dtype=np.int64)
+        shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
         for window in windows(trace, memory, progress):
-            shadow = _room(shadow, memory.page_count)
+            shadow = room(shadow, memory.page_count)
             timing.run(window, arrays, cost, now, shadow, spent)
         return GusResult(
             settings=self,
@@ -101,12 +101,13 @@ class Gus:
         The variants may differ in resources; caches and instruction table are those of ``self.core``.
         """
         program = self.program(trace)
-        cost = timing.costs(program, tuple(cores))
+        fast = pruned(program, cores)
+        cost = timing.costs(fast, tuple(cores))
         memory = MemoryPass.of(trace, program, self.core)
-        arrays, now = timing.static(program), lanes(program, cost)
-        shadow = np.full((PAGE_GRANULES, len(cores)), _NEVER, dtype=np.int64)
+        arrays, now = timing.static(fast), lanes(program, cost)
+        shadow = np.full((PAGE_GRANULES, len(cores)), timing.NEVER, dtype=np.int64)
         for window in windows(trace, memory, progress):
-            shadow = _room(shadow, memory.page_count)
+            shadow = room(shadow, memory.page_count)
             run_lanes(window, arrays, cost, now, shadow)
         return now.now[2] / timing.TICKS
 
@@ -123,13 +124,13 @@ def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) 
             progress(min(total, (k + 1) * blocks), total)
 
 
-def _room(shadow: NDArray[np.int64], pages: int) -> NDArray[np.int64]:
-    """Return shadow memory with room for so many pages, and as many again."""
+def room(array: NDArray[Any], pages: int, fill: int = timing.NEVER) -> NDArray[Any]:
+    """Return an array over the granules of memory with room for so many pages, and as many again when it grows."""
     need = pages * PAGE_GRANULES
-    if need <= len(shadow):
-        return shadow
-    bigger = np.full((2 * need, *shadow.shape[1:]), _NEVER, dtype=np.int64)
-    bigger[: len(shadow)] = shadow
+    if need <= len(array):
+        return array
+    bigger = np.full((2 * need, *array.shape[1:]), fill, dtype=array.dtype)
+    bigger[: len(array)] = array
     return bigger
 
 
@@ -268,7 +269,7 @@ class GusResult:
         return causality(self.settings, self.trace, exact=exact)
 
     def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
-        """Return when ``count`` executed instructions from the ``first`` were dispatched, started, ended and retired."""
+        """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.causality import schedule
 
         return schedule(self.settings, self.trace, first, count)

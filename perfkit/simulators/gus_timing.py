@@ -25,6 +25,7 @@ from perfkit.microarchitecture import Microarchitecture
 from perfkit.simulators.program import REGISTERS, Program
 
 TICKS = 55440
+NEVER = -(1 << 60)  # before every time of a run
 LEVELS = ("L1", "L2", "L3", "memory")
 
 # Where a retired instruction's share of the time went. Port groups follow, in the program's order.
@@ -81,8 +82,10 @@ class Costs(NamedTuple):
     store_buffer: NDArray[np.int64]  # (K,)
     fill_buffers: NDArray[np.int64]  # (K,)
     use: NDArray[np.int64]  # (uses, K)
-    latency: NDArray[np.int64]  # (instructions, K)
-    level_latency: NDArray[np.int64]  # (8, K): of L1 to memory, for integer loads, then for vector loads
+    latency: NDArray[np.int64]  # (instructions, K) from data registers
+    value: NDArray[np.int64]  # (instructions, K) from a loaded value
+    load: NDArray[np.int64]  # (instructions, K) from address registers to the value in L1
+    beyond: NDArray[np.int64]  # (8, K) what each level takes longer than the table's L1: integer, then vector loads
     byte: NDArray[np.int64]  # (K,) a byte of L1
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
     forward: NDArray[np.int64]  # (2, K): integer, vector
@@ -93,7 +96,7 @@ class State(NamedTuple):
     """What the pass carries from one window to the next."""
 
     now: NDArray[np.int64]  # dispatch, front end, retirement, last store written, end of last instruction
-    count: NDArray[np.int64]  # instructions, slots, loads, stores, misses, fallen behind
+    counts: NDArray[np.int64]  # instructions, then the next place in each ring: rob, loads, stores, misses
     register: NDArray[np.int64]
     port: NDArray[np.int64]
     level: NDArray[np.int64]
@@ -156,8 +159,12 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     line = core.caches[0].line
     first = value("L1_latency", 0.0)
     levels = [first, *(value(f"{name}_latency", first) for name in LEVELS[1:])]
-    # A vector load takes as much longer at every level as it does in L1.
-    extra = value("L1_vector_latency", first) - first
+    factor = value("instruction_latency", 1.0)
+    # A table's load latency is that of the core's L1, as it was before any weight.
+    base = program.core
+    names = ("L1_latency", "L1_vector_latency" if "L1_vector_latency" in core.resources else "L1_latency")
+    saved = np.array([base.resource(name).value - core.resource(name).value for name in names])
+    beyond = [x - base.resource("L1_latency").value for x in levels[1:]]
     bandwidth = [value(f"{name}_bandwidth", np.inf) for name in LEVELS]
     forward = value("store_forward_latency", first)
     return (
@@ -168,8 +175,10 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         entries("store_buffer"),
         entries("line_fill_buffers"),
         ticks(program.amount * each[program.use] if len(program.use) else np.zeros(0)),
-        ticks(program.latency * value("instruction_latency", 1.0)),
-        ticks([*levels, *(x + extra for x in levels)]),
+        ticks(program.latency * factor),
+        ticks(program.value_latency * factor),
+        ticks(program.load_latency),
+        ticks([-saved[0], *beyond, -saved[1], *beyond]),
         ticks(1.0 / bandwidth[0]),
         ticks([0.0, *(line / b for b in bandwidth[1:])]),
         ticks([forward, value("vector_store_forward_latency", forward)]),
@@ -195,38 +204,79 @@ def state(program: Program, cost: Costs) -> State:
 @njit(cache=True)
 def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pragma: no cover - compiled
     """Simulate one window; add each instruction's share of the time to ``spent`` (instructions, causes)."""
-    disp, fe, ret, written, end = s.now[0], s.now[1], s.now[2], s.now[3], s.now[4]
-    n, slots, loads, stores, misses = s.count[0], s.count[1], s.count[2], s.count[3], s.count[4]
-    fe_cost, ret_cost, penalty, byte = c.front_end[0], c.retire[0], c.penalty[0], c.byte[0]
-    rob, lb, sb, fb = len(s.rob), len(s.loads), len(s.stores), len(s.misses)
+    c_byte = c.byte
+    c_forward = c.forward
+    c_front_end = c.front_end
+    c_latency = c.latency
+    c_beyond = c.beyond
+    c_load = c.load
+    c_value = c.value
+    c_line = c.line
+    c_penalty = c.penalty
+    c_retire = c.retire
+    c_use = c.use
+    p_address_register = p.address_register
+    p_address_start = p.address_start
+    p_block_start = p.block_start
+    p_data_register = p.data_register
+    p_data_start = p.data_start
+    p_load_uses = p.load_uses
+    p_operand_start = p.operand_start
+    p_read = p.read
+    p_slots = p.slots
+    p_use = p.use
+    p_use_start = p.use_start
+    p_vector = p.vector
+    p_write = p.write
+    p_write_register = p.write_register
+    p_write_start = p.write_start
+    s_counts = s.counts
+    s_level = s.level
+    s_loads = s.loads
+    s_misses = s.misses
+    s_now = s.now
+    s_port = s.port
+    s_register = s.register
+    s_rob = s.rob
+    s_stores = s.stores
+    w_code = w.code
+    w_granule = w.granule
+    w_mispredicted = w.mispredicted
+    w_size = w.size
+    w_stream = w.stream
+    disp, fe, ret, written, end = s_now[0], s_now[1], s_now[2], s_now[3], s_now[4]
+    n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
+    fe_cost, ret_cost, penalty, byte = c_front_end[0], c_retire[0], c_penalty[0], c_byte[0]
+    rob, lb, sb, fb = len(s_rob), len(s_loads), len(s_stores), len(s_misses)
     j = 0
-    for t in range(len(w.stream)):
-        b = w.stream[t]
+    for t in range(len(w_stream)):
+        b = w_stream[t]
         why = FRONT_END
-        if w.mispredicted[t] and end + penalty > disp:
+        if w_mispredicted[t] and end + penalty > disp:
             disp = end + penalty
             why = MISPREDICTION
-        for i in range(p.block_start[b], p.block_start[b + 1]):
-            u = p.slots[i]
-            m0, m1 = p.operand_start[i], p.operand_start[i + 1]
+        for i in range(p_block_start[b], p_block_start[b + 1]):
+            u = np.int64(p_slots[i])
+            m0, m1 = p_operand_start[i], p_operand_start[i + 1]
             is_load = False
             is_store = False
             for m in range(m0, m1):
-                is_load |= p.read[m]
-                is_store |= p.write[m]
+                is_load |= p_read[m]
+                is_store |= p_write[m]
             # Dispatch: an entry in every buffer, then the front end.
             if u > 0:
-                free = s.rob[(slots + u - 1) % rob]
+                k = slots + u - 1
+                free = s_rob[k if k < rob else k - rob]
                 if free > disp:
                     disp = free
                     why = ROB
             if is_load:
-                free = s.loads[loads % lb]
+                free = s_loads[loads]
                 if free > disp:
                     disp = free
                     why = LOAD_BUFFER
             if is_store:
-                free = s.stores[stores % sb]
+                free = s_stores[stores]
                 if free > disp:
                     disp = free
                     why = STORE_BUFFER
@@ -239,90 +289,102 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
             # The load stage: address registers, load ports, memory.
             a = disp
             cause = why
-            for k in range(p.address_start[i], p.address_start[i + 1]):
-                v = s.register[p.address_register[k]]
+            for k in range(p_address_start[i], p_address_start[i + 1]):
+                v = s_register[p_address_register[k]]
                 if v > a:
                     a = v
                     cause = LATENCY
-            u0 = p.use_start[i]
-            u1 = u0 + p.load_uses[i]
+            u0 = p_use_start[i]
+            u1 = u0 + p_load_uses[i]
             for k in range(u0, u1):
-                r = p.use[k]
-                v = s.port[r]
+                r = p_use[k]
+                v = s_port[r]
                 if v > a:
                     a = v
                     cause = PORTS + r
-                s.port[r] = (v if v > disp else disp) + c.use[k, 0]
-            x = a
-            vector = 1 if p.vector[i] else 0
+                s_port[r] = (v if v > disp else disp) + c_use[k, 0]
+            vector = 1 if p_vector[i] else 0
+            # What does not load waits for its address registers as for its data; a load's value comes by itself.
+            x = disp if is_load else a
+            loaded = NEVER
+            by_memory = by_address = cause
+            if is_load:
+                cause = why
             arrived = a
             for m in range(m0, m1):
-                g = w.granule[j]
+                g = w_granule[j]
                 if g < 0:
                     j += 1
                     continue
-                code = w.code[j]
+                code = w_code[j]
                 level = code & 3
                 split = (code & 64) != 0
-                size = np.int64(w.size[j])
-                v = s.level[0]
+                size = np.int64(w_size[j])
+                v = s_level[0]
                 got = a
                 # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
-                which = cause if level == 0 and cause != LATENCY else LEVEL_LATENCY + level
+                which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
                 if v > got:
                     got = v
                     which = LEVEL_BANDWIDTH
-                s.level[0] = (v if v > disp else disp) + size * byte
+                s_level[0] = (v if v > disp else disp) + size * byte
                 if split and ((code >> 2) & 3) > level:
                     level = (code >> 2) & 3
                     which = LEVEL_LATENCY + level
                 for q in range(1, level + 1):
-                    v = s.level[q]
+                    v = s_level[q]
                     if v > got:
                         got = v
                         which = LEVEL_BANDWIDTH + q
-                    s.level[q] = (v if v > disp else disp) + c.line[q, 0]
+                    s_level[q] = (v if v > disp else disp) + c_line[q, 0]
                 fetched = (code >> 4) & 3
+                # A prefetch costs no latency, but the access that asks for it waits until there is bandwidth for it.
                 for q in range(2, fetched + 1):
-                    v = s.level[q]
-                    s.level[q] = (v if v > disp else disp) + c.line[q, 0]
+                    v = s_level[q]
+                    if v > got:
+                        got = v
+                        which = LEVEL_BANDWIDTH + q
+                    s_level[q] = (v if v > disp else disp) + c_line[q, 0]
                 if level > 0:
-                    v = s.misses[misses % fb]
+                    v = s_misses[misses]
                     if v > got:
                         got = v
                         which = FILL_BUFFERS
-                    s.misses[misses % fb] = got + c.level_latency[level, 0]
-                    misses += 1
-                if p.read[m]:
-                    got += c.level_latency[level + 4 * vector, 0]
+                    s_misses[misses] = got + c_load[i, 0] + c_beyond[level, 0]
+                    misses = misses + 1 if misses + 1 < fb else 0
+                if p_read[m]:
+                    got += c_load[i, 0] + c_beyond[level + 4 * vector, 0]
                     last = min(g + ((size + 7) >> 3), (g | 511) + 1)  # the part in the same page
                     for q in range(g, last):
-                        v = shadow[q] + c.forward[vector, 0]
+                        v = shadow[q] + c_forward[vector, 0]
                         if v > got:
                             got = v
                             which = FORWARD
-                    if got > x:
-                        x = got
-                        cause = which
-                elif got + c.level_latency[level, 0] > arrived:
-                    arrived = got + c.level_latency[level, 0]
+                    if got > loaded:
+                        loaded = got
+                        by_memory = which
+                elif level > 0 and got + c_beyond[level, 0] > arrived:
+                    arrived = got + c_beyond[level, 0]
                 j += 1
             # The execution stage: data registers, ports.
-            for k in range(p.data_start[i], p.data_start[i + 1]):
-                v = s.register[p.data_register[k]]
+            for k in range(p_data_start[i], p_data_start[i + 1]):
+                v = s_register[p_data_register[k]]
                 if v > x:
                     x = v
                     cause = LATENCY
-            for k in range(u1, p.use_start[i + 1]):
-                r = p.use[k]
-                v = s.port[r]
+            for k in range(u1, p_use_start[i + 1]):
+                r = p_use[k]
+                v = s_port[r]
                 if v > x:
                     x = v
                     cause = PORTS + r
-                s.port[r] = (v if v > disp else disp) + c.use[k, 0]
-            end = x + c.latency[i, 0]
-            for k in range(p.write_start[i], p.write_start[i + 1]):
-                s.register[p.write_register[k]] = end
+                s_port[r] = (v if v > disp else disp) + c_use[k, 0]
+            end = x + c_latency[i, 0]
+            if loaded + c_value[i, 0] > end:
+                end = loaded + c_value[i, 0]
+                cause = by_memory
+            for k in range(p_write_start[i], p_write_start[i + 1]):
+                s_register[p_write_register[k]] = end
             # Retirement, in order.
             before = ret
             ret += ret_cost * u
@@ -331,18 +393,18 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
             else:
                 cause = RETIRE
             spent[i, cause] += ret - before
-            for k in range(u):
-                s.rob[slots % rob] = ret
-                slots += 1
+            for _k in range(u):
+                s_rob[slots] = ret
+                slots = slots + 1 if slots + 1 < rob else 0
             if is_load:
-                s.loads[loads % lb] = ret
-                loads += 1
+                s_loads[loads] = ret
+                loads = loads + 1 if loads + 1 < lb else 0
             if is_store:
                 for m in range(m0, m1):
-                    g = w.granule[j - (m1 - m)]
-                    if g < 0 or not p.write[m]:
+                    g = w_granule[j - (m1 - m)]
+                    if g < 0 or not p_write[m]:
                         continue
-                    last = min(g + ((np.int64(w.size[j - (m1 - m)]) + 7) >> 3), (g | 511) + 1)
+                    last = min(g + ((np.int64(w_size[j - (m1 - m)]) + 7) >> 3), (g | 511) + 1)
                     for q in range(g, last):
                         if shadow[q] < end:
                             shadow[q] = end
@@ -352,8 +414,8 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     written = ret
                 if arrived > written:
                     written = arrived
-                s.stores[stores % sb] = written
-                stores += 1
+                s_stores[stores] = written
+                stores = stores + 1 if stores + 1 < sb else 0
             n += 1
-    s.now[0], s.now[1], s.now[2], s.now[3], s.now[4] = disp, fe, ret, written, end
-    s.count[0], s.count[1], s.count[2], s.count[3], s.count[4] = n, slots, loads, stores, misses
+    s_now[0], s_now[1], s_now[2], s_now[3], s_now[4] = disp, fe, ret, written, end
+    s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

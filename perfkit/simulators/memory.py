@@ -214,17 +214,24 @@ def _pass(  # pragma: no cover - compiled
     size: Any,
     wrong: Any,
 ) -> None:
+    levels, bits, prefetch = cache.levels, cache.line_bits, cache.prefetch
+    sets, mask, ways, level_code, lru = cache.sets, cache.mask, cache.ways, cache.code, cache.lru
+    first_tag, first_set, tags, tree = cache.first_tag, cache.first_set, cache.tags, cache.tree
+    point, hint = cache.point, cache.hint
+    key, meta = pages.key, pages.meta
+    past = predictor.meta
+    last_line = np.int64(-2)
     j, d = at[1], at[2]
-    room = len(pages.key) // 2
+    room = len(key) // 2
     for t in range(at[0], len(stream)):
         b = stream[t]
-        if pages.meta[0] + first[b + 1] - first[b] > room:
+        if meta[0] + first[b + 1] - first[b] > room:
             at[0], at[1], at[2] = t, j, d
             return
-        last = predictor.meta[1]
+        last = past[1]
         if last >= 0 and ends_in_branch[last]:
             wrong[t] = _predict(predictor, last, b != fall_through[last])
-        predictor.meta[1] = b
+        past[1] = b
         for m in range(first[b], first[b + 1]):
             width = static_size[m]
             if width == 0:
@@ -237,18 +244,46 @@ def _pass(  # pragma: no cover - compiled
                 j += 1
                 continue
             address = np.int64(addresses[j])
-            granule[j] = _slot(pages, address >> 12) * PAGE_GRANULES + ((address & 4095) >> 3)
-            line = address >> cache.line_bits
-            level, fetched = access(cache, line)
-            served[level] += 1
-            code = level
-            served[4 + fetched] += 1
-            beyond = (address + np.int64(width) - 1) >> cache.line_bits
-            if beyond != line:
-                level, more = access(cache, line + 1)
-                served[level] += 1
-                code |= SPLIT | (level << SECOND_SHIFT)
-                fetched = max(fetched, more)
-            kind[j] = code | (fetched << PREFETCH_SHIFT)
+            page = address >> 12
+            slot = meta[2] if meta[1] == page else _slot(pages, page)
+            granule[j] = slot * PAGE_GRANULES + ((address & 4095) >> 3)
+            line = address >> bits
+            beyond = (address + np.int64(width) - 1) >> bits
+            code = 0
+            if line == last_line and beyond == line:
+                served[0] += 1  # the line touched last is in L1
+            else:
+                found = access(
+                    levels,
+                    sets,
+                    mask,
+                    ways,
+                    level_code,
+                    lru,
+                    first_tag,
+                    first_set,
+                    tags,
+                    tree,
+                    point,
+                    hint,
+                    prefetch,
+                    line,
+                )
+                served[found & 3] += 1
+                code = found & 3
+                fetched = found >> 2
+                if beyond != line:
+                    found = access(
+                        levels, sets, mask, ways, level_code, lru, first_tag, first_set, tags, tree, point, hint,
+                        prefetch, beyond,
+                    )  # fmt: skip
+                    served[found & 3] += 1
+                    code |= SPLIT | ((found & 3) << SECOND_SHIFT)
+                    fetched = max(fetched, found >> 2)
+                if fetched:
+                    served[4 + fetched] += 1
+                code |= fetched << PREFETCH_SHIFT
+                last_line = beyond
+            kind[j] = code
             j += 1
     at[0], at[1], at[2] = len(stream), j, d

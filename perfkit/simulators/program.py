@@ -7,7 +7,7 @@ the load's latency delays the memory operand only.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -32,6 +32,7 @@ _FUSIBLE = {
     "cmp-test": ("CMP", "TEST"),
     "alu": ("CMP", "TEST", "ADD", "SUB", "AND", "INC", "DEC"),
 }
+_NOTHING = ("NOP", "ENDBR64", "ENDBR32")  # take a slot, whatever port a table gives them
 _STACK = ("PUSH", "POP", "CALL", "RET")
 
 
@@ -47,8 +48,9 @@ class Program:
         The instructions.
     slots : (n,) int32
         Fused uops: slots at the front end, in the ROB and at retirement; 0 for the second of a fused pair.
-    latency : (n,) float
-        Cycles from the last data register (or loaded value) to the results.
+    latency, value_latency, load_latency : (n,) float
+        Cycles from the last data register to the results, from the loaded value to the results, and from the address
+        registers to the loaded value in L1 (0 where nothing is loaded).
     use_start, use, amount : (n + 1,) int32, (m,) int32, (m,) float
         Which of `groups` each instruction uses and how many uops it sends there; uses at the load stage come first,
         ``load_uses`` of them.
@@ -67,6 +69,8 @@ class Program:
     groups: tuple[str, ...]
     slots: NDArray[np.int32]
     latency: NDArray[np.float64]
+    value_latency: NDArray[np.float64]
+    load_latency: NDArray[np.float64]
     use_start: NDArray[np.int32]
     load_uses: NDArray[np.int32]
     use: NDArray[np.int32]
@@ -116,7 +120,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     second = fused_pairs(code, decoded, core)
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}
-    at_load = _load_groups(core)
+    at_load = _load_groups(forms)
     slots = np.zeros(n, dtype=np.int32)
     latency = np.zeros(n)
     uses: list[list[tuple[int, float]]] = []
@@ -126,7 +130,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         eliminated = _eliminated(instruction, core)
         slots[k] = 0 if k in second else max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
         latency[k] = 0.0 if eliminated else form.latency
-        own = {} if eliminated or k + 1 in second else dict(form.uses)
+        idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
+        own = {} if idle else dict(form.uses)
         pairs = [(number[g], float(amount)) for g, amount in own.items() if g in number and amount > 0]
         early = [p for p in pairs if form.loads and groups[p[0]] in at_load]
         uses.append(early + [p for p in pairs if p not in early])
@@ -138,6 +143,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         groups=groups,
         slots=slots,
         latency=latency,
+        value_latency=np.array([_value_latency(f) for f in found]),
+        load_latency=np.array([f.address_latency if f.loads else 0.0 for f in found]),
         use_start=start,
         load_uses=load_uses,
         use=np.array([g for u in uses for g, _ in u], dtype=np.int32),
@@ -148,6 +155,42 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
         branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
         forms=tuple(found),
+    )
+
+
+def pruned(program: Program, cores: Sequence[Microarchitecture]) -> Program:
+    """Return the program without the port groups that can never be the ones waited for, on any of ``cores``.
+
+    A group whose every use costs no more than the use of some other group, at the same stage of the same instruction,
+    is never available later than that one (both are idle up to the same dispatch). The times stay exactly the same;
+    an x86 instruction uses up to a dozen groups, of which few can bind.
+    """
+    n, g = len(program.slots), len(program.groups)
+    owner = np.repeat(np.arange(n), np.diff(program.use_start))
+    place = np.arange(len(program.use)) - program.use_start[owner]
+    late = place >= program.load_uses[owner]
+    dense = np.zeros((g, 2, n))
+    np.add.at(dense, (program.use, late.astype(int), owner), program.amount)
+    inverse = np.array([[core.resource(name).inverse_throughput for core in cores] for name in program.groups])
+    keep = np.ones(g, dtype=np.bool_)
+    # From the largest groups to the smallest, so that of two equal ones the smaller stays.
+    for k in sorted(range(g), key=lambda q: -len(program.core.ports[program.groups[q]].units)):
+        used = dense[k] > 0
+        for other in range(g):
+            if other == k or not keep[other]:
+                continue
+            cost = dense[k][used][:, None] * inverse[k]
+            if (cost <= dense[other][used][:, None] * inverse[other]).all():
+                keep[k] = False
+                break
+    stays = keep[program.use]
+    per = np.bincount(owner[stays], minlength=n)
+    return replace(
+        program,
+        use_start=np.concatenate(([0], np.cumsum(per))).astype(np.int32),
+        load_uses=np.bincount(owner[stays & ~late], minlength=n).astype(np.int32),
+        use=program.use[stays],
+        amount=program.amount[stays],
     )
 
 
@@ -184,20 +227,25 @@ def fused_pairs(code: StaticCode, decoded: Sequence[Any], core: Microarchitectur
     return found
 
 
+def _value_latency(form: InstructionForm) -> float:
+    """Return the cycles from a loaded value to the result; a read-modify-write's stored value is its result.
+
+    LLVM's figure for such a form counts the store in.
+    """
+    if not form.loads:
+        return 0.0
+    return min(form.latency, form.memory_latency) if form.stores else form.memory_latency
+
+
 def _flat(name: str, lists: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int32]]:
     start = np.concatenate(([0], np.cumsum([len(x) for x in lists]))).astype(np.int32)
     values = np.array([r for x in lists for r in x], dtype=np.int32)
     return {f"{name}_start": start, f"{name}_register": values}
 
 
-def _load_groups(core: Microarchitecture) -> set[str]:
+def _load_groups(forms: Forms) -> set[str]:
     """Return the port groups that loads use: they delay the load, not the operation on its value."""
-    feature = core.features.get("load_ports")
-    if feature is not None:
-        return {g for g in core.ports if g in str(feature.value).split()}
-    from perfkit.instruction_tables import bundled_form
-
-    return set(bundled_form(core, "MOV_R64_RM64/m").uses)
+    return set(forms("MOV_R64_RM64/m").uses)
 
 
 def _mnemonic(instruction: Any) -> str:
@@ -254,7 +302,7 @@ def _unlaminated(instruction: Any, form: InstructionForm, core: Microarchitectur
     return int(memory and instruction.memory_index != Register.NONE)
 
 
-def _number(register: int) -> int:
+def _number(register: Any) -> int:
     """Return a register's number in the program, or -1 for one that carries no dependence (RIP, segments)."""
     from iced_x86 import Register, RegisterInfo
 
@@ -271,7 +319,7 @@ def _number(register: int) -> int:
     return -1
 
 
-def _size(register: int) -> int:
+def _size(register: Any) -> int:
     from iced_x86 import RegisterInfo
 
     return int(RegisterInfo(register).size)

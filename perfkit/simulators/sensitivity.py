@@ -1,4 +1,4 @@
-"""Sensitivity: what would the run cost if one resource were better (Gus, section 3.2)?
+"""Sensitivity: what the run would cost if one resource were better (Gus, section 3.2).
 
 The speedup of weighting the capacity c of resource r by w is s = f(c) / f(w c) - 1, with f the simulated time. The
 resources that give a speedup are the bottlenecks; the others are not worth an effort.
