@@ -88,16 +88,26 @@ def ring(width: int) -> Ring:
 
 def last(s: Any, width: int) -> Last:
     """Return the table of who set what, before the first instruction."""
-    none = [
-        np.full(len(a), -1, dtype=np.int64) for a in (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses)
-    ]
-    return Last(*none, np.array([-1, 2 * width], dtype=np.int64))
+
+    def nobody(times: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.full(len(times), -1, dtype=np.int64)
+
+    return Last(
+        nobody(s.register),
+        nobody(s.port),
+        nobody(s.level),
+        nobody(s.rob),
+        nobody(s.loads),
+        nobody(s.stores),
+        nobody(s.misses),
+        np.array([-1, 2 * width], dtype=np.int64),
+    )
 
 
 def seen(first: int, count: int) -> Seen:
     """Return an empty record of ``count`` executed instructions from ``first``."""
-    times = [np.zeros(count, dtype=np.int64) for _ in range(4)]
-    return Seen(first, np.full(count, -1, dtype=np.int32), *times, np.full(count, -1, dtype=np.int64))
+    none, nobody = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+    return Seen(first, nobody.astype(np.int32), none, none.copy(), none.copy(), none.copy(), nobody)
 
 
 @njit(cache=True)

@@ -39,8 +39,18 @@ class Taints(NamedTuple):
 
 def taints(s: Any, width: int) -> Taints:
     """Return empty sets for the state ``s``, over the last ``width`` instructions (a power of two)."""
-    rows = (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses)
-    return Taints(*(sets(len(a), width) for a in rows), sets(5, width), sets(4, width), np.zeros(width, dtype=np.int32))
+    return Taints(
+        sets(len(s.register), width),
+        sets(len(s.port), width),
+        sets(len(s.level), width),
+        sets(len(s.rob), width),
+        sets(len(s.loads), width),
+        sets(len(s.stores), width),
+        sets(len(s.misses), width),
+        sets(5, width),
+        sets(4, width),
+        np.zeros(width, dtype=np.int32),
+    )
 
 
 def sets(rows: int, width: int) -> Sets:
