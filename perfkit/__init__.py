@@ -22,6 +22,8 @@ _HOME = {
     "paper_cpi_stack": "perfkit.fitters.paper_cpi_stack",
     "artefact_cpi": "perfkit.collectors.synthetic_cpi",
     "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
+    "Gus": "perfkit.simulators.gus",
+    "GusResult": "perfkit.simulators.gus",
     "Microarchitecture": "perfkit.microarchitecture",
     "Dag": "perfkit.dag",
     "DagCore": "perfkit.simulators.dag_core",
@@ -37,6 +39,7 @@ _HOME = {
     "open_samples": "perfkit.sources",
     "read_samples": "perfkit.readers",
     "Trace": "perfkit.trace",
+    "sensitivity": "perfkit.simulators.sensitivity",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
@@ -64,6 +67,9 @@ if TYPE_CHECKING:
     from perfkit.simulators.dag_schedule import sweep as sweep
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
     from perfkit.sources import open_samples as open_samples
+    from perfkit.simulators.gus import Gus as Gus
+    from perfkit.simulators.gus import GusResult as GusResult
+    from perfkit.simulators.sensitivity import sensitivity as sensitivity
     from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
