@@ -66,10 +66,10 @@ if TYPE_CHECKING:
     from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
     from perfkit.simulators.dag_schedule import sweep as sweep
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
-    from perfkit.sources import open_samples as open_samples
     from perfkit.simulators.gus import Gus as Gus
     from perfkit.simulators.gus import GusResult as GusResult
     from perfkit.simulators.sensitivity import sensitivity as sensitivity
+    from perfkit.sources import open_samples as open_samples
     from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
