@@ -5,7 +5,8 @@ import sys
 import typer
 
 from perfkit._version import __version__
-from perfkit.cli import spire
+from perfkit.cli import cpi, report, spire
+from perfkit.cli.calibrate import calibrate
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -29,6 +30,9 @@ def _root(
     """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
 
 
+app.command("calibrate")(calibrate)
+app.command("cpi")(cpi.cpi)
+app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
 

@@ -129,7 +129,14 @@ def plot_ranking(ranking: Ranking, top: int = 10, areas: Areas | None = None, ax
     measured = ax.axvline(ranking.throughput, color="black", linestyle="--", linewidth=1)
     handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[a]) for a in (*AREAS, OTHER) if a in area]
     labels = [a for a in (*AREAS, OTHER) if a in area]
-    ax.legend([*handles, measured], [*labels, "measured"], fontsize="small", frameon=False, loc="best")
+    ax.legend(
+        [*handles, measured],
+        [*labels, "measured"],
+        fontsize="small",
+        frameon=False,
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
+    )
     ax.set_xlabel(f"mean bound ({ranking.work_event} per {ranking.time_event});  * = candidate")
     ax.set_title(_labelled("lowest bounds", ranking.training_kind, ranking.kind))
     return ax
