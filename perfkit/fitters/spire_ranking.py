@@ -112,10 +112,11 @@ def rank_points(
 ) -> Ranking:
     """Return the ranking of grouped samples (SPIRE, section III-C, Eq. 1)."""
     rows = []
+    of_training = training.to_dict(orient="index")
     for i, event in enumerate(points.events):
         time, intensity, _ = points.of(i)
         if event not in rooflines or not len(time):
-            known = str(training["status"].get(event, "unknown"))
+            known = of_training[event]["status"] if event in of_training else "unknown"
             rows.append((event, np.nan, np.nan, "unmeasured" if known == "ok" else known, *[np.nan] * 4))
             continue
         roofline = rooflines[event]
@@ -123,7 +124,7 @@ def rank_points(
         total = time.sum()
         mean = float((time * bounds).sum() / total)
         left = float(time[roofline.is_left(intensity)].sum() / total)
-        trained = training.loc[event]
+        trained = of_training[event]
         beyond = (intensity < trained["min_intensity"]) | (intensity > trained["max_intensity"])
         spread = _spread(event, time, bounds, bootstrap, level, seed)
         outside = float(time[beyond].sum() / total)
