@@ -13,10 +13,10 @@ import tomllib
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit import datasets
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError
 
@@ -198,12 +198,7 @@ def compile_kernel(
 
 def corpus_folder() -> Path:
     """Where the kernels of the corpus lie: in the installed package, or in the checkout."""
-    installed = Path(str(files("perfkit"))) / "_data" / "kernels"
-    checkout = Path(str(files("perfkit"))).parent / "data" / "kernels"
-    for folder in (installed, checkout):
-        if (folder / "manifest.toml").is_file():
-            return folder
-    raise DataError(f"the corpus of kernels is in neither {installed} nor {checkout}; install perfkit anew")
+    return datasets.data_root() / "kernels"
 
 
 def corpus() -> "pd.DataFrame":
