@@ -10,6 +10,7 @@ _HOME = {
     "compile_kernel": "perfkit.collectors.kernels",
     "corpus": "perfkit.collectors.kernels",
     "corpus_kernel": "perfkit.collectors.kernels",
+    "true_cycles": "perfkit.collectors.true_cycles",
 }
 
 __all__ = sorted(_HOME)

@@ -12,6 +12,7 @@ import os
 import signal
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -182,8 +183,10 @@ class Session:
                 arguments.append(
                     {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
                 )
+        start = time.perf_counter()
         for _ in range(self.spec["calls"]):
             function(*arguments)
+        say(self.spec["channel"], b"T", struct.pack("<d", time.perf_counter() - start))
 
     def _array(self, path: str) -> ctypes.c_void_p:
         """Load an array at an address that is a multiple of 64."""

@@ -102,7 +102,7 @@ class Tracer:
     def run_kernel(self, kernel: "Kernel", *arguments: Any) -> Trace:
         """Call a compiled kernel with arguments and record what it does."""
         elf = ElfFile(kernel.path)
-        values = [_argument(value) for value in arguments]
+        values = [describe_argument(value) for value in arguments]
         why_not = "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
         recording, backend, reason = self._record(elf, kernel.function, values, why_not, kernel)
         return self._finish(
@@ -176,7 +176,7 @@ class Tracer:
             replace(
                 provenance,
                 kind="recorded",
-                host=f"{platform.machine()} {_processor()}",
+                host=f"{platform.machine()} {processor_name()}",
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 complete=not recording.stopped,
                 stopped=recording.stopped,
@@ -198,7 +198,7 @@ def _unloadable(elf: ElfFile) -> str:
     return ""
 
 
-def _argument(value: Any) -> list[Any]:
+def describe_argument(value: Any) -> list[Any]:
     """Describe an argument for the child process."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufcb":
@@ -217,7 +217,7 @@ def _show(value: Any) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else str(value)
 
 
-def _processor() -> str:
+def processor_name() -> str:
     """Name the processor, as Linux does."""
     try:
         text = Path("/proc/cpuinfo").read_text()
