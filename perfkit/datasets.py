@@ -32,6 +32,8 @@ FORMATS = {
     "samples": "perfkit.samples:Samples.from_parquet",
     "csv": "pandas:read_csv",
     "parquet": "pandas:read_parquet",
+    "trace": "perfkit.trace:Trace.load",
+    "text": "pathlib:Path.read_text",
 }
 _FIELDS = ("file", "sha256", "format", "kind", "holds", "units", "source", "licence", "made_by")
 

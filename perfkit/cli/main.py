@@ -7,6 +7,7 @@ import typer
 from perfkit._version import __version__
 from perfkit.cli import cpi, report, spire
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command("cpi")(cpi.cpi)
 app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
+app.command("trace")(trace)
 
 
 def main() -> None:
