@@ -55,7 +55,7 @@ def label_of(value: float) -> str:
 def log_ticks(low: float, high: float, at_most: int = 8) -> np.ndarray:
     """Return tick positions for a logarithmic axis: 1, 2, 5 steps over up to two decades, powers of ten over more."""
     first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
-    decades = 10.0 ** np.arange(first, last + 1)
+    decades = np.array([float(f"1e{k}") for k in range(first, last + 1)])
     if last - first <= 2:
         steps = np.sort(np.concatenate([decades, 2 * decades, 5 * decades]))
         return steps[(steps >= low * 0.999) & (steps <= high * 1.001)]
@@ -80,7 +80,6 @@ def axis(scale: Any, side: str, label: str = "", **kwargs: Any) -> bq.Axis:
     return bq.Axis(
         scale=scale,
         side=side,
-        orientation="vertical" if side in ("left", "right") else "horizontal",
         label=label,
         label_offset=kwargs.pop("label_offset", offset),
         grid_color="#e4e4e4",
