@@ -24,7 +24,11 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
         (
             {"training": "{dumps}/train-*.csv", "analysed": "{dumps}/app.csv", "top": 3},
             ["bound of the ensemble", "cache-misses", "branch-misses"],
-        )
+        ),
+        (
+            {"time_event": "inst_retired.any", "work_event": "br_inst_retired.all_branches", "top": 5},
+            ["bound of the ensemble"],
+        ),
     ],
 }
 
@@ -133,7 +137,8 @@ def test_notebook_is_a_report_with_other_parameters(stem: str, case: int, dumps:
     text = texts(run(FOLDER / f"{stem}.ipynb", tmp_path / "out.ipynb", given))
     for words in expected:
         assert words in text
-    assert "Generated data" not in text
+    if "{dumps}" in str(parameters):
+        assert "Generated data" not in text
 
 
 @pytest.mark.notebook
