@@ -18,7 +18,7 @@ class SettingError(PerfkitError, ValueError):
 
 
 class UnavailableError(PerfkitError, RuntimeError):
-    """Something this machine lacks (counters, a program, a compiler): the message says what to install or use instead."""
+    """Something this machine lacks (counters, a program, a compiler): the message says what to do instead."""
 
 
 class PerfkitWarning(UserWarning):
