@@ -335,7 +335,7 @@ class Study(_Strict):
         """Read and check a study file; the kernel's path is relative to the file."""
         path = Path(path)
         settings = read_yaml(path)
-        if isinstance(settings.get("kernel"), str) and "\n" not in settings["kernel"]:
+        if isinstance(settings.get("kernel"), str) and not _is_text(settings["kernel"]):
             settings["kernel"] = str(path.parent / settings["kernel"])
         settings.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", path.stem))
         known = {field.alias or name for name, field in cls.model_fields.items()}
@@ -476,12 +476,17 @@ def split_compiler(text: str) -> tuple[str, str]:
     return words[0], " ".join(words[1:])
 
 
+def _is_text(kernel: str) -> bool:
+    """Tell whether a kernel is given as its text rather than as a path."""
+    return "\n" in kernel or "PK_REGION" in kernel
+
+
 def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
     """Load the kernel's text, so that a study holds all it needs."""
     kernel = settings.get("kernel")
     if kernel is None or settings.get("source") is not None:
         return settings
-    if "\n" in kernel or "PK_REGION" in kernel:
+    if _is_text(kernel):
         return {**settings, "kernel": None, "source": kernel}
     path = Path(kernel)
     if not path.is_file():

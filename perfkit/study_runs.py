@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
 from perfkit.expressions import Expression
 from perfkit.names import nearest
 
@@ -57,7 +58,7 @@ class StudyRuns:
             table = table.set_index("configuration").infer_objects()
         for column, text in (derive or {}).items():
             if rows:
-                table[column] = Expression(text).over(table)
+                table[column] = _derived(table, column, text)
         return cls(table, pd.DataFrame(repetitions, columns=_RAW), tuple(names), dict(metadata))
 
     @property
@@ -135,6 +136,15 @@ class StudyRuns:
         except OSError as error:
             raise FormatError(f"{folder} is no study folder: {error}") from None
         return cls.from_records(read_records(folder), metadata, study.derive)
+
+
+def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
+    """Evaluate a study's derived column; a fault in it must not cost the measurements, so it warns and stays missing."""
+    try:
+        return Expression(text).over(table)
+    except SettingError as error:
+        warnings.warn(f"the derived column {column!r} stays missing: {error}", PerfkitWarning, stacklevel=4)
+        return [math.nan] * len(table)
 
 
 _RAW = ["key", "event", "attempt", "repetition", "tsc", "ns", "cycles", "value", "kept", "tried"]

@@ -55,10 +55,6 @@ static void calibrate(void) {
     clock_overhead = least;
     time_overhead = least_ns;
 }
-static void flush(char *memory, size_t size) {
-    for (size_t at = 0; at < size; at += 64) __asm__ volatile("clflush (%0)" : : "r"(memory + at) : "memory");
-    __asm__ volatile("mfence\n\tlfence" : : : "memory");
-}
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -85,15 +81,22 @@ static int open_event(unsigned type, unsigned long long config) {
 typedef void (*variant_function)(pk_context *);
 typedef struct { double tsc, ns, cycles, event; } window;
 
-static int once(variant_function run, pk_context *pk, int warmup, int cold, int counter, window *out) {
+static void flush(variant_function own, pk_context *pk) {
+    if (own)
+        own(pk);
+    else
+        pk_flush_range(pk->memory, pk->memory_size);
+    __asm__ volatile("mfence\n\tlfence" : : : "memory");
+}
+
+static int once(variant_function run, variant_function own_flush, pk_context *pk, int warmup, int cold, int counter, window *out) {
     long steps = pk->steps;
     if (!cold)
         for (int i = 0; i < warmup; i++) run(pk);
-    else if (warmup) {
-        run(pk); /* code and page tables warm, data flushed next */
-        flush(pk->memory, pk->memory_size);
-    } else
-        flush(pk->memory, pk->memory_size);
+    else {
+        if (warmup) run(pk); /* warms code and page tables; the data goes next */
+        flush(own_flush, pk);
+    }
     pk->ticks = 0;
     pk->marked = 0;
     uint64_t before = chain();
@@ -151,12 +154,14 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
     char name[128];
     snprintf(name, sizeof name, "pk_run_%s", variant);
-    variant_function run, setup, teardown;
+    variant_function run, setup, teardown, own_flush;
     *(void **)&run = dlsym(library, name);
     snprintf(name, sizeof name, "pk_setup_%s", variant);
     *(void **)&setup = dlsym(library, name);
     snprintf(name, sizeof name, "pk_teardown_%s", variant);
     *(void **)&teardown = dlsym(library, name);
+    snprintf(name, sizeof name, "pk_flush_%s", variant);
+    *(void **)&own_flush = dlsym(library, name);
     if (!run) { fprintf(answers, "error no variant %s in the object\n", variant); return; }
     if (!ready_memory(size)) { fprintf(answers, "error no memory: %zu bytes\n", size); return; }
     int counter = -1;
@@ -175,9 +180,9 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     if (steps > 0)
         pk.steps = steps;
     else {
-        once(run, &pk, 1, cold, -1, &one);
+        once(run, own_flush, &pk, 1, cold, -1, &one);
         for (;;) { /* as many executions as fill a short window: long windows catch interrupts and frequency changes */
-            once(run, &pk, 0, cold, -1, &one);
+            once(run, own_flush, &pk, 0, cold, -1, &one);
             if (one.tsc * (double)pk.steps >= TARGET_TICKS || pk.steps >= 1 << 20) break;
             pk.steps *= 2;
         }
@@ -187,7 +192,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         int kept = 0, tried = 0, timed = 0;
         while (kept < windows && tried < 4 * windows) {
             pk.reports = 0;
-            int steady = once(run, &pk, warmup, cold, counter, &one);
+            int steady = once(run, own_flush, &pk, warmup, cold, counter, &one);
             if (timed < LARGEST) { all_tsc[timed] = one.tsc; all_ns[timed] = one.ns; timed++; }
             tried++;
             if (steady) {

@@ -37,6 +37,14 @@ typedef struct pk_context {
 #define PK_SETUP PK_LINKAGE void PK_NAME(pk_setup)(pk_context *pk)
 #define PK_TEARDOWN PK_LINKAGE void PK_NAME(pk_teardown)(pk_context *pk)
 
+/* Optional: flushes what the region reads, before every cold window; without it the whole memory is flushed. */
+#define PK_FLUSH PK_LINKAGE void PK_NAME(pk_flush)(pk_context *pk)
+
+static inline __attribute__((unused)) void pk_flush_range(const void *from, size_t size) {
+    const char *at = (const char *)((uintptr_t)from & ~(uintptr_t)63), *end = (const char *)from + size;
+    for (; at < end; at += 64) __asm__ volatile("clflush (%0)" : : "r"(at) : "memory");
+}
+
 /* The compiler must compute the value, and may assume nothing of it afterwards. */
 #define PK_KEEP(value) __asm__ volatile("" : "+r"(value) : : "memory")
 #define PK_KEEP_VECTOR(value) __asm__ volatile("" : "+v"(value) : : "memory")
