@@ -13,14 +13,42 @@ from perfkit._version import __version__
 
 # Public name -> the module that defines it.
 _HOME = {
+    "CpiComparison": "perfkit.fitters.cpi_comparison",
+    "CpiCounts": "perfkit.fitters.cpi_counts",
+    "CpiFit": "perfkit.fitters.cpi_stack",
+    "CpiStack": "perfkit.fitters.cpi_stack",
+    "PaperCpiFit": "perfkit.fitters.paper_cpi_stack",
+    "paper_cpi_stack": "perfkit.fitters.paper_cpi_stack",
+    "artefact_cpi": "perfkit.collectors.synthetic_cpi",
+    "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
+    "Microarchitecture": "perfkit.microarchitecture",
     "PerfkitError": "perfkit.errors",
+    "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
+    "Spire": "perfkit.fitters.spire",
+    "SpireModel": "perfkit.fitters.spire",
+    "read_samples": "perfkit.readers",
+    "Trace": "perfkit.trace",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
+    from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
+    from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.errors import PerfkitError as PerfkitError
+    from perfkit.fitters.spire import Spire as Spire
+    from perfkit.fitters.spire import SpireModel as SpireModel
+    from perfkit.roofline import Roofline as Roofline
+    from perfkit.readers import read_samples as read_samples
+    from perfkit.fitters.cpi_comparison import CpiComparison as CpiComparison
+    from perfkit.fitters.cpi_counts import CpiCounts as CpiCounts
+    from perfkit.fitters.cpi_stack import CpiFit as CpiFit
+    from perfkit.fitters.cpi_stack import CpiStack as CpiStack
+    from perfkit.fitters.paper_cpi_stack import PaperCpiFit as PaperCpiFit
+    from perfkit.fitters.paper_cpi_stack import paper_cpi_stack as paper_cpi_stack
+    from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.samples import Samples as Samples
+    from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
