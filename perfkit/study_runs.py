@@ -99,30 +99,38 @@ class StudyRuns:
         table = self.table[keep]
         return type(self)(table, self.raw[self.raw["key"].isin(table.index)], self.dimensions, self.metadata)
 
-    def save(self, folder: str | Path) -> None:
-        """Write ``table.parquet``, ``raw.parquet`` and ``study.json`` into a folder."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.table.reset_index().to_parquet(folder / "table.parquet", index=False)
-        self.raw.to_parquet(folder / "raw.parquet", index=False)
-        text = json.dumps({"dimensions": self.dimensions, "metadata": self.metadata}, indent=1)
-        (folder / "study.json").write_text(text + "\n", encoding="utf-8")
+    def to_parquet(self, path: str | Path) -> None:
+        """Write everything to one parquet file: the raw repetitions are nested in their configuration's row."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        nested: dict[str, list[dict[str, Any]]] = {key: [] for key in self.table.index}
+        for one in self.raw.to_dict("records"):
+            nested[one.pop("key")].append(one)
+        whole = pa.Table.from_pandas(self.table.reset_index(), preserve_index=False)
+        whole = whole.append_column("repetitions", pa.array(list(nested.values()), type=_nested_type()))
+        about = {"dimensions": self.dimensions, "metadata": self.metadata}
+        whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json.dumps(about).encode()})
+        pq.write_table(whole, path, compression="zstd", compression_level=9)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read what `save` wrote."""
-        folder = Path(folder)
+    def from_parquet(cls, path: str | Path) -> Self:
+        """Read what `to_parquet` wrote."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         try:
-            table = pd.read_parquet(folder / "table.parquet").set_index("configuration")
-            raw = (
-                pd.read_parquet(folder / "raw.parquet")
-                if (folder / "raw.parquet").exists()
-                else pd.DataFrame(columns=_RAW)
-            )
-            about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
-            return cls(table, raw, tuple(about["dimensions"]), about["metadata"])
-        except (OSError, KeyError, ValueError) as error:
-            raise FormatError(f"{folder} holds no saved study: {error}") from None
+            whole = pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise FormatError(f"cannot read {path} as a study's table: {error}") from None
+        about = (whole.schema.metadata or {}).get(_MARK)
+        if about is None:
+            raise FormatError(f"{path} is a parquet file, but no study's table: pandas.read_parquet reads it")
+        parsed = json.loads(about)
+        nested = whole.column("repetitions").to_pylist()
+        table = whole.drop_columns(["repetitions"]).to_pandas().set_index("configuration")
+        rows = [{"key": key, **one} for key, many in zip(table.index, nested, strict=True) for one in many]
+        return cls(table, pd.DataFrame(rows, columns=_RAW), tuple(parsed["dimensions"]), parsed["metadata"])
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Self:
@@ -139,12 +147,28 @@ class StudyRuns:
 
 
 def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
-    """Evaluate a study's derived column; a fault in it must not cost the measurements, so it warns and stays missing."""
+    """Evaluate a study's derived column; a fault in it warns, for it must not cost the measurements."""
     try:
         return Expression(text).over(table)
     except SettingError as error:
         warnings.warn(f"the derived column {column!r} stays missing: {error}", PerfkitWarning, stacklevel=4)
         return [math.nan] * len(table)
+
+
+_MARK = b"perfkit.study"
+
+
+def _nested_type() -> Any:
+    import pyarrow as pa
+
+    kinds = {
+        "event": pa.string(),
+        "attempt": pa.int32(),
+        "repetition": pa.int32(),
+        "kept": pa.int32(),
+        "tried": pa.int32(),
+    }
+    return pa.list_(pa.struct([(name, kinds.get(name, pa.float64())) for name in _RAW[1:]]))
 
 
 _RAW = ["key", "event", "attempt", "repetition", "tsc", "ns", "cycles", "value", "kept", "tried"]

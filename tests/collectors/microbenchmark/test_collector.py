@@ -46,8 +46,9 @@ def test_one_row_a_configuration_and_every_repetition(study):
 
 def test_saved_and_loaded(study, tmp_path):
     runs = Microbenchmark().collect(study)
-    runs.save(tmp_path)
-    again = StudyRuns.load(tmp_path)
+    runs.to_parquet(tmp_path / "runs.parquet")
+    again = StudyRuns.from_parquet(tmp_path / "runs.parquet")
+    assert again.metadata == runs.metadata
     pd.testing.assert_frame_equal(again.table, runs.table)
     pd.testing.assert_frame_equal(again.raw, runs.raw, check_dtype=False)
     assert again.dimensions == ("N",)
