@@ -206,6 +206,8 @@ class Study(_Strict):
         The CPUs to pin to, in order; empty: the first ones this process may use.
     memory : int or str
         Bytes of aligned, already touched memory that the kernel finds in ``pk->memory``, e.g. ``"16 MiB"``.
+    pages : {"huge", "small"}
+        Pages to ask for: 2 MiB ones, which keep address translation out of the picture, or 4 KiB ones.
     cache : {"hot", "cold"}
         Whether `memory` is flushed from the caches before every timed window.
     warmup : int
@@ -249,6 +251,7 @@ class Study(_Strict):
     threads: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1)] = (1,)
     affinity: tuple[Annotated[int, Field(ge=0)], ...] = ()
     memory: Annotated[int, Field(ge=0)] = 1 << 16
+    pages: Literal["huge", "small"] = "huge"
     cache: Literal["hot", "cold"] = "hot"
     warmup: Annotated[int, Field(ge=0)] = 1
     steps: Annotated[int, Field(ge=1)] | None = None

@@ -200,7 +200,8 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         value = record.get(name)
         row[name] = math.nan if value is None else float(value)
     for group in ("events", "reports", "static"):
-        for name, value in record.get(group, {}).items():
+        for given, value in record.get(group, {}).items():
+            name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
                 raise DataError(f"the kernel's report {name!r} would overwrite a column; {nearest(name, row)}")
             row[name] = math.nan if value is None else float(value)

@@ -139,10 +139,10 @@ def missing_instructions(lines: Iterable[Instruction], expected: Mapping[str, in
 
 
 def instruction_mix(lines: Sequence[Instruction]) -> dict[str, float]:
-    """Return how often each instruction form occurs in the loop, as columns ``mix.FORM``, and their total."""
+    """Return how often each instruction form occurs in the loop, as columns ``mix_FORM``, and their total."""
     body = hottest_loop(lines)
     counts = Counter(line.form for line in body)
-    return {"static.instructions": float(len(body))} | {f"mix.{form}": float(n) for form, n in sorted(counts.items())}
+    return {"static_instructions": float(len(body))} | {f"mix_{form}": float(n) for form, n in sorted(counts.items())}
 
 
 def find_mca() -> str:
@@ -167,10 +167,10 @@ def mca(loops: Mapping[str, Sequence[Instruction]], cpu: str = "native") -> dict
     Returns
     -------
     dict
-        Name -> ``mca.cycles`` (block reciprocal throughput in cycles an iteration), ``mca.ipc``,
-        ``mca.uops_per_cycle``; NaN for a body that llvm-mca does not know.
+        Name -> ``mca_cycles`` (block reciprocal throughput in cycles an iteration), ``mca_ipc``,
+        ``mca_uops_per_cycle``; NaN for a body that llvm-mca does not know.
     """
-    nothing = {"mca.cycles": float("nan"), "mca.ipc": float("nan"), "mca.uops_per_cycle": float("nan")}
+    nothing = {"mca_cycles": float("nan"), "mca_ipc": float("nan"), "mca_uops_per_cycle": float("nan")}
     names = list(loops)
     lines = []
     for at, name in enumerate(names):
@@ -192,10 +192,10 @@ def mca(loops: Mapping[str, Sequence[Instruction]], cpu: str = "native") -> dict
         ipc, uops = re.search(r"\bIPC:\s+([0-9.]+)", part), re.search(r"uOps Per Cycle:\s+([0-9.]+)", part)
         if region and block and total and ipc and uops:
             out[names[int(region[1])]] = {
-                "mca.cycles": int(total[2]) / int(total[1]),
-                "mca.block_rthroughput": float(block[1]),
-                "mca.ipc": float(ipc[1]),
-                "mca.uops_per_cycle": float(uops[1]),
+                "mca_cycles": int(total[2]) / int(total[1]),
+                "mca_block_rthroughput": float(block[1]),
+                "mca_ipc": float(ipc[1]),
+                "mca_uops_per_cycle": float(uops[1]),
             }
     return out
 
@@ -233,15 +233,15 @@ def vectorization(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _note(out: dict[str, dict[str, float]], function: str, text: str) -> None:
-    row = out.setdefault(function, {"vectorized.loops": 0.0, "vectorized.bytes": 0.0})
+    row = out.setdefault(function, {"vectorized_loops": 0.0, "vectorized_bytes": 0.0})
     found = re.search(r"vectorized using (\d+)[ -]byte vectors", text)
     width = re.search(r"vectorization width: (\d+)", text)
     if found and "loop" in text:
-        row["vectorized.loops"] += 1
-        row["vectorized.bytes"] = max(row["vectorized.bytes"], float(found[1]))
+        row["vectorized_loops"] += 1
+        row["vectorized_bytes"] = max(row["vectorized_bytes"], float(found[1]))
     elif width and "vectorized loop" in text:
-        row["vectorized.loops"] += 1
-        row["vectorized.width"] = max(row.get("vectorized.width", 0.0), float(width[1]))
+        row["vectorized_loops"] += 1
+        row["vectorized_width"] = max(row.get("vectorized_width", 0.0), float(width[1]))
 
 
 def _gcc_remarks(record: Any) -> Iterable[tuple[str, str]]:

@@ -62,8 +62,8 @@ class Plan:
 
 
 # Estimates of `plan`, in seconds, from the shipped studies on a two-core machine: an object's fixed cost, a variant's.
-_OBJECT_COST, _VARIANT_COST, _WINDOW_COST = 0.6, 0.01, 12e-6
-_FLUSH_COST = 1.2e-10  # seconds a byte
+_OBJECT_COST, _VARIANT_COST, _WINDOW_COST = 0.6, 0.02, 12e-6
+_FLUSH_COST, _OWN_FLUSH_COST = 6e-10, 6e-5  # seconds a byte of memory; seconds a kernel's own PK_FLUSH
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,9 @@ class Microbenchmark:
                 groups[one.compiler, one.flags] = groups.get((one.compiler, one.flags), 0) + 1
         objects = sum(math.ceil(n / self.batch) for n in groups.values())
         compile_time = (objects * _OBJECT_COST + left * _VARIANT_COST) / self.jobs
-        window = _WINDOW_COST + (study.memory * _FLUSH_COST if study.cache == "cold" else 0)
+        window = _WINDOW_COST
+        if study.cache == "cold":
+            window += _OWN_FLUSH_COST if "PK_FLUSH" in (study.source or "") else study.memory * _FLUSH_COST
         experiment = study.policy.repetitions * study.policy.windows * window * (1 + len(study.events))
         return Plan(total, total - left, objects, compile_time + left * experiment * 1.5, tuple(self._faults(study)))
 
@@ -354,7 +356,8 @@ def _request(study: Study, one: Configuration, key: str, built: compiling.Built,
     path = Path(built.object).relative_to(folder) if Path(built.object).is_absolute() else Path(built.object)
     return Request(
         object=f"./{path}", variant=key, repetitions=study.policy.repetitions, windows=study.policy.windows,
-        steps=study.steps, warmup=study.warmup, cold=study.cache == "cold", memory=study.memory, threads=one.threads,
+        steps=study.steps, warmup=study.warmup, cold=study.cache == "cold",
+        memory=study.memory, huge=study.pages == "huge", threads=one.threads,
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def _inspect(batch: Batch, place: Path, done: Path) -> list[Built]:
             static |= toolchain.instruction_mix(functions.get(one.symbol, ()))
         static |= figures.get(one.key, {})
         if "vectorization" in batch.static:
-            static |= records.get(one.symbol, {"vectorized.loops": 0.0, "vectorized.bytes": 0.0})
+            static |= records.get(one.symbol, {"vectorized_loops": 0.0, "vectorized_bytes": 0.0})
         out.append(Built(one.key, object=str(done), static=static))
     return out
 

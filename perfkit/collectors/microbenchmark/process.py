@@ -64,6 +64,7 @@ class Request:
     warmup: int
     cold: bool
     memory: int
+    huge: bool
     threads: int
     event: str | None = None
 
@@ -76,6 +77,7 @@ class Request:
             self.warmup,
             int(self.cold),
             self.memory,
+            int(self.huge),
             self.threads,
         )
         return " ".join(map(str, (self.object, self.variant, *numbers, *event))) + "\n"

@@ -65,11 +65,11 @@ def test_static_columns_of_gcc_and_clang():
                   static=["mix", "mca", "vectorization"])  # fmt: skip
     table = Microbenchmark().collect(study).table.set_index(["compiler", "flags"])
     assert table["message"].tolist() == ["", "", ""]
-    assert table["vectorized.loops"].tolist() == [1, 1, 0]
-    assert table.loc[("gcc", "-O3 -mavx2"), "vectorized.bytes"] == 32
-    assert table.loc[("clang", "-O3 -mavx2"), "vectorized.width"] == 8
-    assert (table["mca.cycles"] > 0).all()
-    assert table.filter(like="mix.vaddps_").loc[("gcc", "-O3 -mavx2")].sum() >= 1
+    assert table["vectorized_loops"].tolist() == [1, 1, 0]
+    assert table.loc[("gcc", "-O3 -mavx2"), "vectorized_bytes"] == 32
+    assert table.loc[("clang", "-O3 -mavx2"), "vectorized_width"] == 8
+    assert (table["mca_cycles"] > 0).all()
+    assert table.filter(like="mix_vaddps_").loc[("gcc", "-O3 -mavx2")].sum() >= 1
 
 
 # -- kernels and compilers that misbehave: the row is marked, the rest goes on -----------------------------------------
@@ -173,7 +173,7 @@ PK_REGION {
     else:
         runs = microbenchmark.collect(study)
         assert (runs.table["instructions"] > 0).all()
-    assert runs.table["page-faults"].tolist() == [3, 9]
+    assert runs.table["page_faults"].tolist() == [3, 9]
     assert set(runs.raw["event"]) >= {"", "page-faults"}
 
 

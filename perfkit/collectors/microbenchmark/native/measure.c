@@ -1,7 +1,7 @@
 /* The measuring process: loads objects of variants and times them on request.
    usage: measure REQUESTS ANSWERS CPUS SCHEDULER, the first two being inherited file descriptors, so that a kernel may
    print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or other.
-     request: object variant repetitions windows steps warmup cold memory threads event_type event_config
+     request: object variant repetitions windows steps warmup cold memory huge threads event_type event_config
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried",
               "report name value", "end variant"; or "error text".
    Cycles need no counter: a window is timed between two chains of 4096 dependent adds, one cycle each, and dropped
@@ -131,23 +131,25 @@ static int once(variant_function run, variant_function own_flush, pk_context *pk
 
 static char *memory;
 static size_t memory_size;
-static int ready_memory(size_t size) {
+static int memory_huge;
+static int ready_memory(size_t size, int want_huge) {
     if (size < 4096) size = 4096;
-    if (size <= memory_size) return 1;
+    if (size <= memory_size && want_huge == memory_huge) return 1;
     if (memory) munmap(memory, memory_size);
     size_t huge = (size_t)2 << 20, room = (size + huge - 1) / huge * huge + huge;
     char *got = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (got == MAP_FAILED) { memory = NULL; memory_size = 0; return 0; }
     char *aligned = (char *)(((uintptr_t)got + huge - 1) / huge * huge);
-    madvise(aligned, room - huge, MADV_HUGEPAGE);
+    madvise(aligned, room - huge, want_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     memset(aligned, 0, size);
     memory = aligned;
     memory_size = size;
+    memory_huge = want_huge;
     return 1;
 }
 
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
-                  size_t size, int threads, long event_type, unsigned long long event_config) {
+                  size_t size, int huge, int threads, long event_type, unsigned long long event_config) {
     static double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST];
     static double all_tsc[LARGEST], all_ns[LARGEST];
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
@@ -163,7 +165,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     snprintf(name, sizeof name, "pk_flush_%s", variant);
     *(void **)&own_flush = dlsym(library, name);
     if (!run) { fprintf(answers, "error no variant %s in the object\n", variant); return; }
-    if (!ready_memory(size)) { fprintf(answers, "error no memory: %zu bytes\n", size); return; }
+    if (!ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes\n", size); return; }
     int counter = -1;
     if (event_type >= 0 && (counter = open_event((unsigned)event_type, event_config)) < 0) {
         fprintf(answers, "error no counter: %s\n", strerror(errno));
@@ -237,14 +239,14 @@ int main(int count, char **words) {
     fprintf(answers, "ready %llu %llu %d %d\n", (unsigned long long)clock_overhead, (unsigned long long)time_overhead, pinned, fifo);
     fflush(answers);
     static char object[4096], variant[64];
-    int repetitions, windows, warmup, cold, threads;
+    int repetitions, windows, warmup, cold, huge, threads;
     long steps, event_type;
     size_t size;
     unsigned long long event_config;
-    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %ld %llu", object, variant, &repetitions, &windows, &steps,
-                  &warmup, &cold, &size, &threads, &event_type, &event_config) == 11) {
+    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
+                  &warmup, &cold, &size, &huge, &threads, &event_type, &event_config) == 12) {
         if (windows > LARGEST) windows = LARGEST;
-        serve(object, variant, repetitions, windows, steps, warmup, cold, size, threads, event_type, event_config);
+        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, event_type, event_config);
         fflush(answers);
     }
     return 0;
