@@ -5,6 +5,8 @@ import sys
 import typer
 
 from perfkit._version import __version__
+from perfkit.cli import cpi, report, spire
+from perfkit.cli.calibrate import calibrate
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -26,6 +28,13 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
+
+
+app.command("calibrate")(calibrate)
+app.command("cpi")(cpi.cpi)
+app.command("report", cls=report.ReportCommand)(report.report)
+app.command("spire")(spire.spire)
+app.command("data")(spire.data)
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ WIDTH = 4.0  # slots a cycle
 UOPS = 1.0  # micro-ops an instruction
 BASE = UOPS / WIDTH  # cycles an instruction costs when nothing goes wrong
 SLOW_DECODE = 0.4  # further cycles of an instruction whose micro-ops come from the slow decoder
+MOST_SLOW = 0.95  # no program runs from the slow decoder alone
 TIME, WORK = "cpu_clk_unhalted.thread", "inst_retired.any"
 FAST_DECODE = "idq.dsb_uops"
 UNDELIVERED = "idq_uops_not_delivered.core"
@@ -276,7 +277,7 @@ def _run(
     """Return one run's counts, and its CPI by area."""
     _check(factors)
     rates = {e.name: _rate(e, factors, intervals, rng) for e in COSTLY}
-    slow = np.clip(factors.get("slow decode", 0.1) * np.exp(_wander(intervals, 0.2, rng)), 0.0, 1.0)
+    slow = np.clip(factors.get("slow decode", 0.1) * np.exp(_wander(intervals, 0.2, rng)), 0.0, MOST_SLOW)
     added = {e.name: e.cost * rates[e.name] for e in COSTLY}
     cpi = BASE + SLOW_DECODE * slow + np.sum(list(added.values()), axis=0)
     cycles = np.full(intervals, seconds * 2e9) * (1.0 + 0.01 * rng.standard_normal(intervals))

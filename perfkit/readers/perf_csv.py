@@ -1,8 +1,8 @@
 """``perf stat -x SEP``: fields in a row, with any separator, with and without ``-I``, ``-r``, ``-A``, ``--per-*``.
 
-The fields are: end of the interval (with ``-I``), CPU or group of CPUs and how many they are (with ``-A``, ``--per-*``),
-count, unit, event, variance in per cent (with ``-r``), nanoseconds counted, per cent of the time counted, and a derived
-metric with its name, which is not read.
+The fields are: end of the interval (with ``-I``), CPU or group of CPUs and how many they are (with ``-A`` and
+``--per-*``), count, unit, event, variance in per cent (with ``-r``), nanoseconds counted, per cent of the time
+counted, and a derived metric with its name, which is not read.
 """
 
 import re
