@@ -27,3 +27,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+# Loaded when first used: `import perfkit` stays fast.
+_HOME = {"Microbenchmark": "perfkit.collectors.microbenchmark"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a collector when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'perfkit.collectors' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
