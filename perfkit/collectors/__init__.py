@@ -6,6 +6,7 @@ from typing import Any
 # Public name -> the module that defines it, imported when the name is first used.
 _HOME = {
     "Kernel": "perfkit.collectors.kernels",
+    "Microbenchmark": "perfkit.collectors.microbenchmark",
     "Tracer": "perfkit.collectors.tracer.tracer",
     "compile_kernel": "perfkit.collectors.kernels",
     "corpus": "perfkit.collectors.kernels",
@@ -27,12 +28,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
-# Loaded when first used: `import perfkit` stays fast.
-_HOME = {"Microbenchmark": "perfkit.collectors.microbenchmark"}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a collector when it is first used."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'perfkit.collectors' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
