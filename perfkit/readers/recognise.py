@@ -11,6 +11,7 @@ from perfkit.readers.open import Opened
 FORMATS = (
     "perf_json",
     "papi",
+    "cachegrind",
     "likwid",
     "nsight",
     "vtune",
