@@ -9,6 +9,7 @@ from perfkit.cli import cpi, report, spire, study
 from perfkit.cli.analyze import analyze
 from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.gus import gus
 from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
@@ -41,6 +42,7 @@ app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
 app.command("trace")(trace)
+app.command("gus")(gus)
 app.add_typer(study.app, name="study")
 
 
