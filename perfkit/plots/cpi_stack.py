@@ -178,11 +178,11 @@ def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
 
 
 def plot_overview(fits: "Mapping[str, CpiFit]", chosen: str | None = None) -> Any:
-    """Draw the stacks, and for one of them its prediction over time, its penalties and its gauges; return the figure."""
-    import matplotlib.pyplot as plt
+    """Draw the stacks, and of one its prediction over time, its components, gauges and residuals; return the figure."""
+    from matplotlib.figure import Figure
 
     fit = fits[chosen or next(iter(fits))]
-    figure = plt.figure(figsize=(13, 8), layout="constrained")
+    figure = Figure(figsize=(13, 8), layout="constrained")  # not pyplot's: a view must not show it a second time
     grid = figure.add_gridspec(3, 2, width_ratios=(1, 1.5), height_ratios=(1.2, 1.6, 1.2))
     plot_stacks(fits, figure.add_subplot(grid[:2, 0]))
     plot_prediction(fit, figure.add_subplot(grid[0, 1]))

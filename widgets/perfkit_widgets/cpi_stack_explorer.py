@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _FORMS = [("IPC form: divided by cycles", "ipc"), ("CPI form: divided by instructions", "cpi")]
 _METHODS = ["nnls", "ols", "lasso", "huber"]
+_FAINT = "#dfe3e8"
 _SUMS = [("each interval", 1), ("sums of 5", 5), ("sums of 20", 20), ("sums of 50", 50)]
 
 
@@ -193,7 +194,7 @@ class CpiStackExplorer(Explorer):
         right = widgets.VBox([self._list], layout={"flex": "3 1 480px", "min_width": "0px"})
         evidence = [self._residual_box, self._interval_box, widgets.VBox([self._gauges], layout={"flex": "1 1 300px"})]
         self.children = [
-            self._style,
+            self._frame,
             self._head,
             widgets.HBox(
                 [self._choose_workload, self._choose_form, self._choose_method, self._choose_sums], layout=row
@@ -208,14 +209,15 @@ class CpiStackExplorer(Explorer):
 
     def _build_time(self) -> None:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
-        self._measured = figures.line(scales, CLOUD, 1)
-        self._predicted = figures.line(scales, ACCENT, 1.3)
+        self._whole_run = figures.line(scales, _FAINT, 1)
+        self._measured = figures.line(scales, CLOUD, 3)
+        self._predicted = figures.line(scales, ACCENT, 1.2)
         self._time_x, self._time_y = figures.axis(scales["x"], "bottom"), figures.axis(scales["y"], "left")
         self.brush = figures.bq.interacts.BrushIntervalSelector(
-            scale=scales["x"], marks=[self._measured], color=SERIES[0]
+            scale=scales["x"], marks=[self._whole_run], color=SERIES[0]
         )
         fig = figures.figure(
-            [self._measured, self._predicted],
+            [self._whole_run, self._measured, self._predicted],
             [self._time_x, self._time_y],
             height=190,
             margin={"left": 64, "right": 14, "top": 8, "bottom": 42},
@@ -309,12 +311,13 @@ class CpiStackExplorer(Explorer):
     def _draw(self) -> None:
         fit = self.fit
         self._note.value = ""
+        residual = fit.residual if abs(fit.residual) > 1e-9 else 0.0
         about = (
-            f"CPI {fit.cpi:.4f} over {len(fit.data):,} intervals; base {fit.base:.3f}; unattributed {fit.residual:+.4f} "
-            f"CPI; {fit.misplaced:.3f} CPI in the wrong intervals"
+            f"CPI {fit.cpi:.4f} over {len(fit.data):,} intervals; base {fit.base:.3f}; unattributed {residual:+.4f}"
+            f" CPI; {fit.misplaced:.3f} CPI in the wrong intervals"
         )
         self._head.value = heading(f"CPI stack of {self.workload}", about) + kind_html(fit.kind)
-        self._bars.draw(self._fits)
+        self._bars.draw(self._fits, self.workload)
         self._list.draw(fit)
         self._gauges.value = gauges(fit)
         self._verdict.value = verdict(fit)
@@ -326,10 +329,13 @@ class CpiStackExplorer(Explorer):
         table = fit.intervals()
         x = table[self._time_column].to_numpy(dtype="float64")
         cpi, predicted = table["cpi"].to_numpy(), table["predicted"].to_numpy()
-        both = np.concatenate([cpi, predicted])
+        run = self._first[self.workload].source
+        everywhere = run.cycles / run.instructions
+        both = np.concatenate([everywhere, predicted])
         low, high = np.quantile(both[np.isfinite(both)], [0.002, 0.998])
         pad = 0.08 * (high - low) or 0.01
         figures.set_range(self._time_y, max(0.0, low - pad), high + pad)
+        figures.set_xy(self._whole_run, self._time, everywhere)
         figures.set_xy(self._measured, x, cpi)
         figures.set_xy(self._predicted, x, predicted)
         legend = keys({f"{fit.kind} CPI": (CLOUD, "line"), "predicted by the stack": (ACCENT, "line")})
@@ -343,8 +349,10 @@ class CpiStackExplorer(Explorer):
         residual = cpi - predicted
         drawn = thin(predicted, residual, limit=3000)
         figures.set_points(self._residuals, predicted[drawn], residual[drawn])
-        figures.set_xy(self._zero, np.array([max(0.0, low - pad), high + pad]), np.zeros(2))
-        figures.set_range(self._residual_x, max(0.0, low - pad), high + pad)
+        left, right = np.quantile(predicted, [0.002, 0.998])
+        edge = 0.08 * (right - left) or 0.01
+        figures.set_xy(self._zero, np.array([left - edge, right + edge]), np.zeros(2))
+        figures.set_range(self._residual_x, left - edge, right + edge)
         down, up = np.quantile(residual, [0.002, 0.998])
         margin = 0.1 * (up - down) or 0.01
         figures.set_range(self._residual_y, down - margin, up + margin)

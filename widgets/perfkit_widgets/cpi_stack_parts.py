@@ -11,6 +11,7 @@ import traitlets
 
 from perfkit.plots.style import ACCENT, SERIES, abbreviate, short
 from perfkit_widgets import figures
+from perfkit_widgets.base import keys
 
 _VERDICTS = {"carries": "#007A5A", "doubtful": "#B36B00", "cannot": "#B3261E"}
 
@@ -29,20 +30,34 @@ class StackBars(widgets.VBox):
             colors=[palette[p] for p in self._parts],
             stroke="#444444",
             padding=0.35,
+            interactions={"click": "select"},
+            selected_style={"opacity": "1"},
+            unselected_style={"opacity": "0.55"},
         )
         self._up = figures.axis(scales["y"], "left", "CPI")
         across = figures.bq.Axis(scale=scales["x"], tick_style=figures.TEXT, grid_lines="none")
         fig = figures.figure(
             [self.bars], [across, self._up], height=330, margin={"left": 60, "right": 10, "top": 12, "bottom": 34}
         )
-        super().__init__([widgets.HTML("<b>Stacks</b>"), fig], layout={"width": "100%"})
+        legend = keys({"base": (palette["base"], "bar"), "unattributed (white)": ("#444444", "circle")})
+        super().__init__([widgets.HTML(f"<b>Stacks</b> {legend}"), fig], layout={"width": "100%"})
 
     def on_click(self, call: Callable[[str], None]) -> None:
         """Call with the workload's name when a bar is clicked."""
-        self.bars.on_element_click(lambda _, event: call(self._names[event["data"]["index"]]))
+        self._call = call
+        self.bars.observe(self._clicked, "selected")
 
-    def draw(self, fits: Mapping[str, Any]) -> None:
+    def _clicked(self, change: Any) -> None:
+        selected = change["new"]
+        if selected is None or not len(selected):
+            self.bars.selected = np.array([self._chosen])  # a second click takes bqplot's mark off
+        elif (chosen := int(selected[-1])) != self._chosen:
+            self._call(self._names[chosen])
+
+    def draw(self, fits: Mapping[str, Any], chosen: str) -> None:
         """Show the components of each fit; an event that a fit does not have takes no room."""
+        self._chosen = self._names.index(chosen)
+        self.bars.selected = np.array([self._chosen])
         heights = np.zeros((len(self._parts), len(self._names)))
         for j, name in enumerate(self._names):
             fit = fits[name]
