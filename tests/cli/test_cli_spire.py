@@ -69,6 +69,21 @@ def test_training_or_a_model_is_needed(arguments):
         run("spire", *arguments, "--analyse", "spire/memory")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--train", "absent.txt"], r"no file 'absent.txt'"),
+        (["--train", "spire/trian"], "data sets: spire/train"),
+        (["--train", "spire/table-1"], "holds no samples"),
+        (["--model", "absent.json"], "no file 'absent.json'"),
+        (["--train", "spire/train", "--areas", "absent.toml"], "no file 'absent.toml'"),
+    ],
+)
+def test_what_is_not_there_is_named(arguments, why):
+    with pytest.raises(PerfkitError, match=why):
+        run("spire", *arguments, "--analyse", "spire/memory")
+
+
 def test_the_list_of_data_sets():
     out = run("data").stdout
     assert [line.split()[0] for line in out.splitlines()] == pk.datasets.names()
