@@ -32,7 +32,7 @@ def test_json_is_the_ranking():
     ranking = pk.Spire().fit(pk.datasets.load("spire/train")).rank(pk.datasets.load("spire/memory"))
     assert content["throughput_bound"] == ranking.throughput_bound
     assert [e["event"] for e in content["events"]] == ranking.to_frame()["event"].tolist()
-    assert content["events"][0]["area"] == "memory"
+    assert [e["area"] for e in content["events"]] == [pk.Areas.load().of(e["event"]) for e in content["events"]]
     assert (content["kind"], content["training_kind"]) == ("generated", "generated")
 
 
