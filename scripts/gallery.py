@@ -4,8 +4,8 @@
     ./kit gallery --only spire          those whose name holds "spire"; the others' pages stay
     ./kit gallery --out /tmp/pages      elsewhere
 
-The widgets on the pages are live as far as they need no kernel (hovering, zooming, links); where a page's scripts do not
-run, each shows its static picture. Everything comes from the installed packages.
+The widgets on the pages are live as far as they need no kernel (hovering, zooming, links); where a page's scripts do
+not run, each shows its static picture. Everything comes from the installed packages.
 """
 
 import argparse
