@@ -5,6 +5,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from ipywidgets import Widget
 from ipywidgets.embed import embed_data
 
 import perfkit as pk
@@ -19,7 +20,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = pk.datasets.load("spire/train")
     view = SpireExplorer(pk.Spire().fit(train), pk.datasets.load("spire/memory"), train)
-    data = embed_data([view], drop_defaults=False)
+    data = embed_data([view], drop_defaults=False, state=Widget.get_manager_state(drop_defaults=False)["state"])
     bundle = view._repr_mimebundle_()
     output = nbformat.v4.new_output("display_data", bundle[0] if isinstance(bundle, tuple) else bundle)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("view", outputs=[output])])
@@ -40,6 +41,9 @@ def test_widgets_of_a_saved_page_are_drawn_without_a_network(page: Any, saved: P
     assert page.locator("text=What bounds memory").is_visible()
     assert page.locator(".pk-fallback").count() == 0  # the live view took the picture's place
     assert len(page.locator(".bqplot rect.bar").all()) == 12
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('.pk-title')).fontWeight") == "600"
+    )  # the view's style
     assert asked == []
     assert page.failures == []
 
