@@ -221,8 +221,9 @@ def class_of(name: str) -> str:
 def signature(name: str) -> tuple[str, ...]:
     """Return mnemonic and explicit operands of a form, as other tables spell them.
 
-    ``VEX_VADDPS_YMM_YMM_YMMM256/m`` is ``("VADDPS", "ymm", "ymm", "m256")``: registers by class (``r64``, ``xmm``, ``k``), memory by width in bits (``m256``), immediates as ``i``; then
-    ``evex``, ``k`` (merge-masked), ``z`` (zero-masked), ``b`` (broadcast), ``lock`` and ``rep`` where they apply.
+    ``VEX_VADDPS_YMM_YMM_YMMM256/m`` is ``("VADDPS", "ymm", "ymm", "m256")``: registers by class (``r64``,
+    ``xmm``, ``k``), memory by width in bits (``m256``), immediates as ``i``; then ``evex``, ``b`` (broadcast),
+    ``k`` (merge-masked), ``z`` (zero-masked), ``lock`` and ``rep`` where they apply.
     """
     iced = _iced()
     instruction, suffixes = _blank(name), name.split("/")[1:]

@@ -401,12 +401,32 @@ def _reference(name: str, tables: InstructionTables) -> str | None:
     return None
 
 
+def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microarchitecture:
+    """Return the core with the resources that a calibration of this host measured (its ``[resources]`` table)."""
+    path = Path(calibration)
+    read_overlay(path, "calibration", core)  # for its checks
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    for name, value in data.get("resources", {}).items():
+        core = core.replaced(name, float(value), str(data.get("title", path.name)))
+    return core
+
+
 def write_overlay(
-    path: str | Path, core: str, title: str, forms: Mapping[str, Mapping[str, float]], header: Iterable[str] = ()
+    path: str | Path,
+    core: str,
+    title: str,
+    forms: Mapping[str, Mapping[str, float]],
+    header: Iterable[str] = (),
+    resources: Mapping[str, float] | None = None,
 ) -> None:
-    """Write figures as an overlay file that `InstructionTables.load` reads; `header` lines become comments."""
+    """Write figures as an overlay file that `InstructionTables.load` reads; `header` lines become comments.
+
+    `resources` are the core's own figures (bandwidths, latencies of the memory levels): `calibrated_core` uses them.
+    """
     lines = [f"# {line}" for line in header]
     lines += ["schema = 1", f'core = "{core}"', f'title = "{title}"', ""]
+    if resources:
+        lines += ["[resources]", *(f"{name} = {value:g}" for name, value in resources.items()), ""]
     for form in sorted(forms):
         lines.append(f'[forms."{form}"]')
         lines += [f"{key} = {value:g}" for key, value in forms[form].items()]

@@ -22,7 +22,9 @@ from typing import Any
 from perfkit.errors import FormatError, SettingError
 
 SCHEMA = 1
-TICKS_PER_CYCLE = 60  # 60 divides by 1..6: widths and port counts give exact ticks, so ties stay ties
+# Simulated time is an integer number of ticks, so that ties are exact. 7920 = 60 * 132 divides by 1..6, 8, 11 and 12:
+# widths and port counts give whole ticks, also when weighted by 1.1, 1.5 or 2.
+TICKS_PER_CYCLE = 7920
 
 # Section of the core file -> kind of resource, the unit of its value, the names it must define and those it may.
 _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
@@ -53,12 +55,17 @@ _CACHE_KEYS = ("size", "ways", "line", "policy")
 _POLICIES = ("lru", "plru")
 _FEATURES: dict[str, type | tuple[type, ...]] = {
     "macro_fusion": str,
-    "micro_fusion": bool,
+    "unlamination": str,
     "move_elimination": bool,
     "next_line_prefetch": bool,
     "line_split_penalty": (int, float),
 }
-_MACRO_FUSION = ("none", "cmp-test", "alu")
+# Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
+# Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register).
+_CHOICES = {
+    "macro_fusion": ("none", "cmp-test", "alu"),
+    "unlamination": ("none", "indexed", "indexed unless 2-operand"),
+}
 
 
 @dataclass(frozen=True)
@@ -481,8 +488,8 @@ def _read_features(table: dict[str, Any], sources: dict[str, str], place: str) -
         figure = _figure(entry, sources, f"{place} {name}", "cycles" if name == "line_split_penalty" else "")
         if not isinstance(figure.value, _FEATURES[name]):
             raise FormatError(f"{place} {name}: {_FEATURES[name]} expected, found {figure.value!r}")
-        if name == "macro_fusion" and figure.value not in _MACRO_FUSION:
-            raise FormatError(f"{place} {name}: one of {', '.join(_MACRO_FUSION)} expected, found {figure.value!r}")
+        if name in _CHOICES and figure.value not in _CHOICES[name]:
+            raise FormatError(f"{place} {name}: one of {', '.join(_CHOICES[name])} expected, found {figure.value!r}")
         found[name] = figure
     return found
 

@@ -5,7 +5,11 @@ import sys
 import typer
 
 from perfkit._version import __version__
-from perfkit.cli import report, spire
+from perfkit.cli import cpi, report, spire, study
+from perfkit.cli.analyze import analyze
+from perfkit.cli.asm import asm
+from perfkit.cli.calibrate import calibrate
+from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -29,9 +33,15 @@ def _root(
     """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
 
 
+app.command("analyze")(analyze)
+app.command("asm")(asm)
+app.command("calibrate")(calibrate)
+app.command("cpi")(cpi.cpi)
 app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
+app.command("trace")(trace)
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:

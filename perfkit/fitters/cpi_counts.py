@@ -151,11 +151,12 @@ class CpiCounts:
         told = list(self.left_out)
         n = len(self)
         missing = np.isnan(self.counts).mean(axis=0) if n else np.zeros(len(self.events))
-        for event, share in zip(self.events, missing, strict=True):
-            if share == 1:
-                told.append(f"{event} was never counted; it is left out.")
-            elif share > _MOST_MISSING:
-                told.append(f"{event} is missing in {share:.0%} of {n} intervals; it is left out.")
+        never = [e for e, share in zip(self.events, missing, strict=True) if share == 1]
+        rarely = [e for e, share in zip(self.events, missing, strict=True) if _MOST_MISSING < share < 1]
+        if never:
+            told.append(f"never counted, and left out: {', '.join(never)}.")
+        if rarely:
+            told.append(f"missing in over {_MOST_MISSING:.0%} of {n} intervals, and left out: {', '.join(rarely)}.")
         keep = [e for e, share in zip(self.events, missing, strict=True) if share <= _MOST_MISSING]
         kept = self.select(events=keep)
         gaps = np.isnan(kept.cycles) | np.isnan(kept.instructions) | np.isnan(kept.counts).any(axis=1)
@@ -198,8 +199,8 @@ def _choose_events(samples: Samples, events: Iterable[str] | None) -> tuple[list
     chosen = [e for e in known if e not in clocks]
     if not chosen:
         raise DataError(f"no event but clocks was counted ({', '.join(known) or 'none'}); a stack needs miss events")
-    notes = [f"{e} counts time or work itself; it is left out (name it in events= to use it)." for e in clocks]
-    return chosen, notes
+    notes = [f"left out because they count time or work: {', '.join(clocks)} (name them in events= to use them)."]
+    return chosen, notes if clocks else []
 
 
 def _unknown_event(name: str, known: Sequence[str]) -> str:
