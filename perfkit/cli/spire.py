@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from perfkit.errors import PerfkitWarning, SettingError
+from perfkit.events import nearest
 
 if TYPE_CHECKING:
     from perfkit.fitters.spire import SpireModel
@@ -43,6 +44,8 @@ def spire(
     """
     from perfkit.areas import Areas
 
+    if areas is not None and not areas.is_file():
+        raise SettingError(f"no file {str(areas)!r} with areas")
     with _notes_to_stderr():
         trained = _model([*train, *(more or [])], model, time_event, work_event, min_running)
         if save_model is not None:
@@ -104,6 +107,8 @@ def _model(
     if (saved is None) == (not train):
         raise SettingError("give either --train FILE... or --model FILE")
     if saved is not None:
+        if not saved.is_file():
+            raise SettingError(f"no file {str(saved)!r} with a model; save one with --save-model")
         return SpireModel.load(saved)
     return Spire(min_running=min_running).fit(_read(train, time_event, work_event))
 
@@ -120,7 +125,11 @@ def _one(source: str, time_event: str | None, work_event: str | None) -> "Sample
     import perfkit
     from perfkit.samples import Samples
 
-    if source in perfkit.datasets.names() and not Path(source).exists():
+    names = perfkit.datasets.names()
+    if not Path(source).exists():
+        if source not in names:
+            near = nearest(source, names) or names[:3]
+            raise SettingError(f"no file {source!r}, nor a data set of that name; data sets: {', '.join(near)}, ...")
         samples = perfkit.datasets.load(source)
         if not isinstance(samples, Samples):
             raise SettingError(f"data set {source} holds no samples: {perfkit.datasets.find(source).holds}")
