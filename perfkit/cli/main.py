@@ -5,7 +5,7 @@ import sys
 import typer
 
 from perfkit._version import __version__
-from perfkit.cli import cpi, report, spire, study
+from perfkit.cli import cpi, report, samples, spire, study
 from perfkit.cli.analyze import analyze
 from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
@@ -41,6 +41,8 @@ app.command("cpi")(cpi.cpi)
 app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
+app.command("samples")(samples.samples)
+app.command("convert")(samples.convert)
 app.command("trace")(trace)
 app.command("gus")(gus)
 app.add_typer(study.app, name="study")
