@@ -86,6 +86,8 @@ class Gus:
             The trace holds no instruction.
         """
         program = self.program(trace)
+        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
+        tables.coverage(trace)  # warns, by name, of forms that no table knows
         fast = pruned(program, (self.core,))
         cost = timing.costs(fast, (self.core,))
         memory = self.memory(trace, program)
