@@ -96,7 +96,7 @@ def plot_tree(tree: "Tree", ax: Any = None) -> Any:
                 cx, cy = places[child]
                 ax.plot([x, cx], [-y, -cy], color="#888888", lw=1, zorder=1)
                 ax.text((x + cx) / 2, -(y + cy) / 2, word, fontsize=7, ha="center", color="#444444", zorder=2)
-        dark = _is_dark(colours[index])
+        dark = is_dark(colours[index])
         ax.text(
             x, -y, node_text(tree, index), ha="center", va="center", fontsize=7.5, zorder=3,
             color="white" if dark else "black",
@@ -137,7 +137,8 @@ def node_colours(tree: "Tree") -> list[str]:
     return out
 
 
-def _is_dark(colour: str) -> bool:
+def is_dark(colour: str) -> bool:
+    """Tell whether white text reads better than black on a colour."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return 0.299 * red + 0.587 * green + 0.114 * blue < 130
 
@@ -233,3 +234,20 @@ def _styles() -> list[dict[str, Any]]:
         for dash, marker in lines
         for colour in colours
     ]  # fmt: skip
+
+
+def plot_exploration(
+    categories: "Categories", tree: "Tree", importance: "Importance | None", table: Any, x: str, by: Sequence[str] = ()
+) -> Any:
+    """Draw what `StudyExplorer` shows as one static figure: distribution, tree, importance, lines."""
+    from matplotlib.figure import Figure
+
+    leaves = sum(node.is_leaf for node in tree.nodes)
+    figure = Figure(figsize=(max(11, 1.3 * leaves), 10.5), layout="constrained")
+    grid = figure.add_gridspec(3, 2, height_ratios=(1, 1.5, 1))
+    plot_distribution(categories, table, figure.add_subplot(grid[0, :]))
+    plot_tree(tree, figure.add_subplot(grid[1, :]))
+    if importance is not None:
+        plot_importance(importance, figure.add_subplot(grid[2, 0]))
+    plot_lines(table, x, categories.target, by, ax=figure.add_subplot(grid[2, 1]))
+    return figure

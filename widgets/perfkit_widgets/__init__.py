@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "SamplesExplorer": "perfkit_widgets.samples_explorer",
     "SpireExplorer": "perfkit_widgets.spire_explorer",
+    "StudyExplorer": "perfkit_widgets.study_explorer",
+    "TreeView": "perfkit_widgets.tree_view",
 }
 
 if TYPE_CHECKING:
     from perfkit_widgets.samples_explorer import SamplesExplorer as SamplesExplorer
     from perfkit_widgets.spire_explorer import SpireExplorer as SpireExplorer
+    from perfkit_widgets.study_explorer import StudyExplorer as StudyExplorer
+    from perfkit_widgets.tree_view import TreeView as TreeView
 
 __all__ = sorted(_HOME)
 
