@@ -55,8 +55,8 @@ _HOME = {
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
-    from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
     from perfkit.areas import Areas as Areas
+    from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.dag import Dag as Dag
@@ -81,8 +81,6 @@ if TYPE_CHECKING:
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
-    from perfkit.study import Study as Study
-    from perfkit.study_runs import StudyRuns as StudyRuns
     from perfkit.simulators.dag_core import DagCore as DagCore
     from perfkit.simulators.dag_measures import Schedule as Schedule
     from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
@@ -92,6 +90,8 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus import GusResult as GusResult
     from perfkit.simulators.sensitivity import sensitivity as sensitivity
     from perfkit.sources import open_samples as open_samples
+    from perfkit.study import Study as Study
+    from perfkit.study_runs import StudyRuns as StudyRuns
     from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]

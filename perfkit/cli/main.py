@@ -9,6 +9,7 @@ from perfkit.cli import cpi, report, spire, study
 from perfkit.cli.analyze import analyze
 from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -39,6 +40,7 @@ app.command("cpi")(cpi.cpi)
 app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
+app.command("trace")(trace)
 app.add_typer(study.app, name="study")
 
 

@@ -110,20 +110,38 @@ def _model(
 
 def _read(sources: list[str], time_event: str | None, work_event: str | None) -> "Samples":
     """Return the samples of files and of shipped data sets, put together."""
+    from perfkit.samples import Samples
+
+    parts = [_one(source, time_event, work_event) for source in sources]
+    return parts[0] if len(parts) == 1 else Samples.concat(parts)
+
+
+def _one(source: str, time_event: str | None, work_event: str | None) -> "Samples":
     import perfkit
     from perfkit.samples import Samples
 
-    known = set(perfkit.datasets.names())
-    parts: list[Samples] = []
-    for source in sources:
-        if source in known and not Path(source).exists():
-            samples = perfkit.datasets.load(source)
-            if time_event or work_event:
-                samples = samples.with_axes(time_event or samples.time_event, work_event or samples.work_event)
-        else:
-            samples = perfkit.read_samples(source, time_event=time_event, work_event=work_event)
-        parts.append(samples)
-    return parts[0] if len(parts) == 1 else Samples.concat(parts)
+    if source in perfkit.datasets.names() and not Path(source).exists():
+        samples = perfkit.datasets.load(source)
+        if not isinstance(samples, Samples):
+            raise SettingError(f"data set {source} holds no samples: {perfkit.datasets.find(source).holds}")
+    elif Path(source).suffix == ".parquet" and _is_ours(source):
+        samples = Samples.from_parquet(source)
+    else:
+        return perfkit.read_samples(source, time_event=time_event, work_event=work_event)
+    if time_event is None and work_event is None:
+        return samples
+    return samples.with_axes(time_event or samples.time_event, work_event or samples.work_event)
+
+
+def _is_ours(path: str) -> bool:
+    """Return whether `Samples.to_parquet` wrote this file; plain tables in parquet are read as dumps."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return b"perfkit" in (pq.read_schema(path).metadata or {})
+    except pa.ArrowInvalid:
+        return False
 
 
 def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> str:

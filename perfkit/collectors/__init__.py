@@ -3,12 +3,28 @@
 from importlib import import_module
 from typing import Any
 
-# Loaded when first used: `import perfkit` stays fast.
-_HOME = {"Microbenchmark": "perfkit.collectors.microbenchmark"}
+# Public name -> the module that defines it, imported when the name is first used.
+_HOME = {
+    "Kernel": "perfkit.collectors.kernels",
+    "Microbenchmark": "perfkit.collectors.microbenchmark",
+    "Tracer": "perfkit.collectors.tracer.tracer",
+    "compile_kernel": "perfkit.collectors.kernels",
+    "corpus": "perfkit.collectors.kernels",
+    "corpus_kernel": "perfkit.collectors.kernels",
+    "true_cycles": "perfkit.collectors.true_cycles",
+}
+
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a collector when it is first used."""
+    """Load a public name from its module when it is first used."""
     if name not in _HOME:
-        raise AttributeError(f"module 'perfkit.collectors' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+        raise AttributeError(f"module 'perfkit.collectors' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -55,6 +55,7 @@ class Dump:
 
     ``counts`` has the columns run, event, count and as known place, interval, at, seconds and running; ``runs`` is what
     the file says of its runs (indexed by run, columns as in `Samples.runs` and others).
+    Axes of ``("", "")`` are those whose events the file does not name.
     ``axes`` are the time and work events where the format itself tells them; then ``counts`` has the columns time and
     work already.
     """

@@ -218,11 +218,7 @@ def run_causal(  # pragma: no cover - compiled
             r.instruction[e] = i
             u = np.int64(p.slots[i])
             m0, m1 = p.operand_start[i], p.operand_start[i + 1]
-            is_load = False
-            is_store = False
-            for m in range(m0, m1):
-                is_load |= p_read[m]
-                is_store |= p_write[m]
+            is_load, is_store = p.loads[i], p.stores[i]
             d0 = r.d0[e]
             nd = 0
             if n > 0:

@@ -145,11 +145,7 @@ def run_exact(  # pragma: no cover - compiled
             x.history[n % width] = i
             u = np.int64(p.slots[i])
             m0, m1 = p.operand_start[i], p.operand_start[i + 1]
-            is_load = False
-            is_store = False
-            for m in range(m0, m1):
-                is_load |= p.read[m]
-                is_store |= p.write[m]
+            is_load, is_store = p.loads[i], p.stores[i]
             _renew(now.bits[DISP], now.stamp[DISP], n)
             now.stamp[DISP] = n
             if late:

@@ -62,14 +62,16 @@ class Static(NamedTuple):
     slots: NDArray[np.int32]
     use_start: NDArray[np.int32]
     load_uses: NDArray[np.int32]
-    use: NDArray[np.int32]
+    use: NDArray[np.uint16]  # unsigned: indexing needs no check for a negative one
     address_start: NDArray[np.int32]
-    address_register: NDArray[np.int32]
+    address_register: NDArray[np.uint16]
     data_start: NDArray[np.int32]
-    data_register: NDArray[np.int32]
+    data_register: NDArray[np.uint16]
     write_start: NDArray[np.int32]
-    write_register: NDArray[np.int32]
+    write_register: NDArray[np.uint16]
     vector: NDArray[np.bool_]
+    loads: NDArray[np.bool_]  # whether any operand is read
+    stores: NDArray[np.bool_]  # whether any operand is written
 
 
 class Costs(NamedTuple):
@@ -117,15 +119,23 @@ def static(program: Program) -> Static:
         program.slots,
         program.use_start,
         program.load_uses,
-        program.use,
+        program.use.astype(np.uint16),
         program.address_start,
-        program.address_register,
+        program.address_register.astype(np.uint16),
         program.data_start,
-        program.data_register,
+        program.data_register.astype(np.uint16),
         program.write_start,
-        program.write_register,
+        program.write_register.astype(np.uint16),
         program.vector,
+        _any(code.read, code.operand_start),
+        _any(code.write, code.operand_start),
     )
+
+
+def _any(flags: NDArray[np.bool_], start: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return, for each instruction, whether any of its operands has the flag."""
+    total = np.concatenate(([0], np.cumsum(flags)))
+    return total[start[1:]] > total[start[:-1]]
 
 
 def costs(program: Program, cores: tuple[Microarchitecture, ...]) -> Costs:
@@ -221,6 +231,8 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
     p_data_register = p.data_register
     p_data_start = p.data_start
     p_load_uses = p.load_uses
+    p_loads = p.loads
+    p_stores = p.stores
     p_operand_start = p.operand_start
     p_read = p.read
     p_slots = p.slots
@@ -258,11 +270,7 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
         for i in range(p_block_start[b], p_block_start[b + 1]):
             u = np.int64(p_slots[i])
             m0, m1 = p_operand_start[i], p_operand_start[i + 1]
-            is_load = False
-            is_store = False
-            for m in range(m0, m1):
-                is_load |= p_read[m]
-                is_store |= p_write[m]
+            is_load, is_store = p_loads[i], p_stores[i]
             # Dispatch: an entry in every buffer, then the front end.
             if u > 0:
                 k = slots + u - 1

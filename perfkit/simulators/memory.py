@@ -175,24 +175,25 @@ def _slot(pages: Any, key: Any) -> Any:  # pragma: no cover - compiled
     return pages.meta[2]
 
 
-@njit(cache=True)
-def _predict(p: Any, block: Any, taken: Any) -> bool:  # pragma: no cover - compiled
+@njit(cache=True, inline="always")
+def _predict(  # pragma: no cover - compiled
+    bimodal: Any, gshare: Any, chooser: Any, past: Any, block: Any, taken: Any
+) -> Any:
     """Predict a block's branch, learn from the outcome and return whether the prediction was wrong."""
-    mask = len(p.bimodal) - 1
-    b = (block * 0x9E37) & mask
-    g = (b ^ p.meta[0]) & mask
-    by_bimodal, by_gshare = p.bimodal[b] >= 2, p.gshare[g] >= 2
-    predicted = by_gshare if p.chooser[b] >= 2 else by_bimodal
+    b = (np.int64(block) * 0x9E37) & (_COUNTERS - 1)
+    g = (b ^ past[0]) & (_COUNTERS - 1)
+    by_bimodal, by_gshare = bimodal[b] >= 2, gshare[g] >= 2
+    predicted = by_gshare if chooser[b] >= 2 else by_bimodal
     if by_bimodal != by_gshare:
-        p.chooser[b] = min(3, p.chooser[b] + 1) if by_gshare == taken else max(0, p.chooser[b] - 1)
-    p.bimodal[b] = min(3, p.bimodal[b] + 1) if taken else max(0, p.bimodal[b] - 1)
-    p.gshare[g] = min(3, p.gshare[g] + 1) if taken else max(0, p.gshare[g] - 1)
-    p.meta[0] = ((p.meta[0] << 1) | (1 if taken else 0)) & ((1 << _HISTORY) - 1)
-    p.meta[2] += 1
-    if predicted != taken:
-        p.meta[3] += 1
-        return True
-    return False
+        chooser[b] = min(3, chooser[b] + 1) if by_gshare == taken else max(0, chooser[b] - 1)
+    bimodal[b] = min(3, bimodal[b] + 1) if taken else max(0, bimodal[b] - 1)
+    gshare[g] = min(3, gshare[g] + 1) if taken else max(0, gshare[g] - 1)
+    past[0] = ((past[0] << 1) | (1 if taken else 0)) & ((1 << _HISTORY) - 1)
+    past[2] += 1
+    wrong = predicted != taken
+    if wrong:
+        past[3] += 1
+    return wrong
 
 
 @njit(cache=True)
@@ -214,10 +215,10 @@ def _pass(  # pragma: no cover - compiled
     size: Any,
     wrong: Any,
 ) -> None:
-    levels, bits, prefetch = cache.levels, cache.line_bits, cache.prefetch
-    sets, mask, ways, level_code, lru = cache.sets, cache.mask, cache.ways, cache.code, cache.lru
-    first_tag, first_set, tags, tree = cache.first_tag, cache.first_set, cache.tags, cache.tree
-    point, hint = cache.point, cache.hint
+    g, bits, prefetch = cache.geometry, cache.line_bits, cache.prefetch
+    tags, tree, point, hint = cache.tags, cache.tree, cache.point, cache.hint
+    bimodal, gshare, chooser = predictor.bimodal, predictor.gshare, predictor.chooser
+    first_sets, first_mask, first_ways = g[0, 0], g[0, 1], g[0, 2]
     key, meta = pages.key, pages.meta
     past = predictor.meta
     last_line = np.int64(-2)
@@ -230,7 +231,7 @@ def _pass(  # pragma: no cover - compiled
             return
         last = past[1]
         if last >= 0 and ends_in_branch[last]:
-            wrong[t] = _predict(predictor, last, b != fall_through[last])
+            wrong[t] = _predict(bimodal, gshare, chooser, past, last, b != fall_through[last])
         past[1] = b
         for m in range(first[b], first[b + 1]):
             width = static_size[m]
@@ -250,33 +251,16 @@ def _pass(  # pragma: no cover - compiled
             line = address >> bits
             beyond = (address + np.int64(width) - 1) >> bits
             code = 0
-            if line == last_line and beyond == line:
-                served[0] += 1  # the line touched last is in L1
+            index = line & first_mask if first_mask >= 0 else line % first_sets
+            if beyond == line and (line == last_line or tags[index * first_ways + hint[index]] == line):
+                served[0] += 1  # touched last in its set: in L1, and nothing changes
             else:
-                found = access(
-                    levels,
-                    sets,
-                    mask,
-                    ways,
-                    level_code,
-                    lru,
-                    first_tag,
-                    first_set,
-                    tags,
-                    tree,
-                    point,
-                    hint,
-                    prefetch,
-                    line,
-                )
+                found = access(g, prefetch, tags, tree, point, hint, line)
                 served[found & 3] += 1
                 code = found & 3
                 fetched = found >> 2
                 if beyond != line:
-                    found = access(
-                        levels, sets, mask, ways, level_code, lru, first_tag, first_set, tags, tree, point, hint,
-                        prefetch, beyond,
-                    )  # fmt: skip
+                    found = access(g, prefetch, tags, tree, point, hint, beyond)
                     served[found & 3] += 1
                     code |= SPLIT | ((found & 3) << SECOND_SHIFT)
                     fetched = max(fetched, found >> 2)

@@ -143,7 +143,7 @@ class SamplesExplorer(Explorer):
             layout={"flex": "2 1 380px", "min_width": "0px"},
         )
         self.children = [
-            self._style,
+            self._frame,
             self._about,
             widgets.HBox([self._choose_x, self._choose_y, self._choose_per], layout={"flex_flow": "row wrap"}),
             widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),

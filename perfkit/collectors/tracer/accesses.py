@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from iced_x86 import (
     Instruction,
@@ -21,10 +22,20 @@ _WRITES = {OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.RE
 _VECTOR_MASKED = {Mnemonic.VMASKMOVPS: 4, Mnemonic.VMASKMOVPD: 8, Mnemonic.VPMASKMOVD: 4, Mnemonic.VPMASKMOVQ: 8}
 _PACKED = {
     getattr(Mnemonic, name)
-    for name in (
-        "VCOMPRESSPS VCOMPRESSPD VPCOMPRESSB VPCOMPRESSW VPCOMPRESSD VPCOMPRESSQ "
-        "VEXPANDPS VEXPANDPD VPEXPANDB VPEXPANDW VPEXPANDD VPEXPANDQ"
-    ).split()
+    for name in [
+        "VCOMPRESSPS",
+        "VCOMPRESSPD",
+        "VPCOMPRESSB",
+        "VPCOMPRESSW",
+        "VPCOMPRESSD",
+        "VPCOMPRESSQ",
+        "VEXPANDPS",
+        "VEXPANDPD",
+        "VPEXPANDB",
+        "VPEXPANDW",
+        "VPEXPANDD",
+        "VPEXPANDQ",
+    ]
 }
 _STRING_SIZE = {
     getattr(Mnemonic, f"{name}{letter}"): size
@@ -34,11 +45,45 @@ _STRING_SIZE = {
 # Instructions whose accesses are not described well enough to be recorded truthfully, or that would break a clone.
 _REFUSED = {
     getattr(Mnemonic, name)
-    for name in (
-        "XLATB ENTER STD MASKMOVDQU MASKMOVQ VMASKMOVDQU XBEGIN XEND XABORT INSB INSW INSD OUTSB OUTSW OUTSD "
-        "XSAVE XSAVE64 XSAVEC XSAVEC64 XSAVEOPT XSAVEOPT64 XRSTOR XRSTOR64 FSAVE FNSAVE FRSTOR "
-        "TILELOADD TILELOADDT1 TILESTORED LOOP LOOPE LOOPNE JRCXZ JECXZ RETF IRET SYSENTER"
-    ).split()
+    for name in [
+        "XLATB",
+        "ENTER",
+        "STD",
+        "MASKMOVDQU",
+        "MASKMOVQ",
+        "VMASKMOVDQU",
+        "XBEGIN",
+        "XEND",
+        "XABORT",
+        "INSB",
+        "INSW",
+        "INSD",
+        "OUTSB",
+        "OUTSW",
+        "OUTSD",
+        "XSAVE",
+        "XSAVE64",
+        "XSAVEC",
+        "XSAVEC64",
+        "XSAVEOPT",
+        "XSAVEOPT64",
+        "XRSTOR",
+        "XRSTOR64",
+        "FSAVE",
+        "FNSAVE",
+        "FRSTOR",
+        "TILELOADD",
+        "TILELOADDT1",
+        "TILESTORED",
+        "LOOP",
+        "LOOPE",
+        "LOOPNE",
+        "JRCXZ",
+        "JECXZ",
+        "RETF",
+        "IRET",
+        "SYSENTER",
+    ]
     if hasattr(Mnemonic, name)
 }
 MNEMONICS = {value: name for name, value in vars(Mnemonic).items() if isinstance(value, int)}
@@ -73,7 +118,7 @@ class Access:
     write: bool
     element: int
     lanes: int = 1
-    mask: int = Register.NONE
+    mask: Any = Register.NONE
 
     @property
     def slots(self) -> int:
@@ -87,7 +132,7 @@ class Access:
 
 
 def accesses(instruction: Instruction) -> list[Access]:
-    """List the memory accesses of an instruction, in recording order.
+    """List the memory accesses of an instruction, loads first.
 
     Raises
     ------
@@ -104,7 +149,7 @@ def accesses(instruction: Instruction) -> list[Access]:
         found.append(_access(instruction, memory))
     if found and instruction.has_lock_prefix and found[0].kind is not Kind.PLAIN:
         raise Refused(f"it uses a locked {name.lower()} at {instruction.ip:#x}")
-    return found
+    return sorted(found, key=lambda access: not access.read)  # as they happen: first loads, then stores
 
 
 def _access(instruction: Instruction, memory: UsedMemory) -> Access:
@@ -139,14 +184,8 @@ def _access(instruction: Instruction, memory: UsedMemory) -> Access:
 
 def _elements(instruction: Instruction, element: int) -> int:
     """How many mask bits a broadcast instruction looks at: the elements of its widest register operand."""
-    widest = max(
-        (
-            RegisterInfo(instruction.op_register(k)).size
-            for k in range(instruction.op_count)
-            if instruction.op_register(k) != Register.NONE
-        ),
-        default=element,
-    )
+    registers = [instruction.op_register(k) for k in range(instruction.op_count)]
+    widest = max((RegisterInfo(r).size for r in registers if r), default=element)
     return max(1, widest // element)
 
 
@@ -161,7 +200,6 @@ def _gather(instruction: Instruction, memory: UsedMemory, write: bool) -> Access
     return Access(Kind.LANES, memory, not write, write, element, lanes, mask)
 
 
-def is_opmask(register: int) -> bool:
+def is_opmask(register: Any) -> bool:
     """Whether a mask register is one of AVX-512's k registers (else it is a vector register with sign bits)."""
-    return Register.K0 <= register <= Register.K7
-
+    return bool(Register.K0 <= register <= Register.K7)

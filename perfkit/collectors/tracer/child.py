@@ -12,6 +12,7 @@ import os
 import signal
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,26 +36,27 @@ def main(argument: str) -> None:
     """Do what the specification (JSON) says; never returns."""
     specification = json.loads(argument)
     libc = ctypes.CDLL(None, use_errno=True)
-    if not libc.personality(0xFFFFFFFF) & _PERSONALITY_NO_RANDOMIZE:
-        # Reproducible addresses where the kernel allows it; a container may not.
-        if libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1 and not specification.get("again"):
-            argument = json.dumps(specification | {"again": True})
-            os.execv(sys.executable, [sys.executable, "-m", __spec__.name, argument])
-    from perfkit.collectors.tracer.accesses import Refused
-
+    # Reproducible addresses where the kernel allows it; a container may not.
+    random = not libc.personality(0xFFFFFFFF) & _PERSONALITY_NO_RANDOMIZE
+    if random and not specification.get("again") and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1:
+        argument = json.dumps(specification | {"again": True})
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, argument])  # noqa: S606
     channel = specification["channel"]
     try:
         session = Session(libc, specification)
+        session.load()
         session.build()
-    except Refused as refusal:
-        say(channel, b"R", str(refusal).encode())
-        os._exit(0)
     except Exception as error:  # noqa: BLE001 - the parent raises it
-        say(channel, b"E", f"{type(error).__name__}: {error}".encode())
-        os._exit(1)
+        refused = type(error).__name__ == "Refused"
+        say(
+            channel, b"R" if refused else b"E", (str(error) if refused else f"{type(error).__name__}: {error}").encode()
+        )
+        os._exit(0)
     say(channel, b"I", json.dumps(session.describe()).encode())
     os.read(specification["answers"], 1)
     session.run()
+    if session.code_changed():
+        say(channel, b"M")
     say(channel, b"D")
     sys.stdout.flush()
     os._exit(0)
@@ -79,9 +81,8 @@ class Session:
             raise OSError(f"no {size} bytes at {address:#x}")
         return data
 
-    def build(self) -> None:
-        """Load, decode, clone and patch."""
-        from perfkit.collectors.tracer import clone as cloning
+    def load(self) -> None:
+        """Load the code, before anything else is mapped: so that its addresses are the same every time."""
         from perfkit.collectors.tracer.elf import ElfFile
 
         spec = self.spec
@@ -93,6 +94,12 @@ class Session:
         self.library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE)
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
+
+    def build(self) -> None:
+        """Decode, clone and patch."""
+        from perfkit.collectors.tracer import clone as cloning
+
+        spec = self.spec
         symbol = self.elf.function(spec["function"])
         entry = cloning.Function(symbol.name, self.load_address + symbol.address, symbol.size)
         self.region = cloning.Region(entry, self.read, self._find, spec["callees"], set(spec["leaders"]))
@@ -114,7 +121,9 @@ class Session:
         ctypes.memmove(address, made.code, len(made.code))
         self._fill_tables(tables, made.starts, address)
         self._set_context()
+        self.stub = address
         self._patch(entry, address)
+        self._code = [[self._original(i.ip, i.len) for i in block.instructions] for block in self.region.blocks]
 
     def describe(self) -> dict[str, Any]:
         """Everything static that the parent needs."""
@@ -139,6 +148,14 @@ class Session:
         else:
             self._run_kernel()
 
+    def code_changed(self) -> bool:
+        """Whether the traced code is no longer what was cloned."""
+        return any(
+            self._original(i.ip, i.len) != code
+            for block, codes in zip(self.region.blocks, self._code, strict=True)
+            for i, code in zip(block.instructions, codes, strict=True)
+        )
+
     def _run_program(self) -> None:
         words = [os.fsencode(word) for word in [self.spec["path"], *self.spec["arguments"]]]
         argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
@@ -155,16 +172,21 @@ class Session:
         setup = self.spec["setup"]
         if setup:
             getattr(self.library, setup)()
-        function = getattr(self.library, self.spec["function"])
-        function.restype = None
-        arguments, self._keep = [], []
+        function: Any = ctypes.CFUNCTYPE(None)(self.stub)
+        function.argtypes = None
+        arguments: list[Any] = []
+        self._keep: list[Any] = []
         for kind, value in self.spec["arguments"]:
             if kind == "array":
                 arguments.append(self._array(value))
             else:
-                arguments.append({"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value))
+                arguments.append(
+                    {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
+                )
+        start = time.perf_counter()
         for _ in range(self.spec["calls"]):
             function(*arguments)
+        say(self.spec["channel"], b"T", struct.pack("<d", time.perf_counter() - start))
 
     def _array(self, path: str) -> ctypes.c_void_p:
         """Load an array at an address that is a multiple of 64."""
@@ -190,18 +212,12 @@ class Session:
         return self._imported(address) or f"{address:#x}"
 
     def _imported(self, address: int) -> str:
-        """Name what a procedure linkage stub leads to, where the dynamic linker can say."""
+        """Name what a procedure linkage stub leads to."""
         from iced_x86 import Decoder, FlowControl
 
-        try:
-            for i in list(Decoder(64, self.read(address, 32), ip=address))[:3]:
-                if i.flow_control == FlowControl.INDIRECT_BRANCH and i.is_ip_rel_memory_operand:
-                    (target,) = struct.unpack("<Q", self.read(i.ip_rel_memory_address, 8))
-                    info = (ctypes.c_void_p * 4)()
-                    if self.libc.dladdr(ctypes.c_void_p(target), info) and info[2]:
-                        return ctypes.string_at(info[2]).decode()
-        except OSError:
-            pass
+        for i in list(Decoder(64, self.read(address, 32), ip=address))[:3]:
+            if i.flow_control == FlowControl.INDIRECT_BRANCH and i.is_ip_rel_memory_operand:
+                return self.elf.imports.get(i.ip_rel_memory_address - self.load_address, "")
         return ""
 
     def _original(self, address: int, size: int) -> bytes:
@@ -281,6 +297,8 @@ class Session:
         from perfkit.collectors.tracer.accesses import Refused
 
         self._first = self.read(entry.start, 16)
+        if entry.size < 5 and not self.spec["program"]:
+            return  # the stub is called directly
         if entry.size < 5 and self._first[entry.size : 5].strip(b"\x90\xcc\x00\x66\x2e\x0f\x1f\x44\x84\x40"):
             raise Refused(f"{entry.name} is too short to be patched ({entry.size} bytes)")
         page = entry.start & ~0xFFF
@@ -303,7 +321,7 @@ class Session:
             out.append(Instruction.create_reg_i32(Code.MOV_R32_IMM32, Register.EAX, number))
             out.append(Instruction.create(Code.SYSCALL))
 
-        def constant(register: int, value: int) -> Instruction:
+        def constant(register: Any, value: int) -> Instruction:
             return Instruction.create_reg_u64(Code.MOV_R64_IMM64, register, value)
 
         # The kernel calls handler(rdi = signal, rsi = siginfo, rdx = ucontext).
@@ -311,9 +329,7 @@ class Session:
         out.append(Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.R9, Register.RDX))
         channel, answers = self.spec["channel"], self.spec["answers"]
         system_call(_SYS_WRITE, channel, constant(Register.RSI, ctypes.addressof(header)), 5)
-        system_call(
-            _SYS_WRITE, channel, Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.RSI, Register.R8), 128
-        )
+        system_call(_SYS_WRITE, channel, Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.RSI, Register.R8), 128)
         gregs = MemoryOperand(Register.R9, displ=_GREGS_OFFSET, displ_size=1)
         system_call(_SYS_WRITE, channel, Instruction.create_reg_mem(Code.LEA_R64_M, Register.RSI, gregs), 184)
         system_call(_SYS_READ, answers, constant(Register.RSI, ctypes.addressof(header) + 5), 1)

@@ -134,7 +134,7 @@ class _Run:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             pass_fds=[to_parent, from_parent, *self.handles.values()],
-            env=os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
         )
         os.close(to_parent)
         os.close(from_parent)
@@ -163,6 +163,13 @@ class _Run:
             elif kind == b"X":
                 (status,) = struct.unpack("<i", payload)
                 self.notes["exit_status"] = str(status)
+            elif kind == b"T":
+                (seconds,) = struct.unpack("<d", payload)
+                self.notes["seconds"] = f"{seconds:.6f}"
+            elif kind == b"M":
+                raise DataError(
+                    f"{self.job.function} changed its own code while it ran: self-modifying code is not traced"
+                )
             elif kind == b"D":
                 self.finished = True
             if self.stopped or self.missing:
@@ -195,7 +202,7 @@ class _Run:
     def _prepare(self, static: dict[str, Any]) -> None:
         """Size the block buffer, then let the child go."""
         self.static = static
-        rows = [[row for row in block["instructions"]] for block in static["blocks"]]
+        rows = [block["instructions"] for block in static["blocks"]]
         self.lengths = np.array([len(block) for block in rows], dtype=np.int64)
         self.slots = np.array([sum(len(row[3]) for row in block) for block in rows], dtype=np.int64)
         self.dynamics = np.array(
@@ -211,7 +218,7 @@ class _Run:
         if self.capacity:
             # The buffer is full: count what is new in it.
             new = np.empty(self.capacity - self.counted, dtype=np.uint32)
-            os.preadv(self.handles["blocks"], [memoryview(new).cast("B")], 4 * self.counted)
+            os.preadv(self.handles["blocks"], [new.data], 4 * self.counted)
             self.executed += int(np.bincount(new - 1, minlength=len(self.lengths)) @ self.lengths)
             self.counted = self.capacity
         left = self.job.limit - self.executed
@@ -336,7 +343,8 @@ class _Run:
         if not calls:
             return f"{job.path.name} never called {job.function}. {self._output()}".strip()
         if calls < job.first_call:
-            return f"{job.path.name} called {job.function} {calls} times; the trace was to begin with call {job.first_call}"
+            begin = f"the trace was to begin with call {job.first_call}"
+            return f"{job.path.name} called {job.function} {calls} times; {begin}"
         return f"nothing of {job.function} was recorded within {self.stopped or 'the limit'}"
 
     def _output(self) -> str:
@@ -350,4 +358,3 @@ def _saved(scratch: Path, number: int, value: Any) -> str:
     path = scratch / f"argument{number}.npy"
     np.save(path, value, allow_pickle=False)
     return str(path)
-

@@ -12,7 +12,7 @@ from perfkit.errors import DataError, FormatError
 _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
 _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
-_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
+_SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
 _STT_FUNC = 2
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 
@@ -114,6 +114,21 @@ class ElfFile:
                     found.update({s.name: s for s in self._symbols(section)})
         except (struct.error, IndexError, ValueError) as error:
             raise FormatError(f"{self.path}: damaged symbol table ({error})") from error
+        return found
+
+    @cached_property
+    def imports(self) -> dict[int, str]:
+        """Names of other libraries' symbols, by the address (before relocation) of the pointer to them."""
+        found = {}
+        for section in self._sections:
+            if section[1] == _SHT_RELA and section[9] == 24:
+                names = self._sections[section[6]]
+                strings = self._sections[names[6]][4]
+                for at in range(section[4], section[4] + section[5], 24):
+                    place, info = struct.unpack_from("<QQ", self.data, at)
+                    if info >> 32:
+                        (name,) = struct.unpack_from("<I", self.data, names[4] + 24 * (info >> 32))
+                        found[place] = self.data[strings + name : self.data.index(0, strings + name)].decode()
         return found
 
     @property

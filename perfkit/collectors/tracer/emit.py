@@ -7,11 +7,13 @@ RIP-relative slots, never to the stack, so that the red zone survives.
 
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from iced_x86 import Code, Instruction, MemoryOperand, Register, RegisterInfo, UsedMemory
 
 from perfkit.collectors.tracer.accesses import Access, Kind, Refused, is_opmask
 
+NONE: Any = Register.NONE
 RAX, RCX, RDX, R11, RSP, RIP = (getattr(Register, name) for name in ("RAX", "RCX", "RDX", "R11", "RSP", "RIP"))
 
 # Offsets in the context page, which the child shares with its parent. All are 8 bytes but the last two.
@@ -40,9 +42,9 @@ class Emitter:
     """
 
     context: int
-    block: int = Register.NONE
-    address: int = Register.NONE
-    scratch: int = Register.NONE
+    block: Any = Register.NONE
+    address: Any = Register.NONE
+    scratch: Any = Register.NONE
     out: list[Instruction] = field(default_factory=list)
     _labels: "count[int]" = field(default_factory=lambda: count(_LABELS))
     _next_ip: int = 0
@@ -69,19 +71,19 @@ class Emitter:
         """Return the memory operand of a context slot."""
         return MemoryOperand(RIP, displ=self.context + offset, displ_size=8)
 
-    def load(self, register: int, offset: int) -> None:
+    def load(self, register: Any, offset: int) -> None:
         """Register from context slot."""
         self.add(Instruction.create_reg_mem(Code.MOV_R64_RM64, register, self.slot(offset)))
 
-    def store(self, offset: int, register: int) -> None:
+    def store(self, offset: int, register: Any) -> None:
         """Register to context slot."""
         self.add(Instruction.create_mem_reg(Code.MOV_RM64_R64, self.slot(offset), register))
 
-    def lea(self, register: int, memory: MemoryOperand) -> None:
+    def lea(self, register: Any, memory: MemoryOperand) -> None:
         """Address into register."""
         self.add(Instruction.create_reg_mem(Code.LEA_R64_M, register, memory))
 
-    def code(self, code: int, *operands: object) -> None:
+    def code(self, code: Any, *operands: object) -> None:
         """Any instruction of registers, immediates and memory operands (at most one of those)."""
         kinds = "_".join(
             "mem" if isinstance(o, MemoryOperand) else "i32" if isinstance(o, Immediate) else "reg" for o in operands
@@ -90,11 +92,11 @@ class Emitter:
         make = getattr(Instruction, f"create_{kinds}" if kinds else "create")
         self.add(make(code, *plain))
 
-    def branch(self, code: int, target: int) -> None:
+    def branch(self, code: Any, target: int) -> None:
         """Jump or call."""
         self.add(Instruction.create_branch(code, target))
 
-    def constant(self, register: int, value: int) -> None:
+    def constant(self, register: Any, value: int) -> None:
         """64-bit constant into register."""
         self.add(Instruction.create_reg_u64(Code.MOV_R64_IMM64, register, value & (2**64 - 1)))
 
@@ -180,7 +182,7 @@ class Emitter:
         if spill_first:
             self.load(RAX, SAVED_RAX)
 
-    def _put(self, value: int, behind: int, pointer: int) -> None:
+    def _put(self, value: Any, behind: int, pointer: Any) -> None:
         """Write a register to an address slot; `pointer` is free for the buffer pointer where none is reserved."""
         if self.address:
             pointer = self.address
@@ -188,7 +190,7 @@ class Emitter:
             self.load(pointer, ADDRESS_POINTER)
         self.code(Code.MOV_RM64_R64, MemoryOperand(pointer, displ=behind, displ_size=8), value)
 
-    def _append_size(self, pointer: int, value32: int) -> None:
+    def _append_size(self, pointer: Any, value32: Any) -> None:
         self.load(pointer, SIZE_POINTER)
         self.code(Code.MOV_RM32_R32, MemoryOperand(pointer), value32)
         self.lea(pointer, MemoryOperand(pointer, displ=4, displ_size=1))
@@ -222,7 +224,7 @@ class Emitter:
         self.code(Code.ADD_RM8_IMM8, Register.AL, Immediate(127))
         self.code(Code.SAHF)
 
-    def _multiply(self, code: int, register: int, power: int) -> None:
+    def _multiply(self, code: Any, register: Any, power: int) -> None:
         if power > 1:
             self.code(code, register, Immediate(power.bit_length() - 1))
 
@@ -248,7 +250,7 @@ class Emitter:
             self._put(RDX, behind + 8 * lane, RCX)
         self._restore_flags()
 
-    def _spill_vector(self, register: int, offset: int) -> None:
+    def _spill_vector(self, register: Any, offset: int) -> None:
         width, number = RegisterInfo(register).size, RegisterInfo(register).number
         if width == 64 or number > 15:
             code = {
@@ -325,8 +327,8 @@ def _signed(displacement: int) -> int:
 
 def _effective(memory: UsedMemory, *, with_index: bool = True) -> MemoryOperand:
     """Return the operand of an address computation (``lea``) for a used memory location."""
-    index = memory.index if with_index else Register.NONE
-    if memory.base == RIP or (memory.base == Register.NONE and index == Register.NONE):
+    index = memory.index if with_index else NONE
+    if memory.base == RIP or (memory.base == NONE and index == NONE):
         if memory.segment == Register.FS:
             return MemoryOperand(displ=_signed(memory.displacement), displ_size=8)
         return MemoryOperand(RIP, displ=memory.displacement, displ_size=8)
@@ -337,8 +339,8 @@ def _effective(memory: UsedMemory, *, with_index: bool = True) -> MemoryOperand:
 def _is_bare(memory: UsedMemory) -> bool:
     """Whether the address is the value of one 64-bit register."""
     return (
-        memory.index == Register.NONE
+        memory.index == NONE
         and memory.displacement == 0
-        and memory.base not in (Register.NONE, RIP)
+        and memory.base not in (NONE, RIP)
         and RegisterInfo(memory.base).size == 8
     )
