@@ -94,7 +94,7 @@ def disassemble(binary: Path) -> dict[str, tuple[Instruction, ...]]:
 
 
 def region(functions: Mapping[str, tuple[Instruction, ...]], symbol: str) -> list[tuple[Instruction, ...]]:
-    """Return the functions that a variant's region became: its own, those cut out of it (OpenMP), those it refers to."""
+    """Return the functions that a region became: its own, those cut out of it (OpenMP), those it refers to."""
     key = symbol.rpartition("_")[2]
     names = [name for name in functions if key in name]
     for name in names:  # grows while it is walked: what the found ones refer to is part of the region too

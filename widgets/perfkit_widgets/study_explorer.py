@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _BINS = 60
 _MOST_LINES = 12
+_MOST_PLACES = 200
 _LISTED = 24
 
 
@@ -143,7 +144,7 @@ class StudyExplorer(Explorer):
             [self._bars_of_importance(), self._lines()], layout={"flex_flow": "row wrap", "width": "100%"}
         )
         top = widgets.HBox([left, right], layout={"width": "100%"})
-        self.children = [self._style, self._head, self._note, top, self._tree, bottom, self._downloads]
+        self.children = [self._frame, self._head, self._note, top, self._tree, bottom, self._downloads]
 
     def _distribution(self) -> Any:
         self._log = bool(self.categories.log)
@@ -200,13 +201,10 @@ class StudyExplorer(Explorer):
             )
             for i in range(_MOST_LINES)
         ]  # fmt: skip
-        numbers = [
-            name for name in self._all.columns
-            if pd.api.types.is_numeric_dtype(self._all[name]) and 1 < self._all[name].nunique() <= 200 and name != self.target
-        ]  # fmt: skip
-        few = [
-            name for name in self._all.columns if 1 < self._all[name].nunique() <= _MOST_LINES and name != self.target
-        ]
+        kinds = {name: self._all[name].nunique() for name in self._all.columns if name != self.target}
+        varied = [name for name, count in kinds.items() if 1 < count <= _MOST_PLACES]
+        numbers = [name for name in varied if pd.api.types.is_numeric_dtype(self._all[name])]
+        few = [name for name in varied if kinds[name] <= _MOST_LINES]
         across = list(dict.fromkeys([*self.features, *numbers]))
         self._x = widgets.Dropdown(options=across, description="Across", layout={"width": "220px"})
         self._by = widgets.Dropdown(
@@ -350,10 +348,9 @@ class StudyExplorer(Explorer):
             pad = (high - low) * 0.04 or 0.5
             figures.set_range(across, low - pad, high + pad, {float(i): w for i, w in enumerate(words)})
             figures.set_range(up, 0.0, float(np.nanmax(ys)) * 1.1 or 1.0)
-        self._line_keys.value = (
-            keys(labels)
-            + f'<span class="pk-muted">{len(rows)} rows, median of each place; {short(float(rows[self.target].median()))} over all</span>'
-        )
+        over_all = short(float(rows[self.target].median()))
+        note = f'<span class="pk-muted">{len(rows)} rows; medians ({over_all} over all rows)</span>'
+        self._line_keys.value = keys(labels) + note
         self._downloads.refresh()
 
 

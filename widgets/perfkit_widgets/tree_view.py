@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
+import ipywidgets as widgets
 import numpy as np
 import pandas as pd
 import traitlets
@@ -24,7 +25,7 @@ class TreeCanvas(anywidget.AnyWidget):
 
     _esm = _STATIC / "tree_view.js"
     _css = _STATIC / "tree_view.css"
-    nodes = traitlets.List().tag(sync=True)
+    nodes: Any = traitlets.List().tag(sync=True)
     selected = traitlets.Int(0).tag(sync=True)
     label = traitlets.Unicode("Decision tree").tag(sync=True)
 
@@ -51,8 +52,6 @@ class TreeView(Explorer):
     node = traitlets.Int(0)
 
     def __init__(self, tree: Any, table: "pd.DataFrame | None" = None) -> None:
-        import ipywidgets as widgets
-
         super().__init__()
         self.tree, self.source = tree, table
         self._canvas = TreeCanvas()
@@ -61,7 +60,7 @@ class TreeView(Explorer):
         self._downloads = Downloads(self, "tree-rows")
         traitlets.link((self, "node"), (self._canvas, "selected"))
         self.observe(lambda _: self._describe(), "node")
-        self.children = [self._style, self._head, self._canvas, self._path, self._downloads]
+        self.children = [self._frame, self._head, self._canvas, self._path, self._downloads]
         self.show(tree, table)
 
     @traitlets.validate("node")
