@@ -55,7 +55,8 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
         ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {count}")
     ax.set_xlabel(categories.target)
     ax.set_ylabel("configurations" if table is not None else "density")
-    ax.legend(fontsize=8, loc="upper right", frameon=False)
+    beside = (1.08, 1) if table is not None and categories.grid else (1.01, 1)
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=beside, frameon=False)
     ax.set_title(f"{categories.target}: {len(categories)} categories ({categories.method})", fontsize=10)
     return ax
 

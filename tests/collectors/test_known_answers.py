@@ -46,7 +46,9 @@ def core():
             if "fma" not in state.flags:
                 pytest.skip("this machine hides FMA from its guests")
             return answer, state.flags
-    pytest.skip(f"no published answers for {state.vendor} family {state.family} model {state.model} in this test's table")
+    pytest.skip(
+        f"no published answers for {state.vendor} family {state.family} model {state.model} in this test's table"
+    )
 
 
 def test_a_chain_of_adds_takes_a_cycle_each():

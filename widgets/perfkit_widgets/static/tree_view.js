@@ -1,6 +1,6 @@
 // Draws a decision tree as SVG; a click, or the arrow keys, choose a node. Positions and texts come from Python.
 const NS = "http://www.w3.org/2000/svg";
-const W = 132, H = 58, GAP_X = 14, GAP_Y = 34;
+const H = 58, GAP_X = 14, GAP_Y = 34;
 
 function make(name, attributes, parent) {
   const element = document.createElementNS(NS, name);
@@ -23,6 +23,7 @@ function render({ model, el }) {
     box.setAttribute("aria-label", model.get("label"));
     box.replaceChildren();
     if (!nodes.length) return;
+    const W = Math.max(112, ...nodes.flatMap((n) => n.lines.map((line) => 7.4 * line.length + 18)));
     const columns = Math.max(...nodes.map((n) => n.x)) + 1, levels = Math.max(...nodes.map((n) => n.y)) + 1;
     const width = columns * (W + GAP_X) + GAP_X, height = levels * (H + GAP_Y);
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pk-tree-svg" }, box);
