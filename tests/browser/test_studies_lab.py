@@ -45,7 +45,7 @@ def test_fma_tree_and_explorer(page: Any, lab: Lab):
     page.mouse.move(box["x"] + 120, box["y"] + box["height"] / 2, steps=10)
     page.mouse.up()
     page.wait_for_function(
-        "() => [...document.querySelectorAll('input[type=text]')].some(i => i.value && +i.value > 1.15 && +i.value < 1.9)",
+        "() => [...document.querySelectorAll('input[type=text]')].some(i => +i.value > 1.15 && +i.value < 1.9)",
         timeout=20_000,
     )
     assert page.failures == []

@@ -33,14 +33,8 @@ def test_the_loop_counter_is_a_register_that_the_instructions_leave_alone():
     one = Study(assembly={"instructions": ["add %r15d, %eax", "mov %r14, %rcx"], "unroll": 2})
     text = loop_source(one.assembly, next(one.configurations()), "pk_run_x")
     assert "dec %r13" in text
-    everything = [
-        "add %r15, %rax",
-        "add %r14, %rax",
-        "add %r13, %rax",
-        "add %r12, %rax",
-        "add %bl, %al",
-        "add %ebp, %eax",
-    ]
+    wide = [f"add %{register}, %rax" for register in ("r15", "r14", "r13", "r12")]
+    everything = [*wide, "add %bl, %al", "add %ebp, %eax"]
     full = Study(assembly={"instructions": everything})
     with pytest.raises(SettingError, match="leave one for the loop counter"):
         loop_source(full.assembly, next(full.configurations()), "pk_run_x")
@@ -55,8 +49,8 @@ def test_operands_and_mnemonics():
 
 
 def test_loops_are_found_by_their_backward_jump():
-    lines = [Instruction(0, "xor", ""), Instruction(2, "add", ""), Instruction(4, "dec", ""), Instruction(6, "jne", "2 <f+0x2>"),
-             Instruction(8, "ret", "")]  # fmt: skip
+    plain = [Instruction(at, name, "") for at, name in ((0, "xor"), (2, "add"), (4, "dec"), (8, "ret"))]
+    lines = [*plain[:3], Instruction(6, "jne", "2 <f+0x2>"), plain[3]]
     assert [line.mnemonic for line in hottest_loop([lines])] == ["add", "dec", "jne"]
     assert [line.mnemonic for line in hottest_loop([lines[:1] + lines[-1:]])] == ["xor"]
     assert missing_instructions(lines, {"add": 1}) == ""

@@ -86,9 +86,10 @@ def test_set_and_restored(machine):
 
 def test_restored_after_an_error_and_ctrl_c(machine):
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), prepared(WANTED, machine / "sys", machine / "proc"):
-            assert governors(machine) == ["performance"] * 2
-            raise error
+        state = prepared(WANTED, machine / "sys", machine / "proc")
+        state.__enter__()
+        assert governors(machine) == ["performance"] * 2
+        assert not state.__exit__(error, error(), None)
         assert governors(machine) == ["powersave"] * 2
         assert turbo(machine) == "0"
 
