@@ -21,6 +21,8 @@ _HOME = {
     "paper_cpi_stack": "perfkit.fitters.paper_cpi_stack",
     "artefact_cpi": "perfkit.collectors.synthetic_cpi",
     "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
+    "Gus": "perfkit.simulators.gus",
+    "InstructionTables": "perfkit.instruction_tables",
     "Microarchitecture": "perfkit.microarchitecture",
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
@@ -28,6 +30,8 @@ _HOME = {
     "Spire": "perfkit.fitters.spire",
     "SpireModel": "perfkit.fitters.spire",
     "read_samples": "perfkit.readers",
+    "causality": "perfkit.simulators.causality",
+    "sensitivity": "perfkit.simulators.sensitivity",
     "Trace": "perfkit.trace",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
@@ -44,10 +48,14 @@ if TYPE_CHECKING:
     from perfkit.fitters.paper_cpi_stack import paper_cpi_stack as paper_cpi_stack
     from perfkit.fitters.spire import Spire as Spire
     from perfkit.fitters.spire import SpireModel as SpireModel
+    from perfkit.instruction_tables import InstructionTables as InstructionTables
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
+    from perfkit.simulators.causality import causality as causality
+    from perfkit.simulators.gus import Gus as Gus
+    from perfkit.simulators.sensitivity import sensitivity as sensitivity
     from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]

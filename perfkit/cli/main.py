@@ -6,6 +6,7 @@ import typer
 
 from perfkit._version import __version__
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.gus import gus
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ def _root(
 
 
 app.command("calibrate")(calibrate)
+app.command("gus")(gus)
 
 
 def main() -> None:

@@ -303,16 +303,16 @@ def _add_pages(
     for key in keys:
         pages += key != -1
     at = sized = 0
-    known = np.int64(-1)
+    known: Any = np.int64(-1)
     for block in stream:
         for operand in range(starts[block], starts[block + 1]):
             bytes_ = np.int64(size[operand])
             if bytes_ == 0:
                 bytes_ = np.int64(dynamic[sized])
                 sized += 1
-            if write[operand] and addresses[at] != NO_ACCESS:
+            if write[operand] and addresses[at] != NO_ACCESS and bytes_ > 0:
                 first = np.int64(addresses[at]) >> 12
-                last = (np.int64(addresses[at]) + max(bytes_, 1) - 1) >> 12
+                last = (np.int64(addresses[at]) + bytes_ - 1) >> 12
                 for page in range(first, last + 1):
                     if page != known:
                         known = page
@@ -375,7 +375,10 @@ def _classify(
             if first == last and first == last_line and writes <= last_write:
                 totals[0] += 1  # the line of the access before, already touched
             else:
-                level, lines0, lines1, lines2 = 0, 0, 0, 0
+                level = 0
+                lines0: Any = np.int64(0)
+                lines1: Any = np.int64(0)
+                lines2: Any = np.int64(0)
                 for line in range(first, last + 1):
                     # The nearest level by hand: nearly every access ends here.
                     way = near_first = _set(line, near_sets) * near_ways
@@ -395,7 +398,7 @@ def _classify(
                 totals[4] += lines0
                 totals[5] += lines1
                 totals[6] += lines2
-                code = level | min(lines0, 7) << 2 | min(lines1, 7) << 5 | min(lines2, 7) << 8
+                code = level + (min(lines0, 7) << 2) + (min(lines1, 7) << 5) + (min(lines2, 7) << 8)
                 if first != last:
                     code |= SPLIT
                 codes[at] = code

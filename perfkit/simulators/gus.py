@@ -17,7 +17,7 @@ from perfkit.microarchitecture import TICKS_PER_CYCLE, Microarchitecture
 from perfkit.simulators.cache import LEVELS, CacheState
 from perfkit.simulators.machine import Lanes
 from perfkit.simulators.program import Program
-from perfkit.trace import Trace
+from perfkit.trace import StaticCode, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,48 +78,12 @@ class Gus:
         spent = np.zeros((code.instruction_count, len(CAUSES)), np.int64)
         used = np.zeros(len(lanes.ports) + 4, np.int64)
         schedule = np.full((self.schedule, 5), -1, np.int64)
-        sizes = np.array(
-            [
-                lanes.front_end[0],
-                lanes.retire[0],
-                lanes.rob[0],
-                lanes.load_buffer[0],
-                lanes.store_buffer[0],
-                lanes.line_fill_buffers[0],
-            ]
-        )
+        arguments = engine_arguments(code, program, lanes)
+        commit = commit_ticks(tables)
+        loop: Any = simulate
         for chunk in trace.chunks(CHUNK):
             codes, distances = caches.classify(trace, chunk)
-            simulate(
-                chunk.stream,
-                codes,
-                distances,
-                code.block_start,
-                code.operand_start,
-                code.read,
-                code.write,
-                program.uops,
-                program.vector,
-                program.address_reads,
-                program.data_reads,
-                program.writes,
-                _one(lanes.access_uses),
-                _one(lanes.compute_uses),
-                lanes.latency[:, 0].copy(),
-                lanes.memory_latency[:, 0].copy(),
-                lanes.address_latency[:, 0].copy(),
-                lanes.l1[:, 0].copy(),
-                lanes.forward[:, 0].copy(),
-                lanes.farther[:, 0].copy(),
-                lanes.links[:, 0].copy(),
-                sizes,
-                commit_ticks(tables),
-                state,
-                spent,
-                used,
-                schedule,
-                self.schedule_first,
-            )
+            loop(chunk.stream, codes, distances, *arguments, commit, state, spent, used, schedule, self.schedule_first)
         filled = min(max(int(state[0][COUNT]) - self.schedule_first, 0), self.schedule)
         return GusResult(
             gus=self,
@@ -161,6 +125,40 @@ def check(trace: Trace, core: Microarchitecture) -> None:
 def commit_ticks(tables: InstructionTables) -> int:
     """Return ticks between two stores that leave the store buffer: the core's store throughput."""
     return round(tables.form("MOV_RM64_R64/m").inverse_throughput(tables.core) * TICKS_PER_CYCLE)
+
+
+def engine_arguments(code: StaticCode, program: Program, lanes: Lanes) -> Any:
+    """Return what the loops of one configuration read of the program and the machine, in their order."""
+    return (
+        code.block_start,
+        code.operand_start,
+        code.read,
+        code.write,
+        program.uops,
+        program.vector,
+        program.address_reads,
+        program.data_reads,
+        program.writes,
+        _one(lanes.access_uses),
+        _one(lanes.compute_uses),
+        lanes.latency[:, 0].copy(),
+        lanes.memory_latency[:, 0].copy(),
+        lanes.address_latency[:, 0].copy(),
+        lanes.l1[:, 0].copy(),
+        lanes.forward[:, 0].copy(),
+        lanes.farther[:, 0].copy(),
+        lanes.links[:, 0].copy(),
+        np.concatenate(
+            [
+                lanes.front_end,
+                lanes.retire,
+                lanes.rob,
+                lanes.load_buffer,
+                lanes.store_buffer,
+                lanes.line_fill_buffers,
+            ]
+        ),
+    )
 
 
 def _one(uses: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

@@ -138,7 +138,8 @@ def simulate(
                 issue = max(issue, resources[port])
                 resources[port] = max(resources[port], now) + m_ticks[k]
                 used[port] += m_ticks[k]
-            data, start, waited, level_cause = np.int64(-1), issue, _PORTS, _L1
+            data, start, waited = np.int64(-1), issue, _PORTS
+            level_cause: Any = _L1
             reached, seen = issue, 0
             for m in range(first, last):
                 code = np.int64(codes[at])
@@ -175,7 +176,7 @@ def simulate(
                     queues[2, miss & (QUEUE_RING - 1)] = there
                     miss += 1
                 if reads[m]:
-                    cause = _L1 if level == 0 else _FORWARD + level
+                    cause: Any = _L1 if level == 0 else _FORWARD + level
                     if back > 0:
                         passed = queues[3, (store + seen - back) & (QUEUE_RING - 1)] + forward[1 if vector[i] else 0]
                         if passed > there:

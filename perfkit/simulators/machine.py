@@ -76,10 +76,12 @@ class Lanes:
         # Scaling L1_latency changes every load by the same factor, vector loads and gathers too.
         near = l1 / base.value("L1_latency")
         levels = [level.name for level in base.caches[1:]]
+        # What a level adds does not grow when L1 gets faster: it is counted from the L1 that was not weighted.
+        unweighted = l1 * np.array([core.weights.get("L1_latency", 1.0) for core in cores])
         farther = np.zeros((4, len(cores)))
         for row in range(1, 4):
             name = f"L{row + 1}" if row < 3 and f"L{row + 1}" in levels else "memory"
-            farther[row] = np.maximum(_row(cores, f"{name}_latency") - l1, 0)
+            farther[row] = np.maximum(_row(cores, f"{name}_latency") - unweighted, 0)
         line = base.cache("L1").line
         links = np.zeros((3, len(cores)))
         for row in range(3):
