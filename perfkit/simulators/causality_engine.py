@@ -19,9 +19,11 @@ from perfkit.simulators.machine import QUEUE_RING, ROB_RING
 from perfkit.simulators.program import REGISTERS
 
 # The quantities of one instruction, numbers of bits of its mark; resources follow.
-ENTER, FRONT, DISPATCH, ISSUE, DATA, END, DONE, RETIRE, COMMIT, RESOURCE = range(10)
+ENTER, FRONT, DISPATCH, ISSUE, BEGIN, DATA, END, DONE, RETIRE, COMMIT, RESOURCE = range(11)
 EDGES = 96  # tight parents kept for one instruction
-_OWN = (1 << FRONT) | (1 << END) | (1 << RETIRE) | (1 << COMMIT)  # quantities that the instruction itself taints
+_OWN = (
+    (1 << FRONT) | (1 << END) | (1 << DONE) | (1 << RETIRE) | (1 << COMMIT)
+)  # quantities that the instruction itself taints
 
 NOW, FRONT_TICK, RETIRED, COMMITTED = range(4)
 UOPS, LOADS, STORES, MISSES, COUNT, COMMITS, WINDOW, JUDGED = range(8)
@@ -73,7 +75,8 @@ def judge(
             continue
         for k in range(sizes[place] - 1, -1, -1):
             packed = edges[place, k]
-            if (marks[place] >> (packed & 255)) & 1:
+            child = packed & 255
+            if child < 63 and (marks[place] >> child) & 1:
                 parent = packed >> 16
                 if parent >= oldest:
                     marks[parent & (ring - 1)] |= np.int64(1) << ((packed >> 8) & 255)
@@ -176,7 +179,7 @@ def simulate_causes(
             data = np.int64(0)
             seen = 0
             issue = now
-            reached, reached_data = now, False
+            reached, reached_begin = now, False
             if last > first:
                 mark = size
                 size = _edge(edges, e, size, ISSUE, DISPATCH, n)
@@ -212,7 +215,7 @@ def simulate_causes(
                             resources[m_port[k]] += m_ticks[k]
                     begin = issue
                     inner = size
-                    size = _edge(edges, e, size, DATA, ISSUE, n)
+                    size = _edge(edges, e, size, BEGIN, ISSUE, n)
                     for link in range(-1, 3):
                         lines = 1 if link < 0 else (code >> (2 + 3 * link)) & 7
                         if lines == 0 or (link < 0 and not reads[m]):
@@ -221,41 +224,42 @@ def simulate_causes(
                         if resources[r] > begin:
                             begin, size = resources[r], inner
                         if resources[r] == begin:
-                            size = _edge(edges, e, size, DATA, RESOURCE + r, user[r])
+                            size = _edge(edges, e, size, BEGIN, RESOURCE + r, user[r])
                     level = code & 3
                     if level > 0:
                         place = (miss - fill_size) & (QUEUE_RING - 1)
                         if queues[2, place] > begin:
                             begin, size = queues[2, place], inner
                         if queues[2, place] == begin:
-                            size = _edge(edges, e, size, DATA, DATA, queue_by[2, place])
+                            size = _edge(edges, e, size, BEGIN, BEGIN, queue_by[2, place])
                     there = begin + address_latency[i] + farther[level]
                     if level > 0:
                         queues[2, miss & (QUEUE_RING - 1)] = there
                         queue_by[2, miss & (QUEUE_RING - 1)] = n
                         miss += 1
+                    arrived = there
                     if reads[m]:
+                        passed = np.int64(-1)
                         if back > 0:
                             place = (store + seen - back) & (QUEUE_RING - 1)
                             passed = queues[3, place] + forward[1 if vector[i] else 0]
-                            if passed > there:
-                                there, size = passed, inner
-                            if passed == there:
+                        arrived = max(there, passed)
+                        if not has_data or arrived > data:
+                            # Later than the operands before: forget what theirs came from.
+                            for k in range(mark, size):
+                                if edges[e, k] & 255 == DATA:
+                                    edges[e, k] |= 255  # no quantity has this number
+                            data, has_data = arrived, True
+                        if arrived == data:
+                            if there == arrived:
+                                size = _edge(edges, e, size, DATA, BEGIN, n)
+                            if passed == arrived:
                                 size = _edge(edges, e, size, DATA, DONE, queue_by[3, place])
-                        if has_data and there < data:
-                            size = inner  # an earlier operand's data comes later: this one's parents do not matter
-                        elif not has_data or there > data:
-                            # Later than the operands before: drop theirs.
-                            for k in range(inner, size):
-                                edges[e, mark + k - inner] = edges[e, k]
-                            size = mark + size - inner
-                            data = there
-                        has_data = True
                     if writes[m]:
                         seen += 1
                         moment = there if level > 0 else begin
                         if moment >= reached:
-                            reached_data = True
+                            reached_begin = True
                         reached = max(reached, moment)
                 for link in range(-1, 3):
                     r = ports + 1 + link
@@ -329,7 +333,7 @@ def simulate_causes(
                 if retired == latest:
                     size = _edge(edges, e, size, COMMIT, RETIRE, n)
                 if reached == latest:
-                    size = _edge(edges, e, size, COMMIT, DATA if reached_data else ISSUE, n)
+                    size = _edge(edges, e, size, COMMIT, BEGIN if reached_begin else ISSUE, n)
                 committed = latest
                 queues[1, commits & (QUEUE_RING - 1)] = committed
                 queue_by[1, commits & (QUEUE_RING - 1)] = n

@@ -193,6 +193,7 @@ class _Machine:
         for register in _row(program.writes, i):
             self.registers[register] = end
         done = later(end, issue) if storing else end
+        done = (done[0], done[1] | bit)
         self.stored += [done] * seen
         self.retired = later((self.retired[0] + taken * int(lanes.retire[0]), self.retired[1] | bit), done)
         self.rob += [self.retired] * taken
@@ -200,6 +201,7 @@ class _Machine:
         for _ in range(storing):
             self.committed = later((self.committed[0] + self.commit, self.committed[1] | bit), self.retired)
             self.committed = later(self.committed, reached)
+            self.committed = (self.committed[0], self.committed[1] | bit)
             self.commits.append(self.committed)
         # In `commits` the store buffer counts stores that access memory; `stored` counts every store operand.
         self.retirements.append(self.retired[0])
