@@ -246,10 +246,3 @@ def signature(name: str) -> tuple[str, ...]:
     if info.encoding == iced.EncodingKind.EVEX:
         found.append("evex")
     return (*found, *(suffix for suffix in ("b", "k", "z", "lock", "rep") if suffix in suffixes))
-
-
-def att_text(code: StaticCode) -> list[str]:
-    """Return every static instruction in AT&T syntax."""
-    iced = _iced()
-    formatter = iced.Formatter(iced.FormatterSyntax.GAS)
-    return [formatter.format(instruction) for instruction in decode(code)]

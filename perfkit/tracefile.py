@@ -28,6 +28,7 @@ T = TypeVar("T", bound=Trace)
 MAGIC = "perfkit-trace"
 VERSION = 1
 _BLOCKS_PER_CHUNK = 1 << 20
+_MOST_BLOCKS = 1 << 26  # in a chunk; more is a damaged header
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same bytes
 _STREAMS = {"stream": np.uint32, "addresses": np.uint64, "sizes": np.uint32}
 
@@ -76,11 +77,10 @@ def load(kind: type[T], path: Path) -> T:
         except (MemoryError, ValueError) as error:
             raise FormatError(f"{path}: its streams should hold {totals} values, more than memory does") from error
         at = dict.fromkeys(_STREAMS, 0)
-        for chunk in file.chunks():
-            for name, part in parts.items():
-                values = getattr(chunk, name)
-                part[at[name] : at[name] + len(values)] = values
-                at[name] += len(values)
+        for number, count in enumerate(file.chunk_sizes):
+            views = {name: part[at[name] : at[name] + count[name]] for name, part in parts.items()}
+            file.read_chunk(number, views)
+            at = {name: at[name] + count[name] for name in _STREAMS}
         try:
             trace = kind.from_parts(file.code, **parts, provenance=file.provenance)
         except DataError as error:
@@ -135,18 +135,28 @@ class TraceFile:
         lengths = np.diff(self.code.block_start).astype(np.int64)
         instruction = access = 0
         for number, count in enumerate(self.chunk_sizes):
-            parts = {
-                name: self._values(f"{name}/{number:06}.zst", dtype, count[name]) for name, dtype in _STREAMS.items()
-            }
-            stream, starts = parts["stream"], self.code.block_operand_start
-            if stream.size and int(stream.max()) >= self.code.block_count:
-                raise FormatError(f"{self.path}: chunk {number} names a block that the code does not have")
-            if int(np.diff(starts)[stream].sum()) != count["addresses"]:
-                raise FormatError(f"{self.path}: chunk {number} has the wrong number of addresses")
-            _sum_up(stream, starts, parts["addresses"])
+            parts = {name: np.empty(count[name], dtype=dtype) for name, dtype in _STREAMS.items()}
+            self.read_chunk(number, parts)
             yield TraceChunk(instruction, access, **parts)
-            instruction += int(lengths[stream].sum())
+            instruction += int(lengths[parts["stream"]].sum())
             access += count["addresses"]
+
+    def read_chunk(self, number: int, into: dict[str, NDArray[Any]]) -> None:
+        """Read one chunk into arrays of the right lengths."""
+        count, starts = self.chunk_sizes[number], self.code.block_operand_start
+        if max(count["stream"], 0) > _MOST_BLOCKS:
+            raise FormatError(f"{self.path}: chunk {number} claims {count['stream']} blocks, more than {_MOST_BLOCKS}")
+        stream = into["stream"]
+        stream[:] = self._values("stream", number)
+        if stream.size and int(stream.max()) >= self.code.block_count:
+            raise FormatError(f"{self.path}: chunk {number} names a block that the code does not have")
+        executed = np.bincount(stream, minlength=self.code.block_count)
+        if int(executed @ np.diff(starts)) != count["addresses"]:
+            raise FormatError(f"{self.path}: chunk {number} has the wrong number of addresses")
+        _sum_up(stream, starts, self._values("addresses", number), into["addresses"])
+        if int(executed @ np.diff(self.code.block_dynamic_start)) != count["sizes"]:
+            raise FormatError(f"{self.path}: chunk {number} has the wrong number of sizes")
+        into["sizes"][:] = self._values("sizes", number)
 
     def _read_header(self) -> dict[str, Any]:
         try:
@@ -200,24 +210,21 @@ class TraceFile:
         except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
             raise FormatError(f"{self.path}: {name} is damaged ({error})") from error
 
-    def _values(self, name: str, dtype: Any, count: int) -> NDArray[Any]:
+    def _values(self, stream: str, number: int) -> NDArray[Any]:
         import pyarrow as pa
 
-        if count < 0:
-            raise FormatError(f"{self.path}: {name} cannot have {count} values")
-        size = count * np.dtype(dtype).itemsize
+        name, dtype = f"{stream}/{number:06}.zst", np.dtype(_STREAMS[stream])
+        size = self.chunk_sizes[number][stream] * dtype.itemsize
         if size == 0:
             return np.empty(0, dtype=dtype)
         packed = self._member(name)
         try:
-            # Decompressing through a reader, not in one call, so that a false length cannot ask for all memory.
-            with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as reader:
-                data = reader.read(size + 1)
+            data = pa.Codec("zstd").decompress(packed, decompressed_size=size)
         except (pa.ArrowException, OSError, MemoryError) as error:
             raise FormatError(f"{self.path}: {name} is damaged ({error})") from error
         if len(data) != size:
-            raise FormatError(f"{self.path}: {name} should hold {count} values of {np.dtype(dtype)}, and does not")
-        return np.frombuffer(bytearray(data), dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False)
+            raise FormatError(f"{self.path}: {name} should hold {size} bytes, and does not")
+        return np.frombuffer(data, dtype=dtype.newbyteorder("<")).astype(dtype, copy=False)
 
 
 def _open(path: Path) -> zipfile.ZipFile:
@@ -289,12 +296,12 @@ def _differences(stream, starts, addresses):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _sum_up(stream, starts, differences):  # type: ignore[no-untyped-def]
-    """Undo :func:`_differences` in place."""
+def _sum_up(stream, starts, differences, addresses):  # type: ignore[no-untyped-def]
+    """Undo :func:`_differences`."""
     last = np.zeros(starts[-1], dtype=np.uint64)
     at = 0
     for block in stream:
         for operand in range(starts[block], starts[block + 1]):
             last[operand] += differences[at]
-            differences[at] = last[operand]
+            addresses[at] = last[operand]
             at += 1

@@ -1,75 +1,97 @@
-"""``perfkit gus``: simulate a trace on a core; say what limits it and which instructions are to blame."""
+"""``perfkit gus``: simulate a trace, rank the resources by sensitivity and name the instructions that cost the time."""
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-
-def gus(
-    file: Path = typer.Argument(help="A trace written by perfkit trace."),
-    core: str = typer.Option("", help="The core to simulate: a name or a .toml; default: the one this host is."),
-    sensitivity: bool = typer.Option(False, "--sensitivity", help="Make every resource better in turn; rank them."),
-    causality: bool = typer.Option(False, "--causality", help="Name the instructions the run's length is due to."),
-    weight: list[float] = typer.Option([1.1, 1.5, 2.0], help="Weights of the sensitivity analysis (repeat)."),
-    pairs: bool = typer.Option(False, "--pairs", help="Weight every pair of resources too."),
-    warm: bool = typer.Option(False, "--warm", help="Start on the caches that one earlier pass leaves."),
-    calibration: Path | None = typer.Option(None, help="The overlay that perfkit calibrate wrote."),
-    uops_info: Path | None = typer.Option(None, help="Your copy of uops.info's instructions.xml."),
-    top: int = typer.Option(12, help="Rows to print of each table."),
-    as_json: bool = typer.Option(False, "--json", help="Print everything as JSON."),
-) -> None:
-    """Simulate a trace with Gus. Everything printed is simulated."""
-    import json
-
-    from perfkit.errors import SettingError
-    from perfkit.instruction_tables import InstructionTables, calibrated_core
-    from perfkit.microarchitecture import Microarchitecture
-    from perfkit.simulators.causality import causality as find_causes
-    from perfkit.simulators.gus import Gus
-    from perfkit.simulators.sensitivity import sensitivity as find_sensitivity
+if TYPE_CHECKING:
+    from perfkit.simulators.gus import GusResult
     from perfkit.trace import Trace
 
-    if not core:
-        from perfkit.collectors.calibrate import host_core
 
-        core = host_core() or ""
-    if not core:
-        raise SettingError(f"say --core; perfkit has: {', '.join(Microarchitecture.names())}")
-    trace = Trace.load(file)
-    machine = Microarchitecture.load(core)
-    if calibration is not None:
-        machine = calibrated_core(machine, calibration)
-    simulator = Gus(machine, InstructionTables.load(machine, None, calibration, uops_info), warm=warm)
-    result = simulator.run(trace)
-    ranked = find_sensitivity(simulator, trace, tuple(weight), pairs=pairs) if sensitivity or pairs else None
-    causes = find_causes(simulator, trace) if causality else None
+def gus(
+    what: str = typer.Argument("", help="A trace file (perfkit trace), corpus:NAME or a shipped trace's name."),
+    source: Path | None = typer.Option(None, "--source", help="A C file: compile it, trace it, simulate it."),
+    function: str = typer.Option("", "--function", "-f", help="With --source: the function (if there are several)."),
+    core: str = typer.Option("skylake_x", "--core", help="A core's name or a core file (*.toml)."),
+    sensitivity: bool = typer.Option(False, "--sensitivity", help="Rank the resources by the speedup they allow."),
+    causality: bool = typer.Option(False, "--causality", help="Rank the instructions by what they delay."),
+    weights: str = typer.Option("1.1,1.5,2", help="With --sensitivity: factors on each capacity."),
+    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
+    build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
+    flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
+    limit: int = typer.Option(10_000_000, help="For kernels: record at most so many instructions."),
+    top: int = typer.Option(10, help="Rows of each table."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Simulate a trace on a core: cycles, where they went, what would help.
+
+    perfkit gus --source kernel.c --function f --sensitivity --causality
+    """
+    from perfkit.microarchitecture import Microarchitecture
+    from perfkit.simulators.gus import Gus
+    from perfkit.simulators.sensitivity import sensitivity as rank
+
+    trace = _trace(what, source, function, build, flags, limit)
+    settings = Gus(Microarchitecture.load(core), warm=warm)
+    result = settings.run(trace)
+    found = _summary(result, core)
+    tables = {"CPI stack": result.cpi_stack().rename("CPI").reset_index()}
+    tables["occupancy"] = result.occupancy().rename("share").rename_axis("resource").reset_index()
+    if sensitivity:
+        tables["sensitivity"] = rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame()
+    if causality:
+        guilty = result.causality().to_frame()
+        tables["causality"] = guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]]
     if as_json:
-        found = {"trace": str(file), **result.to_dict()}
-        if ranked is not None:
-            found["sensitivity"] = ranked.to_dict()
-        if causes is not None:
-            found["causality"] = causes.to_dict()
-        typer.echo(json.dumps(found, indent=1))
+        rows = {name.replace(" ", "_"): json.loads(t.to_json(orient="records")) for name, t in tables.items()}
+        print(json.dumps(found | rows, indent=2))
         return
-    typer.echo(f"{file} on {machine.title}: simulated, not measured")
-    typer.echo(f"{result.cycles:,.1f} cycles, {result.instructions:,} instructions, IPC {result.ipc:.3f}")
-    stack = result.cpi_stack()
-    typer.echo(f"\nCPI {stack.sum():.4f} =")
-    for cause, value in stack[stack > 0].sort_values(ascending=False).items():
-        typer.echo(f"  {value:8.4f}  {cause}")
-    typer.echo("\nOccupancy of the busiest resources")
-    for resource, share in result.resources()["occupancy"].head(6).items():
-        typer.echo(f"  {share:7.1%}  {resource}")
-    if ranked is not None:
-        typer.echo(f"\nSensitivity: speedup of the run by weight (bottleneck: {ranked.bottleneck})")
-        typer.echo(ranked.to_frame().head(top).to_string(float_format=lambda value: f"{value:.2%}"))
-        if pairs:
-            typer.echo(ranked.pairs_frame().head(top).to_string(index=False, float_format=lambda value: f"{value:.4f}"))
-    if causes is not None:
-        typer.echo("\nCausality: share of the causes of the run's length")
-        for row in causes.to_frame().head(top).itertuples():
-            typer.echo(f"  {row.share:7.1%}  {row.pc:#10x}  {row.text}")
-    typer.echo("\nInstructions that retirement waited for most")
-    table = result.to_frame().sort_values("stall", ascending=False).head(top)
-    for row in table.itertuples():
-        typer.echo(f"  {row.stall:7.1%}  {row.cause:22} {row.pc:#10x}  {row.text}")
+    print(f"{found['trace']} on {found['core']} (simulated): {found['instructions']:,} instructions")
+    print(f"{found['cycles']:,.0f} cycles, {found['ipc']:.2f} instructions per cycle")
+    for name, table in tables.items():
+        print(f"\n{name} (simulated)")
+        shown = table.head(top).copy()
+        if "pc" in shown:
+            shown["pc"] = shown["pc"].map("{:#x}".format)
+        print(shown.to_string(index=False, float_format="{:.3f}".format))
+
+
+def _trace(what: str, source: Path | None, function: str, build: str, flags: str, limit: int) -> "Trace":
+    from perfkit import datasets
+    from perfkit.collectors.kernels import compile_kernel, corpus_kernel
+    from perfkit.errors import SettingError
+    from perfkit.trace import Trace
+
+    if bool(what) == bool(source):
+        raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE.c")
+    options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
+    if source is not None:
+        return compile_kernel(source, function or None, **options).trace(limit=limit)
+    if what.startswith("corpus:"):
+        return corpus_kernel(what.removeprefix("corpus:"), **options).trace(limit=limit)
+    if Path(what).exists():
+        return Trace.load(what)
+    loaded = datasets.load(what if what.startswith("traces/") else f"traces/{what}")
+    if not isinstance(loaded, Trace):
+        raise SettingError(f"{what} is no trace")
+    return loaded
+
+
+def _summary(result: "GusResult", core: str) -> dict[str, Any]:
+    origin = result.trace.provenance
+    branches, missed = result.branches
+    return {
+        "trace": f"{origin.workload}:{origin.function}".strip(":"),
+        "complete": origin.complete,
+        "core": core,
+        "kind": result.kind,
+        "instructions": result.instructions,
+        "cycles": result.cycles,
+        "ipc": result.ipc,
+        "served": dict(zip(("L1", "L2", "L3", "memory"), result.served.served.tolist(), strict=True)),
+        "branches": branches,
+        "mispredicted": missed,
+    }

@@ -26,6 +26,7 @@ WIDTH = 4.0  # slots a cycle
 UOPS = 1.0  # micro-ops an instruction
 BASE = UOPS / WIDTH  # cycles an instruction costs when nothing goes wrong
 SLOW_DECODE = 0.4  # further cycles of an instruction whose micro-ops come from the slow decoder
+MOST_SLOW = 0.95  # no program runs from the slow decoder alone
 TIME, WORK = "cpu_clk_unhalted.thread", "inst_retired.any"
 FAST_DECODE = "idq.dsb_uops"
 UNDELIVERED = "idq_uops_not_delivered.core"
@@ -230,7 +231,7 @@ def training_workloads(seed: int = 0, n: int = 23) -> dict[str, dict[str, float]
         factors = {area: float(np.exp(rng.normal(-2.5, 1.0))) for area in _AREAS}
         factors[_AREAS[i % len(_AREAS)]] *= float(np.exp(rng.normal(3.0, 0.8)))
         chosen = COSTLY[i % len(COSTLY)]
-        factors[chosen.name] = float(np.exp(rng.normal(2.5, 0.5)))
+        factors[chosen.name] = float(np.exp(rng.normal(3.0, 0.5)))
         factors["slow decode"] = float(rng.beta(0.6, 2.0))
         out[f"train-{i + 1:02d}"] = factors
     return out
@@ -251,7 +252,7 @@ ANALYSED: Mapping[str, Mapping[str, float]] = MappingProxyType(
             "bad speculation": 0.1,
             "memory": 3.0,
             "core": 0.8,
-            "longest_lat_cache.miss": 60.0,
+            "longest_lat_cache.miss": 25.0,
             "uops_issued.vector_width_mismatch": 20.0,
             "slow decode": 0.05,
         },
@@ -276,7 +277,7 @@ def _run(
     """Return one run's counts, and its CPI by area."""
     _check(factors)
     rates = {e.name: _rate(e, factors, intervals, rng) for e in COSTLY}
-    slow = np.clip(factors.get("slow decode", 0.1) * np.exp(_wander(intervals, 0.2, rng)), 0.0, 1.0)
+    slow = np.clip(factors.get("slow decode", 0.1) * np.exp(_wander(intervals, 0.2, rng)), 0.0, MOST_SLOW)
     added = {e.name: e.cost * rates[e.name] for e in COSTLY}
     cpi = BASE + SLOW_DECODE * slow + np.sum(list(added.values()), axis=0)
     cycles = np.full(intervals, seconds * 2e9) * (1.0 + 0.01 * rng.standard_normal(intervals))

@@ -25,7 +25,8 @@ class CpiCounts:
     Attributes
     ----------
     rows : DataFrame
-        Which intervals these are, one row each: run, place, interval, at and seconds (the interval's end and length).
+        Which intervals these are, one row each: run, place, interval, at and seconds (the interval's end and length),
+        and row (its number among all intervals of the samples, in order; of sums, that of the last interval).
     cycles, instructions : array of float, shape (n,)
         Totals of each interval; both above zero.
     counts : array of float, shape (n, k)
@@ -151,11 +152,12 @@ class CpiCounts:
         told = list(self.left_out)
         n = len(self)
         missing = np.isnan(self.counts).mean(axis=0) if n else np.zeros(len(self.events))
-        for event, share in zip(self.events, missing, strict=True):
-            if share == 1:
-                told.append(f"{event} was never counted; it is left out.")
-            elif share > _MOST_MISSING:
-                told.append(f"{event} is missing in {share:.0%} of {n} intervals; it is left out.")
+        never = [e for e, share in zip(self.events, missing, strict=True) if share == 1]
+        rarely = [e for e, share in zip(self.events, missing, strict=True) if _MOST_MISSING < share < 1]
+        if never:
+            told.append(f"never counted, and left out: {', '.join(never)}.")
+        if rarely:
+            told.append(f"missing in over {_MOST_MISSING:.0%} of {n} intervals, and left out: {', '.join(rarely)}.")
         keep = [e for e, share in zip(self.events, missing, strict=True) if share <= _MOST_MISSING]
         kept = self.select(events=keep)
         gaps = np.isnan(kept.cycles) | np.isnan(kept.instructions) | np.isnan(kept.counts).any(axis=1)
@@ -198,8 +200,8 @@ def _choose_events(samples: Samples, events: Iterable[str] | None) -> tuple[list
     chosen = [e for e in known if e not in clocks]
     if not chosen:
         raise DataError(f"no event but clocks was counted ({', '.join(known) or 'none'}); a stack needs miss events")
-    notes = [f"{e} counts time or work itself; it is left out (name it in events= to use it)." for e in clocks]
-    return chosen, notes
+    notes = [f"left out because they count time or work: {', '.join(clocks)} (name them in events= to use them)."]
+    return chosen, notes if clocks else []
 
 
 def _unknown_event(name: str, known: Sequence[str]) -> str:
@@ -209,5 +211,5 @@ def _unknown_event(name: str, known: Sequence[str]) -> str:
 
 def _rows_of(samples: Samples, index: pd.MultiIndex) -> pd.DataFrame:
     at = samples.intervals().set_index(["run", "place", "interval"])[["at", "seconds"]].reindex(index)
-    rows = at.reset_index()
+    rows = at.reset_index().assign(row=np.arange(len(at)))
     return rows.assign(run=rows["run"].astype(str), place=rows["place"].astype(str))

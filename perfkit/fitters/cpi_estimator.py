@@ -15,6 +15,7 @@ from perfkit.fitters.cpi_solvers import (
     solve_bounded,
     solve_lasso,
     solve_nnls,
+    solve_nnls_many,
     solve_ols,
     squared_error,
 )
@@ -24,7 +25,7 @@ METHODS: tuple[Method, ...] = ("nnls", "ols", "lasso", "huber")
 Bounds = Mapping[str, tuple[float, float]]
 
 _HUBER = 1.345  # 95 % efficiency on normal residuals (Huber 1981)
-_HUBER_STEPS = 25
+_HUBER_STEPS, _HUBER_STEPS_ON = 25, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +49,23 @@ class Estimator:
             return solve_lasso(M, self.alpha, start)
         return solve_nnls(M, start)
 
+    def solve_many(self, M: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return the coefficients for many moment matrices, shape (b, m + 1, m + 1), one row each."""
+        if not len(M):
+            return np.empty((0, len(start)))
+        if self.method == "ols" or self.limits is not None:
+            return np.array([self.solve(each, start) for each in M])
+        return solve_nnls_many(M if self.alpha == 0 else np.array([_priced(each, self.alpha) for each in M]), start)
+
     def fit(
         self, system: System, rows: np.ndarray | None = None, start: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the coefficients for some rows and, for Huber's method, the factor on each row's weight."""
         if self.method != "huber":
             return self.solve(system.moments(rows), start), None
-        return self._fit_huber(system if rows is None else replace_rows(system, rows), start)
+        # From a good start (cross-validation) a few steps are enough.
+        steps = _HUBER_STEPS if start is None else _HUBER_STEPS_ON
+        return self._fit_huber(system if rows is None else replace_rows(system, rows), start, steps)
 
     def polish(self, system: System, x: np.ndarray, factor: np.ndarray | None) -> np.ndarray:
         """Bring back the digits that normal equations lose, where no bound or price holds."""
@@ -64,12 +75,12 @@ class Estimator:
         better = refine(system, x, free, factor)
         return better if self.method == "ols" else np.maximum(better, 0.0)
 
-    def _fit_huber(self, system: System, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _fit_huber(self, system: System, start: np.ndarray | None, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """Reweight least squares until it settles; rows far off count in proportion to 1/distance."""
         root = np.sqrt(system.weights)
         factor = np.ones(len(root))
         x = self.solve(system.moments(), start) if start is None else start
-        for _ in range(_HUBER_STEPS):
+        for _ in range(steps):
             distance = np.abs(system.residuals(x) * root)
             scale = 1.4826 * float(np.median(distance))
             if scale <= 1e-14 * abs(float(system.target.mean())):
@@ -102,9 +113,14 @@ def choose_alpha(estimator: Estimator, system: System, folds: Sequence[np.ndarra
     if top == 0 or not parts:
         return estimator
     best, least = 0.0, math.inf
+    found: list[np.ndarray | None] = [None] * len(parts)
     for alpha in np.append(np.geomspace(top, 1e-4 * top, steps), 0.0):
         candidate = replace(estimator, alpha=float(alpha))
-        error = sum(squared_error(part, candidate.solve(whole - part)) for part in parts)
+        error = 0.0
+        for i, part in enumerate(parts):  # from the solution for the price above: few steps each
+            x = candidate.solve(whole - part, found[i])
+            found[i] = x
+            error += squared_error(part, x)
         if error < least:
             best, least = float(alpha), error
     return replace(estimator, alpha=best)

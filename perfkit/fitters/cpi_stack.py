@@ -269,23 +269,23 @@ class CpiFit:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a part (base, events, residual): its CPI, interval, share, penalty, rate, VIF, other form."""
-        low, high = self.intervals_of(self.component_draws)
-        penalty_low, penalty_high = self.intervals_of(self.penalty_draws)
-        table = pd.DataFrame({"component": self.components, "low": low, "high": high})
-        table["share"] = self.components / self.cpi
-        table["penalty"] = self.penalties
-        table["penalty_low"], table["penalty_high"] = penalty_low, penalty_high
-        table["rate"] = pd.Series(self.data.rates, index=list(self.events))
-        table["vif"] = self.vif
-        table["other_form"] = self.other
-        rest = {
-            "component": self.residual,
-            "share": self.residual / self.cpi,
-            "other_form": self.cpi - self.other.sum(),
+        none = [np.nan]
+        low, high = (end.to_numpy() for end in self.intervals_of(self.component_draws))
+        penalty_low, penalty_high = (end.to_numpy()[1:] for end in self.intervals_of(self.penalty_draws))
+        components = np.append(self.components.to_numpy(), self.residual)
+        columns = {
+            "component": components,
+            "low": np.append(low, none),
+            "high": np.append(high, none),
+            "share": components / self.cpi,
+            "penalty": np.concatenate([none, self.penalties.to_numpy(), none]),
+            "penalty_low": np.concatenate([none, penalty_low, none]),
+            "penalty_high": np.concatenate([none, penalty_high, none]),
+            "rate": np.concatenate([none, self.data.rates, none]),
+            "vif": np.concatenate([none, self.vif.to_numpy(), none]),
+            "other_form": np.append(self.other.to_numpy(), self.cpi - self.other.sum()),
         }
-        table.loc["residual", list(rest)] = list(rest.values())
-        table.index.name = "part"
-        return table
+        return pd.DataFrame(columns, index=pd.Index([*self.components.index, "residual"], name="part"))
 
     def intervals_of(self, draws: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
         """Return the ends of the bootstrap intervals of each column (NaN without resamples)."""
@@ -369,7 +369,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     estimator = _estimator(settings, system, counts)
     x, factor = estimator.fit(system)
     x = estimator.polish(system, x, factor)
-    beside = _components(_solve_other(settings, counts, other_form, estimator.alpha), counts)
+    beside = _components(_solve_other(settings, counts, other_form), counts)
     stack = _within(to_stack(settings.form, x), settings, counts)
     whole = system.moments()
     rng = np.random.default_rng(settings.seed)
@@ -390,7 +390,11 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     suspicious = check_counts(counts)
     placebo_r2 = float(np.median(shuffled))
     told += suspicious
-    told += check_fit(counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form)
+    in_order = is_sorted(counts)
+    told += check_fit(
+        counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form, in_order
+    )
+    base_spread = _spread(component_draws[:, 0], settings.level) / counts.cpi
     large = _components(stack, counts)[1:] > 0.01 * counts.cpi
     impossible = impossible_penalties(
         [e for e, is_large in zip(counts.events, large, strict=True) if is_large], stack[1:][large]
@@ -418,7 +422,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=_verdict(r2, placebo_r2, bracket, is_sorted(counts), len(impossible)),
+        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, len(impossible)),
         source=source,
     )
 
@@ -443,8 +447,7 @@ def _estimator(settings: CpiStack, system: System, counts: CpiCounts) -> Estimat
     return estimator
 
 
-def _solve_other(settings: CpiStack, counts: CpiCounts, form: Form, alpha: float) -> np.ndarray:
-    del alpha  # the price is in units of the target, so each form has its own
+def _solve_other(settings: CpiStack, counts: CpiCounts, form: Form) -> np.ndarray:
     system = _system(settings, counts, form)
     estimator = _estimator(settings, system, counts)
     x, factor = estimator.fit(system)
@@ -470,25 +473,38 @@ def _enough(counts: CpiCounts, told: list[str]) -> None:
         )
 
 
-def _verdict(r2: CpiR2, placebo_r2: float, bracket: CpiBracket, is_sorted: bool, impossible: int) -> CpiVerdict:
-    """Judge by what the events explain beyond the placebo, by whether the bases agree, and by the penalties.
+def _spread(draws: np.ndarray, level: float) -> float:
+    """Return the length of the bootstrap interval (zero without resamples: nothing is known against the stack)."""
+    if not len(draws):
+        return 0.0
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(high - low)
 
-    The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, and
-    the bases must agree to a tenth (a quarter) of the CPI, for a stack to be carried (to be doubtful).
+
+def _verdict(
+    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, impossible: int
+) -> CpiVerdict:
+    """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
+
+    The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
+    two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
+    of it, for a stack to be carried (to be doubtful).
     """
-    outside, split = (r2.random, "intervals") if is_sorted else (r2.blocked, "phases")
+    outside, split = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
     beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
     reasons = [
         f"on {split} kept out the events reach an R2 of {outside:.2f}, shuffled ones {placebo_r2:.2f} in sample",
         f"the two forms put the base at {bracket.ipc:.3f} and {bracket.cpi:.3f}, {bracket.width:.0%} of the CPI apart",
     ]
-    if is_sorted:
+    if base_spread > 0.2:
+        reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")
+    if in_order:
         reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
     if impossible:
         reasons.append(f"{impossible} of the penalties that make over 1% of the CPI cannot be what they claim")
-    if beyond >= 0.5 and bracket.width <= 0.10 and not is_sorted and not impossible:
+    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and not in_order and not impossible:
         return CpiVerdict("carries", tuple(reasons))
-    if beyond >= 0.2 and bracket.width <= 0.25:
+    if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
         return CpiVerdict("doubtful", tuple(reasons))
     return CpiVerdict("cannot", tuple(reasons))
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
-from perfkit.fitters.spire_points import arrange, measured_throughput
+from perfkit.fitters.spire_points import arrange, measured_throughput, other_core
 from perfkit.fitters.spire_ranking import Ranking, rank_points
 from perfkit.fitters.spire_roofline import fit_points, is_trainable
 from perfkit.roofline import Roofline
@@ -25,6 +25,7 @@ from perfkit.samples import Samples
 
 _FORMAT = "perfkit-spire"
 _FORMAT_VERSION = 1
+_RANGE = ("min_intensity", "max_intensity")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Spire:
         """Fit one roofline an event.
 
         Samples in which time, work or count was not measured, and those with neither work nor events (their
-        intensity is undefined), are left out and counted in the model's ``to_frame()``.
+        intensity is undefined), are left out and counted in the model's ``to_frame()``. So are events that another
+        kind of core counts than the one whose cycles are the time (``cpu_atom/.../`` beside ``cpu_core/cycles/``).
 
         Raises
         ------
@@ -66,15 +68,19 @@ class Spire:
             There are no events besides those of time and work, or a sample has work but no time (rows named).
         """
         points = arrange(samples, self.min_running)
-        rooflines, status = {}, []
+        rooflines, rows = {}, []
         for i, event in enumerate(points.events):
             _, intensity, throughput = points.of(i)
-            if is_trainable(intensity, throughput):
+            if other_core(event, samples.time_event):
+                rows.append((np.nan, np.nan, "other core"))
+            elif is_trainable(intensity, throughput):
                 rooflines[event] = Roofline(*fit_points(intensity, throughput), event)
-                status.append("ok")
+                working = intensity[throughput > 0.0]
+                rows.append((working.min(), working.max(), "ok"))
             else:
-                status.append("untrained")
-        training = points.counted.assign(status=status)
+                rows.append((np.nan, np.nan, "untrained"))
+        names = ["min_intensity", "max_intensity", "status"]
+        training = points.counted.join(pd.DataFrame(rows, columns=names, index=points.counted.index))
         return SpireModel(rooflines, training, samples.time_event, samples.work_event, samples.kind, self)
 
 
@@ -88,7 +94,8 @@ class SpireModel:
         The events that could be trained, in the order of the training samples.
     training : DataFrame
         One row an event, also of those that could not be trained: n_samples used, n_missing (not measured), n_empty
-        (neither work nor events), n_left_out (by the settings), status (ok or untrained).
+        (neither work nor events), n_left_out (by the settings), min_intensity and max_intensity (the range trained,
+        infinity where the event did not happen), status (ok, untrained or other core).
     time_event, work_event : str
         The units of throughput: work per time.
     kind : str
@@ -146,11 +153,10 @@ class SpireModel:
             raise SettingError(f"expected bootstrap >= 0 and 0 < level < 1; found {bootstrap} and {level}")
         self._check_events(samples)
         points = arrange(samples, self.settings.min_running)
-        untrained = set(self.training.index) - set(self.rooflines)
         return rank_points(
             points,
             self.rooflines,
-            untrained,
+            self.training,
             throughput=measured_throughput(samples, points),
             kinds=(self.kind, samples.kind),
             axes=(self.time_event, self.work_event),
@@ -168,6 +174,12 @@ class SpireModel:
         fitted = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
         return self.training.join(fitted).rename_axis("event").reset_index()
 
+    def plot(self, event: str, training: Samples | None = None, analysed: Samples | None = None, **how: Any) -> Any:
+        """Draw an event's roofline with samples (see `perfkit.plots.spire.plot_roofline`); return the axes."""
+        from perfkit.plots.spire import plot_roofline
+
+        return plot_roofline(self, event, training, analysed, **how)
+
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> Path:
@@ -180,7 +192,8 @@ class SpireModel:
             "work_event": self.work_event,
             "kind": self.kind,
             "settings": asdict(self.settings),
-            "training": json.loads(self.training.reset_index().to_json(orient="records")),
+            # Intensities as text: JSON has no infinity, and pandas would round them.
+            "training": self.training.astype(dict.fromkeys(_RANGE, str)).reset_index().to_dict(orient="records"),
         }
         lines = [_as_record(r) for r in self.rooflines.values()]
         if path.suffix == ".json":
@@ -208,10 +221,10 @@ class SpireModel:
             raise FormatError(f"{path}: model version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}")
         try:
             rooflines = {line["event"]: _of_record(line) for line in lines}
-            training = pd.DataFrame(head["training"]).set_index("event")
+            training = pd.DataFrame(head["training"]).set_index("event").astype(dict.fromkeys(_RANGE, float))
             settings = Spire(**head["settings"])
             return cls(rooflines, training, head["time_event"], head["work_event"], head["kind"], settings)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{path}: a model of SPIRE with a part missing or changed: {error}") from error
 
     # ---------------------------------------------------------------- checks
@@ -221,6 +234,11 @@ class SpireModel:
             ("time", TIME_EVENTS, self.time_event, samples.time_event),
             ("work", WORK_EVENTS, self.work_event, samples.work_event),
         ):
+            if other_core(trained, found):
+                raise SettingError(
+                    f"{role} was {trained} in training and is {found} in the samples, another kind of core; train a "
+                    "model for each kind."
+                )
             if normalise(trained) == normalise(found):
                 continue
             same = {normalise(trained), normalise(found)} <= set(known) - {"seconds"}

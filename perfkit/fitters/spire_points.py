@@ -1,5 +1,6 @@
 """Samples as SPIRE sees them: time, intensity and throughput, grouped by event."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,15 @@ from numba import njit
 from perfkit.errors import DataError
 from perfkit.samples import Samples
 
+# What Linux calls the counters of one kind of core, where a machine has several.
+_CORE = re.compile(r"^(cpu_[a-z0-9]+|armv\d_[a-z0-9_]+|apple_[a-z0-9_]+)/")
 _USED, _MISSING, _EMPTY, _LEFT_OUT, _NO_TIME = range(5)
+
+
+def other_core(event: str, reference: str) -> bool:
+    """Return whether two events are counted by different kinds of core: ``cpu_atom/.../`` and ``cpu_core/.../``."""
+    one, two = _CORE.match(event), _CORE.match(reference)
+    return one is not None and two is not None and one[1] != two[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +170,10 @@ def _group(
         if fate[i] >= 0:
             tally[to_event[codes[i]], fate[i]] += 1
     offsets = np.zeros(n_events + 1, dtype=np.int64)
-    offsets[1:] = np.cumsum(tally[:, 0])
-    place = offsets[:-1].copy()
+    place = np.zeros(n_events, dtype=np.int64)
+    for event in range(n_events):  # a loop: numba takes seconds to compile a cumulative sum into a slice
+        place[event] = offsets[event]
+        offsets[event + 1] = offsets[event] + tally[event, 0]
     used = offsets[n_events]
     T, I, P = np.empty(used), np.empty(used), np.empty(used)  # noqa: E741 - the paper's symbol
     for i in range(len(codes)):

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,9 @@ from perfkit.errors import SettingError
 from perfkit.fitters.spire_points import Points
 from perfkit.roofline import Roofline
 
+_DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
 COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
-_DETAILS = [*COLUMNS, "low", "high", "candidate", "n_missing", "n_empty", "n_left_out"]
+_DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +61,20 @@ class Ranking:
 
         Columns: ``event``; ``throughput_bound`` (work per time); ``left_fraction`` (the share of the workload's time
         at or left of the event's peak intensity: near 1, fewer of the event would help; near 0, more of it would);
-        ``n_samples`` used; ``status``: ok, untrained (never counted together with work in training), unknown (not in
-        training) or unmeasured (no usable sample of it here).
+        ``n_samples`` used; ``status``: ok, untrained (never counted together with work in training), other core (not
+        the kind whose cycles are the time), unknown (not in training) or unmeasured (no usable sample of it here).
 
-        With ``details``: ``low`` and ``high`` (the bootstrap spread), ``candidate``, and the samples not used:
-        ``n_missing``, ``n_empty`` (neither work nor events), ``n_left_out`` (by the settings).
+        With ``details``: ``low`` and ``high`` (the bootstrap spread), ``candidate``, ``outside`` (the share of time at
+        intensities that training did not reach, where the bound is an extrapolation), ``n_training`` samples, and the
+        samples not used: ``n_missing``, ``n_empty`` (neither work nor events), ``n_left_out`` (by the settings).
         """
         return self.table[_DETAILS if details else COLUMNS].copy()
+
+    def plot(self, top: int = 10, ax: Any = None) -> Any:
+        """Draw the lowest bounds as bars coloured by area; return the matplotlib axes."""
+        from perfkit.plots.spire import plot_ranking
+
+        return plot_ranking(self, top, ax=ax)
 
     def save(self, path: str | Path) -> Path:
         """Write the detailed table as ``.csv``, ``.json`` or ``.parquet`` and return the path."""
@@ -92,7 +101,7 @@ class Ranking:
 def rank_points(
     points: Points,
     rooflines: Mapping[str, Roofline],
-    untrained: set[str],
+    training: pd.DataFrame,
     *,
     throughput: float,
     kinds: tuple[str, str],
@@ -103,19 +112,24 @@ def rank_points(
 ) -> Ranking:
     """Return the ranking of grouped samples (SPIRE, section III-C, Eq. 1)."""
     rows = []
+    of_training = training.to_dict(orient="index")
     for i, event in enumerate(points.events):
         time, intensity, _ = points.of(i)
         if event not in rooflines or not len(time):
-            why = "unmeasured" if event in rooflines else "untrained" if event in untrained else "unknown"
-            rows.append((event, np.nan, np.nan, why, np.nan, np.nan))
+            known = of_training[event]["status"] if event in of_training else "unknown"
+            rows.append((event, np.nan, np.nan, "unmeasured" if known == "ok" else known, *[np.nan] * 4))
             continue
         roofline = rooflines[event]
         bounds = roofline.bound(intensity)
         total = time.sum()
         mean = float((time * bounds).sum() / total)
         left = float(time[roofline.is_left(intensity)].sum() / total)
-        rows.append((event, mean, left, "ok", *_spread(event, time, bounds, bootstrap, level, seed)))
-    columns = ["event", "throughput_bound", "left_fraction", "status", "low", "high"]
+        trained = of_training[event]
+        beyond = (intensity < trained["min_intensity"]) | (intensity > trained["max_intensity"])
+        spread = _spread(event, time, bounds, bootstrap, level, seed)
+        outside = float(time[beyond].sum() / total)
+        rows.append((event, mean, left, "ok", *spread, outside, trained["n_samples"]))
+    columns = ["event", "throughput_bound", "left_fraction", "status", "low", "high", "outside", "n_training"]
     table = pd.DataFrame(rows, columns=columns).join(points.counted, on="event")
     if not (table["status"] == "ok").any():
         raise SettingError("no event has both a trained roofline and a usable sample; nothing can be ranked")
@@ -133,20 +147,25 @@ def _spread(
         return np.nan, np.nan
     order = np.lexsort((time, bounds))
     rng = np.random.default_rng([seed, zlib.crc32(event.encode())])
-    means = _resample(time[order], bounds[order], draws, rng)
-    low, high = np.quantile(means, [0.5 - level / 2, 0.5 + level / 2])
+    time, weighted = time[order], (time * bounds)[order]
+    at_once = max(1, _DRAWN_AT_ONCE // len(time))
+    means = []
+    for first in range(0, draws, at_once):
+        chosen = rng.integers(0, len(time), (min(at_once, draws - first), len(time)), dtype=np.uint32)
+        means.append(_means(time, weighted, chosen))
+    low, high = np.quantile(np.concatenate(means), [0.5 - level / 2, 0.5 + level / 2])
     return float(low), float(high)
 
 
 @njit(cache=True)
-def _resample(time: np.ndarray, bounds: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    n = len(time)
+def _means(time: np.ndarray, weighted: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of each row of chosen samples."""
+    draws, n = chosen.shape
     means = np.empty(draws)
     for d in range(draws):
-        total, weighted = 0.0, 0.0
-        for _ in range(n):
-            i = int(rng.random() * n)
-            total += time[i]
-            weighted += time[i] * bounds[i]
-        means[d] = weighted / total
+        total, sum_ = 0.0, 0.0
+        for k in range(n):
+            total += time[chosen[d, k]]
+            sum_ += weighted[chosen[d, k]]
+        means[d] = sum_ / total
     return means

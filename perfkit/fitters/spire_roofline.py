@@ -54,6 +54,24 @@ def fit_roofline(intensity: np.ndarray, throughput: np.ndarray, event: str = "")
     return Roofline(points, peak_intensity, at_infinity, event)
 
 
+def corner_samples(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
+    """Return the sorted indices of the samples on the left hull and the Pareto front, and the best at infinity.
+
+    The roofline depends on no other sample; leaving others out of a picture hides nothing that it rests on.
+    """
+    at = np.ascontiguousarray(intensity, dtype="float64")
+    height = np.ascontiguousarray(throughput, dtype="float64")
+    keep = np.zeros(len(at), dtype=bool)
+    if is_trainable(at, height):
+        peak, first, last, start = _peak(at, height)
+        left, right = _undominated(at, height, first, last, start)
+        hull = left_hull(at[left], height[left], first, peak)
+        front = pareto_front(at[right], height[right], last, peak)
+        touched = {(x, y) for x, y in np.vstack([hull, front]).tolist()} | {(np.inf, start)}
+        keep = np.array([pair in touched for pair in zip(at.tolist(), height.tolist(), strict=True)])
+    return np.flatnonzero(keep)
+
+
 @njit(cache=True)
 def is_trainable(intensity: np.ndarray, throughput: np.ndarray) -> bool:
     """Return whether some sample has work done and the event counted."""
@@ -63,36 +81,36 @@ def is_trainable(intensity: np.ndarray, throughput: np.ndarray) -> bool:
     return False
 
 
-@njit(cache=True)
 def fit_points(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Return breakpoints (n, 2), peak intensity and the bound at infinity, of checked and trainable samples."""
     peak, first, last, start = _peak(intensity, throughput)
     left, right = _undominated(intensity, throughput, first, last, start)
     hull = left_hull(intensity[left], throughput[left], first, peak)
+    if start >= peak:  # reached without the event: there is no right part
+        return _join(hull, np.empty((0, 2)), np.empty(0, dtype=np.int64), last, peak), np.inf, start
     front = pareto_front(intensity[right], throughput[right], last, peak)
-    chain = np.empty(0, dtype=np.int64)
-    corner = last
-    if start < peak:
-        chain, corner, _ = right_chain(front[:, 0], front[:, 1])
+    chain, corner, _ = right_chain(front[:, 0].copy(), front[:, 1].copy())
     points = _join(hull, front, chain, corner, peak)
-    reached_without = start >= peak
-    peak_intensity = np.inf if reached_without else first + 0.5 * (last - first)
-    return points, peak_intensity, start if start >= 0.0 else points[-1, 1]
+    return points, first + 0.5 * (last - first), start if start >= 0.0 else points[-1, 1]
 
 
-@njit(cache=True)
 def left_hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
     """Return the upper convex hull from (0, 0) to the peak, as points (n, 2) by rising intensity (SPIRE, Fig. 5).
 
     Samples at or right of the peak play no part. Slopes fall strictly: points on a straight line are left out.
     """
     order = np.argsort(intensity)
+    return _hull(intensity[order], throughput[order], peak_intensity, peak)
+
+
+@njit(cache=True)
+def _hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
     hull = np.zeros((len(intensity) + 2, 2))
     size = 1
-    for k in range(len(order) + 1):
+    for k in range(len(intensity) + 1):
         x, y = peak_intensity, peak
-        if k < len(order):
-            x, y = intensity[order[k]], throughput[order[k]]
+        if k < len(intensity):
+            x, y = intensity[k], throughput[k]
             if not 0.0 < x < peak_intensity:
                 continue
         if size > 1 and x == hull[size - 1, 0]:
@@ -112,7 +130,6 @@ def _turns_up(a: np.ndarray, b: np.ndarray, x: float, y: float) -> bool:
     return (b[1] - a[1]) * (x - b[0]) <= (y - b[1]) * (b[0] - a[0])
 
 
-@njit(cache=True)
 def pareto_front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
     """Return the samples that no other one beats in both axes, as points (n, 2) from right to left (SPIRE, Fig. 6).
 
@@ -120,10 +137,15 @@ def pareto_front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: 
     infinity play no part; give only those above the best sample at infinity.
     """
     order = np.argsort(-intensity)
+    return _front(intensity[order], throughput[order], peak_intensity, peak)
+
+
+@njit(cache=True)
+def _front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
     front = np.empty((len(intensity) + 1, 2))
     size = 0
     best = -1.0
-    for k in order:
+    for k in range(len(intensity)):
         x, y = intensity[k], throughput[k]
         if not peak_intensity < x < np.inf or y <= best:
             continue
@@ -168,11 +190,13 @@ def _undominated(
         if 0.0 < intensity[i] < np.inf:
             low = min(low, bits[i])
             high = max(high, bits[i])
-    width = (high - low) // _BUCKETS + 1
+    shift = np.int64(0)
+    while (high - low) >> shift >= _BUCKETS:
+        shift += 1
     best = np.full(_BUCKETS + 2, -1.0)
     for i in range(len(bits)):
         if 0.0 < intensity[i] < np.inf:
-            bucket = (bits[i] - low) // width + 1
+            bucket = ((bits[i] - low) >> shift) + 1
             best[bucket] = max(best[bucket], throughput[i])
     below = np.full(_BUCKETS + 2, -1.0)
     above = np.full(_BUCKETS + 2, start)
@@ -186,26 +210,20 @@ def _undominated(
     for i in range(len(bits)):
         x, y = intensity[i], throughput[i]
         if 0.0 < x < first:
-            if y > below[(bits[i] - low) // width + 1]:
+            if y > below[((bits[i] - low) >> shift) + 1]:
                 left[n_left] = i
                 n_left += 1
-        elif last < x < np.inf and y > above[(bits[i] - low) // width + 1]:
+        elif last < x < np.inf and y > above[((bits[i] - low) >> shift) + 1]:
             right[n_right] = i
             n_right += 1
     return left[:n_left].copy(), right[:n_right].copy()
 
 
-@njit(cache=True)
 def _join(hull: np.ndarray, front: np.ndarray, chain: np.ndarray, corner: float, peak: float) -> np.ndarray:
     """Put hull, plateau and chain together, by rising intensity."""
-    points = np.empty((len(hull) + len(chain) + 1, 2))
-    points[: len(hull)] = hull
-    size = len(hull)
-    if corner > points[size - 1, 0]:
-        points[size, 0], points[size, 1] = corner, peak
-        size += 1
-    for k in chain[::-1]:
-        if front[k, 0] > points[size - 1, 0]:
-            points[size] = front[k]
-            size += 1
-    return points[:size].copy()
+    parts = [hull]
+    if corner > hull[-1, 0]:
+        parts.append(np.array([[corner, peak]]))
+    tail = front[chain[::-1]]
+    parts.append(tail[tail[:, 0] > parts[-1][-1, 0]])
+    return np.concatenate(parts)

@@ -8,26 +8,24 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from perfkit.errors import DataError
-
 if TYPE_CHECKING:
-    from perfkit.simulators.causality import Causality
+    from perfkit.simulators.causality import Causality, Schedule
     from perfkit.simulators.gus import GusResult
     from perfkit.simulators.sensitivity import Sensitivity
 
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, axes: Axes | None = None) -> Axes:
     """Draw the speedup of each weighted resource as ranked bars, a colour a weight."""
-    table = result.to_frame().head(top).iloc[::-1]
+    table = result.to_frame().head(top).iloc[::-1].set_index("resource")
     axes = _axes(axes, 0.32 * len(table) + 1.2)
     rows = np.arange(len(table))
     height = 0.8 / len(table.columns)
     for k, weight in enumerate(table.columns):
         place = rows + (k - (len(table.columns) - 1) / 2) * height
-        axes.barh(place, 100 * table[weight], height, label=f"x {weight:g}", color=f"C{k}")
+        axes.barh(place, 100 * table[weight], height, label=str(weight), color=f"C{k}")
     axes.set_yticks(rows, table.index)
     axes.set_xlabel("speedup of the simulated run (%)")
-    axes.set_title(f"Sensitivity on {result.gus.core.title} (simulated)")
+    axes.set_title(f"Sensitivity on {result.core} (simulated)")
     axes.legend(title="capacity", frameon=False)
     return axes
 
@@ -43,7 +41,7 @@ def plot_cpi_stack(result: GusResult, axes: Axes | None = None) -> Axes:
         left += value
     axes.set_yticks([])
     axes.set_xlabel("cycles per instruction")
-    axes.set_title(f"CPI stack on {result.gus.core.title} (simulated, by accounting)")
+    axes.set_title(f"CPI stack on {result.settings.core.title} (simulated, by accounting)")
     axes.legend(ncols=4, fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.45))
     return axes
 
@@ -58,15 +56,13 @@ def plot_causality(result: Causality, top: int = 12, axes: Axes | None = None) -
     )
     axes.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
     axes.set_xlabel("share of the causes (%)")
-    axes.set_title(f"Causality on {result.gus.core.title} (simulated)")
+    axes.set_title("Causality (simulated)")
     return axes
 
 
-def plot_schedule(result: GusResult, axes: Axes | None = None) -> Axes:
-    """Draw the kept window of the schedule: each instruction's waiting, execution and time to retirement."""
-    frame = result.schedule_frame()
-    if frame.empty:
-        raise DataError("no schedule was kept: run with Gus(core, schedule=100), or result.with_schedule(0, 100)")
+def plot_schedule(result: Schedule, axes: Axes | None = None) -> Axes:
+    """Draw each instruction's waiting, execution and time to retirement."""
+    frame = result.table
     axes = _axes(axes, 0.2 * len(frame) + 1.2)
     rows = np.arange(len(frame))
     for first, second, label, colour in (
@@ -79,7 +75,7 @@ def plot_schedule(result: GusResult, axes: Axes | None = None) -> Axes:
     axes.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     axes.invert_yaxis()
     axes.set_xlabel("cycle")
-    axes.set_title(f"Schedule on {result.gus.core.title} (simulated)")
+    axes.set_title("Schedule (simulated)")
     axes.legend(frameon=False)
     return axes
 

@@ -1,125 +1,161 @@
-"""Which instructions the length of a run is due to (Gus, section 3.1: constraints tainted by instructions)."""
+"""Causality: which instructions constrain the execution time (Gus, section 3.1 and Algorithm 1, tainting).
 
-from __future__ import annotations
+An instruction that was dispatched long ago (twice the ROB) and is still in the taint set of `dispatch` delayed what is
+dispatched now: each time that happens counts for its static instruction. Shares are of all such counts and sum to one.
+"""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
-from perfkit.simulators.gus import CHUNK, Gus, check, commit_ticks, engine_arguments
-from perfkit.simulators.machine import Lanes
-from perfkit.simulators.program import Program
+from perfkit.errors import DataError, SettingError
+from perfkit.simulators import gus_causal as fast
+from perfkit.simulators import gus_exact as oracle
+from perfkit.simulators import gus_timing as timing
+from perfkit.simulators.gus import Gus, Progress, room, windows
+from perfkit.simulators.memory import PAGE_GRANULES
+from perfkit.simulators.program import pruned
 from perfkit.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def causality(gus: Gus, trace: Trace, exact: bool = False, window: int | None = None) -> Causality:
-    """Trace the constraints of a run back to the instructions they come from.
-
-    Parameters
-    ----------
-    gus, trace
-        As for `Gus.run`.
-    exact
-        The paper's tainting to the letter, in plain Python: for short traces.
-    window
-        Length of the taint queue in instructions; None: twice the reorder buffer, as in the paper.
-
-    Examples
-    --------
-    >>> causality(Gus(core), trace).to_frame().head()                   # doctest: +SKIP
-    """
-    check(trace, gus.core)
-    if window is not None and window < 1:
-        raise SettingError(f"window is a number of instructions above 0, not {window}")
-    if exact:
-        from perfkit.simulators.causality_exact import run_exact
-
-        return Causality(gus, trace, run_exact(gus, trace, window).counts, True)
-    return Causality(gus, trace, _fast(gus, trace, window), False)
-
-
-def _fast(gus: Gus, trace: Trace, window: int | None) -> NDArray[np.int64]:
-    from perfkit.simulators import causality_engine as engine
-
-    tables = gus.instruction_tables()
-    program = Program.of(trace.code, gus.core, tables)
-    lanes = Lanes.of(program, trace.code, [gus.core])
-    width = max(window or 2 * int(lanes.rob[0]), 2)
-    state = engine.new_state(len(lanes.ports), width)
-    counts = np.zeros(trace.code.instruction_count, np.int64)
-    caches = gus.caches(trace)
-    arguments = engine_arguments(trace.code, program, lanes)
-    loop: Any = engine.simulate_causes
-    for chunk in trace.chunks(CHUNK):
-        codes, distances = caches.classify(trace, chunk)
-        loop(chunk.stream, codes, distances, *arguments, commit_ticks(tables), state, counts)
-    edges, sizes, statics, marks = state[-4:]
-    # What is left in the window is judged by the last retirement.
-    done, judged = int(state[1][engine.COUNT]), int(state[1][engine.JUDGED])
-    engine.judge(edges, sizes, statics, marks, done - 1, engine.RETIRE, judged, done - 1, counts)
-    return counts
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Causality:
-    """Shares of the instructions in the causes of a simulated run's length.
+    """Which static instructions delay the program.
 
-    Parameters
+    Attributes
     ----------
-    gus, trace
-        What was run.
-    counts : (n,) int64
-        How often each static instruction was among the causes: the paper's taint[pc].
-    exact
-        Whether by the paper's tainting to the letter.
+    trace : Trace
+        What ran.
+    counts : (instructions,) int64
+        How often an execution of each was found to constrain a dispatch much later.
+    cycles : float
+        Simulated cycles, the same as `GusResult.cycles`.
+    method : str
+        ``"exact"`` (taint sets as printed) or ``"fast"`` (tight constraints followed back every 2 ROB instructions).
     """
 
-    gus: Gus = field(repr=False)
-    trace: Trace = field(repr=False)
-    counts: NDArray[np.int64] = field(repr=False)
-    exact: bool
+    trace: Trace
+    counts: NDArray[np.int64]
+    cycles: float
+    method: str
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """Shares of all causes; they add up to one."""
-        total = int(self.counts.sum())
+        """Each instruction's share of all counts; they sum to one (all zero when nothing was old enough to count)."""
+        total = self.counts.sum()
         return self.counts / total if total else np.zeros(len(self.counts))
 
-    @property
-    def tainted(self) -> NDArray[np.float64]:
-        """Share of each instruction's executions that was among the causes, NaN where it never ran."""
-        executions = self.trace.instruction_counts()
-        return np.divide(self.counts, executions, out=np.full(len(executions), np.nan), where=executions > 0)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row a static instruction, the largest share first."""
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row a static instruction, the guilty first: pc, text, executions, count, share (simulated)."""
         import pandas as pd
 
         code = self.trace.code
         frame = pd.DataFrame(
             {
                 "pc": code.pc,
+                "function": list(code.function),
                 "text": list(code.text),
-                "share": self.shares,
-                "tainted": self.tainted,
                 "executions": self.trace.instruction_counts(),
+                "count": self.counts,
+                "share": self.shares,
             }
         )
         return frame.sort_values("share", ascending=False, kind="stable")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        frame = self.to_frame()
-        rows = zip(frame["pc"], frame["text"], frame["share"], strict=True)
-        return {
-            "kind": "simulated",
-            "core": self.gus.core.name,
-            "exact": self.exact,
-            "shares": [{"pc": int(pc), "text": text, "share": float(share)} for pc, text, share in rows],
-        }
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """When some executed instructions went through the core: one row each, times in cycles (simulated).
+
+    Attributes
+    ----------
+    table : DataFrame
+        Columns: n (number of the executed instruction), instruction (its static index), text, dispatch, start, end,
+        retire, parent (the executed instruction that was last to be waited for, or -1).
+    """
+
+    table: "pd.DataFrame"
+
+
+def causality(gus: Gus, trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
+    """Return which instructions constrain the execution time of ``trace`` on ``gus.core``."""
+    program = gus.program(trace)
+    counts = np.zeros(len(program.slots), dtype=np.int64)
+    rob = int(gus.core.resource("rob").value)
+    if exact:
+        ticks = _exact(gus, trace, counts, rob, progress)
+    else:
+        ticks = _fast(gus, trace, counts, fast.seen(-1, 0), progress)
+    return Causality(trace, counts, ticks / timing.TICKS, "exact" if exact else "fast")
+
+
+def schedule(gus: Gus, trace: Trace, first: int, count: int) -> Schedule:
+    """Return the times of ``count`` executed instructions from number ``first`` (from 0)."""
+    import pandas as pd
+
+    if first < 0 or count < 1:
+        raise SettingError(f"a schedule needs first >= 0 and count >= 1; found {first} and {count}")
+    if first >= trace.instruction_count:
+        raise DataError(f"the trace ends after {trace.instruction_count:,} instructions; there is none at {first:,}")
+    part = trace.head(first + count + 4096)
+    view = fast.seen(first, count)
+    _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None)
+    found = np.flatnonzero(view.instruction >= 0)
+    text = trace.code.text
+    return Schedule(
+        pd.DataFrame(
+            {
+                "n": first + found,
+                "instruction": view.instruction[found],
+                "text": [text[k] for k in view.instruction[found]],
+                **{name: getattr(view, name)[found] / timing.TICKS for name in ("dispatch", "start", "end", "retire")},
+                "parent": view.parent[found],
+            }
+        )
+    )
+
+
+def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
+    program = pruned(gus.program(trace), (gus.core,))
+    cost = timing.costs(program, (gus.core,))
+    memory = gus.memory(trace, program)
+    arrays, now = timing.static(program), timing.state(program, cost)
+    width = _power(2 * len(now.rob))
+    ring, who = fast.ring(width), fast.last(now, width)
+    shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
+    writer = np.full(PAGE_GRANULES, -1, dtype=np.int64)
+    for window in windows(trace, memory, progress):
+        shadow = room(shadow, memory.page_count)
+        writer = room(writer, memory.page_count, -1)
+        fast.run_causal(window, arrays, cost, now, shadow, writer, ring, who, counts, view)
+    return int(now.now[2])
+
+
+def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
+    program = pruned(gus.program(trace), (gus.core,))
+    cost = timing.costs(program, (gus.core,))
+    memory = gus.memory(trace, program)
+    arrays, now = timing.static(program), timing.state(program, cost)
+    width = _power(2 * rob + 1)
+    sets = oracle.taints(now, width)
+    shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
+    writer = oracle.sets(PAGE_GRANULES, width)
+    counted = np.zeros(1, dtype=np.int64)
+    for window in windows(trace, memory, progress):
+        shadow = room(shadow, memory.page_count)
+        writer = oracle.Sets(
+            room(writer.bits, memory.page_count, 0),
+            room(writer.stamp, memory.page_count, -1),
+        )
+        oracle.run_exact(window, arrays, cost, now, shadow, writer, sets, 2 * rob, counted, counts)
+    return int(now.now[2])
+
+
+def _power(n: int) -> int:
+    """Return the power of two at or above n, and at least 64."""
+    return max(64, 1 << (n - 1).bit_length())

@@ -1,368 +1,299 @@
-"""Gus: simulate a trace on a core by constraint propagation (Dutilleul et al., 2024, section 3.1, Algorithm 1)."""
+"""Gus: simulate a traced binary on a resource-centric model of a core (section 3 and Algorithm 1 of the paper).
 
-from __future__ import annotations
+Dutilleul, Pompougnac, Derumigny, Rodriguez-Canales, Trilla, Guillon, Pouchet, Rastello: "Performance debugging through
+microarchitectural sensitivity and causality analysis". The model only knows resources with a capacity; it goes through
+the executed instructions once and keeps, for each resource, register and word of memory, the earliest time at which it
+is available.
+"""
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError
 from perfkit.instruction_tables import InstructionTables
-from perfkit.microarchitecture import TICKS_PER_CYCLE, Microarchitecture
-from perfkit.simulators.cache import LEVELS, CacheState
-from perfkit.simulators.machine import Lanes
-from perfkit.simulators.program import Program
-from perfkit.trace import StaticCode, Trace
+from perfkit.microarchitecture import InstructionForm, Microarchitecture
+from perfkit.simulators import gus_timing as timing
+from perfkit.simulators.cache import CacheCounts
+from perfkit.simulators.gus_lanes import lanes, run_lanes
+from perfkit.simulators.memory import PAGE_GRANULES, MemoryPass, Window
+from perfkit.simulators.program import Program, lower, pruned
+from perfkit.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.simulators.causality import Causality
+    from perfkit.simulators.causality import Causality, Schedule
 
-CHUNK = 1 << 18  # executed blocks simulated at a time: bounds the memory beside the trace
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Gus:
-    """The simulator's settings: the core, its instruction tables, and how a run begins.
+    """Settings of a simulation.
 
     Parameters
     ----------
-    core
+    core : Microarchitecture
         The machine.
-    tables
-        What instructions cost; None: the tables that ship for the core.
-    warm
-        Whether the caches hold what one earlier pass over the trace left in them (a kernel timed repeatedly).
-    schedule
-        How many instructions' times to keep for drawing, from `schedule_first` on.
+    tables : InstructionTables, optional
+        What instructions cost on it; the bundled table by default.
+    warm : bool
+        Let the trace go through caches and branch predictor once before it is timed, as in a loop over the same data.
 
     Examples
     --------
-    >>> gus = Gus(Microarchitecture.load("skylake_x"))
-    >>> result = gus.run(trace)                                         # doctest: +SKIP
-    >>> result.cycles, result.ipc                                       # doctest: +SKIP
+    >>> import perfkit as pk
+    >>> result = pk.Gus(pk.Microarchitecture.load("skylake_x")).run(trace)  # doctest: +SKIP
+    >>> result.ipc, result.cpi_stack()                                      # doctest: +SKIP
     """
 
     core: Microarchitecture
     tables: InstructionTables | None = None
     warm: bool = False
-    schedule: int = 0
-    schedule_first: int = 0
 
-    def run(self, trace: Trace) -> GusResult:
-        """Simulate a trace.
+    def program(self, trace: Trace) -> Program:
+        """Return the trace's static code as this core sees it."""
+        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
+        return lower(trace.code, self.core, tables.form)
+
+    def memory(self, trace: Trace, program: Program) -> MemoryPass:
+        """Return the pass over memory and branches, with caches and predictor cold or warm."""
+        memory = MemoryPass.of(trace, program, self.core)
+        if self.warm:
+            for _ in windows(trace, memory):
+                pass
+            memory.begin_counting()
+        return memory
+
+    def run(self, trace: Trace, *, progress: Progress | None = None) -> "GusResult":
+        """Simulate the trace.
+
+        Parameters
+        ----------
+        trace : Trace
+            What ran.
+        progress : callable, optional
+            Called with the instructions done and their total after every window.
 
         Raises
         ------
         DataError
-            The trace is empty, or of another instruction set than the core.
+            The trace holds no instruction.
         """
-        from perfkit.simulators.gus_engine import CAUSES, COUNT, RETIRED, new_state, simulate
-
-        check(trace, self.core)
-        if self.schedule < 0 or self.schedule_first < 0:
-            raise SettingError("schedule and schedule_first are numbers of instructions, 0 or more")
-        tables = self.instruction_tables()
-        tables.coverage(trace)  # warns of instructions that no table knows
-        code = trace.code
-        program = Program.of(code, self.core, tables)
-        lanes = Lanes.of(program, code, [self.core])
-        caches = self.caches(trace)
-        state = new_state(len(lanes.ports))
-        spent = np.zeros((code.instruction_count, len(CAUSES)), np.int64)
-        used = np.zeros(len(lanes.ports) + 4, np.int64)
-        schedule = np.full((self.schedule, 5), -1, np.int64)
-        arguments = engine_arguments(code, program, lanes)
-        commit = commit_ticks(tables)
-        loop: Any = simulate
-        for chunk in trace.chunks(CHUNK):
-            codes, distances = caches.classify(trace, chunk)
-            loop(chunk.stream, codes, distances, *arguments, commit, state, spent, used, schedule, self.schedule_first)
-        filled = min(max(int(state[0][COUNT]) - self.schedule_first, 0), self.schedule)
+        program = self.program(trace)
+        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
+        tables.coverage(trace)  # warns, by name, of forms that no table knows
+        fast = pruned(program, (self.core,))
+        cost = timing.costs(fast, (self.core,))
+        memory = self.memory(trace, program)
+        arrays, now = timing.static(fast), timing.state(program, cost)
+        spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
+        shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
+        for window in windows(trace, memory, progress):
+            shadow = room(shadow, memory.page_count)
+            timing.run(window, arrays, cost, now, shadow, spent)
         return GusResult(
-            gus=self,
+            settings=self,
             trace=trace,
-            ticks=int(state[0][RETIRED]),
-            executions=trace.instruction_counts(),
             program=program,
+            ticks=int(now.now[2]),
             spent=spent,
-            links=dict(zip(_LINKS, used[len(lanes.ports) :].tolist(), strict=True)),
-            accesses=dict(zip(LEVELS, caches.totals[:4].tolist(), strict=True)),
-            schedule=schedule[:filled],
+            served=memory.counts(),
+            branches=(int(memory.predictor.meta[1]), int(memory.predictor.meta[2])),
         )
 
-    def instruction_tables(self) -> InstructionTables:
-        """Return the instruction tables in use."""
-        return self.tables if self.tables is not None else InstructionTables.load(self.core)
+    def cycles(
+        self, trace: Trace, cores: Sequence[Microarchitecture], *, progress: Progress | None = None
+    ) -> NDArray[np.float64]:
+        """Return the cycles that the trace takes on each of K variants of the core, in one pass, shape (K,).
 
-    def caches(self, trace: Trace) -> CacheState:
-        """Return the caches a run begins with: empty, or warmed by one pass over the trace."""
-        caches = CacheState.of(self.core)
-        if self.warm:
-            for chunk in trace.chunks(CHUNK):
-                caches.classify(trace, chunk)
-            caches.forget_stores()
-        return caches
+        The variants may differ in resources; caches and instruction table are those of ``self.core``.
+        """
+        program = self.program(trace)
+        fast = pruned(program, cores)
+        cost = timing.costs(fast, tuple(cores))
+        memory = self.memory(trace, program)
+        arrays, now = timing.static(fast), lanes(program, cost)
+        shadow = np.full((PAGE_GRANULES, len(cores)), timing.NEVER, dtype=np.int64)
+        for window in windows(trace, memory, progress):
+            shadow = room(shadow, memory.page_count)
+            run_lanes(window, arrays, cost, now, shadow)
+        return now.now[2] / timing.TICKS
 
 
-_LINKS = ("L1_bandwidth", "L2_bandwidth", "L3_bandwidth", "memory_bandwidth")
-
-
-def check(trace: Trace, core: Microarchitecture) -> None:
-    """Refuse a trace that cannot run on a core."""
-    if trace.isa != core.isa:
-        raise DataError(f"the trace is of {trace.isa} code, {core.name} runs {core.isa}")
+def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
+    """Go through a trace in windows prepared for timing."""
     if not len(trace.stream):
-        raise DataError("the trace has no executed instruction")
+        raise DataError("the trace holds no executed instruction; there is nothing to simulate")
+    blocks = 1 << 16
+    total = len(trace.stream)
+    for k, chunk in enumerate(trace.chunks(blocks)):
+        yield memory.window(chunk)
+        if progress is not None:
+            progress(min(total, (k + 1) * blocks), total)
 
 
-def commit_ticks(tables: InstructionTables) -> int:
-    """Return ticks between two stores that leave the store buffer: the core's store throughput."""
-    return round(tables.form("MOV_RM64_R64/m").inverse_throughput(tables.core) * TICKS_PER_CYCLE)
+def room(array: NDArray[Any], pages: int, fill: int = timing.NEVER) -> NDArray[Any]:
+    """Return an array over the granules of memory with room for so many pages, and as many again when it grows."""
+    need = pages * PAGE_GRANULES
+    if need <= len(array):
+        return array
+    bigger = np.full((2 * need, *array.shape[1:]), fill, dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger
 
 
-def engine_arguments(code: StaticCode, program: Program, lanes: Lanes) -> Any:
-    """Return what the loops of one configuration read of the program and the machine, in their order."""
-    return (
-        code.block_start,
-        code.operand_start,
-        code.read,
-        code.write,
-        program.uops,
-        program.vector,
-        program.address_reads,
-        program.data_reads,
-        program.writes,
-        _one(lanes.access_uses),
-        _one(lanes.compute_uses),
-        lanes.latency[:, 0].copy(),
-        lanes.memory_latency[:, 0].copy(),
-        lanes.address_latency[:, 0].copy(),
-        lanes.l1[:, 0].copy(),
-        lanes.forward[:, 0].copy(),
-        lanes.farther[:, 0].copy(),
-        lanes.links[:, 0].copy(),
-        np.concatenate(
-            [
-                lanes.front_end,
-                lanes.retire,
-                lanes.rob,
-                lanes.load_buffer,
-                lanes.store_buffer,
-                lanes.line_fill_buffers,
-            ]
-        ),
-    )
-
-
-def _one(uses: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    return uses[0], uses[1], uses[2][:, 0].copy()
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GusResult:
-    """A simulated run. Everything here is simulated, nothing measured.
+    """What a simulation found.
 
-    Parameters
+    Attributes
     ----------
-    gus, trace
-        What was run, on what.
-    ticks
-        Simulated time, in ticks of 1 / `TICKS_PER_CYCLE` cycles.
-    executions : (n,) int64
-        How often each static instruction ran.
-    program
-        What each static instruction costs.
-    spent : (n, causes) int64
-        Ticks of retirement that each instruction held up, by cause.
-    links
-        Ticks of use of each level's bandwidth.
-    accesses
-        Lines accessed, by the level that had them.
-    schedule : (instructions, 5) int64
-        Instruction, and the ticks of its dispatch, start, end and retirement, for the window asked for.
+    settings : Gus
+        The core and tables it was made with.
+    trace, program
+        What ran, and how the core sees its instructions.
+    ticks : int
+        When the last instruction retired, in `gus_timing.TICKS` a cycle.
+    spent : (instructions, causes) int64
+        Ticks by which each static instruction advanced retirement, by what held it up; their sum is ``ticks``.
+    served : CacheCounts
+        Accesses served by each level.
+    branches : (int, int)
+        Conditional branches and how many of them the model's predictor missed.
     """
 
-    gus: Gus
-    trace: Trace = field(repr=False)
+    settings: Gus
+    trace: Trace
+    program: Program
     ticks: int
-    executions: NDArray[np.int64] = field(repr=False)
-    program: Program = field(repr=False)
     spent: NDArray[np.int64] = field(repr=False)
-    links: Mapping[str, int]
-    accesses: Mapping[str, int]
-    schedule: NDArray[np.int64] = field(repr=False)
+    served: CacheCounts
+    branches: tuple[int, int]
+
+    @property
+    def kind(self) -> str:
+        """``"simulated"``: no figure of this result was measured."""
+        return "simulated"
 
     @property
     def cycles(self) -> float:
-        """Simulated cycles of the whole trace."""
-        return self.ticks / TICKS_PER_CYCLE
+        """Cycles from the first dispatch to the last retirement (simulated)."""
+        return self.ticks / timing.TICKS
 
     @property
     def instructions(self) -> int:
         """Executed instructions."""
-        return int(self.executions.sum())
+        return self.trace.instruction_count
 
     @property
     def ipc(self) -> float:
-        """Instructions per cycle."""
+        """Executed instructions per simulated cycle."""
         return self.instructions / self.cycles
 
-    @property
-    def uops(self) -> int:
-        """Slots taken at rename."""
-        return int(self.executions @ self.program.uops)
+    @cached_property
+    def executions(self) -> NDArray[np.int64]:
+        """How often each static instruction ran."""
+        return self.trace.instruction_counts()
 
-    def cpi_stack(self) -> pd.Series:
-        """Return cycles per instruction by cause: they add up to the CPI exactly.
+    def cpi_stack(self) -> "pd.Series":
+        """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
 
-        Time is charged to the instruction that retirement waits for, along its own life: before its dispatch (front
-        end or the buffer that was full), waiting for a port or a bandwidth, its load's latency by level, its
-        computation's latency; ``base`` are the slots it takes anyway.
+        Every tick by which retirement advances belongs to the instruction that retires and to what determined the time
+        of its result: a port, a latency, a bandwidth, a full buffer, the front end, or the width of retirement.
         """
         import pandas as pd
 
-        from perfkit.simulators.gus_engine import CAUSES
+        names = [*timing.CAUSES, *self.program.groups]
+        total = self.spent.sum(axis=0) / timing.TICKS / self.instructions
+        stack = pd.Series(total, index=pd.Index(names, name="cause"), name="CPI (simulated)")
+        return stack[stack > 0].sort_values(ascending=False)
 
-        per = self.spent.sum(axis=0) / TICKS_PER_CYCLE / self.instructions
-        return pd.Series(per, index=list(CAUSES), name="cycles per instruction (simulated)")
-
-    def resources(self) -> pd.DataFrame:
-        """Return each resource's use: cycles it was busy, share of the run (occupancy)."""
+    def occupancy(self) -> "pd.Series":
+        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
         import pandas as pd
 
-        core = self.gus.core
-        uses = self.executions @ self.program.port_uses()
-        busy = {name: count / core.value(name) for name, count in zip(self.program.ports, uses, strict=True)}
-        busy["front_end"] = self.uops / core.value("front_end")
-        busy["retire"] = self.uops / core.value("retire")
-        busy |= {name: ticks / TICKS_PER_CYCLE for name, ticks in self.links.items() if name in core.resources}
-        frame = pd.DataFrame({"busy_cycles": busy})
-        frame["occupancy"] = frame["busy_cycles"] / self.cycles
-        return frame.rename_axis("resource").sort_values("occupancy", ascending=False)
+        p, core = self.program, self.settings.core
+        runs = self.executions
+        each = np.zeros(len(p.groups))
+        np.add.at(each, p.use, p.amount * np.repeat(runs, np.diff(p.use_start)))
+        busy = {g: each[k] * core.resource(g).inverse_throughput for k, g in enumerate(p.groups)}
+        slots = float(p.slots @ runs)
+        busy["front_end"] = slots * core.resource("front_end").inverse_throughput
+        busy["retire"] = slots * core.resource("retire").inverse_throughput
+        line = core.caches[0].line
+        served, prefetched = self.served.served, self.served.prefetched
+        for level, name in enumerate(timing.LEVELS[1:], start=1):
+            if f"{name}_bandwidth" in core.resources:
+                lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
+                busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
+        found = pd.Series(busy, name="occupancy (simulated)") / self.cycles
+        return found[found > 0].sort_values(ascending=False)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row a static instruction, in program order.
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
 
-        Columns: pc, text (Intel syntax), att (AT&T), function, executions, uops, latency and address_latency (cycles),
-        layer of the tables, stall (share of the run that retirement waited for it), cause (of most of that), and a
-        column per port group with its share of that group's busy cycles.
+        Columns: pc, function, text, att (AT&T syntax), block, executions, slots, latency (cycles), inverse_throughput
+        (cycles), source (the layer of the instruction table), time_share (of the cycles, by `spent`), cause (the
+        largest) and one share of the total use of each resource it uses.
         """
         import pandas as pd
 
-        from perfkit.decode import att_text
-        from perfkit.simulators.gus_engine import CAUSES
-
-        code = self.trace.code
-        waited = self.spent[:, 1:].sum(axis=1)
-        cause = np.array(CAUSES[1:])[self.spent[:, 1:].argmax(axis=1)]
+        p, code = self.program, self.trace.code
+        runs = self.executions
+        cause = [*timing.CAUSES, *p.groups]
+        time = self.spent.sum(axis=1)
         frame = pd.DataFrame(
             {
                 "pc": code.pc,
+                "function": list(code.function),
                 "text": list(code.text),
                 "att": att_text(code),
-                "function": list(code.function),
-                "executions": self.executions,
-                "uops": self.program.uops,
-                "latency": self.program.latency,
-                "address_latency": self.program.address_latency,
-                "layer": [form.source for form in self.program.forms],
-                "stall": waited / self.ticks,
-                "cause": np.where(waited > 0, cause, ""),
+                "block": code.block,
+                "executions": runs,
+                "slots": p.slots,
+                "latency": p.latency,
+                "inverse_throughput": p.inverse_throughput,
+                "source": [f.source for f in p.forms],
+                "time_share": time / max(1, self.ticks),
+                "cause": [cause[k] if t else "" for k, t in zip(self.spent.argmax(axis=1), time, strict=True)],
             }
         )
-        uses = self.executions[:, None] * self.program.port_uses()
-        total = uses.sum(axis=0)
-        shares = np.divide(uses, total, out=np.zeros_like(uses), where=total > 0)
-        for column in np.flatnonzero(total):
-            frame[self.program.ports[column]] = shares[:, column]
+        owner = np.repeat(np.arange(len(runs)), np.diff(p.use_start))
+        for k, g in enumerate(p.groups):
+            mine = p.use == k
+            use = np.bincount(owner[mine], p.amount[mine] * runs[owner[mine]], minlength=len(runs))
+            if use.sum() > 0:
+                frame[g] = use / use.sum()
         return frame
 
-    def schedule_frame(self) -> pd.DataFrame:
-        """Return the window of the schedule: instruction, text, and cycles of dispatch, start, end, retirement."""
-        import pandas as pd
+    def forms(self) -> dict[str, InstructionForm]:
+        """Return the table entries used, by form name."""
+        return {f.name: f for f in self.program.forms}
 
-        from perfkit.simulators.gus_engine import SCHEDULE
-
-        frame = pd.DataFrame(self.schedule, columns=list(SCHEDULE))
-        frame[list(SCHEDULE[1:])] = frame[list(SCHEDULE[1:])] / TICKS_PER_CYCLE
-        frame.insert(1, "text", [self.trace.code.text[index] for index in frame["instruction"]])
-        return frame
-
-    def causality(self) -> Causality:
-        """Return each instruction's share of the causes of the run's length (section 3.1, the tainting)."""
+    def causality(self, *, exact: bool = False) -> "Causality":
+        """Return which instructions constrain the execution time (section 3.1), by tainting."""
         from perfkit.simulators.causality import causality
 
-        return causality(self.gus, self.trace)
+        return causality(self.settings, self.trace, exact=exact)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary as plain values."""
-        return {
-            "kind": "simulated",
-            "core": self.gus.core.name,
-            "cycles": self.cycles,
-            "instructions": self.instructions,
-            "ipc": self.ipc,
-            "uops": self.uops,
-            "cpi_stack": {name: float(value) for name, value in self.cpi_stack().items()},
-            "occupancy": {str(name): float(value) for name, value in self.resources()["occupancy"].items()},
-            "accesses": dict(self.accesses),
-        }
+    def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
+        """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
+        from perfkit.simulators.causality import schedule
 
-    def save(self, path: str | Path) -> Path:
-        """Write the result (arrays and summary, not the trace) as npz; `load` reads it beside the same trace."""
-        path = Path(path)
-        np.savez_compressed(
-            path,
-            summary=json.dumps({**self.to_dict(), "links": dict(self.links), "settings": self.gus.core.to_toml()}),
-            ticks=self.ticks,
-            spent=self.spent,
-            schedule=self.schedule,
-        )
-        return path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+        return schedule(self.settings, self.trace, first, count)
 
-    @classmethod
-    def load(cls, path: str | Path, gus: Gus, trace: Trace) -> GusResult:
-        """Read what `save` wrote, for the same simulator and trace.
 
-        Raises
-        ------
-        FormatError
-            The file is not a Gus result, or belongs to another trace.
-        """
-        try:
-            with np.load(path, allow_pickle=False) as data:
-                summary = json.loads(str(data["summary"]))
-                ticks, spent, schedule = int(data["ticks"]), data["spent"], data["schedule"]
-        except (OSError, ValueError, KeyError) as error:
-            raise FormatError(f"{path}: not a saved Gus result: {error}") from error
-        if summary["core"] != gus.core.name or spent.shape[0] != trace.code.instruction_count:
-            raise FormatError(
-                f"{path}: a result of {summary['core']} with {spent.shape[0]} instructions; "
-                f"{gus.core.name} with {trace.code.instruction_count} was asked for"
-            )
-        program = Program.of(trace.code, gus.core, gus.instruction_tables())
-        return cls(
-            gus=gus,
-            trace=trace,
-            ticks=ticks,
-            executions=trace.instruction_counts(),
-            program=program,
-            spent=spent,
-            links=summary["links"],
-            accesses=summary["accesses"],
-            schedule=schedule,
-        )
+def att_text(code: Any) -> list[str]:
+    """Return the instructions in AT&T syntax."""
+    from iced_x86 import Formatter, FormatterSyntax
 
-    def with_schedule(self, first: int, instructions: int) -> GusResult:
-        """Run again, keeping the schedule of a window of instructions."""
-        return replace(self.gus, schedule=instructions, schedule_first=first).run(self.trace)
+    from perfkit.simulators.program import decode
 
-    def __repr__(self) -> str:
-        return f"<GusResult on {self.gus.core.name}: {self.cycles:,.0f} simulated cycles, IPC {self.ipc:.2f}>"
+    formatter = Formatter(FormatterSyntax.GAS)
+    return [formatter.format(i) for i in decode(code)]

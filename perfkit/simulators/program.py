@@ -1,354 +1,364 @@
-"""A trace's static instructions with their costs on a core, as the flat arrays that the simulator's loop reads.
+"""A trace's static code as numbers for one core: what each instruction uses, reads, writes and how long it takes.
 
-Latencies are split by operand (the page's correction of Algorithm 1): register operands wait for the form's latency,
-the memory operand for the load and then for what remains; the ports of address generation and of stores hold back the
-access, the others the computation. Macro-fused pairs are one uop; eliminated moves and zero idioms take no port and
-wait for nothing; micro-fused uops with an index register come apart where the core's file says so.
+This is the step between a decoded binary and Algorithm 1 of the Gus paper (section 3.1): every static instruction gets
+its slots, its conjunctive resources with their inverse throughput, its operands and its latency, split into the parts
+that delay address registers, data registers and stored data. One latency per instruction is wrong for forms that load:
+the load's latency delays the memory operand only.
 """
 
-from __future__ import annotations
-
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.decode import decode, form_name, is_vector
-from perfkit.instruction_tables import InstructionTables
-from perfkit.microarchitecture import TICKS_PER_CYCLE, InstructionForm, Microarchitecture
+from perfkit.decode import form_name
+from perfkit.errors import UnavailableError
+from perfkit.microarchitecture import InstructionForm, Microarchitecture
 from perfkit.trace import StaticCode
 
-if TYPE_CHECKING:
-    from iced_x86 import Instruction
+Forms = Callable[[str], InstructionForm]
 
-REGISTERS = 72  # 16 general, 32 vector, 8 mask, carry, the other flags, 8 x87/MMX, and room
-_CARRY, _FLAGS = 56, 57
+REGISTERS = 72  # 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
+_FLAGS = 64
+
+# Instructions whose result does not depend on their operands when these are one register.
+_BREAKING = ("XOR", "SUB", "SBB", "PXOR", "PSUB", "PCMPEQ", "PCMPGT", "ANDNP", "PANDN")
+_CONDITIONS_OF_INC = ("JE", "JNE", "JL", "JGE", "JLE", "JG")  # INC and DEC leave the carry alone
+_FUSIBLE = {
+    "none": (),
+    "cmp-test": ("CMP", "TEST"),
+    "alu": ("CMP", "TEST", "ADD", "SUB", "AND", "INC", "DEC"),
+}
+_NOTHING = ("NOP", "ENDBR64", "ENDBR32")  # take a slot, whatever port a table gives them
+_STACK = ("PUSH", "POP", "CALL", "RET")
 
 
 @dataclass(frozen=True)
 class Program:
-    """Costs of a static code on a core; ``n`` instructions, ``u`` uses of ports.
+    """The static instructions of a trace on a core, as flat arrays (``n`` instructions).
 
-    Parameters
+    Attributes
     ----------
-    forms : tuple of InstructionForm, length n
-        What each instruction costs, before fusion and elimination.
-    uops : (n,) int64
-        Slots at rename and retirement.
-    latency, memory_latency : (n,) float64
-        Cycles from the last register operand, and from the loaded data, to the result.
-    address_latency : (n,) float64
-        Cycles from the address to the loaded data, in L1.
+    core : Microarchitecture
+        The core it was made for.
+    code : StaticCode
+        The instructions.
+    slots : (n,) int32
+        Fused uops: slots at the front end, in the ROB and at retirement; 0 for the second of a fused pair.
+    latency, value_latency, load_latency : (n,) float
+        Cycles from the last data register to the results, from the loaded value to the results, and from the address
+        registers to the loaded value in L1 (0 where nothing is loaded).
+    use_start, use, amount : (n + 1,) int32, (m,) int32, (m,) float
+        Which of `groups` each instruction uses and how many uops it sends there; uses at the load stage come first,
+        ``load_uses`` of them.
+    address_start, address_register, data_start, data_register, write_start, write_register
+        Registers read for addresses, read as data, and written.
     vector : (n,) bool
-        Whether loads go to a vector register.
-    fused : (n,) bool
-        Instructions that are one uop with the conditional jump after them.
-    address_reads, data_reads, writes : (offsets (n + 1,), registers) int32
-        Registers that the address waits for, that the computation waits for, and that are written.
-    access_uses, compute_uses : (offsets (n + 1,), port group, uops)
-        Uses of port groups that hold back the access to memory and the computation.
-    ports : tuple of str
-        The core's port groups, in the order that uses number them.
+        Whether a loaded value goes to a vector register (L1 and store-forward latencies differ).
+    branch : (n,) bool
+        Conditional branches.
+    forms : tuple of InstructionForm
+        Where each instruction's figures come from.
     """
 
-    forms: tuple[InstructionForm, ...]
-    uops: NDArray[np.int64]
+    core: Microarchitecture
+    code: StaticCode
+    groups: tuple[str, ...]
+    slots: NDArray[np.int32]
     latency: NDArray[np.float64]
-    memory_latency: NDArray[np.float64]
-    address_latency: NDArray[np.float64]
+    value_latency: NDArray[np.float64]
+    load_latency: NDArray[np.float64]
+    use_start: NDArray[np.int32]
+    load_uses: NDArray[np.int32]
+    use: NDArray[np.int32]
+    amount: NDArray[np.float64]
+    address_start: NDArray[np.int32]
+    address_register: NDArray[np.int32]
+    data_start: NDArray[np.int32]
+    data_register: NDArray[np.int32]
+    write_start: NDArray[np.int32]
+    write_register: NDArray[np.int32]
     vector: NDArray[np.bool_]
-    fused: NDArray[np.bool_]
-    address_reads: tuple[NDArray[np.int32], NDArray[np.int32]]
-    data_reads: tuple[NDArray[np.int32], NDArray[np.int32]]
-    writes: tuple[NDArray[np.int32], NDArray[np.int32]]
-    access_uses: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
-    compute_uses: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
-    ports: tuple[str, ...]
+    branch: NDArray[np.bool_]
+    forms: tuple[InstructionForm, ...]
 
-    @classmethod
-    def of(cls, code: StaticCode, core: Microarchitecture, tables: InstructionTables | None = None) -> Program:
-        """Decode a trace's static code and look its instructions up in the core's tables."""
-        tables = tables if tables is not None else InstructionTables.load(core)
-        instructions = decode(code)
-        forms = [tables.form(form_name(instruction)) for instruction in instructions]
-        memory_ports = _memory_ports(tables)
-        drafts = [_Draft.of(i, f, core, memory_ports) for i, f in zip(instructions, forms, strict=True)]
-        fused = _fuse(drafts, instructions, code, core)
-        ports = tuple(core.ports)
-        number = {name: index for index, name in enumerate(ports)}
-        return cls(
-            tuple(forms),
-            np.array([draft.uops for draft in drafts], np.int64),
-            np.array([draft.latency for draft in drafts], np.float64),
-            np.array([draft.memory_latency for draft in drafts], np.float64),
-            np.array([draft.address_latency for draft in drafts], np.float64),
-            np.array([draft.vector for draft in drafts], np.bool_),
-            fused,
-            _ragged([draft.address_reads for draft in drafts]),
-            _ragged([draft.data_reads for draft in drafts]),
-            _ragged([draft.writes for draft in drafts]),
-            _uses([draft.access_uses for draft in drafts], number),
-            _uses([draft.compute_uses for draft in drafts], number),
-            ports,
-        )
-
-    def port_uses(self) -> NDArray[np.float64]:
-        """Return uops of every instruction on every port group, shape (n, ports)."""
-        total = np.zeros((len(self.uops), len(self.ports)))
-        for offsets, ports, counts in (self.access_uses, self.compute_uses):
-            rows = np.repeat(np.arange(len(self.uops)), np.diff(offsets))
-            np.add.at(total, (rows, ports), counts)
-        return total
-
-    def needed_ports(self, capacities: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Say which port groups can hold anything back, shape (ports,); capacities of shape (lanes, ports).
-
-        A group never holds an instruction back if some other one takes at least as long for every instruction of the
-        program, in every lane: its availability never overtakes the other's. Leaving it out changes no result.
-        """
-        uses = self.port_uses()
-        needed = np.array(uses.any(axis=0), dtype=np.bool_)
-        access = np.zeros_like(uses, dtype=bool)
-        access[np.repeat(np.arange(len(uses)), np.diff(self.access_uses[0])), self.access_uses[1]] = True
-        for port in np.argsort(-capacities[0], kind="stable"):
-            for other in np.flatnonzero(needed):
-                if other == port or not needed[port] or (access[:, port] & ~access[:, other]).any():
-                    continue
-                if (access[:, other] & ~access[:, port] & (uses[:, port] > 0)).any():
-                    continue
-                times = (
-                    uses[:, None, port] / capacities[None, :, port] <= uses[:, None, other] / capacities[None, :, other]
-                )
-                if times.all():
-                    needed[port] = False
-        return needed
+    @cached_property
+    def inverse_throughput(self) -> NDArray[np.float64]:
+        """Cycles each instruction takes of its busiest port group, shape (n,)."""
+        each = np.array([self.core.resource(g).inverse_throughput for g in self.groups])
+        cost = self.amount * each[self.use] if len(self.use) else np.zeros(0)
+        out = np.zeros(len(self.slots))
+        np.maximum.at(out, np.repeat(np.arange(len(out)), np.diff(self.use_start)), cost)
+        return out
 
 
-@dataclass
-class _Draft:
-    """One instruction's costs while fusion is still to come."""
+@dataclass(frozen=True)
+class _Operands:
+    """Registers of one instruction, as numbers from 0 to `REGISTERS` - 1."""
 
-    uops: float
-    latency: float
-    memory_latency: float
-    address_latency: float
-    vector: bool
-    address_reads: list[int]
-    data_reads: list[int]
-    writes: list[int]
-    access_uses: dict[str, float]
-    compute_uses: dict[str, float]
-
-    @classmethod
-    def of(
-        cls, instruction: Instruction, form: InstructionForm, core: Microarchitecture, memory_ports: frozenset[str]
-    ) -> _Draft:
-        address, data, writes = _registers(instruction, form)
-        access = {name: count for name, count in form.uses.items() if name in memory_ports}
-        compute = {name: count for name, count in form.uses.items() if name not in memory_ports}
-        latency, uops = form.latency, form.fused_uops
-        if not (form.loads or form.stores):
-            access, compute = {}, dict(form.uses)
-        if form.loads and not data and not compute:
-            latency = 0.0  # nothing but the loaded data decides when the result is there
-        if _is_idiom(form):
-            data = []
-        if core.feature("move_elimination", False) and _is_register_move(instruction, form):
-            latency, compute = 0.0, {}
-        if instruction.is_stack_instruction and not core.name.startswith("zen"):
-            # The stack engine updates RSP before rename; LLVM's Intel models give it a uop.
-            removed = max(0.0, sum(1.0 for name in ("p0156", "p015") if name in compute and len(compute) == 1))
-            if removed and instruction.op_count == 1:
-                compute, uops = {}, max(uops - 1, 1.0)
-        uops += _unlaminated(instruction, form, core)
-        return cls(
-            uops=max(round(uops), 0),
-            latency=latency,
-            memory_latency=form.memory_latency if form.loads else 0.0,
-            address_latency=form.address_latency if form.loads else 0.0,
-            vector=is_vector(form.name),
-            address_reads=address,
-            data_reads=data,
-            writes=writes,
-            access_uses=access,
-            compute_uses=compute,
-        )
+    address: tuple[int, ...]
+    data: tuple[int, ...]
+    written: tuple[int, ...]
 
 
-def _iced() -> Any:
-    import iced_x86
+def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
+    """Return the program that `code` is on `core`, with each form's figures taken from `forms`.
 
-    return iced_x86
+    Raises
+    ------
+    UnavailableError
+        The code is not x86-64, or iced-x86 is not installed.
+    """
+    if code.isa != "x86-64":
+        raise UnavailableError(f"Gus simulates x86-64 traces; this one is {code.isa}: no decoder for it yet")
+    decoded = decode(code)
+    n = len(decoded)
+    found = [forms(form_name(i)) for i in decoded]
+    second = fused_pairs(code, decoded, core)
+    groups = tuple(core.ports)
+    number = {name: k for k, name in enumerate(groups)}
+    at_load = _load_groups(forms)
+    slots = np.zeros(n, dtype=np.int32)
+    latency = np.zeros(n)
+    uses: list[list[tuple[int, float]]] = []
+    load_uses = np.zeros(n, dtype=np.int32)
+    operands = [_operands(i) for i in decoded]
+    for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
+        eliminated = _eliminated(instruction, core)
+        slots[k] = 0 if k in second else max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
+        latency[k] = 0.0 if eliminated else form.latency
+        idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
+        own = {} if idle else dict(form.uses)
+        pairs = [(number[g], float(amount)) for g, amount in own.items() if g in number and amount > 0]
+        early = [p for p in pairs if form.loads and groups[p[0]] in at_load]
+        uses.append(early + [p for p in pairs if p not in early])
+        load_uses[k] = len(early)
+    start = np.concatenate(([0], np.cumsum([len(u) for u in uses]))).astype(np.int32)
+    return Program(
+        core=core,
+        code=code,
+        groups=groups,
+        slots=slots,
+        latency=latency,
+        value_latency=np.array([_value_latency(f) for f in found]),
+        load_latency=np.array([f.address_latency if f.loads else 0.0 for f in found]),
+        use_start=start,
+        load_uses=load_uses,
+        use=np.array([g for u in uses for g, _ in u], dtype=np.int32),
+        amount=np.array([a for u in uses for _, a in u], dtype=np.float64),
+        **_flat("address", [o.address for o in operands]),
+        **_flat("data", [o.data for o in operands]),
+        **_flat("write", [o.written for o in operands]),
+        vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
+        branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
+        forms=tuple(found),
+    )
 
 
-def _memory_ports(tables: InstructionTables) -> frozenset[str]:
-    """Return the port groups of plain loads and stores: those that hold back an access, not a computation."""
-    plain = ("MOV_R64_RM64/m", "MOV_RM64_R64/m", "VEX_VMOVUPS_XMM_XMMM128/m", "VEX_VMOVUPS_XMMM128_XMM/m")
-    found: set[str] = set()
-    for form in plain:
-        found |= set(tables.form(form).uses)
-    return frozenset(found)
+def pruned(program: Program, cores: Sequence[Microarchitecture]) -> Program:
+    """Return the program without the port groups that can never be the ones waited for, on any of ``cores``.
+
+    A group whose every use costs no more than the use of some other group, at the same stage of the same instruction,
+    is never available later than that one (both are idle up to the same dispatch). The times stay exactly the same;
+    an x86 instruction uses up to a dozen groups, of which few can bind.
+    """
+    n, g = len(program.slots), len(program.groups)
+    owner = np.repeat(np.arange(n), np.diff(program.use_start))
+    place = np.arange(len(program.use)) - program.use_start[owner]
+    late = place >= program.load_uses[owner]
+    dense = np.zeros((g, 2, n))
+    np.add.at(dense, (program.use, late.astype(int), owner), program.amount)
+    inverse = np.array([[core.resource(name).inverse_throughput for core in cores] for name in program.groups])
+    keep = np.ones(g, dtype=np.bool_)
+    # From the largest groups to the smallest, so that of two equal ones the smaller stays.
+    for k in sorted(range(g), key=lambda q: -len(program.core.ports[program.groups[q]].units)):
+        used = dense[k] > 0
+        for other in range(g):
+            if other == k or not keep[other]:
+                continue
+            cost = dense[k][used][:, None] * inverse[k]
+            if (cost <= dense[other][used][:, None] * inverse[other]).all():
+                keep[k] = False
+                break
+    stays = keep[program.use]
+    per = np.bincount(owner[stays], minlength=n)
+    return replace(
+        program,
+        use_start=np.concatenate(([0], np.cumsum(per))).astype(np.int32),
+        load_uses=np.bincount(owner[stays & ~late], minlength=n).astype(np.int32),
+        use=program.use[stays],
+        amount=program.amount[stays],
+    )
 
 
-def _number(register: int) -> int:
-    """Return the number of the architectural register that a register is part of; -1 for those not followed."""
-    iced = _iced()
-    r = iced.Register
-    full = iced.RegisterInfo(register).full_register
-    if r.RAX <= full <= r.R15:
-        return int(full - r.RAX)
-    if r.ZMM0 <= full <= r.ZMM31:
-        return int(16 + full - r.ZMM0)
-    if r.K0 <= full <= r.K7:
-        return int(48 + full - r.K0)
-    if r.ST0 <= full <= r.ST7:
-        return int(58 + full - r.ST0)
-    if r.MM0 <= full <= r.MM7:
-        return int(58 + full - r.MM0)
+def decode(code: StaticCode) -> list[Any]:
+    """Return iced-x86's decoded instructions, one for each static instruction."""
+    try:
+        from iced_x86 import Decoder
+    except ImportError as error:
+        raise UnavailableError("simulating x86-64 needs iced-x86: pip install 'perfkit[trace]'") from error
+    return [
+        Decoder(64, encoding, ip=int(pc)).decode() for encoding, pc in zip(code.encoding, code.pc.tolist(), strict=True)
+    ]
+
+
+def fused_pairs(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the branches that the core fuses with the instruction before them (macro-fusion), by index."""
+    from iced_x86 import OpKind
+
+    feature = core.features.get("macro_fusion")
+    able = _FUSIBLE[str(feature.value) if feature else "none"]
+    block = code.block
+    found = set()
+    for k in range(1, len(decoded)):
+        if block[k] != block[k - 1] or not _is_conditional(decoded[k]):
+            continue
+        first = decoded[k - 1]
+        name = _mnemonic(first)
+        kinds = [first.op_kind(i) for i in range(first.op_count)]
+        if name not in able or (OpKind.MEMORY in kinds and (len(kinds) > 1 and kinds[0] == OpKind.MEMORY)):
+            continue
+        if name in ("INC", "DEC") and _mnemonic(decoded[k]) not in _CONDITIONS_OF_INC:
+            continue
+        found.add(k)
+    return found
+
+
+def _value_latency(form: InstructionForm) -> float:
+    """Return the cycles from a loaded value to the result; a read-modify-write's stored value is its result.
+
+    LLVM's figure for such a form counts the store in.
+    """
+    if not form.loads:
+        return 0.0
+    return min(form.latency, form.memory_latency) if form.stores else form.memory_latency
+
+
+def _flat(name: str, lists: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int32]]:
+    start = np.concatenate(([0], np.cumsum([len(x) for x in lists]))).astype(np.int32)
+    values = np.array([r for x in lists for r in x], dtype=np.int32)
+    return {f"{name}_start": start, f"{name}_register": values}
+
+
+def _load_groups(forms: Forms) -> set[str]:
+    """Return the port groups that loads use: they delay the load, not the operation on its value."""
+    return set(forms("MOV_R64_RM64/m").uses)
+
+
+def _mnemonic(instruction: Any) -> str:
+    return _mnemonics()[instruction.mnemonic]
+
+
+@cache
+def _mnemonics() -> dict[int, str]:
+    from iced_x86 import Mnemonic
+
+    return {v: k for k, v in vars(Mnemonic).items() if isinstance(v, int)}
+
+
+def _is_conditional(instruction: Any) -> bool:
+    from iced_x86 import FlowControl
+
+    return bool(instruction.flow_control == FlowControl.CONDITIONAL_BRANCH)
+
+
+def _eliminated(instruction: Any, core: Microarchitecture) -> bool:
+    """Whether the core renames a register move away: it takes a slot, but no port and no time."""
+    from iced_x86 import OpKind
+
+    feature = core.features.get("move_elimination")
+    if not (feature and feature.value) or instruction.op_count != 2 or instruction.has_op_mask:
+        return False
+    name = _mnemonic(instruction)
+    if not (name in ("MOV", "MOVAPS", "MOVAPD", "MOVUPS", "MOVUPD", "MOVDQA", "MOVDQU") or name.startswith("VMOV")):
+        return False
+    if name.startswith("VMOV") and name[1:].rstrip("0123468") not in (
+        "MOVAPS",
+        "MOVAPD",
+        "MOVUPS",
+        "MOVUPD",
+        "MOVDQA",
+        "MOVDQU",
+    ):
+        return False
+    registers = [instruction.op_kind(i) == OpKind.REGISTER for i in range(2)]
+    first, last = (_number(instruction.op_register(i)) if registers[i] else -1 for i in range(2))
+    return all(registers) and first >= 0 and last >= 0 and _size(instruction.op_register(0)) >= 4
+
+
+def _unlaminated(instruction: Any, form: InstructionForm, core: Microarchitecture) -> int:
+    """Return 1 where an Intel core splits a fused load at rename: three operands or more and an indexed address.
+
+    Intel 64 and IA-32 Architectures Optimization Reference Manual, "Micro-fusion and un-lamination".
+    """
+    from iced_x86 import OpKind, Register
+
+    if core.vendor != "Intel" or not form.loads or form.unfused_uops <= form.fused_uops or instruction.op_count < 3:
+        return 0
+    memory = any(instruction.op_kind(i) == OpKind.MEMORY for i in range(instruction.op_count))
+    return int(memory and instruction.memory_index != Register.NONE)
+
+
+def _number(register: Any) -> int:
+    """Return a register's number in the program, or -1 for one that carries no dependence (RIP, segments)."""
+    from iced_x86 import Register, RegisterInfo
+
+    full = RegisterInfo(register).full_register
+    for first, last, base in (
+        (Register.RAX, Register.R15, 0),
+        (Register.ZMM0, Register.ZMM31, 16),
+        (Register.K0, Register.K7, 48),
+        (Register.ST0, Register.ST7, 56),
+        (Register.MM0, Register.MM7, 56),
+    ):
+        if first <= full <= last:
+            return int(base + full - first)
     return -1
 
 
-def _registers(instruction: Instruction, form: InstructionForm) -> tuple[list[int], list[int], list[int]]:
-    """Return the registers that the address needs, that the computation needs, and that are written."""
-    iced = _iced()
-    a = iced.OpAccess
-    reading = (a.READ, a.COND_READ, a.READ_WRITE, a.READ_COND_WRITE)
-    writing = (a.WRITE, a.COND_WRITE, a.READ_WRITE, a.READ_COND_WRITE)
-    info = iced.InstructionInfoFactory().info(instruction)
-    touches_memory = form.loads or form.stores
-    in_address = {_number(m.base) for m in info.used_memory()} | {_number(m.index) for m in info.used_memory()}
-    in_address = (in_address - {-1}) if touches_memory else set()
+def _size(register: Any) -> int:
+    from iced_x86 import RegisterInfo
+
+    return int(RegisterInfo(register).size)
+
+
+def _operands(instruction: Any) -> _Operands:
+    """Return the registers that an instruction reads for addresses, reads as data, and writes."""
+    from iced_x86 import InstructionInfoFactory, OpAccess, OpKind
+
+    reads = (OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
+    writes = (OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
+    info = InstructionInfoFactory().info(instruction)
+    name = _mnemonic(instruction)
+    stack = name in _STACK
+    address = {_number(r) for m in info.used_memory() for r in (m.base, m.index)}
     explicit = {
-        _number(instruction.op_register(index))
-        for index in range(instruction.op_count)
-        if instruction.op_kind(index) == iced.OpKind.REGISTER and info.op_access(index) in reading
+        _number(instruction.op_register(i))
+        for i in range(instruction.op_count)
+        if instruction.op_kind(i) == OpKind.REGISTER and info.op_access(i) in reads
     }
-    data: set[int] = set()
-    writes: set[int] = set()
+    data, written = set(explicit), set()
     for used in info.used_registers():
         number = _number(used.register)
-        if number < 0:
-            continue
-        if used.access in reading and (number not in in_address or number in explicit):
+        if used.access in reads and number not in address:
             data.add(number)
-        if used.access in writing:
-            writes.add(number)
-            partial = iced.RegisterInfo(used.register).size < 4 and number < 16
-            if partial or used.access in (a.COND_WRITE, a.READ_COND_WRITE):
-                data.add(number)  # the rest of the register stays: the write merges
-    if instruction.is_stack_instruction:
-        stack = _number(iced.Register.RSP)
-        in_address.discard(stack)  # the stack engine knows RSP at rename
-        data.discard(stack)
-        writes.discard(stack)
-    carry = iced.RflagsBits.CF
-    if instruction.rflags_read & carry:
-        data.add(_CARRY)
-    if instruction.rflags_read & ~carry:
+        if used.access in writes:
+            written.add(number)
+            # A write of a part merges with the rest of the register.
+            if used.access == OpAccess.COND_WRITE or (0 <= number < 16 and _size(used.register) < 4):
+                data.add(number)
+    if instruction.rflags_read:
         data.add(_FLAGS)
-    if instruction.rflags_modified & carry:
-        writes.add(_CARRY)
-    if instruction.rflags_modified & ~carry:
-        writes.add(_FLAGS)
-    return sorted(in_address), sorted(data), sorted(writes)
-
-
-_IDIOMS = re.compile(r"V?(P?XOR[DQ]?|XORP[SD]|P?SUB[BWDQ]?|PSUBU?S[BW]|PCMPEQ[BWDQ]|PCMPGT[BWDQ]|PANDN|ANDNP[SD])_")
-
-
-def _is_idiom(form: InstructionForm) -> bool:
-    """Say whether the result does not depend on the operands (x xor x, x == x)."""
-    name = form.name.removeprefix("VEX_").removeprefix("EVEX_")
-    return form.name.endswith("/same") and _IDIOMS.match(name) is not None
-
-
-_MOVES = re.compile(r"(MOV_R(M?)(32|64)_R(M?)(32|64)|V?MOV(AP[SD]|UP[SD]|DQ[AU](32|64|8|16)?))(_|$)")
-
-
-def _is_register_move(instruction: Instruction, form: InstructionForm) -> bool:
-    name = form.name.removeprefix("VEX_").removeprefix("EVEX_")
-    plain = "/" not in form.name and _MOVES.match(name) is not None
-    return plain and instruction.op0_register != instruction.op1_register
-
-
-def _unlaminated(instruction: Instruction, form: InstructionForm, core: Microarchitecture) -> float:
-    """Return the slots that micro-fused uops with an index register take beyond one (0 or 1)."""
-    iced = _iced()
-    how = core.feature("unlamination", "none")
-    if how == "none" or instruction.memory_index == iced.Register.NONE or form.unfused_uops < 2:
-        return 0.0
-    if not (form.loads or form.stores) or form.fused_uops >= form.unfused_uops:
-        return 0.0
-    if how == "indexed":
-        return 1.0
-    info = iced.InstructionInfoFactory().info(instruction)
-    two_operands = instruction.op_count <= 2 and info.op0_access != iced.OpAccess.WRITE
-    store = form.stores and not form.loads
-    return 0.0 if two_operands or store else 1.0
-
-
-# Instructions that fuse with a conditional jump after them, and the conditions they do not fuse with.
-_FUSES = {
-    "cmp-test": {"CMP": "SONP", "TEST": ""},
-    "alu": {"CMP": "SONP", "TEST": "", "ADD": "SONP", "SUB": "SONP", "AND": "", "INC": "SONPABC", "DEC": "SONPABC"},
-}
-_CONDITIONS = {"O": "O", "NO": "O", "S": "S", "NS": "S", "P": "P", "NP": "P"}
-
-
-def _fuse(
-    drafts: Sequence[_Draft], instructions: Sequence[Instruction], code: StaticCode, core: Microarchitecture
-) -> NDArray[np.bool_]:
-    """Merge macro-fused pairs: the first of each takes no slot and no port, the jump does both."""
-    fused = np.zeros(len(drafts), np.bool_)
-    fusible = _FUSES.get(core.feature("macro_fusion", "none"), {})
-    iced = _iced()
-    names = {value: key for key, value in vars(iced.Mnemonic).items() if isinstance(value, int)}
-    block = code.block
-    for index in range(len(drafts) - 1):
-        first, jump = instructions[index], instructions[index + 1]
-        if block[index] != block[index + 1] or jump.flow_control != iced.FlowControl.CONDITIONAL_BRANCH:
-            continue
-        condition = names[jump.mnemonic].removeprefix("J")
-        refused = fusible.get(names[first.mnemonic])
-        if refused is None or not jump.is_jcc_short_or_near or _refuses(refused, condition):
-            continue
-        if drafts[index].access_uses and _has_immediate(first):
-            continue  # memory and immediate together do not fuse
-        draft = drafts[index]
-        draft.uops = max(draft.uops - 1, 0)
-        draft.compute_uses = {}
-        fused[index] = True
-    return fused
-
-
-def _refuses(refused: str, condition: str) -> bool:
-    if condition in _CONDITIONS:
-        return _CONDITIONS[condition] in refused and "N" in refused
-    carries = condition in ("A", "AE", "B", "BE", "NA", "NB")
-    return carries and "C" in refused
-
-
-def _has_immediate(instruction: Instruction) -> bool:
-    iced = _iced()
-    kinds = [instruction.op_kind(index) for index in range(instruction.op_count)]
-    return any(iced.OpKind.IMMEDIATE8 <= kind <= iced.OpKind.IMMEDIATE32TO64 for kind in kinds)
-
-
-def _ragged(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    offsets = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int32)
-    return offsets, np.array([item for row in rows for item in row], np.int32)
-
-
-def _uses(
-    rows: Sequence[dict[str, float]], number: dict[str, int]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    offsets, ports = _ragged([[number[name] for name in row] for row in rows])
-    return offsets, ports, np.array([count for row in rows for count in row.values()], np.float64)
-
-
-def ticks(cycles: NDArray[np.float64] | float) -> Any:
-    """Return cycles as whole ticks (see `TICKS_PER_CYCLE`)."""
-    return np.rint(np.asarray(cycles) * TICKS_PER_CYCLE).astype(np.int64)
+    if instruction.rflags_modified:
+        written.add(_FLAGS)
+    if form_name(instruction).split("/")[-1:] == ["same"] and name.removeprefix("V").startswith(_BREAKING):
+        data -= explicit
+    if stack:  # the stack engine keeps the stack pointer up to date without a uop
+        address.discard(4)
+        data.discard(4)
+        written.discard(4)
+    clean = [tuple(sorted(r for r in group if r >= 0)) for group in (address, data, written)]
+    return _Operands(*clean)

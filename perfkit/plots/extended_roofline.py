@@ -1,0 +1,154 @@
+"""Pictures of the extended roofline: the plot with all roofs, and the schedule by cycle and node type."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfkit.errors import SettingError, UnavailableError
+from perfkit.simulators.dag_core import BUFFERS, TYPES
+from perfkit.simulators.extended_roofline import NAMES, ExtendedRoofline, Roof
+
+if TYPE_CHECKING:
+    from perfkit.simulators.dag_measures import Schedule
+
+COLOURS = {"comp": "#c0392b", "L1": "#1f77b4", "L2": "#2a9d4e", "L3": "#8e44ad", "mem": "#d35400"}
+TYPE_COLOURS = {"A": "#c0392b", "M": "#e67e22", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
+STALL_COLOURS = {"RS": "#f4d35e", "ROB": "#9d8189", "LB": "#90be6d", "SB": "#83c5be", "LFB": "#cdb4db"}
+DASHES = {"throughput": "-", "issue": "--", "latency": "-.", "stall": ":", "overlap": "-"}
+GREY = "#9a9a9a"
+
+
+def intensities(roofline: ExtendedRoofline, decades: float = 1.5, points: int = 121) -> npt.NDArray[np.float64]:
+    """Return a logarithmic range of operational intensities around the program's own, which is among them.
+
+    Without memory accesses there is no finite intensity; the range is then around 1.
+    """
+    centre = roofline.intensity if math.isfinite(roofline.intensity) else 1.0
+    return centre * 10.0 ** np.linspace(-decades, decades, points | 1)
+
+
+def colour(roof: Roof) -> str:
+    """Return the colour of a roof: its node type's; overlaps are grey, as in the paper."""
+    return GREY if roof.kind == "overlap" else COLOURS[roof.of[0]]
+
+
+def plot_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only: bool = False, labels: int = 8) -> Any:
+    """Draw the generalized roofline plot (the paper's Figs. 8 to 13) on log-log axes.
+
+    Original bounds are solid; issue bounds dashed, latency bounds dash-dotted, stall bounds dotted; overlaps are grey.
+
+    Parameters
+    ----------
+    hits_only
+        Draw only the classical roofs and those that hit the point.
+    labels
+        How many of the roofs nearest to the point are named in the legend.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(9, 5), layout="constrained").add_subplot()
+    x = intensities(roofline)
+    hits = set(roofline.hits)
+    named = set(roofline.roofs[:labels])
+    for roof in reversed(roofline.roofs):
+        if hits_only and roof not in hits and roof.kind != "throughput":
+            continue
+        ax.plot(
+            x,
+            roof.at(x),
+            color="black" if roof.kind == "throughput" else colour(roof),
+            linestyle=DASHES[roof.kind],
+            linewidth=1.8 if roof in hits or roof.kind == "throughput" else 1.0,
+            alpha=1.0 if roof in hits or roof.kind == "throughput" else 0.6,
+            label=f"{roof.label} ({roof.distance:.2f})" if roof in named else None,
+        )
+    point = roofline.intensity if math.isfinite(roofline.intensity) else x[-1]
+    ax.plot([point], [roofline.performance], "o", color="black", markersize=8, zorder=5, label="performance")
+    ax.set(xscale="log", yscale="log", xlim=(x[0], x[-1]))
+    top = max(roof.bound for roof in roofline.roofs)
+    ax.set_ylim(roofline.performance / 5, top * 3)
+    ax.set_xlabel("operational intensity I = W / Q [flops/byte, all levels]")
+    ax.set_ylabel("performance [flops/cycle]")
+    ax.set_title(f"{roofline.schedule.name} on {roofline.schedule.core.name} (simulated)")
+    ax.grid(True, which="major", alpha=0.25)
+    handles, texts = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], texts[::-1], fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax
+
+
+def plot_schedule(schedule: Schedule, first: int = 0, last: int | None = None, ax: Any = None) -> Any:
+    """Draw how many nodes of each type execute in each cycle, issue cycles marked, stalls shaded (Fig. 5(b)).
+
+    Parameters
+    ----------
+    first, last
+        The cycles to draw; by default all, at most 400.
+
+    Raises
+    ------
+    UnavailableError
+        If the run recorded no nodes.
+    """
+    if schedule.stall_mask is None:
+        raise UnavailableError(f"the run of {schedule.name} recorded no nodes; run DagScheduler(..., record=True)")
+    last = min(schedule.cycles, first + 400) if last is None else last
+    if not 0 <= first < last <= schedule.cycles:
+        raise SettingError(f"cycles {first} to {last} are not within 0 to {schedule.cycles}")
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(9, 3.2), layout="constrained").add_subplot()
+    executing, issuing = cycle_counts(schedule, first, last)
+    present = [k for k in range(len(TYPES)) if executing[k].any()]
+    cycles = np.arange(first, last)
+    for row, k in enumerate(reversed(present)):
+        name = TYPES[k]
+        scale = 0.8 / max(1, executing[k].max())
+        ax.bar(cycles, executing[k] * scale, 1.0, row - 0.4, align="edge", color=TYPE_COLOURS[name], alpha=0.45)
+        ax.bar(cycles, issuing[k] * scale, 1.0, row - 0.4, align="edge", color=TYPE_COLOURS[name])
+    shaded = set()
+    for k, buffer in enumerate(BUFFERS):
+        for begin, end in _stretches(schedule.stall_mask[first:last] >> k & 1):
+            label = None if buffer in shaded else f"{buffer} stall"
+            shaded.add(buffer)
+            ax.axvspan(first + begin, first + end, color=STALL_COLOURS[buffer], alpha=0.35, lw=0, zorder=0, label=label)
+    ax.set_yticks(range(len(present)), [NAMES.get(TYPES[k], TYPES[k]) for k in reversed(present)])
+    ax.set(xlim=(first, last), xlabel="cycle", ylabel="node type")
+    ax.set_title(
+        f"schedule of {schedule.name} (simulated): dark where nodes issue, light where they execute", fontsize=9
+    )
+    if shaded:
+        ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax
+
+
+def cycle_counts(schedule: Schedule, first: int, last: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return, per node type and cycle from `first` to `last`, how many nodes execute and how many issue."""
+    if schedule.issue is None or schedule.done is None or schedule.type is None:
+        raise UnavailableError(f"the run of {schedule.name} recorded no nodes; run DagScheduler(..., record=True)")
+    length = last - first
+    inside = (schedule.issue < last) & (np.maximum(schedule.done, schedule.issue + 1) > first)
+    issue, kinds = schedule.issue[inside] - first, schedule.type[inside].astype(np.int64)
+    done = np.maximum(schedule.done[inside], schedule.issue[inside] + 1) - first
+    steps = np.zeros((len(TYPES), length + 1), dtype=np.int64)
+    np.add.at(steps, (kinds, np.clip(issue, 0, length)), 1)
+    np.add.at(steps, (kinds, np.clip(done, 0, length)), -1)
+    issuing = np.zeros((len(TYPES), length), dtype=np.int64)
+    seen = issue >= 0
+    np.add.at(issuing, (kinds[seen], issue[seen]), 1)
+    return steps.cumsum(axis=1)[:, :length], issuing
+
+
+def _stretches(flags: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """Return the (begin, end) of the runs of ones."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags, [0])).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]

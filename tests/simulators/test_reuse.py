@@ -1,0 +1,53 @@
+"""LRU levels against an explicit stack."""
+
+import numpy as np
+import pytest
+
+from perfkit.errors import SettingError
+from perfkit.simulators.reuse import reuse_levels
+
+
+def explicit(lines, capacities, warm):
+    stack, levels = [], []
+    for _ in range(2 if warm else 1):
+        levels = []
+        for line in lines:
+            level = 3
+            if line in stack:
+                distance = stack.index(line) + 1
+                stack.remove(line)
+                level = next((k for k, c in enumerate(capacities) if c >= distance), 3)
+            stack.insert(0, line)
+            levels.append(level)
+    return levels
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_equal_an_explicit_stack(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        capacities = [float(c) for c in rng.choice([0, 1, 2, 3, 5, 8, 13, np.inf], 3)]
+        lines = rng.integers(0, rng.integers(1, 20), rng.integers(1, 60)) * rng.choice([1, 64, 1000])
+        warm = bool(rng.integers(2))
+        sizes = tuple(64 * c for c in capacities)
+        assert reuse_levels(lines * 64, sizes, 64, warm).tolist() == explicit(lines.tolist(), capacities, warm)
+
+
+def test_immediate_reuse_has_distance_one_and_a_first_touch_is_memory():
+    assert reuse_levels([0, 0], (64, 0, 0)).tolist() == [3, 0]
+    assert reuse_levels([0, 64, 0], (64, 128, 0)).tolist() == [3, 3, 1]
+
+
+def test_a_sweep_over_more_lines_than_the_cache_has_never_hits_it():
+    addresses = np.tile(np.arange(0, 64 * 1000, 8), 3)
+    levels = reuse_levels(addresses, (64 * 999, 64 * 1000, 0))
+    first = levels.reshape(3, -1, 8)[:, :, 0]
+    assert (first[0] == 3).all()
+    assert (first[1:] == 1).all()
+    assert (levels.reshape(-1, 8)[:, 1:] == 0).all()
+
+
+@pytest.mark.parametrize("line", [0, 48, float("inf")])
+def test_a_line_is_a_power_of_two(line):
+    with pytest.raises(SettingError, match="line"):
+        reuse_levels([0], (64, 64, 64), line)
