@@ -9,6 +9,7 @@ from perfkit.cli import cpi, report, samples, spire, study
 from perfkit.cli.analyze import analyze
 from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.gus import gus
 from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
@@ -43,6 +44,7 @@ app.command("data")(spire.data)
 app.command("samples")(samples.samples)
 app.command("convert")(samples.convert)
 app.command("trace")(trace)
+app.command("gus")(gus)
 app.add_typer(study.app, name="study")
 
 
