@@ -19,12 +19,16 @@ _HOME = {
     "ExtendedRoofline": "perfkit.simulators.extended_roofline",
     "Schedule": "perfkit.simulators.dag_measures",
     "sweep": "perfkit.simulators.dag_schedule",
+    "trace_c": "perfkit.collectors.clang_kernel",
+    "trace_numba": "perfkit.collectors.numba_kernel",
     "PerfkitError": "perfkit.errors",
     "Samples": "perfkit.samples",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
+    from perfkit.collectors.clang_kernel import trace_c as trace_c
+    from perfkit.collectors.numba_kernel import trace_numba as trace_numba
     from perfkit.dag import Dag as Dag
     from perfkit.errors import PerfkitError as PerfkitError
     from perfkit.samples import Samples as Samples
