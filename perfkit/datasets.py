@@ -31,6 +31,7 @@ from perfkit.samples import KINDS
 FORMATS = {
     "samples": "perfkit.samples:Samples.from_parquet",
     "csv": "pandas:read_csv",
+    "study": "perfkit.study_runs:StudyRuns.from_parquet",
     "parquet": "pandas:read_parquet",
     "trace": "perfkit.trace:Trace.load",
     "text": "pathlib:Path.read_text",

@@ -5,8 +5,11 @@ import sys
 import typer
 
 from perfkit._version import __version__
-from perfkit.cli import cpi, report, spire
+from perfkit.cli import cpi, report, samples, spire, study
+from perfkit.cli.analyze import analyze
+from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.gus import gus
 from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
@@ -31,12 +34,18 @@ def _root(
     """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
 
 
+app.command("analyze")(analyze)
+app.command("asm")(asm)
 app.command("calibrate")(calibrate)
 app.command("cpi")(cpi.cpi)
 app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
+app.command("samples")(samples.samples)
+app.command("convert")(samples.convert)
 app.command("trace")(trace)
+app.command("gus")(gus)
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:

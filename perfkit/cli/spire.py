@@ -14,7 +14,6 @@ from perfkit.errors import PerfkitWarning, SettingError
 if TYPE_CHECKING:
     from perfkit.fitters.spire import SpireModel
     from perfkit.fitters.spire_ranking import Ranking
-    from perfkit.samples import Samples
 
 
 def spire(
@@ -42,12 +41,15 @@ def spire(
     Example: perfkit spire --train a.txt b.txt c.txt --analyse d.txt --top 10
     """
     from perfkit.areas import Areas
+    from perfkit.sources import open_samples
 
+    if areas is not None and not areas.is_file():
+        raise SettingError(f"no file {str(areas)!r} with areas")
     with _notes_to_stderr():
         trained = _model([*train, *(more or [])], model, time_event, work_event, min_running)
         if save_model is not None:
             trained.save(save_model)
-        samples = _read(analyse, time_event, work_event)
+        samples = open_samples(analyse, time_event=time_event or "", work_event=work_event or "")
         ranking = trained.rank(samples, seed=seed)
         of = Areas.load() if areas is None else Areas.load().extended(areas)
         typer.echo(_as_json(trained, ranking, of) if as_json else _as_text(trained, ranking, of, top))
@@ -100,30 +102,17 @@ def _model(
     train: list[str], saved: Path | None, time_event: str | None, work_event: str | None, min_running: float
 ) -> "SpireModel":
     from perfkit.fitters.spire import Spire, SpireModel
+    from perfkit.sources import open_samples
 
     if (saved is None) == (not train):
         raise SettingError("give either --train FILE... or --model FILE")
     if saved is not None:
+        if not saved.is_file():
+            raise SettingError(f"no file {str(saved)!r} with a model; save one with --save-model")
         return SpireModel.load(saved)
-    return Spire(min_running=min_running).fit(_read(train, time_event, work_event))
-
-
-def _read(sources: list[str], time_event: str | None, work_event: str | None) -> "Samples":
-    """Return the samples of files and of shipped data sets, put together."""
-    import perfkit
-    from perfkit.samples import Samples
-
-    known = set(perfkit.datasets.names())
-    parts: list[Samples] = []
-    for source in sources:
-        if source in known and not Path(source).exists():
-            samples = perfkit.datasets.load(source)
-            if time_event or work_event:
-                samples = samples.with_axes(time_event or samples.time_event, work_event or samples.work_event)
-        else:
-            samples = perfkit.read_samples(source, time_event=time_event, work_event=work_event)
-        parts.append(samples)
-    return parts[0] if len(parts) == 1 else Samples.concat(parts)
+    return Spire(min_running=min_running).fit(
+        open_samples(train, time_event=time_event or "", work_event=work_event or "")
+    )
 
 
 def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> str:

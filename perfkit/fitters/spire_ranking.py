@@ -14,6 +14,7 @@ from perfkit.errors import SettingError
 from perfkit.fitters.spire_points import Points
 from perfkit.roofline import Roofline
 
+_DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
 COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
 _DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
 
@@ -111,10 +112,11 @@ def rank_points(
 ) -> Ranking:
     """Return the ranking of grouped samples (SPIRE, section III-C, Eq. 1)."""
     rows = []
+    of_training = training.to_dict(orient="index")
     for i, event in enumerate(points.events):
         time, intensity, _ = points.of(i)
         if event not in rooflines or not len(time):
-            known = str(training["status"].get(event, "unknown"))
+            known = of_training[event]["status"] if event in of_training else "unknown"
             rows.append((event, np.nan, np.nan, "unmeasured" if known == "ok" else known, *[np.nan] * 4))
             continue
         roofline = rooflines[event]
@@ -122,7 +124,7 @@ def rank_points(
         total = time.sum()
         mean = float((time * bounds).sum() / total)
         left = float(time[roofline.is_left(intensity)].sum() / total)
-        trained = training.loc[event]
+        trained = of_training[event]
         beyond = (intensity < trained["min_intensity"]) | (intensity > trained["max_intensity"])
         spread = _spread(event, time, bounds, bootstrap, level, seed)
         outside = float(time[beyond].sum() / total)
@@ -145,20 +147,25 @@ def _spread(
         return np.nan, np.nan
     order = np.lexsort((time, bounds))
     rng = np.random.default_rng([seed, zlib.crc32(event.encode())])
-    means = _resample(time[order], bounds[order], draws, rng)
-    low, high = np.quantile(means, [0.5 - level / 2, 0.5 + level / 2])
+    time, weighted = time[order], (time * bounds)[order]
+    at_once = max(1, _DRAWN_AT_ONCE // len(time))
+    means = []
+    for first in range(0, draws, at_once):
+        chosen = rng.integers(0, len(time), (min(at_once, draws - first), len(time)), dtype=np.uint32)
+        means.append(_means(time, weighted, chosen))
+    low, high = np.quantile(np.concatenate(means), [0.5 - level / 2, 0.5 + level / 2])
     return float(low), float(high)
 
 
 @njit(cache=True)
-def _resample(time: np.ndarray, bounds: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    n = len(time)
+def _means(time: np.ndarray, weighted: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of each row of chosen samples."""
+    draws, n = chosen.shape
     means = np.empty(draws)
     for d in range(draws):
-        total, weighted = 0.0, 0.0
-        for _ in range(n):
-            i = int(rng.random() * n)
-            total += time[i]
-            weighted += time[i] * bounds[i]
-        means[d] = weighted / total
+        total, sum_ = 0.0, 0.0
+        for k in range(n):
+            total += time[chosen[d, k]]
+            sum_ += weighted[chosen[d, k]]
+        means[d] = sum_ / total
     return means

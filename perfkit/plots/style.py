@@ -44,11 +44,11 @@ def short(number: float, digits: int = 3) -> str:
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
     size = abs(number)
-    for limit, unit in ((1e15, ""), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+    if size >= 1e15:
+        return f"{number:.{digits}g}"
+    for limit, divisor, unit in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if size >= limit:
-            return f"{number / limit:.{digits}g}{unit}" if unit else f"{number:.{digits}g}"
-        if unit == "k":
-            break
+            return f"{number / divisor:.{digits}g}{unit}"
     return f"{number:,.0f}" if size >= 1000 else f"{number:.{digits}g}"
 
 

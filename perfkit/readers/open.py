@@ -15,7 +15,7 @@ _PLAIN = {".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".out", 
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class Opened:
     """A file's content after decompression.
 
@@ -31,19 +31,43 @@ class Opened:
         """The file's name, without folders."""
         return self.path.name
 
-    def text(self) -> tuple[str, str]:
-        """Return the content as text, and a note on its encoding where that is not UTF-8."""
+    @property
+    def encoding(self) -> str:
+        """The text's encoding: UTF-8 where it can be, UTF-16 where it says so, and Latin-1 of what remains.
+
+        Raises
+        ------
+        FormatError
+            The content is not text.
+        """
         if self.data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return self.data.decode("utf-16"), f"{self.name}: read as UTF-16"
+            return "utf-16"
+        if b"\x00" in self.data[:4096]:
+            raise FormatError(
+                f"{self.name}: expected a text dump; found binary data. A perf.data file is not a dump: "
+                "give what `perf stat` prints, or writes with -o."
+            )
+        if self.data.isascii():
+            return "utf-8-sig"
         try:
-            return self.data.decode("utf-8-sig"), ""
-        except UnicodeDecodeError as error:
-            if b"\x00" in self.data[:4096]:
-                raise FormatError(
-                    f"{self.name}: expected a text dump; found binary data. A perf.data file is not a dump: "
-                    "give what `perf stat` prints, or writes with -o."
-                ) from error
-            return self.data.decode("latin-1"), f"{self.name}: not UTF-8; read as Latin-1"
+            self.data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return "latin-1"
+        return "utf-8-sig"
+
+    def text(self) -> str:
+        """Return the content as text."""
+        return self.data.decode(self.encoding)
+
+    def head(self, size: int = 200_000) -> str:
+        """Return the beginning of the content as text."""
+        return self.data[:size].decode(self.encoding, errors="replace")
+
+    def hand_over(self) -> bytes:
+        """Return the content in UTF-8 without a byte-order mark, and forget it: large tables are not held twice."""
+        data = self.data.removeprefix(b"\xef\xbb\xbf") if self.encoding == "utf-8-sig" else self.text().encode()
+        self.data = b""
+        return data
 
 
 def open_dump(path: str | Path) -> Opened:
@@ -58,7 +82,11 @@ def open_dump(path: str | Path) -> Opened:
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path.name}: expected a file; found a folder. Give the files in it as a list of paths.")
-    raw = path.read_bytes()
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return Opened(path, b"PAR1")  # Arrow maps it into memory by itself
+        file.seek(0)
+        raw = file.read()
     for kind, magic in _MAGIC.items():
         if raw.startswith(magic):
             data, cut = _decompress(raw, kind)

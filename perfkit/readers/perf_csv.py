@@ -1,8 +1,8 @@
 """``perf stat -x SEP``: fields in a row, with any separator, with and without ``-I``, ``-r``, ``-A``, ``--per-*``.
 
-The fields are: end of the interval (with ``-I``), CPU or group of CPUs and how many they are (with ``-A`` and
-``--per-*``), count, unit, event, variance in per cent (with ``-r``), nanoseconds counted, per cent of the time
-counted, and a derived metric with its name, which is not read.
+The fields are: end of the interval (with ``-I``), CPU or group of CPUs and their number (with ``-A``, ``--per-*``),
+count, unit, event, variance in per cent (with ``-r``), nanoseconds counted, per cent of the time counted, and a derived
+metric with its name, which is not read.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections import Counter
 
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN
+from perfkit.readers.open import Opened
 from perfkit.readers.perf import NOT_COUNTED, NOT_SUPPORTED, Block, PerfRows, Row, build, decimal_sign_of, running_share
 from perfkit.readers.report import Dump, Report
 
@@ -19,7 +20,7 @@ TITLE = "perf stat -x, fields with any separator"
 # A count, an event and the share of time, with the same separator between: any string without digits and points.
 _FIELDS = re.compile(
     r"(?:<not counted>|<not supported>|\d[\d.,]*)(?P<sep>[^\d.]{1,3}?)(?P<unit>[^\d]{0,12}?)(?P=sep)"
-    r"(?P<event>[^\s#].*?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
+    r"(?P<event>[^\s#].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
 _AT = re.compile(r"\d+\.\d{9}$")
 _CPU = re.compile(r"CPU\d+$")
@@ -34,8 +35,9 @@ def recognise(head: str) -> bool:
     return _separator(head) is not None
 
 
-def read(text: str, report: Report, run: str) -> Dump:
+def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
+    text = content.text()
     separator = _separator(text[:200_000])
     if separator is None:
         raise FormatError(f"{report.file}: expected fields as perf stat -x prints them; no line has them")
@@ -87,7 +89,7 @@ def _separator(head: str) -> str | None:
     votes: Counter[str] = Counter()
     lines = [x for x in head.splitlines()[:300] if x.strip() and not x.startswith("#")]
     for line in lines:
-        if (match := _FIELDS.search(line)) is not None:
+        if (match := _FIELDS.search(line[:300])) is not None:
             votes[match["sep"]] += 1
     if not votes:
         return None

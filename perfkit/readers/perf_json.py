@@ -6,6 +6,7 @@ from typing import Any
 
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN
+from perfkit.readers.open import Opened
 from perfkit.readers.perf import NOT_COUNTED, NOT_SUPPORTED, Block, PerfRows, Row, build
 from perfkit.readers.report import Dump, Report
 
@@ -23,8 +24,9 @@ def recognise(head: str) -> bool:
     return '"counter-value"' in head and '"event"' in head
 
 
-def read(text: str, report: Report, run: str) -> Dump:
+def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
+    text = content.text()
     found = PerfRows()
     timed = fresh = False
     derived = totals = 0

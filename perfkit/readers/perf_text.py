@@ -8,6 +8,7 @@ import re
 
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER
+from perfkit.readers.open import Opened
 from perfkit.readers.perf import Block, PerfRows, Row, build, decimal_sign_of, running_share
 from perfkit.readers.report import Dump, Report
 
@@ -43,15 +44,16 @@ _ADVICE = re.compile(
 
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format."""
-    lines = head.splitlines()[:400]
-    if any(_STATS_FOR.match(x) or ((m := _HEADER.match(x)) and "counts" in m["columns"]) for x in lines):
+    lines = [x[:400] for x in head.splitlines()[:400]]
+    if any(_STATS_FOR.match(x) or _HEADER.match(x) for x in lines):
         return True
     timed = (m for x in lines if (m := _LINE.match(x)) is not None and m["at"])
     return any(_EVENT.match(_strip(m["rest"])[0]) for m in timed)
 
 
-def read(text: str, report: Report, run: str) -> Dump:
+def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
+    text = content.text()
     reader = _Reader(report)
     ends_whole = text.endswith("\n")
     lines = text.split("\n")

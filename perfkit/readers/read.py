@@ -1,6 +1,7 @@
 """`read_samples`: any counter dump as `Samples`."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +11,7 @@ from perfkit.errors import FormatError, SettingError
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Dump, Report
-from perfkit.samples import Kind, Samples
+from perfkit.samples import Kind, Samples, complete_runs, complete_table, no_problems
 
 
 def read_samples(
@@ -72,11 +73,10 @@ def _read_one(path: Path, report: Report, name: str | None) -> Dump:
     opened = open_dump(path)
     if opened.cut:
         report.problem(0, opened.cut, "the compressed data is damaged; what comes before the damage is read")
-    text, note = opened.text()
-    if note:
-        report.notes.append(note)
-    module = reader(name) if name else recognise(text, path.name)
-    dump: Dump = module.read(text, report, run_name(path))
+    module = reader(name) if name else recognise(opened)
+    if module.NAME != "parquet" and (encoding := opened.encoding) != "utf-8-sig":
+        report.note(f"not UTF-8; read as {encoding.upper()}")
+    dump: Dump = module.read(opened, report, run_name(path))
     if dump.counts.empty:
         raise FormatError(f"{path.name}: recognised as {module.TITLE}, but no count in it could be read")
     return dump
@@ -94,12 +94,13 @@ def _finish(dump: Dump, path: Path, workload: str | None, kind: Kind) -> Dump:
     """Fill in what is known of every file: source, kind and workload."""
     names = pd.unique(dump.counts["run"])
     runs = pd.DataFrame(index=names) if dump.runs is None else dump.runs.reindex(names)
-    runs["source"] = path.name
+    if "source" not in runs:
+        runs["source"] = path.name
     if "kind" not in runs:
         runs["kind"] = kind
     if workload is not None:
         runs["workload"] = workload
-    return Dump(dump.counts, runs, dump.axes)
+    return replace(dump, runs=runs)
 
 
 def _together(
@@ -107,15 +108,52 @@ def _together(
 ) -> Samples:
     dumps = _name_apart(dumps)
     problems = pd.concat([r.problems() for r in reports], ignore_index=True)
+    notes = tuple(n for r in reports for n in r.notes)
+    if any(d.axes for d in dumps):
+        if len(dumps) == 1:
+            return _with_own_axes(dumps[0], time_event, work_event, kind, problems, notes)
+        parts = [_with_own_axes(d, time_event, work_event, kind) for d in dumps]
+        return replace(Samples.concat(parts), problems=problems, notes=notes)
+    prefer = dumps[0].prefer if len({d.prefer for d in dumps}) == 1 else None
+    counts = dumps[0].counts if len(dumps) == 1 else pd.concat([d.counts for d in dumps], ignore_index=True)
     return Samples.from_counts(
-        pd.concat([d.counts for d in dumps], ignore_index=True),
-        time_event=time_event,
-        work_event=work_event,
+        counts,
+        time_event=time_event or (prefer[0] if prefer else None),
+        work_event=work_event or (prefer[1] if prefer else None),
         runs=pd.concat([d.runs for d in dumps if d.runs is not None]),
         kind=kind,
         problems=problems,
-        notes=[n for r in reports for n in r.notes],
+        notes=notes,
     )
+
+
+def _with_own_axes(
+    dump: Dump,
+    time_event: str | None,
+    work_event: str | None,
+    kind: Kind,
+    problems: pd.DataFrame | None = None,
+    notes: tuple[str, ...] = (),
+) -> Samples:
+    """Make samples of one of several files of which some bring their own time and work."""
+    if dump.axes is None:
+        return Samples.from_counts(dump.counts, time_event=time_event, work_event=work_event, runs=dump.runs, kind=kind)
+    counts = complete_table(dump.counts)
+    problems = no_problems() if problems is None else problems
+    runs = complete_runs(counts, dump.runs, kind)
+    if dump.axes == ("", ""):
+        return Samples(counts, runs, time_event or "cycles", work_event or "instructions", problems, notes)
+    samples = Samples(counts, runs, *dump.axes, problems, notes)
+    wanted = (time_event or dump.axes[0], work_event or dump.axes[1])
+    if wanted == dump.axes:
+        return samples
+    for asked, there, what in zip(wanted, dump.axes, ("time", "work"), strict=True):
+        if asked not in ("seconds", there) and asked not in set(counts["event"].cat.categories):
+            raise SettingError(
+                f"{runs['source'].iloc[0]}: every sample brings its own {what}, measured by {there!r}; "
+                f"{asked!r} is not among its events. Leave {what}_event out."
+            )
+    return samples.with_axes(*wanted)
 
 
 def _name_apart(dumps: list[Dump]) -> list[Dump]:
@@ -134,6 +172,11 @@ def _name_apart(dumps: list[Dump]) -> list[Dump]:
             out.append(dump)
             continue
         out.append(
-            Dump(dump.counts.assign(run=dump.counts["run"].map(names)), dump.runs.rename(index=names), dump.axes)
+            Dump(
+                dump.counts.assign(run=dump.counts["run"].map(names)),
+                dump.runs.rename(index=names),
+                dump.axes,
+                dump.prefer,
+            )
         )
     return out

@@ -22,25 +22,22 @@ MEMORY = 3  # the level code of main memory; 0, 1 and 2 are L1, L2 and L3 (a cor
 class Caches(NamedTuple):
     """The state of all levels, as arrays that numba's functions change in place.
 
-    ``tags`` holds, set after set, level after level, the lines of each way (most recent first under LRU); ``tree`` the
-    PLRU bits of each set, ``point`` how a touched way changes them and ``hint`` the way touched last; ``mask`` turns a
-    line into its set where their number is a power of two (else -1).
+    ``geometry`` has a row a level: number of sets, what masks a line to its set (-1 where the sets are no power of
+    two), ways, level code, 1 for LRU, first tag, first set. ``tags`` holds, set after set, the lines of each way (most
+    recent first under LRU); ``tree`` the PLRU bits of each set, ``point`` how a touched way changes them, ``hint`` the
+    way touched last (0 under LRU).
     """
 
-    levels: int
+    geometry: NDArray[np.int64]
     line_bits: int
-    sets: NDArray[np.int64]
-    ways: NDArray[np.int64]
-    code: NDArray[np.int64]
-    lru: NDArray[np.bool_]
-    first_tag: NDArray[np.int64]
-    first_set: NDArray[np.int64]
+    prefetch: bool
     tags: NDArray[np.int64]
     tree: NDArray[np.int64]
     point: NDArray[np.int64]
     hint: NDArray[np.int64]
-    mask: NDArray[np.int64]
-    prefetch: bool
+
+
+SETS, MASK, WAYS, CODE, LRU, FIRST_TAG, FIRST_SET = range(7)
 
 
 def caches(levels: tuple[CacheLevel, ...], prefetch: bool) -> Caches:
@@ -56,23 +53,20 @@ def caches(levels: tuple[CacheLevel, ...], prefetch: bool) -> Caches:
         raise SettingError(f"all cache levels need one line size; found {sorted(lines)}")
     if any(level.policy == "plru" and level.ways > 32 for level in levels):
         raise SettingError("tree PLRU is modelled for up to 32 ways; use lru for more")
-    sets = np.array([level.sets for level in levels], dtype=np.int64)
-    ways = np.array([level.ways for level in levels], dtype=np.int64)
+    rows, tags, sets = [], 0, 0
+    for level in levels:
+        mask = -1 if level.sets & (level.sets - 1) else level.sets - 1
+        code = int(level.name[1]) - 1
+        rows.append((level.sets, mask, level.ways, code, level.policy == "lru", tags, sets))
+        tags, sets = tags + level.sets * level.ways, sets + level.sets
     return Caches(
-        len(levels),
+        np.array(rows, dtype=np.int64),
         int(np.log2(lines.pop())),
-        sets,
-        ways,
-        np.array([int(level.name[1]) - 1 for level in levels], dtype=np.int64),
-        np.array([level.policy == "lru" for level in levels]),
-        np.concatenate(([0], np.cumsum(sets * ways)))[:-1].astype(np.int64),
-        np.concatenate(([0], np.cumsum(sets)))[:-1].astype(np.int64),
-        np.full(int((sets * ways).sum()), -1, dtype=np.int64),
-        np.zeros(int(sets.sum()), dtype=np.int64),
-        _pointers(),
-        np.zeros(int(sets.sum()), dtype=np.int64),
-        np.where(sets & (sets - 1), -1, sets - 1),
         prefetch,
+        np.full(tags, -1, dtype=np.int64),
+        np.zeros(sets, dtype=np.int64),
+        _pointers(),
+        np.zeros(sets, dtype=np.int64),
     )
 
 
@@ -144,39 +138,34 @@ def _victim(bits: Any, ways: Any) -> Any:  # pragma: no cover - compiled
     return low
 
 
+@njit(cache=True, inline="always")
+def _touch_level(  # pragma: no cover - compiled
+    g: Any, k: Any, tags: Any, tree: Any, point: Any, hint: Any, line: Any
+) -> Any:
+    """Touch a line in level k; return whether it was there."""
+    index = line & g[k, MASK] if g[k, MASK] >= 0 else line % g[k, SETS]
+    ways = g[k, WAYS]
+    base = g[k, FIRST_TAG] + index * ways
+    return touch(tags, tree, point, hint, base, g[k, FIRST_SET] + index, ways, g[k, LRU] == 1, line)
+
+
 @njit(cache=True)
 def access(  # pragma: no cover - compiled
-    levels: Any,
-    sets: Any,
-    mask: Any,
-    ways: Any,
-    code: Any,
-    lru: Any,
-    first_tag: Any,
-    first_set: Any,
-    tags: Any,
-    tree: Any,
-    point: Any,
-    hint: Any,
-    prefetch: Any,
-    line: Any,
+    g: Any, prefetch: Any, tags: Any, tree: Any, point: Any, hint: Any, line: Any
 ) -> Any:
     """Access a line; return the level that serves it, and 4 times the level its prefetched successor came from."""
+    levels = len(g)
     served = MEMORY
     for k in range(levels):
-        index = line & mask[k] if mask[k] >= 0 else line % sets[k]
-        base = first_tag[k] + index * ways[k]
-        if touch(tags, tree, point, hint, base, first_set[k] + index, ways[k], lru[k], line):
-            served = code[k]
+        if _touch_level(g, k, tags, tree, point, hint, line):
+            served = g[k, CODE]
             break
     if served == 0 or not prefetch or levels < 2:
         return served
     fetched = MEMORY
     for k in range(1, levels):
-        index = (line + 1) & mask[k] if mask[k] >= 0 else (line + 1) % sets[k]
-        base = first_tag[k] + index * ways[k]
-        if touch(tags, tree, point, hint, base, first_set[k] + index, ways[k], lru[k], line + 1):
-            fetched = code[k] if code[k] > 1 else 0
+        if _touch_level(g, k, tags, tree, point, hint, line + 1):
+            fetched = g[k, CODE] if g[k, CODE] > 1 else 0
             break
     return served + 4 * fetched
 

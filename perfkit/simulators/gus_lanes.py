@@ -77,6 +77,8 @@ def run_lanes(w: Any, p: Any, c: Any, s: Any, shadow: Any) -> None:  # pragma: n
     p_data_register = p.data_register
     p_data_start = p.data_start
     p_load_uses = p.load_uses
+    p_loads = p.loads
+    p_stores = p.stores
     p_operand_start = p.operand_start
     p_read = p.read
     p_slots = p.slots
@@ -118,11 +120,7 @@ def run_lanes(w: Any, p: Any, c: Any, s: Any, shadow: Any) -> None:  # pragma: n
         for i in range(p_block_start[b], p_block_start[b + 1]):
             u = np.int64(p_slots[i])
             m0, m1 = p_operand_start[i], p_operand_start[i + 1]
-            is_load = False
-            is_store = False
-            for m in range(m0, m1):
-                is_load |= p_read[m]
-                is_store |= p_write[m]
+            is_load, is_store = p_loads[i], p_stores[i]
             if u > 0:
                 for z in range(K):
                     disp[z] = max(disp[z], s_rob[(slots + u - 1 - c_rob[z]) & rob, z])
@@ -162,6 +160,11 @@ def run_lanes(w: Any, p: Any, c: Any, s: Any, shadow: Any) -> None:  # pragma: n
                 code = w_code[j]
                 level = np.int64(code & 3)
                 size = np.int64(w_size[j])
+                if (code & 64) != 0:
+                    for k in range(u0, u1):
+                        r = p_use[k]
+                        for z in range(K):
+                            s_port[r, z] += c_use[k, z]
                 if (code & 64) != 0 and ((code >> 2) & 3) > level:
                     level = np.int64((code >> 2) & 3)
                 for z in range(K):
@@ -187,9 +190,10 @@ def run_lanes(w: Any, p: Any, c: Any, s: Any, shadow: Any) -> None:  # pragma: n
                     for z in range(K):
                         got[z] += c_load[i, z] + c_beyond[level + 4 * vector, z]
                     last = min(g + ((size + 7) >> 3), (g | 511) + 1)
+                    way = vector if code < 128 else 2
                     for q in range(g, last):
                         for z in range(K):
-                            got[z] = max(got[z], shadow[q, z] + c_forward[vector, z])
+                            got[z] = max(got[z], shadow[q, z] + c_forward[way, z])
                     for z in range(K):
                         loaded[z] = max(loaded[z], got[z])
                 elif level > 0:

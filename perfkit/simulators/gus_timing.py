@@ -62,14 +62,16 @@ class Static(NamedTuple):
     slots: NDArray[np.int32]
     use_start: NDArray[np.int32]
     load_uses: NDArray[np.int32]
-    use: NDArray[np.int32]
+    use: NDArray[np.uint16]  # unsigned: indexing needs no check for a negative one
     address_start: NDArray[np.int32]
-    address_register: NDArray[np.int32]
+    address_register: NDArray[np.uint16]
     data_start: NDArray[np.int32]
-    data_register: NDArray[np.int32]
+    data_register: NDArray[np.uint16]
     write_start: NDArray[np.int32]
-    write_register: NDArray[np.int32]
+    write_register: NDArray[np.uint16]
     vector: NDArray[np.bool_]
+    loads: NDArray[np.bool_]  # whether any operand is read
+    stores: NDArray[np.bool_]  # whether any operand is written
 
 
 class Costs(NamedTuple):
@@ -88,7 +90,7 @@ class Costs(NamedTuple):
     beyond: NDArray[np.int64]  # (8, K) what each level takes longer than the table's L1: integer, then vector loads
     byte: NDArray[np.int64]  # (K,) a byte of L1
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
-    forward: NDArray[np.int64]  # (2, K): integer, vector
+    forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (K,)
 
 
@@ -117,15 +119,23 @@ def static(program: Program) -> Static:
         program.slots,
         program.use_start,
         program.load_uses,
-        program.use,
+        program.use.astype(np.uint16),
         program.address_start,
-        program.address_register,
+        program.address_register.astype(np.uint16),
         program.data_start,
-        program.data_register,
+        program.data_register.astype(np.uint16),
         program.write_start,
-        program.write_register,
+        program.write_register.astype(np.uint16),
         program.vector,
+        _any(code.read, code.operand_start),
+        _any(code.write, code.operand_start),
     )
+
+
+def _any(flags: NDArray[np.bool_], start: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return, for each instruction, whether any of its operands has the flag."""
+    total = np.concatenate(([0], np.cumsum(flags)))
+    return total[start[1:]] > total[start[:-1]]
 
 
 def costs(program: Program, cores: tuple[Microarchitecture, ...]) -> Costs:
@@ -167,6 +177,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     beyond = [x - base.resource("L1_latency").value for x in levels[1:]]
     bandwidth = [value(f"{name}_bandwidth", np.inf) for name in LEVELS]
     forward = value("store_forward_latency", first)
+    blocked = value("blocked_store_forward_latency", value("vector_store_forward_latency", forward))
     return (
         ticks(core.resource("front_end").inverse_throughput),
         ticks(core.resource("retire").inverse_throughput),
@@ -181,7 +192,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([-saved[0], *beyond, -saved[1], *beyond]),
         ticks(1.0 / bandwidth[0]),
         ticks([0.0, *(line / b for b in bandwidth[1:])]),
-        ticks([forward, value("vector_store_forward_latency", forward)]),
+        ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks(value("misprediction_penalty", 0.0)),
     )
 
@@ -221,6 +232,8 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
     p_data_register = p.data_register
     p_data_start = p.data_start
     p_load_uses = p.load_uses
+    p_loads = p.loads
+    p_stores = p.stores
     p_operand_start = p.operand_start
     p_read = p.read
     p_slots = p.slots
@@ -258,11 +271,7 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
         for i in range(p_block_start[b], p_block_start[b + 1]):
             u = np.int64(p_slots[i])
             m0, m1 = p_operand_start[i], p_operand_start[i + 1]
-            is_load = False
-            is_store = False
-            for m in range(m0, m1):
-                is_load |= p_read[m]
-                is_store |= p_write[m]
+            is_load, is_store = p_loads[i], p_stores[i]
             # Dispatch: an entry in every buffer, then the front end.
             if u > 0:
                 k = slots + u - 1
@@ -328,6 +337,9 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     got = v
                     which = LEVEL_BANDWIDTH
                 s_level[0] = (v if v > disp else disp) + size * byte
+                if split:  # a second access: the load's ports once more
+                    for k in range(u0, u1):
+                        s_port[p_use[k]] += c_use[k, 0]
                 if split and ((code >> 2) & 3) > level:
                     level = (code >> 2) & 3
                     which = LEVEL_LATENCY + level
@@ -355,8 +367,9 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 if p_read[m]:
                     got += c_load[i, 0] + c_beyond[level + 4 * vector, 0]
                     last = min(g + ((size + 7) >> 3), (g | 511) + 1)  # the part in the same page
+                    way = vector if code < 128 else 2
                     for q in range(g, last):
-                        v = shadow[q] + c_forward[vector, 0]
+                        v = shadow[q] + c_forward[way, 0]
                         if v > got:
                             got = v
                             which = FORWARD

@@ -16,7 +16,7 @@ from tests.simulators.assembled import loop, needs_assembler
 pytestmark = needs_assembler
 
 X86 = [name for name in Microarchitecture.names() if Microarchitecture.load(name).isa == "x86-64"]
-AVX = [name for name in X86 if name != "sandy_bridge_erm"]
+AVX = X86
 N = 3000
 
 FIGURE_1 = """

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 # Public name -> the module that defines it.
 _HOME = {
+    "CpiStackExplorer": "perfkit_widgets.cpi_stack_explorer",
     "SamplesExplorer": "perfkit_widgets.samples_explorer",
     "SpireExplorer": "perfkit_widgets.spire_explorer",
 }
 
 if TYPE_CHECKING:
+    from perfkit_widgets.cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
     from perfkit_widgets.samples_explorer import SamplesExplorer as SamplesExplorer
     from perfkit_widgets.spire_explorer import SpireExplorer as SpireExplorer
 

@@ -4,16 +4,27 @@ import base64
 import html
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anywidget
 import ipywidgets as widgets
 
 from perfkit.plots.style import kind_note
-from perfkit_widgets.figures import CSS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+class Frame(anywidget.AnyWidget):
+    """The style of a view, and its right to the arrow keys while one of its controls has the focus.
+
+    It has nothing to show: that it exists is enough.
+    """
+
+    _esm = Path(__file__).parent / "static" / "frame.js"
+    _css = Path(__file__).parent / "static" / "frame.css"
 
 
 class Explorer(widgets.VBox):
@@ -27,7 +38,7 @@ class Explorer(widgets.VBox):
         super().__init__(**kwargs)
         self.add_class("pk-view")
         self.layout.width = "100%"
-        self._style = widgets.HTML(f"<style>{CSS}</style>", layout={"display": "block", "height": "0px", "margin": "0"})
+        self._frame = Frame()
 
     def table(self) -> "pd.DataFrame":
         """Return what the view shows as a table."""

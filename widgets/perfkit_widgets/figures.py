@@ -19,25 +19,6 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Points are drawn as one path of single points with round ends: thousands of them cost one element of the page, where
 # a scatter mark costs one for each.
 CLOUD_CLASS = "pk-cloud"
-CSS = (
-    f".{CLOUD_CLASS} path.line {{stroke-linecap: round}}"
-    ".pk-view {font-size: 13px; line-height: 1.45}"
-    ".pk-title {font-size: 15px; font-weight: 600; margin: 2px 0}"
-    ".pk-note {color: #B34700; font-weight: 600}"
-    ".pk-muted {color: var(--jp-ui-font-color2, #616161)}"
-    ".pk-key {display: inline-block; margin-right: 14px; white-space: nowrap}"
-    ".pk-key i {display: inline-block; width: 11px; height: 11px; border-radius: 50%; margin-right: 5px}"
-    ".pk-key i.bar {border-radius: 2px}"
-    ".pk-key i.line {height: 0; border-top: 2px solid; border-radius: 0; width: 18px; vertical-align: middle}"
-    ".pk-hint {border-left: 4px solid var(--pk-area, #8C8C8C); padding: 4px 10px}"
-    ".pk-table {border-collapse: collapse; font-size: 12px; width: 100%}"
-    ".pk-table th, .pk-table td {padding: 2px 8px; text-align: right;"
-    " border-bottom: 1px solid var(--jp-border-color2, #e0e0e0)}"
-    ".pk-table th:first-child, .pk-table td:first-child {text-align: left}"
-    ".pk-scroll {max-height: 300px; overflow: auto}"
-    ".pk-share {display: inline-block; width: 70px; height: 9px; background: var(--jp-border-color2, #e0e0e0);"
-    " margin-right: 6px} .pk-share b {display: block; height: 9px; background: #0072B2}"
-)
 
 
 def label_of(value: float) -> str:
@@ -55,7 +36,7 @@ def label_of(value: float) -> str:
 def log_ticks(low: float, high: float, at_most: int = 8) -> np.ndarray:
     """Return tick positions for a logarithmic axis: 1, 2, 5 steps over up to two decades, powers of ten over more."""
     first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
-    decades = 10.0 ** np.arange(first, last + 1)
+    decades = np.array([float(f"1e{k}") for k in range(first, last + 1)])
     if last - first <= 2:
         steps = np.sort(np.concatenate([decades, 2 * decades, 5 * decades]))
         return steps[(steps >= low * 0.999) & (steps <= high * 1.001)]
@@ -80,7 +61,6 @@ def axis(scale: Any, side: str, label: str = "", **kwargs: Any) -> bq.Axis:
     return bq.Axis(
         scale=scale,
         side=side,
-        orientation="vertical" if side in ("left", "right") else "horizontal",
         label=label,
         label_offset=kwargs.pop("label_offset", offset),
         grid_color="#e4e4e4",

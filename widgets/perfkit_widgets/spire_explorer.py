@@ -79,7 +79,7 @@ class SpireExplorer(Explorer):
         self.timeline = Timeline.of(samples)
         self.top = top
         self.ranking = model.rank(samples)
-        self._frame = self.ranking.to_frame()
+        self._ranks = self.ranking.to_frame()
         ranked = self._ranked()
         if not len(ranked):
             raise DataError("no event of these samples could be ranked; see model.rank(samples).to_frame()")
@@ -108,7 +108,7 @@ class SpireExplorer(Explorer):
 
     def table(self) -> pd.DataFrame:
         """Return the ranking of the chosen window, with the area of each event."""
-        frame = self._frame.copy()
+        frame = self._ranks.copy()
         frame.insert(1, "area", [self.areas.of(e) for e in frame["event"]])
         return frame
 
@@ -151,7 +151,7 @@ class SpireExplorer(Explorer):
             selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
         )
         self._bars.observe(self._clicked, "selected")
-        self._measured = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dotted")
+        self._measured = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dashed")
         self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 1.5)
         self._names = figures.axis(scales["x"], "left", grid_lines="none")
         self._bounds = figures.axis(scales["y"], "bottom", f"bound of {self._throughput}")
@@ -181,9 +181,11 @@ class SpireExplorer(Explorer):
         top = widgets.HBox(
             [self._title, self._choose_axes], layout={"justify_content": "space-between", "width": "100%"}
         )
-        right = widgets.VBox([top, self._sides, self._roofline], layout={"flex": "1.25 1 480px", "min_width": "0px"})
+        right = widgets.VBox(
+            [top, self._sides, self._roofline],
+            layout={"flex": "1.25 1 480px", "min_width": "0px", "margin": "0 0 0 12px"},
+        )
         self.children = [
-            self._style,
             self._head,
             widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),
             self._bar,
@@ -193,7 +195,7 @@ class SpireExplorer(Explorer):
     # ------------------------------------------------------------- choosing
 
     def _ranked(self) -> pd.DataFrame:
-        return self._frame[self._frame["status"] == "ok"]
+        return self._ranks[self._ranks["status"] == "ok"]
 
     def _step(self, by: int) -> None:
         events = list(self._list.options)
@@ -217,7 +219,7 @@ class SpireExplorer(Explorer):
             self._head.value = heading("Nothing to rank in this window", "Widen it: no event has a usable sample here.")
             return
         self.ranking = ranking
-        self._frame = ranking.to_frame()
+        self._ranks = ranking.to_frame()
         events = list(self._ranked()["event"])
         chosen = self.event
         with self._list.hold_trait_notifications():
@@ -266,9 +268,14 @@ class SpireExplorer(Explorer):
         note = (
             f"{html.escape(self._throughput)}: at most <b>{short(self.ranking.throughput_bound)}</b> by the lowest "
             f"bound, measured {short(measured)} (total work over total time); {html.escape(where)}; "
-            f"{len(self._ranked())} events ranked of {len(self._frame)}."
+            f"{len(self._ranked())} events ranked of {len(self._ranks)}."
         )
         labels = kind_html(self.samples.kind)
+        if measured > self.ranking.throughput_bound:
+            labels += (
+                "<div class='pk-note'>Measured above its bound: the training holds nothing as fast at these "
+                "intensities. Train on more workloads.</div>"
+            )
         if trained not in ("", self.samples.kind):
             labels += f"<span class='pk-muted'>The model was trained on {html.escape(trained)} samples.</span>"
         self._head.value = heading(f"What bounds {abbreviate(name, 60)}{more}", note) + labels
@@ -281,7 +288,7 @@ class SpireExplorer(Explorer):
         area = self.areas.of(self.event)
         roofline = self.model.rooflines[self.event]
         inside = self.timeline.selection(*self.window)
-        row = self._frame[self._frame["event"] == self.event].iloc[0]
+        row = self._ranks[self._ranks["event"] == self.event].iloc[0]
         training = event_points(self.training, self.event)
         intensity, throughput, rows = event_points(self.samples, self.event)
         chosen = inside[self.timeline.row[rows]]
