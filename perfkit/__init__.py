@@ -13,6 +13,18 @@ from perfkit._version import __version__
 
 # Public name -> the module that defines it.
 _HOME = {
+    "Areas": "perfkit.areas",
+    "CpiComparison": "perfkit.fitters.cpi_comparison",
+    "CpiCounts": "perfkit.fitters.cpi_counts",
+    "CpiFit": "perfkit.fitters.cpi_stack",
+    "CpiStack": "perfkit.fitters.cpi_stack",
+    "PaperCpiFit": "perfkit.fitters.paper_cpi_stack",
+    "paper_cpi_stack": "perfkit.fitters.paper_cpi_stack",
+    "artefact_cpi": "perfkit.collectors.synthetic_cpi",
+    "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
+    "Gus": "perfkit.simulators.gus",
+    "GusResult": "perfkit.simulators.gus",
+    "Microarchitecture": "perfkit.microarchitecture",
     "Dag": "perfkit.dag",
     "DagCore": "perfkit.simulators.dag_core",
     "DagScheduler": "perfkit.simulators.dag_schedule",
@@ -22,21 +34,73 @@ _HOME = {
     "trace_c": "perfkit.collectors.clang_kernel",
     "trace_numba": "perfkit.collectors.numba_kernel",
     "PerfkitError": "perfkit.errors",
+    "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
+    "Spire": "perfkit.fitters.spire",
+    "Ranking": "perfkit.fitters.spire_ranking",
+    "SpireModel": "perfkit.fitters.spire",
+    "TopDown": "perfkit.fitters.topdown",
+    "open_samples": "perfkit.sources",
+    "read_samples": "perfkit.readers",
+    "Analysis": "perfkit.fitters.analysis",
+    "Categories": "perfkit.fitters.categories",
+    "DecisionTree": "perfkit.fitters.decision_tree",
+    "FixedBins": "perfkit.fitters.categories",
+    "Importance": "perfkit.fitters.random_forest",
+    "KdeCategories": "perfkit.fitters.categories",
+    "Microbenchmark": "perfkit.collectors.microbenchmark",
+    "RandomForest": "perfkit.fitters.random_forest",
+    "Study": "perfkit.study",
+    "StudyRuns": "perfkit.study_runs",
+    "Tree": "perfkit.fitters.decision_tree",
+    "Trace": "perfkit.trace",
+    "sensitivity": "perfkit.simulators.sensitivity",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
     from perfkit.collectors.clang_kernel import trace_c as trace_c
     from perfkit.collectors.numba_kernel import trace_numba as trace_numba
+    from perfkit.areas import Areas as Areas
+    from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
+    from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
+    from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.dag import Dag as Dag
     from perfkit.errors import PerfkitError as PerfkitError
+    from perfkit.fitters.analysis import Analysis as Analysis
+    from perfkit.fitters.categories import Categories as Categories
+    from perfkit.fitters.categories import FixedBins as FixedBins
+    from perfkit.fitters.categories import KdeCategories as KdeCategories
+    from perfkit.fitters.cpi_comparison import CpiComparison as CpiComparison
+    from perfkit.fitters.cpi_counts import CpiCounts as CpiCounts
+    from perfkit.fitters.cpi_stack import CpiFit as CpiFit
+    from perfkit.fitters.cpi_stack import CpiStack as CpiStack
+    from perfkit.fitters.decision_tree import DecisionTree as DecisionTree
+    from perfkit.fitters.decision_tree import Tree as Tree
+    from perfkit.fitters.paper_cpi_stack import PaperCpiFit as PaperCpiFit
+    from perfkit.fitters.paper_cpi_stack import paper_cpi_stack as paper_cpi_stack
+    from perfkit.fitters.random_forest import Importance as Importance
+    from perfkit.fitters.random_forest import RandomForest as RandomForest
+    from perfkit.fitters.spire import Spire as Spire
+    from perfkit.fitters.spire import SpireModel as SpireModel
+    from perfkit.fitters.spire_ranking import Ranking as Ranking
+    from perfkit.fitters.topdown import TopDown as TopDown
+    from perfkit.microarchitecture import Microarchitecture as Microarchitecture
+    from perfkit.readers import read_samples as read_samples
+    from perfkit.roofline import Roofline as Roofline
     from perfkit.samples import Samples as Samples
     from perfkit.simulators.dag_core import DagCore as DagCore
     from perfkit.simulators.dag_measures import Schedule as Schedule
     from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
     from perfkit.simulators.dag_schedule import sweep as sweep
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
+    from perfkit.simulators.gus import Gus as Gus
+    from perfkit.simulators.gus import GusResult as GusResult
+    from perfkit.simulators.sensitivity import sensitivity as sensitivity
+    from perfkit.sources import open_samples as open_samples
+    from perfkit.study import Study as Study
+    from perfkit.study_runs import StudyRuns as StudyRuns
+    from perfkit.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 

@@ -9,13 +9,16 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
 RUN_COLUMNS = ("workload", "host", "command", "parameters", "source", "kind")
@@ -123,10 +126,10 @@ class Samples:
                 f"Samples.from_frame does not know the columns {', '.join(unknown)}; it takes {', '.join(COLUMNS)}. "
                 "Drop them, or put what describes a whole run into the table given as runs=."
             )
-        table = _complete(df)
+        table = complete_table(df)
         if missing == "error":
             _refuse_missing(table)
-        return cls(table, _complete_runs(table, runs, kind), time_event, work_event)
+        return cls(table, complete_runs(table, runs, kind), time_event, work_event)
 
     @classmethod
     def from_counts(
@@ -158,12 +161,12 @@ class Samples:
         lacking = [c for c in ("event", "count") if c not in counts.columns]
         if lacking:
             raise DataError(f"counts need the columns event and count; {', '.join(lacking)} not found")
-        table = _complete(counts.drop(columns=["time", "work"], errors="ignore"))
+        table = complete_table(counts.drop(columns=["time", "work"], errors="ignore"))
         time_event = time_event or _choose(table, TIME_EVENTS, "time")
         work_event = work_event or _choose(table, WORK_EVENTS, "work")
         return cls(
             _with_axes(table, time_event, work_event),
-            _complete_runs(table, runs, kind),
+            complete_runs(table, runs, kind),
             time_event,
             work_event,
             no_problems() if problems is None else problems,
@@ -221,7 +224,7 @@ class Samples:
             runs.append(part.runs.rename(index=names))
         table = pd.concat([t.astype(dict.fromkeys(_TEXT, object)) for t in tables], ignore_index=True)
         return cls(
-            _complete(table),
+            complete_table(table),
             pd.concat(runs),
             parts[0].time_event,
             parts[0].work_event,
@@ -362,7 +365,7 @@ class Samples:
         out = by[["seconds", *_COUNTS]].sum(skipna=False)
         out["at"] = by["at"].max()
         out["running"] = by["running"].mean()
-        return self._of(_complete(out.reset_index().rename(columns={"group": "interval"}), like=self.table))
+        return self._of(complete_table(out.reset_index().rename(columns={"group": "interval"}), like=self.table))
 
     def to_wide(self, value: str = "count") -> pd.DataFrame:
         """Return one row an interval (indexed by run, place and interval) and one column an event.
@@ -407,11 +410,18 @@ class Samples:
             "notes": list(self.notes),
             "problems": json.loads(self.problems.to_json(orient="records")),
         }
-        arrow = pa.Table.from_pandas(self.table, preserve_index=False)
-        metadata = {**(arrow.schema.metadata or {}), b"perfkit": json.dumps(head).encode()}
+        head["empty"] = [c for c in _NUMBERS if np.isnan(np.fmin.reduce(self.table[c].to_numpy(), initial=np.nan))]
+        arrays = {c: _to_arrow(self.table[c]) for c in COLUMNS if c not in head["empty"]}
+        arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json.dumps(head).encode()})
         path = Path(path)
+        # A dictionary of floats helps nobody, and lz4 is read at twice the speed of zstd.
         pq.write_table(
-            arrow.replace_schema_metadata(metadata), path, compression="zstd", row_group_size=len(arrow) or 1
+            arrow,
+            path,
+            compression="lz4",
+            use_dictionary=[c for c in (*_TEXT, "at", "seconds", "running") if c in arrays],
+            row_group_size=max(len(arrow), 1),
+            write_statistics=False,
         )
         return path
 
@@ -424,29 +434,7 @@ class Samples:
         FormatError
             The file is not parquet, or not one of perfkit's, or of a newer version.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            arrow = pq.read_table(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
-            raise FormatError(f"{path}: expected a parquet file of samples; it cannot be read: {error}") from error
-        head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
-        if head.get("format") != _FORMAT:
-            raise FormatError(
-                f"{path}: a parquet file, but not one that Samples.to_parquet wrote. Read a plain table with "
-                "perfkit.read_samples, or pandas and Samples.from_frame."
-            )
-        if head["version"] > _FORMAT_VERSION:
-            raise FormatError(
-                f"{path}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
-                "Update perfkit."
-            )
-        problems = pd.DataFrame(head["problems"]) if head["problems"] else no_problems()
-        runs = pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str")).set_index("run")
-        return cls(arrow.to_pandas(), runs, head["time_event"], head["work_event"], problems, tuple(head["notes"]))
+        return cls(**read_parquet(path))
 
     def _of(self, table: pd.DataFrame) -> "Samples":
         """Return these samples with other rows; runs and categories that no longer occur are left out."""
@@ -461,8 +449,79 @@ class Samples:
 # ------------------------------------------------------------------ helpers
 
 
-def _complete(df: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return ``df`` with all columns in order and of their types; what is not known is NaN or empty."""
+def read_parquet(path: str | Path) -> dict[str, Any]:
+    """Return what a file that `Samples.to_parquet` wrote holds: the arguments of `Samples`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = Path(path).name
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            # One batch is one piece of memory a column, which numpy can use as it is.
+            whole = next(file.iter_batches(batch_size=max(file.metadata.num_rows, 1)), None)
+            in_one = whole is not None and whole.num_rows == file.metadata.num_rows
+            arrow = pa.Table.from_batches([whole]) if in_one else file.read()
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise FormatError(f"{name}: expected a parquet file of samples; it cannot be read: {error}") from error
+    head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
+    if head.get("format") != _FORMAT:
+        raise FormatError(
+            f"{name}: a parquet file, but not one that Samples.to_parquet wrote. Read a plain table with "
+            "perfkit.read_samples, or pandas and Samples.from_frame."
+        )
+    if head["version"] > _FORMAT_VERSION:
+        raise FormatError(
+            f"{name}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
+            "Update perfkit."
+        )
+    return {
+        "table": _from_arrow(arrow),
+        "runs": pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str")).set_index("run"),
+        "time_event": head["time_event"],
+        "work_event": head["work_event"],
+        "problems": pd.DataFrame(head["problems"]) if head["problems"] else no_problems(),
+        "notes": tuple(head["notes"]),
+    }
+
+
+def _to_arrow(values: pd.Series) -> "pa.Array":
+    """Return a column as Arrow holds it; NaN stays NaN, which unlike null needs no second look at reading."""
+    import pyarrow as pa
+
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        return pa.array(values.to_numpy())
+    categories = pa.array([str(c) for c in values.cat.categories], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(values.cat.codes.to_numpy(), pa.int32()), categories)
+
+
+def _from_arrow(arrow: "pa.Table") -> pd.DataFrame:
+    """Return the table of samples; a column that the file leaves out was missing in all of them."""
+    import pyarrow as pa
+
+    unknown = np.full(arrow.num_rows, np.nan)
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        if name not in arrow.column_names:
+            columns[name] = unknown
+            continue
+        values = arrow.column(name)
+        if name not in _TEXT:
+            columns[name] = values.chunk(0).to_numpy() if values.num_chunks == 1 else values.to_numpy()
+            continue
+        coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
+        coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
+        categories = coded.dictionary.to_pylist()
+        columns[name] = pd.Categorical.from_codes(coded.indices.to_numpy(), categories=categories)
+    return complete_table(pd.DataFrame(columns, copy=False))
+
+
+def complete_table(df: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return a table of counts with all columns in order and of their types; what is not known is NaN or empty."""
+    if like is None and _is_complete(df):
+        return df
     n = len(df)
     run = df["run"] if "run" in df.columns else pd.Series(["run"] * n, index=df.index)
     place = df["place"] if "place" in df.columns else pd.Series([""] * n, index=df.index)
@@ -478,6 +537,18 @@ def _complete(df: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFram
         columns["interval"] = columns["event"].groupby(keys).cumcount().to_numpy(dtype="int64")
     return pd.DataFrame({c: np.asarray(columns[c]) if c in _NUMBERS else columns[c] for c in COLUMNS}).reset_index(
         drop=True
+    )
+
+
+def _is_complete(df: pd.DataFrame) -> bool:
+    """Whether a table has all columns with their types already, so that nothing needs to be copied."""
+    if list(df.columns) != list(COLUMNS) or not isinstance(df.index, pd.RangeIndex) or df.index.start != 0:
+        return False
+    return (
+        all(isinstance(df[c].dtype, pd.CategoricalDtype) for c in _TEXT)
+        and all(df[c].dtype == "float64" for c in _NUMBERS)
+        and df["interval"].dtype == "int64"
+        and bool(df["interval"].to_numpy().min(initial=0) >= 0)
     )
 
 
@@ -539,13 +610,13 @@ def _check_table(table: pd.DataFrame) -> None:
             raise DataError(f"column {name} must be categorical; make samples with Samples.from_frame")
     for name in (*_COUNTS, "running", "seconds"):
         values = table[name].to_numpy()
-        with np.errstate(invalid="ignore"):
+        # fmin and fmax leave NaN out and need no memory, unlike comparing every value.
+        if np.fmin.reduce(values, initial=0.0) < 0 or np.fmax.reduce(values, initial=0.0) == np.inf:
             bad = (values < 0) | np.isinf(values)
-        if bad.any():
             value = values[np.argmax(bad)]
             raise DataError(f"column {name}: expected finite numbers of at least 0; found {value} in {_rows(bad)}")
     running = table["running"].to_numpy()
-    if (running > 1.0 + 1e-9).any():
+    if np.fmax.reduce(running, initial=0.0) > 1.0 + 1e-9:
         raise DataError(f"column running is a fraction from 0 to 1; above it in {_rows(running > 1.0 + 1e-9)}")
 
 
@@ -563,7 +634,8 @@ def _check_runs(runs: pd.DataFrame, table: pd.DataFrame) -> None:
         raise DataError(f"a run's kind is one of {', '.join(KINDS)}; found {', '.join(map(str, wrong))}")
 
 
-def _complete_runs(table: pd.DataFrame, runs: pd.DataFrame | None, kind: str) -> pd.DataFrame:
+def complete_runs(table: pd.DataFrame, runs: pd.DataFrame | None, kind: str) -> pd.DataFrame:
+    """Return the table of runs of a table of samples: what is given, and defaults for the rest."""
     names = [str(r) for r in table["run"].cat.categories]
     given = pd.DataFrame(index=pd.Index([], dtype="str")) if runs is None else runs
     out = given.reindex(pd.Index(names, name="run", dtype="str"))
@@ -584,13 +656,14 @@ def _complete_runs(table: pd.DataFrame, runs: pd.DataFrame | None, kind: str) ->
 
 def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str) -> str:
     """Return the event that measures time or work, by the name it has in the tools that perfkit reads."""
-    counted = table["count"].notna().groupby(table["event"], observed=True).sum()
     names = [str(e) for e in table["event"].cat.categories]
+    here = table["event"].cat.codes.to_numpy()[~np.isnan(table["count"].to_numpy())]
+    counted = dict(zip(names, np.bincount(here, minlength=len(names)), strict=True))
     for candidate in candidates:
         fitting = [e for e in names if normalise(e) == candidate]
         if fitting:
             # Of cycles and cycles:u, or one a kind of core, the one counted most often.
-            return max(fitting, key=lambda e: counted.get(e, 0))
+            return max(fitting, key=lambda e: counted[e])
         if candidate == "seconds" and table["seconds"].notna().any():
             return "seconds"
     shown = ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")
@@ -602,22 +675,40 @@ def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str) -> str:
 
 def _with_axes(table: pd.DataFrame, time_event: str, work_event: str) -> pd.DataFrame:
     """Return the table with time and work taken from the counts of two of its events, by run, place and interval."""
-    keys = [table["run"].cat.codes.to_numpy(), table["place"].cat.codes.to_numpy(), table["interval"].to_numpy()]
-    index = pd.MultiIndex.from_arrays(keys)
-    out = table.copy()
+    key, n_keys = _interval_numbers(table)
+    events = table["event"].cat
+    out = table.copy(deep=False)
     for column, name in (("time", time_event), ("work", work_event)):
-        if name == "seconds" and name not in table["event"].cat.categories:
+        if name == "seconds" and name not in events.categories:
             if not table["seconds"].notna().any():
                 raise SettingError(f"{column}_event='seconds' needs interval lengths; this data has none")
             out[column] = table["seconds"]
             continue
-        _known([name], table["event"].cat.categories, "event")
-        rows = (table["event"] == name).to_numpy()
-        source = pd.Series(table["count"].to_numpy()[rows], index=index[rows])
-        if source.index.has_duplicates:
+        _known([name], events.categories, "event")
+        rows = np.flatnonzero(events.codes.to_numpy() == events.categories.get_loc(name))
+        if np.bincount(key[rows], minlength=1).max() > 1:
             raise DataError(f"event {name!r} is there more than once in an interval; it cannot measure {column}")
-        out[column] = source.reindex(index).to_numpy()
+        of_interval = np.full(n_keys, np.nan)
+        of_interval[key[rows]] = table["count"].to_numpy()[rows]
+        out[column] = of_interval[key]
     return out
+
+
+def _interval_numbers(table: pd.DataFrame) -> tuple[np.ndarray, int]:
+    """Give each interval of all runs and places a number: one a row, and how many numbers there may be."""
+    run, place = table["run"].cat, table["place"].cat
+    interval = table["interval"].to_numpy()
+    n = int(interval.max(initial=0)) + 1
+    size = n * len(place.categories) * max(len(run.categories), 1)
+    if size <= 4 * len(table) + 1024:
+        key = run.codes.to_numpy().astype("int64")
+        key *= len(place.categories)
+        key += place.codes.to_numpy()
+        key *= n
+        key += interval
+        return key, size
+    numbers = table.groupby(_INTERVAL_KEY, observed=True, sort=False).ngroup().to_numpy()
+    return numbers, int(numbers.max(initial=-1)) + 1
 
 
 def _known(wanted: Iterable[str], known: Iterable[Any], what: str) -> list[str]:

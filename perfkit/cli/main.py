@@ -5,6 +5,12 @@ import sys
 import typer
 
 from perfkit._version import __version__
+from perfkit.cli import cpi, report, samples, spire, study
+from perfkit.cli.analyze import analyze
+from perfkit.cli.asm import asm
+from perfkit.cli.calibrate import calibrate
+from perfkit.cli.gus import gus
+from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
 app = typer.Typer(
@@ -26,6 +32,20 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
+
+
+app.command("analyze")(analyze)
+app.command("asm")(asm)
+app.command("calibrate")(calibrate)
+app.command("cpi")(cpi.cpi)
+app.command("report", cls=report.ReportCommand)(report.report)
+app.command("spire")(spire.spire)
+app.command("data")(spire.data)
+app.command("samples")(samples.samples)
+app.command("convert")(samples.convert)
+app.command("trace")(trace)
+app.command("gus")(gus)
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:

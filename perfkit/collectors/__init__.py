@@ -1,1 +1,32 @@
 """Measured or generated inputs: tables of samples, studies and traces. Collectors never analyse."""
+
+from importlib import import_module
+from typing import Any
+
+# Public name -> the module that defines it, imported when the name is first used.
+_HOME = {
+    "Cachegrind": "perfkit.collectors.cachegrind",
+    "Kernel": "perfkit.collectors.kernels",
+    "Microbenchmark": "perfkit.collectors.microbenchmark",
+    "PerfStat": "perfkit.collectors.perf_stat",
+    "Tracer": "perfkit.collectors.tracer.tracer",
+    "compile_kernel": "perfkit.collectors.kernels",
+    "corpus": "perfkit.collectors.kernels",
+    "corpus_kernel": "perfkit.collectors.kernels",
+    "true_cycles": "perfkit.collectors.true_cycles",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'perfkit.collectors' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

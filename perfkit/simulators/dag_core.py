@@ -104,7 +104,9 @@ class DagCore:
     @classmethod
     def sandy_bridge_erm(cls) -> DagCore:
         """Return the paper's machine: an Intel Xeon E5-2680 as in its Table I."""
-        text = files("perfkit").joinpath("cores", "sandy_bridge_erm.toml").read_text(encoding="utf-8")
+        text = (
+            files("perfkit").joinpath("cores", "extended_roofline", "sandy_bridge_erm.toml").read_text(encoding="utf-8")
+        )
         return _from_toml(tomllib.loads(text))
 
     def replace(self, **changes: float) -> DagCore:

@@ -1,1 +1,38 @@
-"""Interactive views of perfkit's results for Jupyter: they hold a selection and draw; they never compute."""
+"""Interactive views of perfkit's results for Jupyter: they hold a selection and draw; they never compute.
+
+Names are loaded when they are first used, so that one view does not pay for the libraries of another.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Public name -> the module that defines it.
+_HOME = {
+    "CpiStackExplorer": "perfkit_widgets.cpi_stack_explorer",
+    "SamplesExplorer": "perfkit_widgets.samples_explorer",
+    "SpireExplorer": "perfkit_widgets.spire_explorer",
+    "StudyExplorer": "perfkit_widgets.study_explorer",
+    "TreeView": "perfkit_widgets.tree_view",
+}
+
+if TYPE_CHECKING:
+    from perfkit_widgets.cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
+    from perfkit_widgets.samples_explorer import SamplesExplorer as SamplesExplorer
+    from perfkit_widgets.spire_explorer import SpireExplorer as SpireExplorer
+    from perfkit_widgets.study_explorer import StudyExplorer as StudyExplorer
+    from perfkit_widgets.tree_view import TreeView as TreeView
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'perfkit_widgets' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

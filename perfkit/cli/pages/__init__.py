@@ -1,0 +1,5 @@
+"""Executed notebooks as HTML pages that need no network: pictures, formulas and saved widgets included."""
+
+from perfkit.cli.pages.page import Site, page_of, single_page
+
+__all__ = ["Site", "page_of", "single_page"]

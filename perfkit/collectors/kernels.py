@@ -1,0 +1,295 @@
+"""Kernels in C: compile source text, and the corpus in ``data/kernels/``.
+
+A kernel is one C function, the region of interest, compiled into a shared library of its own. The kernels of the
+corpus take no arguments: they work on arrays of their file, which their ``setup()`` fills the same way every time.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import tomllib
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.errors import DataError, SettingError, UnavailableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.trace import Trace
+
+# A region should hold its own loops: no memset or memcpy in their place, and a square root without a call for errno.
+_SELF_CONTAINED = ("-fno-math-errno", "-fno-tree-loop-distribute-patterns")
+BUILDS = {
+    "scalar": ("-O2", "-fno-tree-vectorize", *_SELF_CONTAINED),
+    "avx2": ("-O3", "-march=haswell", *_SELF_CONTAINED),
+    "avx512": ("-O3", "-march=skylake-avx512", "-mprefer-vector-width=512", *_SELF_CONTAINED),
+}
+"""The three ways in which the corpus is compiled for x86-64."""
+
+# A program around a kernel, for backends that run programs only. It prints a checksum of the kernel's output.
+_MAIN = """
+#include <stdio.h>
+extern void setup(void) __attribute__((weak));
+extern volatile void *output __attribute__((weak));
+extern long output_size __attribute__((weak));
+extern void {function}(void);
+int main(void) {{
+    if (setup) setup();
+    {function}();
+    if (&output) {{
+        unsigned long sum = 14695981039346656037ul;
+        for (long i = 0; i < output_size; i++) sum = (sum ^ ((volatile unsigned char *)output)[i]) * 1099511628211ul;
+        printf("%016lx\\n", sum);
+    }}
+    return 0;
+}}
+"""
+_NOT_KERNELS = {"setup", "main", "_init", "_fini"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled C function.
+
+    Parameters
+    ----------
+    path : Path
+        The shared library; it lives as long as this object.
+    function : str
+        The region of interest.
+    name : str
+        What to call it in tables: the corpus's name, or the function.
+    source : str
+        The C text.
+    compiler, flags : str
+        The compiler's version line and the flags, as given.
+    isa : str
+        What the library was made for.
+    has_setup : bool
+        Whether it has a function ``setup()`` to call first.
+    """
+
+    path: Path
+    function: str
+    name: str
+    source: str
+    compiler: str
+    flags: tuple[str, ...]
+    isa: str
+    has_setup: bool
+    command: tuple[str, ...] = field(repr=False)
+    _folder: "_Folder" = field(repr=False, compare=False)
+
+    def trace(self, *arguments: Any, **settings: Any) -> "Trace":
+        """Run the kernel and record what it does.
+
+        Parameters
+        ----------
+        *arguments
+            What the C function takes: integers, floats (``double``; ``numpy.float32`` for ``float``) and numpy arrays
+            (passed as pointers to copies aligned to 64 bytes; the originals are not changed).
+        **settings
+            Fields of :class:`~perfkit.collectors.Tracer`.
+
+        Examples
+        --------
+        >>> import perfkit as pk
+        >>> kernel = pk.collectors.compile_kernel("long f(long n) { return n * n; }")  # doctest: +SKIP
+        >>> kernel.trace(7).to_frame()["text"].tolist()  # doctest: +SKIP
+        ['imul rdi,rdi', 'mov rax,rdi', 'ret']
+        """
+        from perfkit.collectors.tracer.tracer import Tracer
+
+        return Tracer(**settings).run_kernel(self, *arguments)
+
+    def program(self) -> Path:
+        """Compile a statically linked program around the kernel (of no arguments), for QEMU; return its path."""
+        folder = Path(self._folder.name)
+        path = folder / "program"
+        if not path.exists():
+            main = folder / "main.c"
+            main.write_text(_MAIN.format(function=self.function))
+            shared = {"-shared", "-fvisibility=hidden"}
+            words = [word for word in self.command if word not in shared]
+            words[words.index("-o") + 1] = str(path)
+            _compile([*words[:-1], "-static", str(main), "-lm"])
+        return path
+
+
+def compile_kernel(
+    source: str | Path,
+    function: str | None = None,
+    *,
+    build: str | None = None,
+    flags: str | Sequence[str] | None = None,
+    compiler: str = "gcc",
+    defines: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Kernel:
+    """Compile a C function into a library that can be traced and timed.
+
+    Parameters
+    ----------
+    source : str or Path
+        C text, or the path of a C file. Files of the corpus can be included (``#include "kernel.h"``).
+    function : str, optional
+        The region of interest; not needed when the source has only one function that is not static.
+    build : {"scalar", "avx2", "avx512"}, optional
+        Named flags, see :data:`BUILDS`.
+    flags : str or sequence of str, optional
+        Compiler flags in place of a build's; ``-O3 -march=native`` when neither is given.
+    compiler : str
+        For example ``gcc-12``, ``clang`` or ``aarch64-linux-gnu-gcc``.
+    defines : mapping, optional
+        Macros, for example ``{"N": 64}``.
+    name : str, optional
+        What to call the kernel.
+
+    Raises
+    ------
+    SettingError
+        When the function is not there or must be named, or the build is unknown.
+    DataError
+        When the source does not compile, with the compiler's words.
+    UnavailableError
+        When there is no such compiler.
+    """
+    if build is not None and build not in BUILDS:
+        raise SettingError(f"unknown build {build!r}; known: {', '.join(BUILDS)}")
+    if build is not None and flags is not None:
+        raise SettingError("give either a build or flags, not both")
+    native = ["-O3"] if "-linux-gnu" in compiler else ["-O3", "-march=native"]
+    chosen = list(BUILDS[build]) if build else flags.split() if isinstance(flags, str) else list(flags or native)
+    chosen += [f"-D{key}={value}" for key, value in (defines or {}).items()]
+    if shutil.which(compiler) is None:
+        raise UnavailableError(f"no compiler {compiler!r} on this machine; install it, or name another one")
+    folder = _Folder()
+    file = _source_file(source, Path(folder.name))
+    library = Path(folder.name) / "kernel.so"
+    visibility = (
+        ["-fvisibility=hidden"] if '"kernel.h"' in file.read_text() or "correlation.h" in file.read_text() else []
+    )
+    include = ["-I", str(corpus_folder())]
+    command = [compiler, *chosen, *visibility, *include, "-fPIC", "-shared", "-o", str(library), str(file), "-lm"]
+    _compile(command)
+    elf = ElfFile(library)
+    region = _choose(elf, function, file.read_text())
+    return Kernel(
+        path=library,
+        function=region,
+        name=name or (file.stem if isinstance(source, Path) or _is_path(source) else region),
+        source=file.read_text(),
+        compiler=_version(compiler),
+        flags=tuple(chosen),
+        isa=elf.isa,
+        has_setup="setup" in elf.functions,
+        command=tuple(command),
+        _folder=folder,
+    )
+
+
+def corpus_folder() -> Path:
+    """Where the kernels of the corpus lie: in the installed package, or in the checkout."""
+    package = Path(str(files("perfkit")))
+    for folder in (package / "_data" / "kernels", package.parent / "data" / "kernels"):
+        if (folder / "manifest.toml").is_file():
+            return folder
+    raise DataError(f"no corpus of kernels in {package / '_data'} or {package.parent / 'data'}; install perfkit again")
+
+
+def corpus() -> "pd.DataFrame":
+    """List the corpus: one row a kernel, with its title, group and sizes."""
+    import pandas as pd
+
+    rows = [
+        {
+            "kernel": name,
+            "group": entry["group"],
+            "title": entry["holds"],
+            "function": entry["function"],
+            "sizes": entry["sizes"],
+        }
+        for name, entry in _entries().items()
+    ]
+    return pd.DataFrame(rows).set_index("kernel")
+
+
+def _entries() -> dict[str, dict[str, str]]:
+    """Return the manifest's tables of kernels, by name."""
+    manifest = tomllib.loads((corpus_folder() / "manifest.toml").read_text())
+    return {name.partition("/")[2]: entry for name, entry in manifest.items() if "group" in entry}
+
+
+def corpus_kernel(name: str, build: str = "avx2", **options: Any) -> Kernel:
+    """Compile a kernel of the corpus.
+
+    Parameters
+    ----------
+    name : str
+        A row of :func:`corpus`, for example ``"gemm"``.
+    build : str
+        One of :data:`BUILDS`.
+    **options
+        As for :func:`compile_kernel`; for example ``defines={"N": 32}`` to change its size.
+    """
+    entries = _entries()
+    if name not in entries:
+        raise SettingError(f"no kernel {name!r} in the corpus; it has: {', '.join(entries)}")
+    chosen = options if "flags" in options else {"build": build} | options
+    return compile_kernel(corpus_folder() / f"{name}.c", entries[name]["function"], name=name, **chosen)
+
+
+class _Folder:
+    """A temporary folder that goes when the last kernel that names it goes."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="perfkit-kernel-")
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
+def _is_path(source: str) -> bool:
+    return "\n" not in source and "{" not in source and source.endswith(".c")
+
+
+def _source_file(source: str | Path, folder: Path) -> Path:
+    if isinstance(source, Path) or _is_path(source):
+        path = Path(source)
+        if not path.is_file():
+            raise SettingError(f"no source file {path}")
+        return path.resolve()
+    path = folder / "kernel.c"
+    path.write_text(source if source.endswith("\n") else source + "\n")
+    return path
+
+
+def _choose(elf: ElfFile, function: str | None, source: str) -> str:
+    """Find the region of interest."""
+    if function is not None:
+        return elf.function(function).name
+    exported = [
+        s for s in elf.functions if s not in _NOT_KERNELS and re.search(rf"\b{re.escape(s)}\s*\(", source) is not None
+    ]
+    if len(exported) != 1:
+        found = ", ".join(exported) or "none"
+        raise SettingError(f"name the function to trace: the source has {len(exported)} that qualify ({found})")
+    return exported[0]
+
+
+def _compile(command: list[str]) -> None:
+    environment = os.environ | {"LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise DataError(f"{command[0]} refuses the kernel (status {done.returncode}):\n{done.stderr.strip()[:4000]}")
+
+
+def _version(compiler: str) -> str:
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.partition("\n")[0].strip()

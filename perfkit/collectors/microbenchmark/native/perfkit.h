@@ -1,0 +1,70 @@
+/* What a perfkit kernel includes implicitly: many variants of one kernel share one object file, so every name that a
+   kernel defines at file level is made unique by PK_NAME. See docs/studies.md. */
+#ifndef PERFKIT_H
+#define PERFKIT_H
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pk_context {
+    long steps;          /* executions in a timed window */
+    char *memory;        /* the study's memory: 2 MiB aligned, touched, flushed before a cold window */
+    size_t memory_size;
+    int threads;
+    uint64_t begun;      /* PK_BEGIN ... PK_END inside a region: only what lies between is timed */
+    uint64_t ticks;
+    long marked;
+    int reports;
+    struct { char name[32]; double value; } report[16];
+} pk_context;
+
+#ifdef __cplusplus
+#define PK_LINKAGE extern "C" __attribute__((visibility("default")))
+#define restrict __restrict__
+#else
+#define PK_LINKAGE __attribute__((visibility("default")))
+#endif
+
+#define PK_JOIN_(a, b) a##b
+#define PK_JOIN(a, b) PK_JOIN_(a, b)
+#define PK_NAME(name) PK_JOIN(name##_, PK_VARIANT)
+
+/* The region of interest: executed pk->steps times in a timed window; `step` counts them. */
+#define PK_REGION static inline __attribute__((always_inline)) void PK_NAME(pk_region)(pk_context *pk, long step)
+/* Optional: run once before, and once after, a configuration is measured. */
+#define PK_SETUP PK_LINKAGE void PK_NAME(pk_setup)(pk_context *pk)
+#define PK_TEARDOWN PK_LINKAGE void PK_NAME(pk_teardown)(pk_context *pk)
+
+/* Optional: flushes what the region reads, before every cold window; without it the whole memory is flushed. */
+#define PK_FLUSH PK_LINKAGE void PK_NAME(pk_flush)(pk_context *pk)
+
+static inline __attribute__((unused)) void pk_flush_range(const void *from, size_t size) {
+    const char *at = (const char *)((uintptr_t)from & ~(uintptr_t)63), *end = (const char *)from + size;
+    for (; at < end; at += 64) __asm__ volatile("clflush (%0)" : : "r"(at) : "memory");
+}
+
+/* The compiler must compute the value, and may assume nothing of it afterwards. */
+#define PK_KEEP(value) __asm__ volatile("" : "+r"(value) : : "memory")
+#define PK_KEEP_VECTOR(value) __asm__ volatile("" : "+v"(value) : : "memory")
+/* Everything in memory may be read here: stores before it stay. */
+#define PK_KEEP_MEMORY() __asm__ volatile("" : : : "memory")
+
+static inline uint64_t pk_now(void) {
+    unsigned low, high;
+    __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
+    return low | (uint64_t)high << 32;
+}
+#define PK_BEGIN (pk->begun = pk_now())
+#define PK_END (pk->ticks += pk_now() - pk->begun, pk->marked++)
+
+/* A figure of the kernel's own, e.g. the bytes it moved: becomes a column. */
+static inline __attribute__((unused)) void pk_report(pk_context *pk, const char *name, double value) {
+    if (pk->reports < 16) {
+        snprintf(pk->report[pk->reports].name, sizeof pk->report[0].name, "%s", name);
+        pk->report[pk->reports++].value = value;
+    }
+}
+#define PK_REPORT(name, value) pk_report(pk, name, value)
+#endif

@@ -1,0 +1,253 @@
+"""The measuring process: one program that loads and times variants, restarted when a kernel kills it."""
+
+import contextlib
+import math
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from perfkit.errors import PerfkitError, UnavailableError
+
+# perf_event_open's type and config of the events that can be asked for by name.
+EVENTS = {
+    "cycles": (0, 0), "instructions": (0, 1), "cache-references": (0, 2), "cache-misses": (0, 3), "branches": (0, 4),
+    "branch-misses": (0, 5), "bus-cycles": (0, 6), "stalled-cycles-frontend": (0, 7), "stalled-cycles-backend": (0, 8),
+    "ref-cycles": (0, 9), "cpu-clock": (1, 0), "task-clock": (1, 1), "page-faults": (1, 2), "context-switches": (1, 3),
+    "cpu-migrations": (1, 4), "minor-faults": (1, 5), "major-faults": (1, 6),
+}  # fmt: skip
+
+
+class KernelError(PerfkitError):
+    """A kernel that crashed, hung or spoiled the answers: the message says which."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of an experiment: figures an execution of the region, NaN where unknown.
+
+    `kept` of `tried` windows lay between two calibration chains that agree; with none kept, `cycles` is NaN.
+    """
+
+    tsc: float
+    ns: float
+    cycles: float
+    event: float
+    kept: int
+    tried: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The answer to one request: the runs, the executions in a window, and what the kernel reported."""
+
+    steps: int
+    runs: tuple[Run, ...]
+    reports: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, as measure.c reads it."""
+
+    object: str
+    variant: str
+    repetitions: int
+    windows: int
+    steps: int | None
+    warmup: int
+    cold: bool
+    memory: int
+    huge: bool
+    threads: int
+    event: str | None = None
+
+    def line(self, event: tuple[int, int]) -> str:
+        """Return the request's line."""
+        numbers = (
+            self.repetitions,
+            self.windows,
+            self.steps or 0,
+            self.warmup,
+            int(self.cold),
+            self.memory,
+            int(self.huge),
+            self.threads,
+        )
+        return " ".join(map(str, (self.object, self.variant, *numbers, *event))) + "\n"
+
+
+class MeasuringProcess:
+    """A running measuring process, pinned to `cpus`; use it as a context manager.
+
+    Parameters
+    ----------
+    program : Path
+        The compiled measure.c.
+    folder : Path
+        Where it runs: objects are named relative to it.
+    cpus : sequence of int
+        CPUs to pin to.
+    threads : int
+        OpenMP threads, one a CPU.
+    fifo : bool
+        Ask for the FIFO scheduling class.
+    """
+
+    def __init__(self, program: Path, folder: Path, cpus: Sequence[int], threads: int = 1, fifo: bool = False) -> None:
+        self._program, self._folder, self._cpus = program.resolve(), folder, tuple(cpus)
+        self._threads, self._fifo = threads, fifo
+        self._child: subprocess.Popen[bytes] | None = None
+        self._requests = self._answers = -1
+        self._buffer = b""
+        self.pinned = self.is_fifo = False
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def measure(self, request: Request, time_limit: float) -> Experiment:
+        """Run one experiment.
+
+        Raises
+        ------
+        KernelError
+            If the kernel crashed, took longer than `time_limit` seconds, or spoiled the answers. The process is
+            started anew for the next request.
+        UnavailableError
+            If the machine cannot count the event.
+        """
+        if self._child is None:
+            self._start()
+        event = event_numbers(request.event) if request.event else (-1, 0)
+        try:
+            os.write(self._requests, request.line(event).encode())
+            return self._read(request, time.monotonic() + time_limit, time_limit)
+        except BrokenPipeError:
+            raise KernelError(self._obituary()) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        theirs, self._requests = os.pipe()
+        self._answers, their_answers = os.pipe()
+        places = ",".join(f"{{{cpu}}}" for cpu in self._cpus)
+        environment = os.environ | {
+            "OMP_NUM_THREADS": str(self._threads), "OMP_PROC_BIND": "true", "OMP_DYNAMIC": "false",
+        }  # fmt: skip
+        if places:
+            environment["OMP_PLACES"] = places
+        words = [str(self._program), str(theirs), str(their_answers), ",".join(map(str, self._cpus))]
+        try:
+            self._child = subprocess.Popen(
+                [*words, "fifo" if self._fifo else "other"],
+                pass_fds=(theirs, their_answers), cwd=self._folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(theirs)
+            os.close(their_answers)
+        self._buffer = b""
+        ready = self._line(time.monotonic() + 20).split()
+        if len(ready) != 5 or ready[0] != "ready":
+            self.close()
+            raise UnavailableError(f"the measuring process did not start: it said {' '.join(ready)!r}")
+        self.pinned, self.is_fifo = ready[3] == "1", ready[4] == "1"
+
+    def _read(self, request: Request, deadline: float, time_limit: float) -> Experiment:
+        steps, runs, reports = 0, [], {}
+        while True:
+            line = self._line(deadline, time_limit)
+            words = line.split(" ")
+            try:
+                if words[0] == "begin" and words[1] == request.variant and steps == 0:
+                    steps = int(words[2])
+                elif words[0] == "run" and steps and len(words) == 7:
+                    runs.append(_run(words))
+                elif words[0] == "report" and steps and len(words) == 3:
+                    reports[words[1]] = float(words[2])
+                elif words == ["end", request.variant] and len(runs) == request.repetitions:
+                    _check(reports)
+                    return Experiment(steps, tuple(runs), reports)
+                elif words[0] == "error" and "no counter" in line:
+                    raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
+                elif words[0] == "error":
+                    raise KernelError(line[6:])
+                else:
+                    raise ValueError
+            except (ValueError, IndexError):
+                raise KernelError(f"the kernel printed garbage among the measurements: {line[:80]!r}") from None
+
+    def _line(self, deadline: float, time_limit: float = 20) -> str:
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._answers], [], [], left)[0]:
+                raise KernelError(f"the kernel hung: no result within {time_limit:g} s")
+            part = os.read(self._answers, 1 << 16)
+            if not part:
+                raise KernelError(self._obituary())
+            self._buffer += part
+            if len(self._buffer) > 1 << 24:
+                raise KernelError("the kernel printed garbage among the measurements: 16 MiB without an end")
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    def _obituary(self) -> str:
+        """Say how the process ended."""
+        child = self._child
+        status = child.wait(5) if child is not None else 0
+        self.close()
+        if status < 0:
+            with contextlib.suppress(ValueError):
+                return f"the kernel crashed: {signal.Signals(-status).name}"
+        return f"the kernel ended the measuring process with exit status {status}"
+
+    def close(self) -> None:
+        """End the process and everything that it started."""
+        child, self._child = self._child, None
+        for descriptor in (self._requests, self._answers):
+            if descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        self._requests = self._answers = -1
+        if child is not None:
+            if child.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            child.wait(10)
+
+
+def event_numbers(name: str) -> tuple[int, int]:
+    """Return perf_event_open's type and config of an event name, or of a raw code such as ``r01c2``."""
+    if name in EVENTS:
+        return EVENTS[name]
+    if name.startswith("r") and len(name) > 1:
+        with contextlib.suppress(ValueError):
+            return 4, int(name[1:], 16)
+    from perfkit.errors import SettingError
+    from perfkit.names import nearest
+
+    raise SettingError(f"unknown event {name!r}; {nearest(name, EVENTS)}; or a raw code such as r01c2")
+
+
+def _run(words: Sequence[str]) -> Run:
+    tsc, ns, cycles, event = (float(word) for word in words[1:5])
+    return Run(tsc, ns, cycles, event, kept=int(words[5]), tried=int(words[6]))
+
+
+def _check(reports: dict[str, float]) -> None:
+    for name, value in reports.items():
+        if not name.isidentifier() or math.isinf(value):
+            raise ValueError(name)

@@ -1,0 +1,345 @@
+"""The process that runs the traced code: ``python -m perfkit.collectors.tracer.child SPECIFICATION``.
+
+It loads the kernel or program, clones the region, patches the original's entry, and runs it with the buffers that its
+parent (:mod:`perfkit.collectors.tracer.cloner`) mapped to file descriptors. A fault in the region, be it a crash or
+the end of a buffer, writes its details to the parent, which lets the child go on or kills it.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import signal
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_PERSONALITY_NO_RANDOMIZE = 0x0040000
+_MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
+_RWX = 7
+_SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
+_SYS_READ, _SYS_WRITE, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 1, 158, 0x1003
+_GREGS_OFFSET = 40  # of uc_mcontext.gregs in ucontext_t
+FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
+
+
+def say(channel: int, kind: bytes, payload: bytes = b"") -> None:
+    """Send one message: a letter, a length, a payload."""
+    message = kind + struct.pack("<I", len(payload)) + payload
+    while message:
+        message = message[os.write(channel, message) :]
+
+
+def main(argument: str) -> None:
+    """Do what the specification (JSON) says; never returns."""
+    specification = json.loads(argument)
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Reproducible addresses where the kernel allows it; a container may not.
+    random = not libc.personality(0xFFFFFFFF) & _PERSONALITY_NO_RANDOMIZE
+    if random and not specification.get("again") and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1:
+        argument = json.dumps(specification | {"again": True})
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, argument])  # noqa: S606
+    channel = specification["channel"]
+    try:
+        session = Session(libc, specification)
+        session.load()
+        session.build()
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        refused = type(error).__name__ == "Refused"
+        say(
+            channel, b"R" if refused else b"E", (str(error) if refused else f"{type(error).__name__}: {error}").encode()
+        )
+        os._exit(0)
+    say(channel, b"I", json.dumps(session.describe()).encode())
+    os.read(specification["answers"], 1)
+    session.run()
+    if session.code_changed():
+        say(channel, b"M")
+    say(channel, b"D")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+class Session:
+    """What the child holds: the loaded code, its clone, the mapped buffers."""
+
+    def __init__(self, libc: Any, specification: dict[str, Any]) -> None:
+        self.libc = libc
+        self.spec = specification
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self.memory = os.open("/proc/self/mem", os.O_RDONLY)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Read memory; OSError where there is none."""
+        data = os.pread(self.memory, size, address)
+        if len(data) != size:
+            raise OSError(f"no {size} bytes at {address:#x}")
+        return data
+
+    def load(self) -> None:
+        """Load the code, before anything else is mapped: so that its addresses are the same every time."""
+        from perfkit.collectors.tracer.elf import ElfFile
+
+        spec = self.spec
+        self.elf = ElfFile(spec["path"])
+        path = spec["path"]
+        if spec["program"]:
+            path = str(Path(spec["scratch"]) / "program.so")
+            Path(path).write_bytes(self.elf.without_pie_flag())
+        self.library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE)
+        # A dlopen handle is glibc's link_map, whose first field is the load address.
+        self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
+
+    def build(self) -> None:
+        """Decode, clone and patch."""
+        from perfkit.collectors.tracer import clone as cloning
+
+        spec = self.spec
+        symbol = self.elf.function(spec["function"])
+        entry = cloning.Function(symbol.name, self.load_address + symbol.address, symbol.size)
+        self.region = cloning.Region(entry, self.read, self._find, spec["callees"], set(spec["leaders"]))
+        self._map_buffers()
+        count = sum(len(block.instructions) for block in self.region.blocks)
+        slots = sum(block.slots for block in self.region.blocks)
+        room = 8192 + 400 * count + 400 * slots
+        base = self._near(entry.start, room + 16384)
+        self.context, plain, address = base, base + 8192, base + 8192 + 20 * entry.size + 4096
+        mapped = self.libc.mmap(base, 4096, 3, mmap.MAP_SHARED | _MAP_FIXED, spec["context"], 0)
+        if mapped != base:
+            raise OSError(f"cannot map the context page (errno {ctypes.get_errno()})")
+        copy = cloning.plain_copy(self.region, plain)
+        tables = self._tables()
+        made = cloning.clone(self.region, base, address, plain, tables)
+        if address + len(made.code) > base + room + 16384:
+            raise OSError("the clone is larger than expected")
+        ctypes.memmove(plain, copy, len(copy))
+        ctypes.memmove(address, made.code, len(made.code))
+        self._fill_tables(tables, made.starts, address)
+        self._set_context()
+        self.stub = address
+        self._patch(entry, address)
+        self._code = [[self._original(i.ip, i.len) for i in block.instructions] for block in self.region.blocks]
+
+    def describe(self) -> dict[str, Any]:
+        """Everything static that the parent needs."""
+        from iced_x86 import Formatter, FormatterSyntax
+
+        formatter = Formatter(FormatterSyntax.INTEL)
+        blocks = []
+        for block in self.region.blocks:
+            rows = []
+            for i, each in zip(block.instructions, block.accesses, strict=True):
+                operands = [[a.read, a.write, a.size] for a in each for _ in range(a.slots)]
+                rows.append([i.ip, self._original(i.ip, i.len).hex(), formatter.format(i), operands])
+            last = block.instructions[-1]
+            target = last.near_branch_target if last.is_call_near else 0
+            calls = self._name(target) if target else ""
+            blocks.append({"function": block.function, "instructions": rows, "calls": calls})
+        outside = sorted(self._name(target) for target in self.region.outside)
+        return {"blocks": blocks, "outside": outside, "block_buffer": self.buffers["blocks"]}
+
+    def run(self) -> None:
+        """Run the program, or call the kernel as often as asked."""
+        self._catch_faults()
+        if self.spec["program"]:
+            self._run_program()
+        else:
+            self._run_kernel()
+
+    def code_changed(self) -> bool:
+        """Whether the traced code is no longer what was cloned."""
+        return any(
+            self._original(i.ip, i.len) != code
+            for block, codes in zip(self.region.blocks, self._code, strict=True)
+            for i, code in zip(block.instructions, codes, strict=True)
+        )
+
+    def _run_program(self) -> None:
+        words = [os.fsencode(word) for word in [self.spec["path"], *self.spec["arguments"]]]
+        argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+        main_symbol = self.elf.functions.get("main")
+        if main_symbol is None:
+            raise OSError("the program has no symbol main")
+        function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        environment = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
+        status = function(self.load_address + main_symbol.address)(len(words), ctypes.addressof(argv), environment)
+        self.libc.fflush(None)
+        say(self.spec["channel"], b"X", struct.pack("<i", status))
+
+    def _run_kernel(self) -> None:
+        setup = self.spec["setup"]
+        if setup:
+            getattr(self.library, setup)()
+        function: Any = ctypes.CFUNCTYPE(None)(self.stub)
+        function.argtypes = None
+        arguments: list[Any] = []
+        self._keep: list[Any] = []
+        for kind, value in self.spec["arguments"]:
+            if kind == "array":
+                arguments.append(self._array(value))
+            else:
+                arguments.append(
+                    {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
+                )
+        start = time.perf_counter()
+        for _ in range(self.spec["calls"]):
+            function(*arguments)
+        say(self.spec["channel"], b"T", struct.pack("<d", time.perf_counter() - start))
+
+    def _array(self, path: str) -> ctypes.c_void_p:
+        """Load an array at an address that is a multiple of 64."""
+        import numpy as np
+
+        values = np.load(path, allow_pickle=False)
+        room = np.zeros(values.nbytes + 64, dtype=np.uint8)
+        start = -room.ctypes.data % 64
+        room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)
+        self._keep.append(room)
+        return ctypes.c_void_p(room.ctypes.data + start)
+
+    def _find(self, address: int) -> Any:
+        if not hasattr(self, "modules"):
+            from perfkit.collectors.tracer.modules import Modules
+
+            self.modules = Modules(self.read)
+        return self.modules.function(address)
+
+    def _name(self, address: int) -> str:
+        found = self._find(address)
+        return found.name.removesuffix("@plt") if found is not None else f"{address:#x}"
+
+    def _original(self, address: int, size: int) -> bytes:
+        """Machine code as it was before the entry was patched."""
+        if self.region.entry.start <= address < self.region.entry.start + 16:
+            code = self._first + self.read(self.region.entry.start + 16, 32)
+            return code[address - self.region.entry.start :][:size]
+        return self.read(address, size)
+
+    def _map_buffers(self) -> None:
+        self.buffers = {}
+        ratio = max((block.slots / len(block.instructions) for block in self.region.blocks), default=0)
+        longest = max(len(block.instructions) for block in self.region.blocks)
+        most = self.spec["limit"] + 32768 * longest
+        sizes = {"blocks": 4 * most, "addresses": int(8 * ratio * most) + 65536, "sizes": int(4 * ratio * most) + 65536}
+        for name, size in sizes.items():
+            handle = self.spec[name]
+            size = -(-size // 4096) * 4096
+            if name != "blocks":  # the parent lets that one grow step by step
+                os.ftruncate(handle, size)
+            at = self.libc.mmap(None, size, 3, mmap.MAP_SHARED | _MAP_NORESERVE, handle, 0)
+            if at in (None, 2**64 - 1):
+                raise OSError(f"cannot map {size} bytes for {name} (errno {ctypes.get_errno()})")
+            self.buffers[name] = [at, size]
+
+    def _near(self, address: int, size: int) -> int:
+        """Map writable and executable memory within reach of 32-bit displacements."""
+        size = -(-size // 4096) * 4096
+        for step in range(1, 1800):
+            for sign in (1, -1):
+                want = (address + sign * step * 0x100000) & ~0xFFF
+                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED_NOREPLACE
+                at = self.libc.mmap(want, size, _RWX, flags, -1, 0) if want > 0 else None
+                if at == want:
+                    return int(at)
+                if at not in (None, 2**64 - 1):
+                    self.libc.munmap(at, size)
+                elif ctypes.get_errno() in (1, 13):
+                    raise OSError("this system forbids memory that is both writable and executable")
+        raise OSError("no free memory within 2 GB of the function")
+
+    def _tables(self) -> list[tuple[int, int, int]]:
+        """Allocate a table for each function where targets are looked up at run time."""
+        if not self.region.has_indirect_jumps:
+            return []
+        self._table_memory = [(ctypes.c_int32 * f.size)() for f in self.region.functions]
+        return [
+            (f.start, f.size, ctypes.addressof(table))
+            for f, table in zip(self.region.functions, self._table_memory, strict=True)
+        ]
+
+    def _fill_tables(self, tables: list[tuple[int, int, int]], starts: dict[int, int], address: int) -> None:
+        for (start, size, _), table in zip(tables, getattr(self, "_table_memory", []), strict=False):
+            for original, copy in starts.items():
+                if start <= original < start + size:
+                    table[original - start] = copy - address
+
+    def _set_context(self) -> None:
+        from perfkit.collectors.tracer import emit
+
+        fs = ctypes.c_uint64()
+        self.libc.syscall(_SYS_ARCH_PRCTL, _ARCH_GET_FS, ctypes.byref(fs))
+        values = {
+            emit.BLOCK_POINTER: self.buffers["blocks"][0],
+            emit.ADDRESS_POINTER: self.buffers["addresses"][0],
+            emit.SIZE_POINTER: self.buffers["sizes"][0],
+            emit.FIRST_CALL: self.spec["first_call"],
+            emit.LAST_CALL: self.spec["last_call"],
+            emit.FS_BASE: fs.value,
+            emit.MINUS_ONE: 2**64 - 1,
+        }
+        for offset, value in values.items():
+            ctypes.c_uint64.from_address(self.context + offset).value = value
+
+    def _patch(self, entry: Any, stub: int) -> None:
+        """Overwrite the function's first bytes with a jump to the stub."""
+        from perfkit.collectors.tracer.accesses import Refused
+
+        self._first = self.read(entry.start, 16)
+        if entry.size < 5 and not self.spec["program"]:
+            return  # the stub is called directly
+        if entry.size < 5 and self._first[entry.size : 5].strip(b"\x90\xcc\x00\x66\x2e\x0f\x1f\x44\x84\x40"):
+            raise Refused(f"{entry.name} is too short to be patched ({entry.size} bytes)")
+        page = entry.start & ~0xFFF
+        if self.libc.mprotect(page, 8192, _RWX):
+            raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
+        ctypes.memmove(entry.start, b"\xe9" + struct.pack("<i", stub - entry.start - 5), 5)
+
+    def _catch_faults(self) -> None:
+        """On a fault: write its details to the parent, wait for its answer, try again."""
+        from iced_x86 import BlockEncoder, Code, Instruction, MemoryOperand, Register
+
+        header = ctypes.create_string_buffer(b"F" + struct.pack("<I", FAULT_SIZE))
+        self._keep_handler = [header, ctypes.create_string_buffer(1 << 16)]
+        out: list[Instruction] = []
+
+        def system_call(number: int, handle: int, pointer: Instruction, size: int) -> None:
+            out.append(Instruction.create_reg_i32(Code.MOV_R32_IMM32, Register.EDI, handle))
+            out.append(pointer)
+            out.append(Instruction.create_reg_i32(Code.MOV_R32_IMM32, Register.EDX, size))
+            out.append(Instruction.create_reg_i32(Code.MOV_R32_IMM32, Register.EAX, number))
+            out.append(Instruction.create(Code.SYSCALL))
+
+        def constant(register: Any, value: int) -> Instruction:
+            return Instruction.create_reg_u64(Code.MOV_R64_IMM64, register, value)
+
+        # The kernel calls handler(rdi = signal, rsi = siginfo, rdx = ucontext).
+        out.append(Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.R8, Register.RSI))
+        out.append(Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.R9, Register.RDX))
+        channel, answers = self.spec["channel"], self.spec["answers"]
+        system_call(_SYS_WRITE, channel, constant(Register.RSI, ctypes.addressof(header)), 5)
+        system_call(_SYS_WRITE, channel, Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.RSI, Register.R8), 128)
+        gregs = MemoryOperand(Register.R9, displ=_GREGS_OFFSET, displ_size=1)
+        system_call(_SYS_WRITE, channel, Instruction.create_reg_mem(Code.LEA_R64_M, Register.RSI, gregs), 184)
+        system_call(_SYS_READ, answers, constant(Register.RSI, ctypes.addressof(header) + 5), 1)
+        out.append(Instruction.create(Code.RETNQ))
+        encoder = BlockEncoder(64)
+        encoder.add_many(out)
+        place = self._near(self.context, 4096)
+        code = encoder.encode(place)
+        ctypes.memmove(place, code, len(code))
+        stack = struct.pack("<QiiQ", ctypes.addressof(self._keep_handler[1]), 0, 0, 1 << 16)
+        self.libc.sigaltstack(stack, None)
+        # struct sigaction of glibc on x86-64: handler, mask (128 bytes), flags, restorer (which glibc fills in).
+        action = struct.pack("<Q128siiQ", place, bytes(128), _SA_SIGINFO | _SA_ONSTACK, 0, 0)
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+            if self.libc.sigaction(int(number), action, None):
+                raise OSError(f"cannot catch signal {number} (errno {ctypes.get_errno()})")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

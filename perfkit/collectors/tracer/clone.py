@@ -1,0 +1,439 @@
+"""Copy a function and put recording code between its instructions (x86-64, iced-x86).
+
+A clone records one block id for each basic block and one address for each memory operand, and otherwise computes what
+the original computes, from the same stack layout and at near-native speed. It runs in place of the original, whose
+first bytes become a jump to the clone's entry stub (:mod:`perfkit.collectors.tracer.child` does that).
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from iced_x86 import (
+    BlockEncoder,
+    Code,
+    Decoder,
+    FlowControl,
+    Instruction,
+    InstructionInfoFactory,
+    MemoryOperand,
+    OpKind,
+    Register,
+    RegisterInfo,
+)
+
+from perfkit.collectors.tracer import emit
+from perfkit.collectors.tracer.accesses import Access, Kind, Refused, accesses
+from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter, Immediate
+
+_BRANCHES = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
+_INDIRECT = (FlowControl.INDIRECT_BRANCH, FlowControl.INDIRECT_CALL)
+_CALLEE_SAVED = [getattr(Register, name) for name in ("R15", "R14", "R13", "R12", "RBP", "RBX")]
+_OTHERS = [getattr(Register, name) for name in ("R11", "R10", "R9", "R8", "RSI", "RDI")]
+# Copied code is labelled with its original address plus this, so that only branches follow it to its new place:
+# addresses of code that the program computes stay those of the original.
+_MOVED = 0x7D00_0000_0000_0000
+
+
+@dataclass(frozen=True)
+class Function:
+    """A piece of machine code in memory, with the symbol it belongs to."""
+
+    name: str
+    start: int
+    size: int
+
+    @property
+    def family(self) -> str:
+        """Name without the suffix of a part that the compiler moved away (``f.cold``)."""
+        return self.name.partition(".")[0]
+
+    def __contains__(self, address: int) -> bool:
+        return self.start <= address < self.start + self.size
+
+
+@dataclass(frozen=True)
+class Block:
+    """A basic block: its instructions, each with its accesses."""
+
+    function: str
+    instructions: list[Instruction]
+    accesses: list[list[Access]]
+
+    @property
+    def slots(self) -> int:
+        """Addresses recorded for one execution."""
+        return sum(access.slots for each in self.accesses for access in each)
+
+
+@dataclass
+class Region:
+    """The functions to be traced, decoded and cut into basic blocks.
+
+    Parameters
+    ----------
+    entry : Function
+        The function whose calls are traced.
+    read : callable
+        ``read(address, size)`` gives bytes of memory.
+    find : callable
+        ``find(address)`` gives the function that an address lies in, or None.
+    callees : bool
+        Whether called functions are traced too, where they can be.
+    leaders : set of int
+        Addresses known to be targets of indirect jumps, from earlier attempts.
+    """
+
+    entry: Function
+    read: Callable[[int, int], bytes]
+    find: Callable[[int], Function | None]
+    callees: bool = False
+    leaders: set[int] = field(default_factory=set)
+    functions: list[Function] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    outside: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._code: dict[int, list[Instruction]] = {}
+        self._slots: dict[int, int] = {}
+        pending = [self.entry]
+        while pending:
+            function = pending.pop()
+            if function.start not in self._code:
+                self._decode(function)
+                pending += self._followed(function)
+        if self.has_indirect_jumps:
+            for function in self.functions:
+                self.leaders |= self._jump_table_targets(function)
+        for function in self.functions:
+            self.blocks += self._cut(function)
+
+    @property
+    def has_indirect_jumps(self) -> bool:
+        """Whether targets must be looked up at run time."""
+        kinds = _INDIRECT if self.callees else (FlowControl.INDIRECT_BRANCH,)
+        return any(i.flow_control in kinds for code in self._code.values() for i in code)
+
+    def instructions(self, function: Function) -> list[Instruction]:
+        """Return the decoded instructions of a function of the region."""
+        return self._code[function.start]
+
+    def owner(self, address: int) -> Function | None:
+        """Return the function of the region that an address lies in."""
+        return next((f for f in self.functions if address in f), None)
+
+    def _decode(self, function: Function) -> None:
+        if function.size == 0:
+            raise Refused(f"the symbol table does not say how long {function.name} is")
+        code = list(Decoder(64, self.read(function.start, function.size), ip=function.start))
+        bad = next((i for i in code if i.code == Code.INVALID), None)
+        if bad is not None:
+            raise Refused(f"{function.name} has bytes at {bad.ip:#x} that are no x86-64 instruction")
+        while len(code) > 1 and code[-1].code in (Code.NOPD, Code.NOPW, Code.INT3):
+            code.pop()
+        if code[-1].flow_control == FlowControl.NEXT:
+            raise Refused(f"{function.name} runs on into what lies behind it")
+        self.functions.append(function)
+        self._code[function.start] = code
+
+    def _followed(self, function: Function) -> list[Function]:
+        """Return the functions that this one leads to and that belong to the trace."""
+        found = []
+        for i in self._code[function.start]:
+            target = self._target(i)
+            if not target or target in function:
+                continue
+            other = self.find(target)
+            moved = other is not None and other.family == function.family and i.flow_control in _BRANCHES
+            if other is not None and (moved or other.start == self.entry.start or self._clonable(other)):
+                found.append(other)
+            else:
+                self.outside.add(target)
+        return found
+
+    def _target(self, i: Instruction) -> int:
+        """Return where an instruction leads to, if that is known before it runs; 0 if not."""
+        if i.flow_control in _BRANCHES or i.flow_control == FlowControl.CALL:
+            return int(i.near_branch_target)
+        if i.flow_control in _INDIRECT and self.callees and i.is_ip_rel_memory_operand:
+            return int(struct.unpack("<Q", self.read(i.ip_rel_memory_address, 8))[0])
+        return 0
+
+    def _clonable(self, function: Function) -> bool:
+        """Whether a called function is to be traced and can be: refusals of callees leave them outside."""
+        if not self.callees:
+            return False
+        if function.start in self._code:
+            return True
+        try:
+            for i in Decoder(64, self.read(function.start, function.size), ip=function.start):
+                if i.code == Code.INVALID:
+                    return False
+                accesses(i)
+        except Refused:
+            return False
+        return function.size > 0
+
+    def _jump_table_targets(self, function: Function) -> set[int]:
+        """Guess the targets of indirect jumps from the tables that the code mentions.
+
+        A wrong guess only splits a block; a missing one is found when the clone runs into it.
+        """
+        starts = {i.ip for f in self.functions for i in self._code[f.start]}
+        found: set[int] = set()
+        for i in self._code[function.start]:
+            if i.is_ip_rel_memory_operand:
+                table = int(i.ip_rel_memory_address)
+            elif i.flow_control == FlowControl.INDIRECT_BRANCH and i.op0_kind == OpKind.MEMORY:
+                table = int(i.memory_displacement)
+            else:
+                continue
+            if self.owner(table) is None:
+                found |= self._table(table, 4, starts) | self._table(table, 8, starts)
+        return found
+
+    def _table(self, table: int, width: int, starts: set[int]) -> set[int]:
+        """Read table entries (4 bytes: relative to the table; 8 bytes: absolute) as long as they name instructions."""
+        found: set[int] = set()
+        for k in range(4096):
+            try:
+                data = self.read(table + width * k, width)
+            except OSError:
+                break
+            target = table + struct.unpack("<i", data)[0] if width == 4 else struct.unpack("<Q", data)[0]
+            if target not in starts:
+                break
+            found.add(target)
+        return found
+
+    def _cut(self, function: Function) -> list[Block]:
+        code = self._code[function.start]
+        leaders = {function.start} | self.leaders
+        for each in self._code.values():
+            for i in each:
+                if i.flow_control in _BRANCHES or i.flow_control == FlowControl.CALL:
+                    leaders.add(i.near_branch_target)
+        cuts = [0]
+        for k, i in enumerate(code[1:], 1):
+            if i.ip in leaders or code[k - 1].flow_control != FlowControl.NEXT:
+                cuts.append(k)
+        cuts.append(len(code))
+        found = []
+        for first, last in pairwise(cuts):
+            part = code[first:last]
+            found.append(Block(function.name, part, [accesses(i) for i in part]))
+        inside = {i.ip for i in code}
+        stray = [t for t in leaders if t in function and t not in inside]
+        if stray:
+            raise Refused(f"{function.name} jumps into the middle of an instruction at {min(stray):#x}")
+        return found
+
+
+@dataclass(frozen=True)
+class Clone:
+    """Machine code ready to be put at `address`, whose first byte is the entry stub.
+
+    `starts` maps the original address of every block to its address in the clone.
+    """
+
+    address: int
+    code: bytes
+    starts: dict[int, int]
+
+
+def free_registers(region: Region) -> list[int]:
+    """List general registers that the region leaves alone, those first that called functions preserve."""
+    info = InstructionInfoFactory()
+    used = set()
+    leaves = bool(region.outside)
+    for block in region.blocks:
+        for i in block.instructions:
+            leaves |= i.flow_control in (*_INDIRECT, FlowControl.CALL)
+            for register in info.info(i).used_registers():
+                used.add(RegisterInfo(register.register).full_register)
+    return [r for r in (_CALLEE_SAVED if leaves else _CALLEE_SAVED + _OTHERS) if r not in used]
+
+
+def clone(region: Region, context: int, address: int, plain: int, tables: list[tuple[int, int, int]]) -> Clone:
+    """Copy a region with recording code.
+
+    Parameters
+    ----------
+    region : Region
+        What to copy.
+    context : int
+        Address of the context page (:mod:`~perfkit.collectors.tracer.emit`).
+    address : int
+        Where the clone will lie, within 2 GB of the original.
+    plain : int
+        Address of an uninstrumented copy of the entry function, for calls that are not traced.
+    tables : list of (start, size, address)
+        For every function, the table that maps offsets of its code to offsets in the clone (32-bit, 0: none).
+    """
+    free = [*free_registers(region), Register.NONE, Register.NONE, Register.NONE]
+    e = Emitter(context, address=free[0], scratch=free[1], block=free[2])
+    thunk = e.new_label()
+    _stub(e, region.entry.start + _MOVED, plain)
+    e.label(thunk)
+    _dispatcher(e, tables, address)
+    for number, block in enumerate(region.blocks):
+        e.label(block.instructions[0].ip + _MOVED)
+        e.block_head(number, block.slots)
+        _body(e, region, block, thunk)
+    code = _encode(e.out, address)
+    copies = list(Decoder(64, code, ip=address))
+    if len(copies) != len(e.out):
+        raise Refused("its branches reach farther than a copy can")
+    labels = {block.instructions[0].ip + _MOVED for block in region.blocks}
+    starts = {made.ip - _MOVED: copy.ip for made, copy in zip(e.out, copies, strict=True) if made.ip in labels}
+    return Clone(address, code, starts)
+
+
+def plain_copy(region: Region, address: int) -> bytes:
+    """Copy the entry function alone, without recording code: the original's first bytes will be overwritten."""
+    return _encode([i.copy() for i in region.instructions(region.entry)], address)
+
+
+def _encode(instructions: list[Instruction], address: int) -> bytes:
+    encoder = BlockEncoder(64)
+    encoder.add_many(instructions)
+    try:
+        return bytes(encoder.encode(address))
+    except ValueError as error:
+        raise Refused(f"it cannot be encoded anew ({error})") from error
+
+
+def _body(e: Emitter, region: Region, block: Block, thunk: int) -> None:
+    """Copy a block's instructions, each after the recording of its accesses."""
+    behind = -8 * block.slots
+    for i, each in zip(block.instructions, block.accesses, strict=True):
+        strings = []
+        for access in each:
+            e.before(access, behind)
+            if access.kind is Kind.STRING:
+                strings.append((access, behind))
+            behind += 8 * access.slots
+        if i.flow_control == FlowControl.INDIRECT_BRANCH or (
+            i.flow_control == FlowControl.INDIRECT_CALL and region.callees
+        ):
+            _indirect(e, i, thunk)
+        else:
+            e.add(_copy(i, region))
+        if strings:
+            e.after_string(strings)
+
+
+def _copy(i: Instruction, region: Region) -> Instruction:
+    """Copy an instruction; a branch to a place in the region goes to that place's copy."""
+    copy = i.copy()
+    direct = i.flow_control in _BRANCHES or i.flow_control == FlowControl.CALL
+    if direct and i.near_branch_target and region.owner(i.near_branch_target):
+        copy.near_branch64 = i.near_branch_target + _MOVED
+    return copy
+
+
+def _indirect(e: Emitter, i: Instruction, thunk: int) -> None:
+    """Jump or call to wherever the dispatcher says that the target's copy lies."""
+    e.store(emit.SAVED_RAX, RAX)
+    if i.op0_kind == OpKind.REGISTER:
+        e.code(Code.MOV_R64_RM64, RAX, i.op0_register)
+    else:
+        if i.memory_segment in (Register.FS, Register.GS):
+            raise Refused(f"it jumps through thread-local memory at {i.ip:#x}")
+        if i.is_ip_rel_memory_operand:
+            where = MemoryOperand(RIP, displ=i.ip_rel_memory_address, displ_size=8)
+        else:
+            displacement = i.memory_displacement
+            displacement -= (1 << 64) if displacement >> 63 else 0
+            where = MemoryOperand(i.memory_base, i.memory_index, i.memory_index_scale, displacement, 8)
+        e.code(Code.MOV_R64_RM64, RAX, where)
+    e.store(emit.TARGET, RAX)
+    e.load(RAX, emit.SAVED_RAX)
+    e.lea(RSP, MemoryOperand(RSP, displ=-128, displ_size=8))
+    e.branch(Code.CALL_REL32_64, thunk)
+    e.lea(RSP, MemoryOperand(RSP, displ=128, displ_size=8))
+    jump = i.flow_control == FlowControl.INDIRECT_BRANCH
+    e.code(Code.JMP_RM64 if jump else Code.CALL_RM64, e.slot(emit.TARGET))
+
+
+def _dispatcher(e: Emitter, tables: list[tuple[int, int, int]], address: int) -> None:
+    """Replace the target in its slot by the target's copy; leave targets outside of the region as they are."""
+    e.store(emit.THUNK_RAX, RAX)
+    e.store(emit.THUNK_RCX, RCX)
+    e.store(emit.THUNK_RDX, RDX)
+    e.keep_flags(emit.THUNK_FLAGS)
+    done, missing = e.new_label(), e.new_label()
+    for start, size, table in tables:
+        other = e.new_label()
+        e.load(RAX, emit.TARGET)
+        e.constant(RCX, start)
+        e.code(Code.SUB_R64_RM64, RAX, RCX)
+        e.code(Code.CMP_RM64_IMM32, RAX, Immediate(size))
+        e.branch(Code.JAE_REL32_64, other)
+        e.constant(RCX, table)
+        e.code(Code.MOV_R32_RM32, Register.ECX, MemoryOperand(RCX, RAX, 4))
+        e.code(Code.TEST_RM32_R32, Register.ECX, Register.ECX)
+        e.branch(Code.JE_REL32_64, missing)
+        e.constant(RDX, address)
+        e.code(Code.ADD_R64_RM64, RCX, RDX)
+        e.store(emit.TARGET, RCX)
+        e.branch(Code.JMP_REL32_64, done)
+        e.label(other)
+    e.branch(Code.JMP_REL32_64, done)
+    e.label(missing)
+    e.load(RAX, emit.TARGET)
+    e.store(emit.MISSING, RAX)
+    e.code(Code.UD2)
+    e.label(done)
+    e.return_flags(emit.THUNK_FLAGS)
+    e.load(RDX, emit.THUNK_RDX)
+    e.load(RCX, emit.THUNK_RCX)
+    e.load(RAX, emit.THUNK_RAX)
+    e.code(Code.RETNQ)
+
+
+def _stub(e: Emitter, start: int, plain: int) -> None:
+    """Enter the clone for the calls that are wanted, with the pointers in their registers; else the plain copy.
+
+    Flags are free at a function's entry and after its return. The return address is exchanged in place, because
+    arguments on the stack must stay where they are.
+    """
+    untraced, back = e.new_label(), e.new_label()
+    reserved = [r for r in (e.block, e.address, e.scratch) if r]
+    e.store(emit.SAVED_R11, R11)
+    e.load(R11, emit.ACTIVE)
+    e.code(Code.TEST_RM64_R64, R11, R11)
+    e.branch(Code.JNE_REL32_64, untraced)
+    e.load(R11, emit.CALLS)
+    e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
+    e.store(emit.CALLS, R11)
+    e.code(Code.CMP_R64_RM64, R11, e.slot(emit.FIRST_CALL))
+    e.branch(Code.JB_REL32_64, untraced)
+    e.code(Code.CMP_R64_RM64, R11, e.slot(emit.LAST_CALL))
+    e.branch(Code.JA_REL32_64, untraced)
+    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(emit.ACTIVE), 1))
+    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(RSP))
+    e.store(emit.RETURN, R11)
+    e.lea(R11, MemoryOperand(RIP, displ=back, displ_size=8))
+    e.code(Code.MOV_RM64_R64, MemoryOperand(RSP), R11)
+    e.load(R11, emit.SAVED_R11)
+    for k, register in enumerate(reserved):
+        e.store(emit.RESERVED + 8 * k, register)
+    if e.block:
+        e.load(e.block, emit.BLOCK_POINTER)
+    if e.address:
+        e.load(e.address, emit.ADDRESS_POINTER)
+    e.branch(Code.JMP_REL32_64, start)
+    e.label(back)
+    if e.block:
+        e.store(emit.BLOCK_POINTER, e.block)
+    if e.address:
+        e.store(emit.ADDRESS_POINTER, e.address)
+    for k, register in enumerate(reserved):
+        e.load(register, emit.RESERVED + 8 * k)
+    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(emit.ACTIVE), 0))
+    e.code(Code.JMP_RM64, e.slot(emit.RETURN))
+    e.label(untraced)
+    e.load(R11, emit.SAVED_R11)
+    e.branch(Code.JMP_REL32_64, plain)

@@ -1,0 +1,360 @@
+"""The default backend: run a clone of the function in a child process and read what it recorded (x86-64)."""
+
+import json
+import mmap
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import perfkit
+from perfkit.collectors.tracer.recording import Recording, whole_blocks
+from perfkit.errors import DataError, UnavailableError
+
+_CHILD = "perfkit.collectors.tracer.child"
+_BUFFERS = ("context", "blocks", "addresses", "sizes")
+# The end of the block buffer is where a clone can be stopped. It grows by what surely stays within the limit, and by
+# this many blocks at least, so that the end is reached in few steps.
+_GROWTH = 16384
+_CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
+_RIP = 16  # index in gregs
+_MAX_ATTEMPTS = 200
+
+
+class Refusal(Exception):  # noqa: N818 - not the user's error: why another backend is needed
+    """The cloner passes: the message says why."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run and what of it to record.
+
+    Parameters
+    ----------
+    path : Path
+        A program (run with `arguments`) or a shared library (its `function` is called with `arguments`).
+    function : str
+        The region of interest.
+    program : bool
+        Whether `path` is a program.
+    arguments : sequence
+        A program's words, or a kernel's arguments as ``[kind, value]``.
+    limit, first_call, last_call, callees, timeout
+        As in :class:`perfkit.collectors.Tracer`; calls count from 1.
+    setup : str
+        A function of the library to call once before, untraced.
+    """
+
+    path: Path
+    function: str
+    program: bool
+    arguments: Sequence[Any]
+    limit: int
+    first_call: int
+    last_call: int
+    callees: bool
+    timeout: float
+    setup: str = ""
+
+
+def record(job: Job) -> Recording:
+    """Run a job under the cloner.
+
+    Raises
+    ------
+    Refusal
+        When this code must be traced by another backend.
+    DataError
+        When the code crashes, or the function is not called.
+    UnavailableError
+        When the system forbids what the cloner needs.
+    """
+    leaders: list[int] = []
+    for _ in range(_MAX_ATTEMPTS):
+        with tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch, _Run(job, leaders, Path(scratch)) as run:
+            run.follow()
+            if not run.missing:
+                return run.recording()
+            leaders.append(run.missing)
+    raise Refusal(f"its indirect jumps have more than {_MAX_ATTEMPTS} targets that no table names")
+
+
+class _Run:
+    """One child process, from its start to the mapped results."""
+
+    def __init__(self, job: Job, leaders: list[int], scratch: Path) -> None:
+        self.job = job
+        self.missing = 0
+        self.stopped = ""
+        self.finished = False
+        self.handles = {name: os.memfd_create(f"perfkit-{name}", 0) for name in _BUFFERS}
+        os.ftruncate(self.handles["context"], 4096)
+        self.context = mmap.mmap(self.handles["context"], 4096)
+        self.channel, to_parent = os.pipe()
+        from_parent, self.answers = os.pipe()
+        # An array that the job names by value is handed over as a file.
+        arguments = [
+            [kind, _saved(scratch, k, value)] if kind == "array" else [kind, value]
+            for k, (kind, value) in enumerate([] if job.program else job.arguments)
+        ]
+        specification = {
+            "path": str(job.path.resolve()),
+            "program": job.program,
+            "function": job.function,
+            "arguments": [str(word) for word in job.arguments] if job.program else arguments,
+            "calls": job.last_call,
+            "limit": job.limit,
+            "first_call": job.first_call,
+            "last_call": job.last_call,
+            "callees": job.callees,
+            "leaders": leaders,
+            "setup": job.setup,
+            "scratch": str(scratch),
+            "channel": to_parent,
+            "answers": from_parent,
+            **self.handles,
+        }
+        self.log = (scratch / "output").open("w+b")
+        root = str(Path(perfkit.__file__).resolve().parent.parent)
+        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", _CHILD, json.dumps(specification)],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            pass_fds=[to_parent, from_parent, *self.handles.values()],
+            env=os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+        )
+        os.close(to_parent)
+        os.close(from_parent)
+        self.deadline = time.monotonic() + job.timeout
+
+    def __enter__(self) -> "_Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+        for handle in (*self.handles.values(), self.channel, self.answers):
+            os.close(handle)
+        self.log.close()
+
+    def follow(self) -> None:
+        """Answer the child's messages until it is done or has to be stopped."""
+        for kind, payload in self._messages():
+            if kind == b"R":
+                raise Refusal(payload.decode())
+            if kind == b"E":
+                raise UnavailableError(f"the cloner cannot run here: {payload.decode()}")
+            if kind == b"I":
+                self._prepare(json.loads(payload))
+            elif kind == b"F":
+                self._fault(payload)
+            elif kind == b"X":
+                (status,) = struct.unpack("<i", payload)
+                self.notes["exit_status"] = str(status)
+            elif kind == b"T":
+                (seconds,) = struct.unpack("<d", payload)
+                self.notes["seconds"] = f"{seconds:.6f}"
+            elif kind == b"M":
+                raise DataError(
+                    f"{self.job.function} changed its own code while it ran: self-modifying code is not traced"
+                )
+            elif kind == b"D":
+                self.finished = True
+            if self.stopped or self.missing:
+                self._kill()
+                return
+        if not self.finished and not self.stopped:
+            self._ended()
+
+    def recording(self) -> Recording:
+        """Map the buffers and cut them to whole blocks within the limit."""
+        self._kill()
+        count = self._recorded_blocks()
+        raw = self._map("blocks", count, np.uint32)
+        raw -= 1  # ids were written plus one, so that what was not written is 0
+        blocks, _, accesses, sizes = whole_blocks(raw, self.lengths, self.slots, self.dynamics, self.job.limit)
+        if blocks < count and not self.stopped:
+            self.stopped = self._limit_reached()
+        if not blocks:
+            raise DataError(self._nothing())
+        return Recording(
+            "x86-64",
+            self.static["blocks"],
+            raw[:blocks],
+            self._map("addresses", accesses, np.uint64),
+            self._map("sizes", sizes, np.uint32),
+            self.stopped,
+            self.notes,
+        )
+
+    def _prepare(self, static: dict[str, Any]) -> None:
+        """Size the block buffer, then let the child go."""
+        self.static = static
+        rows = [block["instructions"] for block in static["blocks"]]
+        self.lengths = np.array([len(block) for block in rows], dtype=np.int64)
+        self.slots = np.array([sum(len(row[3]) for row in block) for block in rows], dtype=np.int64)
+        self.dynamics = np.array(
+            [sum(operand[2] == 0 for row in block for operand in row[3]) for block in rows], dtype=np.int64
+        )
+        self.notes = {"not_followed": ", ".join(static["outside"])} if static["outside"] else {}
+        self.counted = self.executed = self.capacity = 0
+        self._grow()
+        self._go_on()
+
+    def _grow(self) -> bool:
+        """Make room for more blocks, unless the limit is reached."""
+        if self.capacity:
+            # The buffer is full: count what is new in it.
+            new = np.empty(self.capacity - self.counted, dtype=np.uint32)
+            os.preadv(self.handles["blocks"], [new.data], 4 * self.counted)
+            self.executed += int(np.bincount(new - 1, minlength=len(self.lengths)) @ self.lengths)
+            self.counted = self.capacity
+        left = self.job.limit - self.executed
+        if left <= 0:
+            return False
+        self.capacity += max(left // int(self.lengths.max()), _GROWTH)
+        self.capacity = -(-self.capacity // 1024) * 1024
+        os.ftruncate(self.handles["blocks"], 4 * self.capacity)
+        return True
+
+    def _go_on(self) -> None:
+        os.write(self.answers, b"g")
+
+    def _fault(self, payload: bytes) -> None:
+        number, _, code = struct.unpack_from("<iii", payload, 0)
+        (address,) = struct.unpack_from("<Q", payload, 16)
+        start, size = self.static["block_buffer"]
+        if number == signal.SIGBUS and start <= address < start + size:
+            if self._grow():
+                self._go_on()
+            else:
+                self.stopped = self._limit_reached()
+            return
+        self.missing = self._context(_MISSING)
+        if self.missing:
+            return
+        rip = struct.unpack_from("<23Q", payload, _REGISTERS)[_RIP]
+        self._crashed(number, f"at address {address:#x}" if code >= 0 else "", rip)
+
+    def _crashed(self, number: int, where: str, rip: int) -> None:
+        self._kill()
+        count = self._recorded_blocks()
+        last = ""
+        if count and self._context(_ACTIVE):
+            (block,) = np.frombuffer(os.pread(self.handles["blocks"], 4, 4 * (count - 1)), dtype=np.uint32)
+            rows = self.static["blocks"][int(block) - 1]
+            first = rows["instructions"][0]
+            last = (
+                f" in {rows['function']}, in the block that begins at {first[0]:#x} ({first[2]}), "
+                f"after {self._executed(count):,} traced instructions"
+            )
+        else:
+            last = f" outside of {self.job.function} (at {rip:#x})"
+        name = signal.Signals(number).name
+        raise DataError(f"the code crashed with {name} {where}{last}. {self._output()}".replace("  ", " ").strip())
+
+    def _ended(self) -> None:
+        """Judge a child that ended without a word."""
+        status = self.process.wait()
+        if status < 0:
+            self._crashed(-status, "", 0)
+        if not hasattr(self, "static"):
+            raise UnavailableError(f"the cloner's process failed (status {status}). {self._output()}")
+        self.notes["exit_status"] = str(status)
+
+    def _messages(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the child's messages until it closes the channel or the time is up."""
+        buffer = b""
+        while True:
+            left = self.deadline - time.monotonic()
+            if left <= 0 or not select.select([self.channel], [], [], left)[0]:
+                self._out_of_time()
+                return
+            data = os.read(self.channel, 1 << 20)
+            if not data:
+                return
+            buffer += data
+            while len(buffer) >= 5:
+                (length,) = struct.unpack_from("<I", buffer, 1)
+                if len(buffer) < 5 + length:
+                    break
+                yield buffer[:1], buffer[5 : 5 + length]
+                buffer = buffer[5 + length :]
+
+    def _out_of_time(self) -> None:
+        self._kill()
+        if not hasattr(self, "static"):
+            raise DataError(f"loading {self.job.path} took longer than the timeout of {self.job.timeout} s")
+        self.stopped = f"timeout of {self.job.timeout:g} s"
+
+    def _kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def _recorded_blocks(self) -> int:
+        """Count the complete blocks: by the pointer after a regular end, else by looking for the last id."""
+        if not hasattr(self, "static"):
+            return 0
+        if not self._context(_ACTIVE):
+            return (self._context(_POINTER) - int(self.static["block_buffer"][0])) // 4
+        low, high = 0, self.capacity
+        while low < high:
+            middle = (low + high) // 2
+            if os.pread(self.handles["blocks"], 4, 4 * middle) not in (b"", bytes(4)):
+                low = middle + 1
+            else:
+                high = middle
+        # The last block was entered; unless the buffer's end stopped it before, it did not run to its end.
+        return low if low == self.capacity else max(low - 1, 0)
+
+    def _executed(self, blocks: int) -> int:
+        raw = self._map("blocks", blocks, np.uint32)
+        return int(np.bincount(raw - 1, minlength=len(self.lengths)) @ self.lengths)
+
+    def _context(self, offset: int) -> int:
+        (value,) = struct.unpack_from("<Q", self.context, offset)
+        return int(value)
+
+    def _map(self, name: str, count: int, dtype: Any) -> NDArray[Any]:
+        """Map the first values of a buffer; the array keeps the memory alive."""
+        if not count:
+            return np.empty(0, dtype=dtype)
+        size = count * np.dtype(dtype).itemsize
+        return np.frombuffer(mmap.mmap(self.handles[name], size), dtype=dtype, count=count)
+
+    def _limit_reached(self) -> str:
+        return f"limit of {self.job.limit} instructions"
+
+    def _nothing(self) -> str:
+        job, calls = self.job, self._context(_CALLS)
+        if not calls:
+            return f"{job.path.name} never called {job.function}. {self._output()}".strip()
+        if calls < job.first_call:
+            begin = f"the trace was to begin with call {job.first_call}"
+            return f"{job.path.name} called {job.function} {calls} times; {begin}"
+        return f"nothing of {job.function} was recorded within {self.stopped or 'the limit'}"
+
+    def _output(self) -> str:
+        self.log.flush()
+        self.log.seek(0)
+        text = self.log.read()[-500:].decode(errors="replace").strip()
+        return f"It printed: {text}" if text else ""
+
+
+def _saved(scratch: Path, number: int, value: Any) -> str:
+    path = scratch / f"argument{number}.npy"
+    np.save(path, value, allow_pickle=False)
+    return str(path)

@@ -1,0 +1,222 @@
+"""As much of an ELF file as a tracer needs: its machine, its kind, its function symbols, its writable code."""
+
+import bisect
+import difflib
+import hashlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from perfkit.errors import DataError, FormatError
+
+_MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
+_MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
+_PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
+_SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
+_STT_FUNC = 2
+_DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function: where it starts (before relocation) and how long it is, in bytes."""
+
+    name: str
+    address: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A program header."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+
+
+class ElfFile:
+    """A 64-bit little-endian ELF program or library.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Raises
+    ------
+    FormatError
+        When the file is no such program, with what it seems to be.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            self.data = self.path.read_bytes()
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+        if self.data[:4] != b"\x7fELF":
+            script = " (a script? trace the program it starts)" if self.data[:2] == b"#!" else ""
+            raise FormatError(f"{path}: not an ELF program or library{script}")
+        if len(self.data) < 64 or self.data[4:6] != b"\x02\x01":
+            raise FormatError(f"{path}: only 64-bit little-endian programs can be traced")
+        (self.kind, machine, _, self.entry, program, section, _, _, p_size, p_count, s_size, s_count, names) = (
+            struct.unpack_from("<HHIQQQIHHHHHH", self.data, 16)
+        )
+        if machine not in _MACHINES:
+            raise FormatError(
+                f"{path}: made for {_MACHINE_NAMES.get(machine, f'machine {machine}')}; "
+                f"these can be traced: {', '.join(_MACHINES.values())}"
+            )
+        self.isa = _MACHINES[machine]
+        try:
+            self.segments = [self._segment(program + k * p_size) for k in range(p_count)]
+            self._sections = [
+                struct.unpack_from("<IIQQQQIIQQ", self.data, section + k * s_size) for k in range(s_count)
+            ]
+        except struct.error as error:
+            raise FormatError(f"{path}: truncated ELF file ({error})") from error
+        self._names = names
+
+    def _segment(self, at: int) -> Segment:
+        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", self.data, at)
+        return Segment(kind, flags, offset, address, size)
+
+    @property
+    def sha256(self) -> str:
+        """The file's SHA-256."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether it names a dynamic linker (a program) or can be loaded by one (a library)."""
+        return any(s.kind == _PT_INTERP for s in self.segments) or (self.kind == 3 and self._flag_1() is None)
+
+    @property
+    def is_relocatable(self) -> bool:
+        """Whether it can be loaded at any address (ET_DYN)."""
+        return self.kind == 3
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it can be started."""
+        return any(s.kind == _PT_INTERP for s in self.segments) or self.kind == 2 or self._flag_1() is not None
+
+    @cached_property
+    def functions(self) -> dict[str, Symbol]:
+        """Function symbols by name, from the full symbol table where there is one, else from the dynamic one."""
+        found: dict[str, Symbol] = {}
+        try:
+            for section in self._sections:
+                if section[1] in (_SHT_DYNSYM, _SHT_SYMTAB):
+                    found.update({s.name: s for s in self._symbols(section)})
+        except (struct.error, IndexError, ValueError) as error:
+            raise FormatError(f"{self.path}: damaged symbol table ({error})") from error
+        return found
+
+    @cached_property
+    def imports(self) -> dict[int, str]:
+        """Names of other libraries' symbols, by the address (before relocation) of the pointer to them."""
+        found = {}
+        for section, place, info in self._relocations():
+            if info >> 32:
+                names = self._sections[section[6]]
+                strings = self._sections[names[6]][4]
+                (name,) = struct.unpack_from("<I", self.data, names[4] + 24 * (info >> 32))
+                found[place] = self.data[strings + name : self.data.index(0, strings + name)].decode()
+        return found
+
+    @cached_property
+    def relocated(self) -> frozenset[int]:
+        """Addresses (before relocation) of all pointers that the dynamic linker sets."""
+        return frozenset(place for _, place, _ in self._relocations())
+
+    def _relocations(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """Yield section, place and info of every relocation with addend."""
+        for section in self._sections:
+            if section[1] == _SHT_RELA and section[9] == 24:
+                for at in range(section[4], section[4] + section[5], 24):
+                    place, info = struct.unpack_from("<QQ", self.data, at)
+                    yield section, place, info
+
+    @property
+    def is_stripped(self) -> bool:
+        """Whether the full symbol table is gone."""
+        return not any(section[1] == _SHT_SYMTAB for section in self._sections)
+
+    def function(self, name: str) -> Symbol:
+        """Find a function.
+
+        Raises
+        ------
+        DataError
+            When there is none of that name; the message has the nearest names, or says that the file is stripped.
+        """
+        if name in self.functions:
+            return self.functions[name]
+        if self.is_stripped:
+            raise DataError(
+                f"{self.path}: no function {name!r}, and the symbol table was stripped; "
+                "build it without -s and do not run strip on it"
+            )
+        near = difflib.get_close_matches(name, self.functions, 5, 0.5)
+        near += [other for other in sorted(self.functions) if name in other and other not in near][: 5 - len(near)]
+        hint = f"nearest: {', '.join(near)}" if near else f"it has {len(self.functions)} functions"
+        raise DataError(
+            f"{self.path}: no function {name!r} ({hint}). If it should be there, the compiler inlined or renamed it: "
+            "mark it __attribute__((noipa))"
+        )
+
+    def holds(self, address: int) -> Symbol | None:
+        """Return the function that an address (before relocation) lies in."""
+        k = bisect.bisect_right(self._sorted[0], address) - 1
+        found = self._sorted[1][k] if k >= 0 else None
+        return found if found and address < found.address + found.size else None
+
+    @cached_property
+    def _sorted(self) -> tuple[list[int], list[Symbol]]:
+        """Functions by address; of several at one address the one that says its size."""
+        found = sorted(self.functions.values(), key=lambda s: (s.address, s.size))
+        return [s.address for s in found], found
+
+    def is_writable(self, address: int) -> bool:
+        """Whether the code at an address (before relocation) lies in memory that the program may write."""
+        return any(
+            s.kind == _PT_LOAD and s.flags & 2 and s.address <= address < s.address + s.file_size for s in self.segments
+        )
+
+    def without_pie_flag(self) -> bytes:
+        """Return the file's bytes, changed so that a dynamic linker agrees to load a program as a library."""
+        data = bytearray(self.data)
+        at = self._flag_1()
+        if at is not None:
+            (flags,) = struct.unpack_from("<Q", data, at)
+            struct.pack_into("<Q", data, at, flags & ~_DF_1_PIE)
+        return bytes(data)
+
+    def _flag_1(self) -> int | None:
+        """Return the file offset of DT_FLAGS_1's value where it says 'position-independent program'."""
+        for segment in self.segments:
+            if segment.kind == _PT_DYNAMIC:
+                for at in range(segment.offset, segment.offset + segment.file_size, 16):
+                    tag, value = struct.unpack_from("<QQ", self.data, at)
+                    if tag == _DT_NULL:
+                        break
+                    if tag == _DT_FLAGS_1 and value & _DF_1_PIE:
+                        return at + 8
+        return None
+
+    def _symbols(self, section: tuple[int, ...]) -> list[Symbol]:
+        _, _, _, _, offset, size, link, _, _, entry = section
+        strings = self._sections[link][4]
+        found = []
+        for at in range(offset, offset + size, entry):
+            name, info, _, index, value, length = struct.unpack_from("<IBBHQQ", self.data, at)
+            if info & 15 == _STT_FUNC and index != 0 and value:
+                start = strings + name
+                found.append(Symbol(self.data[start : self.data.index(0, start)].decode(), value, length))
+        return found

@@ -1,0 +1,245 @@
+"""The tracer's settings: what to record of which program or kernel, and by which backend."""
+
+import hashlib
+import platform
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.recording import Recording
+from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.trace import Provenance, Trace
+
+if TYPE_CHECKING:
+    from perfkit.collectors.kernels import Kernel
+
+BACKENDS = ("auto", "cloner", "qemu")
+
+
+@dataclass(frozen=True)
+class Tracer:
+    """Record the instructions and addresses of one function of a program, or of a kernel.
+
+    Parameters
+    ----------
+    limit : int
+        Stop after this many instructions (at the end of a basic block). A recorded instruction needs about 4 bytes.
+    skip : int
+        Calls of the function to let pass before recording.
+    repeat : int
+        Calls to record after those.
+    callees : bool
+        Record the functions that it calls, too, where they can be.
+    backend : {"auto", "cloner", "qemu"}
+        ``"cloner"`` runs an instrumented copy of the machine code (x86-64); ``"qemu"`` emulates (x86-64 without
+        AVX-512 and gathers, AArch64, RISC-V). ``"auto"`` takes the cloner where it can, and the trace says why.
+    timeout : float
+        Stop after this many seconds.
+    begin, end : str
+        Markers, where the region is a part of the function: names of functions that it calls where recording is to
+        begin and to end. The limit counts what lies outside of them, too.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> trace = pk.collectors.Tracer(limit=100_000).run("./a.out", "work", ["48"])  # doctest: +SKIP
+    """
+
+    limit: int = 10_000_000
+    skip: int = 0
+    repeat: int = 1
+    callees: bool = False
+    backend: str = "auto"
+    timeout: float = 120.0
+    begin: str = ""
+    end: str = ""
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise SettingError(f"unknown backend {self.backend!r}; known: {', '.join(BACKENDS)}")
+        for name, least in (("limit", 1), ("skip", 0), ("repeat", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise SettingError(f"{name} must be a whole number, {least} or more; found {value!r}")
+        if not self.timeout > 0:
+            raise SettingError(f"timeout must be positive, found {self.timeout}")
+        if bool(self.begin) != bool(self.end):
+            raise SettingError("give both markers, begin and end, or none")
+
+    def run(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> Trace:
+        """Run a program and record the calls of one of its functions.
+
+        Raises
+        ------
+        DataError, FormatError
+            When the file is no program that can be traced, has no such function (with the nearest names), never calls
+            it, or crashes in it.
+        UnavailableError
+            When no backend can trace it here, with what to install.
+        """
+        elf = ElfFile(binary)
+        symbol = elf.function(function)
+        if not elf.is_program:
+            raise DataError(f"{binary} is a library, not a program; load it with compile_kernel or trace a program")
+        if elf.is_writable(symbol.address):
+            raise DataError(
+                f"{function} lies in memory that the program may write: self-modifying or generated code is not traced"
+            )
+        arguments = [str(word) for word in arguments]
+        why_not = _unloadable(elf)
+        recording, backend, reason = self._record(elf, function, arguments, why_not, None)
+        return self._finish(
+            recording,
+            Provenance(
+                workload=Path(binary).name,
+                function=function,
+                backend=backend,
+                backend_reason=reason,
+                command=shlex.join([Path(binary).name, *arguments]),
+                binary_sha256=elf.sha256,
+            ),
+        )
+
+    def run_kernel(self, kernel: "Kernel", *arguments: Any) -> Trace:
+        """Call a compiled kernel with arguments and record what it does."""
+        elf = ElfFile(kernel.path)
+        values = [describe_argument(value) for value in arguments]
+        why_not = "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
+        recording, backend, reason = self._record(elf, kernel.function, values, why_not, kernel)
+        return self._finish(
+            recording,
+            Provenance(
+                workload=kernel.name,
+                function=kernel.function,
+                backend=backend,
+                backend_reason=reason,
+                command=f"{kernel.function}({', '.join(_show(value) for value in arguments)})",
+                compiler=kernel.compiler,
+                flags=" ".join(kernel.flags),
+                binary_sha256=elf.sha256,
+                extra={"source_sha256": hashlib.sha256(kernel.source.encode()).hexdigest()},
+            ),
+        )
+
+    def _record(
+        self, elf: ElfFile, function: str, arguments: list[Any], why_not: str, kernel: "Kernel | None"
+    ) -> tuple[Recording, str, str]:
+        """Choose the backend and run it; also say which and why."""
+        if elf.isa == "x86-64" and find_spec("iced_x86") is None:
+            raise UnavailableError("tracing x86-64 code needs the package iced-x86 (perfkit's extra 'trace')")
+        if platform.machine() != "x86_64" and not why_not:
+            why_not = f"this machine is {platform.machine()}"
+        if self.backend != "qemu" and not why_not:
+            import perfkit.collectors.tracer.cloner as cloner
+
+            job = cloner.Job(
+                elf.path,
+                function,
+                kernel is None,
+                arguments,
+                self.limit,
+                self.skip + 1,
+                self.skip + self.repeat,
+                self.callees,
+                self.timeout,
+                "setup" if kernel is not None and kernel.has_setup else "",
+            )
+            try:
+                return cloner.record(job), "cloner", "x86-64 code that can be copied" * (self.backend == "auto")
+            except cloner.Refusal as refusal:
+                why_not = str(refusal)
+        if self.backend == "cloner":
+            raise DataError(f"the cloner cannot trace {function}: {why_not}. Try backend='qemu'")
+        return self._emulate(elf, function, arguments, why_not, kernel)
+
+    def _emulate(
+        self, elf: ElfFile, function: str, arguments: list[Any], why_not: str, kernel: "Kernel | None"
+    ) -> tuple[Recording, str, str]:
+        import perfkit.collectors.tracer.qemu as qemu
+
+        if self.begin:
+            raise UnavailableError(
+                f"{function} must be traced by QEMU ({why_not or 'as asked'}), which knows no markers; make the part "
+                "to be traced a function of its own"
+            )
+        if kernel is not None and arguments:
+            raise UnavailableError(
+                f"{function} must be traced by QEMU ({why_not or 'as asked'}), which runs whole programs: a kernel for "
+                "it takes no arguments (see the corpus), or is traced as a part of a program"
+            )
+        path = elf.path if kernel is None else kernel.program()
+        words = arguments if kernel is None else []
+        try:
+            recording = qemu.record(self, path, function, words)
+        except UnavailableError as error:
+            if not why_not:
+                raise
+            raise UnavailableError(f"the cloner cannot trace {function}: {why_not}. And {error}") from error
+        return recording, "qemu", f"not the cloner: {why_not}" if why_not else "as asked"
+
+    def _finish(self, recording: Recording, provenance: Provenance) -> Trace:
+        recording = recording.between(self.begin, self.end) if self.begin else recording
+        recording = recording.executed()
+        settings: dict[str, Any] = {"skip": self.skip, "repeat": self.repeat, "callees": self.callees}
+        settings["limit"] = self.limit
+        settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
+        extra = {key: str(value) for key, value in settings.items()}
+        return recording.trace(
+            replace(
+                provenance,
+                kind="recorded",
+                host=f"{platform.machine()} {processor_name()}",
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                complete=not recording.stopped,
+                stopped=recording.stopped,
+                extra={**provenance.extra, **extra, **recording.notes},
+            )
+        )
+
+
+def _unloadable(elf: ElfFile) -> str:
+    """Say why a program cannot be loaded into the cloner's process; empty if it can."""
+    if elf.isa != "x86-64":
+        return f"it is {elf.isa} code"
+    if not elf.is_relocatable:
+        return "the program is not position-independent (linked with -no-pie or -static)"
+    if not elf.is_dynamic:
+        return "the program is statically linked"
+    if "main" not in elf.functions:
+        return "the program has no symbol main"
+    return ""
+
+
+def describe_argument(value: Any) -> list[Any]:
+    """Describe an argument for the child process."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "iufcb":
+            raise SettingError(f"arrays of {value.dtype} cannot be passed to a kernel")
+        return ["array", value]
+    if isinstance(value, np.float32):
+        return ["float", float(value)]
+    if isinstance(value, float | np.floating):
+        return ["double", float(value)]
+    if isinstance(value, int | np.integer):
+        return ["int", int(value)]
+    raise SettingError(f"a kernel's argument is a number or a numpy array, not {type(value).__name__}")
+
+
+def _show(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else str(value)
+
+
+def processor_name() -> str:
+    """Name the processor, as Linux does."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")), "")

@@ -1,0 +1,382 @@
+"""Categories of a continuous target: fixed bins, or the valleys of its kernel density (MARTA, section II-B).
+
+Boundaries lie at the density's minima and centroids at its peaks, on the target's own scale or on its logarithm.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.names import nearest
+
+_GRID = 4096
+BANDWIDTHS = ("silverman", "isj", "grid")
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A target cut into categories: category i holds the values in [boundaries[i - 1], boundaries[i]).
+
+    Parameters
+    ----------
+    target : str
+        The column.
+    boundaries : tuple of float
+        Ascending; one less than there are categories.
+    centroids : tuple of float
+        The density's peak in each category; its median for fixed bins or moved boundaries.
+    counts : tuple of int
+        Values in each category at the fit.
+    left_out : int
+        Values at the fit that were missing.
+    log : bool
+        Whether the density is of the logarithm.
+    method : str
+        How it was made.
+    bandwidth : float
+        Of the density, on its scale; NaN for bins.
+    grid, density : tuple of float
+        The density (per unit of the target's scale, or per unit of its natural logarithm) at target values; empty for
+        bins.
+    """
+
+    target: str
+    boundaries: tuple[float, ...]
+    centroids: tuple[float, ...]
+    counts: tuple[int, ...]
+    left_out: int
+    log: bool
+    method: str
+    bandwidth: float
+    grid: tuple[float, ...] = ()
+    density: tuple[float, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.boundaries) + 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each category: the range of values that it holds."""
+        edges = [f"{value:.4g}" for value in self.boundaries]
+        if not edges:
+            return ("all",)
+        inner = [f"{low} to {high}" for low, high in itertools.pairwise(edges)]
+        return (f"< {edges[0]}", *inner, f">= {edges[-1]}")
+
+    def assign(self, values: ArrayLike) -> NDArray[np.int64]:
+        """Return each value's category, -1 where the value is missing."""
+        data = np.asarray(values, dtype=float)
+        found = np.digitize(data, np.array(self.boundaries)) if self.boundaries else np.zeros(data.shape, dtype=int)
+        return np.where(np.isnan(data), -1, found).astype(np.int64)
+
+    def with_boundaries(self, boundaries: Sequence[float], table: Any) -> Self:
+        """Return categories of the same target with boundaries set by hand; centroids are the medians of `table`."""
+        wanted = tuple(sorted(float(value) for value in boundaries))
+        if not all(math.isfinite(value) for value in wanted) or len(set(wanted)) < len(wanted):
+            raise SettingError(f"boundaries must be finite and different, not {list(boundaries)}")
+        values = _values(table, self.target)
+        return _from_boundaries(self, wanted, values, "by hand")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a category: its range, centroid, count and share."""
+        low, high = (-math.inf, *self.boundaries), (*self.boundaries, math.inf)
+        total = max(sum(self.counts), 1)
+        return pd.DataFrame(
+            {
+                "category": range(len(self)),
+                "label": self.labels,
+                "from": low,
+                "to": high,
+                "centroid": self.centroids,
+                "count": self.counts,
+                "share": [n / total for n in self.counts],
+            }
+        ).set_index("category")
+
+    def plot(self, table: Any = None, ax: Any = None) -> Any:
+        """Draw the distribution with boundaries and centroids (`perfkit.plots.studies.plot_distribution`)."""
+        from perfkit.plots.studies import plot_distribution
+
+        return plot_distribution(self, table, ax)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON."""
+        Path(path).write_text(json.dumps(self.__dict__) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        try:
+            plain = json.loads(Path(path).read_text(encoding="utf-8"))
+            settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()}
+            return cls(**settings)
+        except (OSError, ValueError, TypeError) as error:
+            raise FormatError(f"{path} holds no categories: {error}") from None
+
+
+@dataclass(frozen=True)
+class KdeCategories:
+    """Cut a target at the valleys of its Gaussian kernel density.
+
+    Parameters
+    ----------
+    target : str
+        The column to categorise.
+    bandwidth : {"silverman", "isj", "grid"} or float
+        Silverman's rule of thumb; the Improved Sheather-Jones algorithm (Botev et al. 2010, through KDEpy), for data of
+        many modes; a search of the bandwidth that best predicts held-out data; or the bandwidth itself.
+    log : bool
+        Work on the natural logarithm (for targets over 0 that span decades).
+    prominence : float
+        The least height of a peak over its higher valley, as a share of the highest peak: lower ripples are no
+        category.
+    folds, seed : int
+        Of the grid search's splits.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"tsc": np.r_[rng.normal(100, 2, 300), rng.normal(150, 2, 100)]})
+    >>> len(KdeCategories("tsc", bandwidth="isj", prominence=0.01).fit(table))
+    2
+    """
+
+    target: str
+    bandwidth: str | float = "silverman"
+    log: bool = False
+    prominence: float = 1e-4
+    folds: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bandwidth, str) and self.bandwidth not in BANDWIDTHS:
+            raise SettingError(f"unknown bandwidth {self.bandwidth!r}; {nearest(self.bandwidth, BANDWIDTHS)}")
+        if not isinstance(self.bandwidth, str) and not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
+            raise SettingError(f"a bandwidth is over 0, not {self.bandwidth}")
+        if not 0 < self.prominence < 1 or self.folds < 2:
+            raise SettingError("prominence lies between 0 and 1, and folds are at least 2")
+
+    def fit(self, table: Any) -> Categories:
+        """Categorise a table's column (a DataFrame, or anything with ``to_frame``, e.g. `StudyRuns`).
+
+        Raises
+        ------
+        DataError
+            If the column is not there, holds no numbers, or values at or below 0 with ``log=True``.
+        """
+        raw = _values(table, self.target)
+        data = _scaled(raw[~np.isnan(raw)], self.log, self.target)
+        name = f"KDE, {self.bandwidth}" if isinstance(self.bandwidth, str) else "KDE, given bandwidth"
+        empty = Categories(self.target, (), (), (), int(np.isnan(raw).sum()), self.log, name, math.nan)
+        if data.size < 2 or np.ptp(data) == 0:  # one value: one category, and no density to speak of
+            return _from_boundaries(empty, (), raw, name)
+        width = self._width(data)
+        grid, density = _density(data, width)
+        peaks, valleys = _modes(grid, density, self.prominence)
+        back = np.exp if self.log else np.asarray
+        boundaries = tuple(float(back(value)) for value in valleys)
+        found = _from_boundaries(empty, boundaries, raw, name)
+        return Categories(
+            **{
+                **found.__dict__,
+                "centroids": tuple(float(back(value)) for value in peaks),
+                "bandwidth": width,
+                "grid": tuple(back(grid).tolist()),
+                "density": tuple(density.tolist()),
+            }
+        )
+
+    def _width(self, data: NDArray[np.float64]) -> float:
+        if not isinstance(self.bandwidth, str):
+            return float(self.bandwidth)
+        if self.bandwidth == "silverman":
+            return _silverman(data)
+        if self.bandwidth == "isj":
+            return _improved_sheather_jones(data)
+        return _searched(data, self.folds, self.seed)
+
+
+@dataclass(frozen=True)
+class FixedBins:
+    """Cut a target at given edges, or into equal steps between its extremes.
+
+    Parameters
+    ----------
+    target : str
+        The column.
+    bins : int or sequence of float
+        How many, or the inner boundaries.
+    log : bool
+        Equal steps of the logarithm.
+    """
+
+    target: str
+    bins: int | tuple[float, ...] = 5
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bins, int) and self.bins < 1:
+            raise SettingError(f"bins={self.bins}: at least 1")
+        if not isinstance(self.bins, int):
+            if list(self.bins) != sorted(set(self.bins)):
+                raise SettingError(f"bin boundaries must ascend: {list(self.bins)}")
+            object.__setattr__(self, "bins", tuple(float(value) for value in self.bins))
+
+    def fit(self, table: Any) -> Categories:
+        """Categorise a table's column."""
+        raw = _values(table, self.target)
+        empty = Categories(self.target, (), (), (), int(np.isnan(raw).sum()), self.log, "bins", math.nan)
+        if isinstance(self.bins, tuple):
+            return _from_boundaries(empty, self.bins, raw, "bins")
+        data = _scaled(raw[~np.isnan(raw)], self.log, self.target)
+        edges = np.linspace(data.min(), data.max(), self.bins + 1)[1:-1]
+        boundaries = tuple(float(value) for value in (np.exp(edges) if self.log else edges))
+        return _from_boundaries(empty, boundaries if np.ptp(data) > 0 else (), raw, "bins")
+
+
+# -- the density -------------------------------------------------------------------------------------------------------
+
+
+def _silverman(data: NDArray[np.float64]) -> float:
+    """Return Silverman's rule of thumb for a Gaussian kernel: 0.9 min(sd, IQR / 1.34) n^(-1/5) (1986, eq. 3.31)."""
+    spread = float(np.std(data, ddof=1))
+    quartiles = float(np.subtract(*np.percentile(data, [75, 25]))) / 1.34
+    return 0.9 * min(spread, quartiles if quartiles > 0 else spread) * len(data) ** -0.2
+
+
+def _improved_sheather_jones(data: NDArray[np.float64]) -> float:
+    import warnings
+
+    from KDEpy.bw_selection import improved_sheather_jones
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            width = float(improved_sheather_jones(data[:, None]))
+    except ValueError as error:
+        raise DataError(
+            f"Improved Sheather-Jones finds no bandwidth for these {len(data)} values ({error}): use 'silverman'"
+        ) from None
+    if not width > 0:
+        raise DataError("Improved Sheather-Jones finds the bandwidth 0: too many equal values; use 'silverman'")
+    return width
+
+
+def _searched(data: NDArray[np.float64], folds: int, seed: int) -> float:
+    """Return the bandwidth whose density best predicts held-out values, of 24 around Silverman's."""
+    if len(data) < folds:
+        raise DataError(f"a grid search over {folds} folds needs as many values, there are {len(data)}")
+    part = np.random.default_rng(seed).permutation(len(data)) % folds
+    widths = _silverman(data) * np.geomspace(0.05, 3, 24)
+    scores = []
+    for width in widths:
+        likelihood = 0.0
+        for fold in range(folds):
+            if np.ptp(data[part != fold]) == 0:
+                continue
+            grid, density = _density(data[part != fold], float(width))
+            held = np.interp(data[part == fold], grid, density, left=0, right=0)
+            likelihood += float(np.log(np.maximum(held, 1e-300)).sum())
+        scores.append(likelihood)
+    return float(widths[int(np.argmax(scores))])
+
+
+def _density(data: NDArray[np.float64], width: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Evaluate the Gaussian density on an even grid that reaches four bandwidths beyond the data."""
+    from KDEpy import FFTKDE
+
+    low, high = data.min() - 4 * width, data.max() + 4 * width
+    points = int(min(max(_GRID, 2 * (high - low) / width), 1 << 16))  # at least two points a bandwidth
+    grid = np.linspace(low, high, points)
+    # In units of the bandwidth: KDEpy cannot place a kernel that is very narrow for the data's scale.
+    scaled = FFTKDE(kernel="gaussian", bw=1).fit((data - low) / width).evaluate((grid - low) / width)
+    return grid, np.maximum(scaled, 0) / width
+
+
+def _modes(
+    grid: NDArray[np.float64], density: NDArray[np.float64], prominence: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the peaks' places and, between neighbours, the middle of the lowest stretch."""
+    from scipy.signal import find_peaks
+
+    at, _ = find_peaks(density, prominence=prominence * density.max())
+    if len(at) == 0:
+        at = np.array([int(np.argmax(density))])
+    valleys = []
+    for left, right in itertools.pairwise(at):
+        between = density[left : right + 1]
+        # Where nothing was measured the density is flat at (numerically) zero: the middle of that stretch.
+        lowest = np.flatnonzero(between <= between.min() + 1e-12 * density.max())
+        valleys.append(grid[left + int(lowest[len(lowest) // 2])])
+    return grid[at], np.array(valleys)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def as_frame(table: Any) -> pd.DataFrame:
+    """Return a DataFrame of a table: itself, or what its ``to_frame`` gives (of `StudyRuns`, the measured rows)."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    if hasattr(table, "ok") and isinstance(table.ok, pd.DataFrame):
+        return table.ok
+    if hasattr(table, "to_frame"):
+        return table.to_frame()
+    raise DataError(f"expected a DataFrame or an object with to_frame(), found {type(table).__name__}")
+
+
+def column(frame: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column; an unknown name is an error that suggests the nearest."""
+    if name not in frame.columns:
+        raise DataError(f"the table has no column {name!r}; {nearest(name, frame.columns)}")
+    return frame[name]
+
+
+def _values(table: Any, target: str) -> NDArray[np.float64]:
+    series = column(as_frame(table), target)
+    if not pd.api.types.is_numeric_dtype(series):
+        raise DataError(f"the target {target!r} holds {series.dtype}, expected numbers")
+    values = series.to_numpy(dtype=float, na_value=np.nan)
+    if not len(values) or np.isnan(values).all():
+        raise DataError(f"the target {target!r} has no values")
+    if np.isinf(values).any():
+        raise DataError(f"the target {target!r} has {int(np.isinf(values).sum())} infinite values: filter them first")
+    return values
+
+
+def _scaled(values: NDArray[np.float64], log: bool, target: str) -> NDArray[np.float64]:
+    if not log:
+        return values
+    if (values <= 0).any():
+        raise DataError(
+            f"{int((values <= 0).sum())} values of {target!r} are not over 0: filter them, or use log=False"
+        )
+    return np.log(values)
+
+
+def _from_boundaries(like: Categories, boundaries: tuple[float, ...], values: NDArray[np.float64], method: str) -> Any:
+    """Return `like` with other boundaries, its counts and medians taken from `values`."""
+    known = values[~np.isnan(values)]
+    found = np.digitize(known, np.array(boundaries)) if boundaries else np.zeros(len(known), dtype=int)
+    groups = [known[found == i] for i in range(len(boundaries) + 1)]
+    centroids = tuple(float(np.median(group)) if len(group) else math.nan for group in groups)
+    return Categories(
+        **{
+            **like.__dict__,
+            "boundaries": boundaries,
+            "centroids": centroids,
+            "method": method,
+            "counts": tuple(len(group) for group in groups),
+            "left_out": int(np.isnan(values).sum()),
+        }
+    )

@@ -1,0 +1,216 @@
+"""Static pictures of CPI stacks: bars, predicted against measured CPI, residuals, penalties, gauges, correlations."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from perfkit.fitters.cpi_stack import CpiFit
+    from perfkit.fitters.paper_cpi_stack import PaperCpiFit
+
+BASE_COLOUR = "#9aa0a6"
+RESIDUAL_COLOUR = "#ffffff"
+# Twenty colours that neighbours can be told apart by (matplotlib's tab20, strong ones first).
+EVENT_COLOURS = (
+    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#bcbd22", "#17becf", "#4c5a8a",
+    "#aec7e8", "#ffbb78", "#98df8a", "#ff9896", "#c5b0d5", "#c49c94", "#f7b6d2", "#dbdb8d", "#9edae5", "#a5b1d8",
+)  # fmt: skip
+
+
+def colours(events: Sequence[str]) -> dict[str, str]:
+    """Return a colour for the base, the residual and each event."""
+    out = {"base": BASE_COLOUR, "residual": RESIDUAL_COLOUR}
+    return out | {e: EVENT_COLOURS[i % len(EVENT_COLOURS)] for i, e in enumerate(events)}
+
+
+def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12) -> Any:
+    """Draw one stacked bar a fit: base at the bottom, events above it, what is unattributed hatched on top.
+
+    The whisker is the bootstrap interval of the base. Beyond ``at_most`` events the smallest are drawn as "others".
+    Negative components (of least squares without bounds) are drawn below zero.
+    """
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(2.8 + 1.3 * len(fits), 5), layout="constrained")
+    table = _stacked_parts(fits, at_most)
+    palette = colours([p for p in table.index if p not in ("base", "residual")])
+    top, bottom = np.zeros(len(fits)), np.zeros(len(fits))
+    places = np.arange(len(fits))
+    for part, row in table.iterrows():
+        heights = row.to_numpy(dtype="float64")
+        start = np.where(heights >= 0, top, bottom)
+        hatch = "///" if part == "residual" else None
+        label = "unattributed" if part == "residual" else str(part)
+        ax.bar(
+            places, heights, 0.6, start, color=palette[str(part)], edgecolor="#444444", lw=0.4, hatch=hatch, label=label
+        )
+        top, bottom = top + np.maximum(heights, 0), bottom + np.minimum(heights, 0)
+    for place, fit in zip(places, fits.values(), strict=True):
+        low, high = (end["base"] for end in fit.intervals_of(fit.component_draws))
+        if np.isfinite(low):
+            ax.plot([place, place], [low, high], color="black", lw=1.5)
+        ax.annotate(f"{fit.cpi:.3f}", (place, max(top[place], fit.cpi)), ha="center", va="bottom", fontsize=9)
+    ax.set_xticks(places, [_label(name, fit) for name, fit in fits.items()])
+    ax.set_xlim(-0.6, len(fits) - 0.4)
+    ax.margins(y=0.08)
+    ax.set_ylabel("CPI (cycles an instruction)")
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
+    return ax
+
+
+def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
+    """Draw measured and predicted CPI of each interval over time (over the interval's number where time is unknown)."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(9, 3), layout="constrained")
+    table = fit.intervals()
+    x, label = time_axis(table)
+    ax.plot(x, table["cpi"], ".", ms=3, color="#5f6368", label=fit.kind)
+    ax.plot(x, table["predicted"], "-", lw=0.9, color="#d62728", label="by the stack")
+    ax.set_xlabel(label)
+    ax.set_ylabel("CPI")
+    ax.set_title(
+        f"{fit.name}: R² {fit.r2.in_sample:.2f} in sample, {fit.r2.blocked:.2f} in phases kept out", fontsize=9
+    )
+    ax.legend(fontsize=8, frameon=False)
+    return ax
+
+
+def plot_residuals(fit: "CpiFit", ax: Any = None) -> Any:
+    """Draw residual against predicted CPI (the paper's Figs. 3 to 6): a bend or a fan shows what it misses."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(4.5, 3.2), layout="constrained")
+    table = fit.intervals()
+    ax.plot(table["predicted"], table["residual"], ".", ms=3, alpha=0.5, color="#1f77b4")
+    ax.axhline(0, color="#444444", lw=0.8)
+    ax.set_xlabel(f"predicted CPI ({fit.kind})")
+    ax.set_ylabel("measured less predicted CPI")
+    return ax
+
+
+def plot_penalties(fit: "CpiFit", ax: Any = None) -> Any:
+    """Draw each event's component with its bootstrap interval, and the same by the other form as a cross."""
+    import matplotlib.pyplot as plt
+
+    parts = fit.components.sort_values(kind="stable").index
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.5, 0.8 + 0.27 * len(parts)), layout="constrained")
+    low, high = fit.intervals_of(fit.component_draws)
+    y = np.arange(len(parts))
+    ax.hlines(y, low[parts], high[parts], color="#1f77b4", lw=3, alpha=0.4)
+    ax.plot(fit.components[parts], y, "o", color="#1f77b4", ms=5, label=f"{fit.settings.form.upper()} form")
+    ax.plot(fit.other[parts], y, "x", color="#d62728", ms=6, label="the other form")
+    ax.set_yticks(y, parts, fontsize=8)
+    ax.set_xlabel(f"CPI ({fit.kind}; bars: {fit.settings.level:.0%} of block-bootstrap resamples)")
+    ax.legend(fontsize=8, frameon=False, loc="lower right")
+    return ax
+
+
+def plot_gauges(fit: "CpiFit", axes: Any = None) -> Any:
+    """Draw the placebo beside the R2, and the bracket of bases on the CPI."""
+    import matplotlib.pyplot as plt
+
+    if axes is None:
+        _, axes = plt.subplots(2, 1, figsize=(6.5, 2.6), layout="constrained")
+    names = ["in sample", "random split", "split by time", "placebo"]
+    values = [fit.r2.in_sample, fit.r2.random, fit.r2.blocked, fit.placebo_r2]
+    shown = np.clip(np.nan_to_num(values), 0, 1)
+    axes[0].barh(names[::-1], shown[::-1], color=["#d62728", "#1f77b4", "#6fa8dc", "#b6cfe8"])
+    for y, value in enumerate(values[::-1]):
+        axes[0].annotate(f" {value:.2f}", (shown[::-1][y], y), va="center", fontsize=8)
+    axes[0].set_xlim(0, 1.12)
+    axes[0].set_xlabel(f"R² ({fit.settings.form.upper()} form, {fit.kind})")
+    bracket = fit.bracket
+    axes[1].barh([0], [fit.cpi], color="#eeeeee", edgecolor="#444444", lw=0.5)
+    axes[1].barh([0], [bracket.high - bracket.low], left=bracket.low, color="#9aa0a6")
+    axes[1].plot([bracket.ipc, bracket.cpi], [0, 0], "k|", ms=18)
+    axes[1].set_yticks([0], ["base"])
+    axes[1].set_xlabel(
+        f"CPI: base {bracket.ipc:.3f} (IPC form) and {bracket.cpi:.3f} (CPI form), {bracket.width:.0%} of CPI apart"
+    )
+    return axes
+
+
+def plot_correlation(correlation: pd.DataFrame, ax: Any = None) -> Any:
+    """Draw a matrix of correlations (the paper's Fig. 1) as shades with the figures in it."""
+    import matplotlib.pyplot as plt
+
+    n, values = len(correlation), correlation.to_numpy()
+    if ax is None:
+        _, ax = plt.subplots(figsize=(2.5 + 0.42 * n, 2.0 + 0.42 * n), layout="constrained")
+    image = ax.imshow(correlation, vmin=-1, vmax=1, cmap="RdBu_r")
+    ax.set_xticks(range(n), correlation.columns, rotation=90, fontsize=8)
+    ax.set_yticks(range(n), correlation.index, fontsize=8)
+    for i in range(n):
+        for j in range(n):
+            value = values[i, j]
+            if np.isfinite(value):
+                colour = "white" if abs(value) > 0.6 else "black"
+                ax.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=6, color=colour)
+    ax.figure.colorbar(image, ax=ax, shrink=0.6)
+    return ax
+
+
+def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
+    """Draw the stack of the paper's procedure as one bar (its Fig. 2)."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(4.1, 5), layout="constrained")
+    palette = colours(fit.events)
+    top = 0.0
+    for part, height in fit.stack.items():
+        ax.bar([0], [height], 0.6, [top], color=palette[str(part)], edgecolor="#444444", lw=0.4, label=str(part))
+        top += float(height)
+    ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:.2f} on test rows)"])
+    ax.set_xlim(-0.6, 0.6)
+    ax.set_ylabel("CPI (mean of the intervals)")
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
+    return ax
+
+
+def plot_overview(fits: "Mapping[str, CpiFit]", chosen: str | None = None) -> Any:
+    """Draw the stacks, and of one its prediction over time, its components, gauges and residuals; return the figure."""
+    from matplotlib.figure import Figure
+
+    fit = fits[chosen or next(iter(fits))]
+    figure = Figure(figsize=(13, 8), layout="constrained")  # not pyplot's: a view must not show it a second time
+    grid = figure.add_gridspec(3, 2, width_ratios=(1, 1.5), height_ratios=(1.2, 1.6, 1.2))
+    plot_stacks(fits, figure.add_subplot(grid[:2, 0]))
+    plot_prediction(fit, figure.add_subplot(grid[0, 1]))
+    plot_penalties(fit, figure.add_subplot(grid[1, 1]))
+    inner = grid[2, 1].subgridspec(2, 1)
+    plot_gauges(fit, [figure.add_subplot(inner[i]) for i in range(2)])
+    plot_residuals(fit, figure.add_subplot(grid[2, 0]))
+    return figure
+
+
+def time_axis(table: pd.DataFrame) -> tuple[np.ndarray, str]:
+    """Return where to draw each interval, and what that is: seconds where one run's times are known, else a number."""
+    at = table["at"].to_numpy(dtype="float64")
+    if np.isfinite(at).all() and (np.diff(at) > 0).all():
+        return at, "seconds since the start"
+    return table["row"].to_numpy(dtype="float64"), "interval"
+
+
+def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:
+    """Return one row a part (base, largest events, others, residual) and one column a fit."""
+    table = pd.DataFrame({name: fit.components for name, fit in fits.items()}).fillna(0.0)
+    events = table.drop(index="base").abs().max(axis=1).sort_values(ascending=False, kind="stable").index
+    out = table.loc[["base", *events[:at_most]]]
+    if len(events) > at_most:
+        out.loc[f"{len(events) - at_most} others"] = table.loc[events[at_most:]].sum()
+    out.loc["residual"] = [fit.residual if abs(fit.residual) > 1e-9 else 0.0 for fit in fits.values()]
+    return out
+
+
+def _label(name: str, fit: "CpiFit") -> str:
+    return name if fit.kind == "measured" else f"{name}\n({fit.kind})"

@@ -1,0 +1,143 @@
+"""Pictures of samples as they come from a dump: throughput and rates over time, two events, and what is missing."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfkit.errors import SettingError
+from perfkit.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
+from perfkit.plots.timeline import Timeline
+from perfkit.samples import Samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PER = {"work": 1000.0, "time": 1000.0, "seconds": 1.0}
+
+
+def throughput_label(samples: Samples) -> str:
+    """Return the words for W/T: IPC where they are instructions and cycles."""
+    if normalise(samples.work_event) in WORK_EVENTS and normalise(samples.time_event) in TIME_EVENTS[:-1]:
+        return "IPC (instructions per cycle)"
+    return f"{samples.work_event} per {'second' if samples.time_event == 'seconds' else samples.time_event}"
+
+
+def rate_label(samples: Samples, per: str) -> str:
+    """Return the words for an event's rate: ``"work"`` gives "per 1000 instructions"."""
+    if per == "seconds":
+        return "per second"
+    return f"per 1000 {samples.work_event if per == 'work' else samples.time_event}"
+
+
+def plot_over_time(
+    samples: Samples,
+    events: Sequence[str] = (),
+    *,
+    per: str = "work",
+    window: tuple[float, float] | None = None,
+) -> "Figure":
+    """Draw the throughput and the rates of some events over time, one panel each.
+
+    Parameters
+    ----------
+    samples : Samples
+        All runs; they are laid end to end.
+    events : sequence of str
+        Whose rates to draw.
+    per : "work", "time" or "seconds"
+        What a rate is over: per 1000 units of work or of time, or per second.
+    window : (low, high), optional
+        Positions on the time axis to mark.
+    """
+    from matplotlib.figure import Figure
+
+    timeline = Timeline.of(samples)
+    check_events(samples, events)
+    figure = Figure(figsize=(10, 1.8 + 1.5 * len(events)), layout="constrained")
+    axes = figure.subplots(1 + len(events), 1, sharex=True, squeeze=False)[:, 0]
+    _strip(axes[0], timeline, timeline.throughput, throughput_label(samples), SERIES[0])
+    for i, event in enumerate(events):
+        rate = timeline.rates(event, per) * PER[per]
+        label = f"{abbreviate(event, 60)}, {rate_label(samples, per)}"
+        _strip(axes[i + 1], timeline, rate, label, SERIES[(i + 1) % len(SERIES)])
+    if window is not None:
+        for ax in axes:
+            ax.axvspan(window[0], window[1], color=CLOUD, alpha=0.3, lw=0)
+    axes[-1].set_xlabel(position_label(timeline))
+    if kind_note(samples.kind):
+        axes[0].set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
+    return figure
+
+
+def plot_pair(samples: Samples, x: str, y: str, *, per: str = "work", log: bool = True) -> "Figure":
+    """Draw the rates of two events against each other, one point an interval."""
+    from matplotlib.figure import Figure
+
+    check_events(samples, (x, y))
+    timeline = Timeline.of(samples)
+    across, up = (timeline.rates(e, per) * PER[per] for e in (x, y))
+    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
+    ax = figure.subplots()
+    shown = np.isfinite(across) & np.isfinite(up) & ((across > 0) & (up > 0) if log else True)
+    ax.scatter(across[shown], up[shown], s=10, color=SERIES[0], alpha=0.6, lw=0)
+    if log and shown.any():
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+    ax.set_xlabel(f"{x} {rate_label(samples, per)}")
+    ax.set_ylabel(f"{y} {rate_label(samples, per)}")
+    hidden = int((np.isfinite(across) & np.isfinite(up)).sum() - shown.sum())
+    if hidden:
+        ax.annotate(
+            f"{hidden} intervals with a zero are not on log axes", (0.02, 0.02), xycoords="axes fraction", size=8
+        )
+    mark_kind(ax, samples.kind)
+    return figure
+
+
+def plot_coverage(samples: Samples, top: int = 40) -> "Figure":
+    """Draw how much of each event was counted: its mean running share (multiplexing) and its missing samples."""
+    from matplotlib.figure import Figure
+
+    summary = samples.summary().head(top)
+    figure = Figure(figsize=(10, 1.2 + 0.24 * len(summary)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    names = [abbreviate(str(e), 38) for e in summary.index]
+    at = np.arange(len(summary))
+    left.barh(at, summary["running"], color=SERIES[0])
+    left.set(xlim=(0, 1), xlabel="mean share of the interval in which it was counted", yticks=at, yticklabels=names)
+    for i in at[summary["running"].isna().to_numpy()]:
+        left.annotate("not recorded", (0.01, i), va="center", size=7)
+    right.barh(at, summary["missing"] / summary["samples"], color=ACCENT)
+    right.set(xlim=(0, 1), xlabel="share of samples missing")
+    left.invert_yaxis()
+    if len(samples.summary()) > top:
+        left.set_title(f"first {top} of {len(samples.summary())} events", fontsize=9, loc="left")
+    mark_kind(right, samples.kind)
+    return figure
+
+
+def position_label(timeline: Timeline) -> str:
+    """Return the words for the time axis."""
+    joined = ", runs end to end" if len(timeline.starts) > 1 else ""
+    return f"time (s{joined})" if timeline.unit == "seconds" else f"interval (number{joined})"
+
+
+def check_events(samples: Samples, events: Sequence[str]) -> None:
+    """Raise an error that names the nearest events, where one is not in the samples."""
+    known = [str(e) for e in samples.table["event"].cat.categories]
+    for event in events:
+        if event not in known:
+            near = nearest(event, known) or known[:3]
+            raise SettingError(f"unknown event {event!r}; did you mean {', '.join(near)}? There are {len(known)}.")
+
+
+def _strip(ax: "Axes", timeline: Timeline, values: np.ndarray, label: str, colour: str) -> None:
+    for _, start in timeline.starts[1:]:
+        ax.axvline(start, color=CLOUD, lw=0.8, ls=":")
+    ax.plot(timeline.position, values, color=colour, lw=1)
+    ax.set_title(label, fontsize=9, loc="left")
+    ax.set_ylim(bottom=0)
+    ax.grid(color="#e4e4e4", lw=0.6)

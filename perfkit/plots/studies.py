@@ -1,0 +1,254 @@
+"""Static pictures of studies: distributions with their categories, trees, importance, confusion, lines by dimension."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from perfkit.errors import SettingError
+
+if TYPE_CHECKING:
+    from perfkit.fitters.categories import Categories
+    from perfkit.fitters.decision_tree import Tree
+    from perfkit.fitters.random_forest import Importance
+
+# Categories from fast to slow: dark to light, told apart without colour vision (viridis).
+_MAP = "viridis"
+
+
+def category_colours(count: int) -> list[str]:
+    """Return one colour a category."""
+    import matplotlib as mpl
+
+    return [mpl.colors.to_hex(mpl.colormaps[_MAP](x)) for x in np.linspace(0.05, 0.9, max(count, 1))]
+
+
+def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:
+    """Draw the target's density (its histogram where a table is given) with boundaries and centroids."""
+    import matplotlib.pyplot as plt
+
+    from perfkit.fitters.categories import as_frame
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
+    if categories.log:
+        ax.set_xscale("log")
+    if table is not None:
+        values = as_frame(table)[categories.target].dropna().to_numpy(dtype=float)
+        if categories.log:
+            edges = np.geomspace(values.min(), values.max() * (1 + 1e-12), 81)
+        else:
+            edges = np.linspace(values.min(), values.max() + 1e-12, 81)
+        ax.hist(values, edges, color="#c8ccd0", label=f"{len(values)} configurations")
+    if categories.grid:
+        other = ax.twinx() if table is not None else ax
+        other.plot(categories.grid, categories.density, color="#3b4cc0", lw=1.5)
+        other.set_ylim(0)
+        other.set_ylabel("density")
+    for boundary in categories.boundaries:
+        ax.axvline(boundary, color="black", lw=1)
+    colours = category_colours(len(categories))
+    for colour, label, centre, count in zip(
+        colours, categories.labels, categories.centroids, categories.counts, strict=True
+    ):
+        ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {count}")
+    ax.set_xlabel(categories.target)
+    ax.set_ylabel("configurations" if table is not None else "density")
+    beside = (1.08, 1) if table is not None and categories.grid else (1.01, 1)
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=beside, frameon=False)
+    ax.set_title(f"{categories.target}: {len(categories)} categories ({categories.method})", fontsize=10)
+    return ax
+
+
+def tree_layout(tree: "Tree") -> list[tuple[float, float]]:
+    """Return each node's place: x in leaves from the left, y in levels from the top."""
+    places = [(0.0, 0.0)] * len(tree.nodes)
+    leaves = 0
+
+    def place(index: int) -> float:
+        nonlocal leaves
+        node = tree.nodes[index]
+        if node.is_leaf:
+            x = float(leaves)
+            leaves += 1
+        else:
+            x = (place(node.left) + place(node.right)) / 2
+        places[index] = (x, float(node.depth))
+        return x
+
+    place(0)
+    return places
+
+
+def plot_tree(tree: "Tree", ax: Any = None) -> Any:
+    """Draw a tree: split, rows, prediction; the lighter a node, the more mixed its rows (as the paper's Fig. 5)."""
+    import matplotlib.pyplot as plt
+
+    places = tree_layout(tree)
+    leaves = sum(node.is_leaf for node in tree.nodes)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(max(6, 1.45 * leaves), 1.5 * (tree.depth + 1)), layout="constrained")
+    colours = node_colours(tree)
+    for index, node in enumerate(tree.nodes):
+        x, y = places[index]
+        for child, word in ((node.left, "yes"), (node.right, "no")):
+            if child >= 0:
+                cx, cy = places[child]
+                ax.plot([x, cx], [-y, -cy], color="#888888", lw=1, zorder=1)
+                ax.text((x + cx) / 2, -(y + cy) / 2, word, fontsize=7, ha="center", color="#444444", zorder=2)
+        dark = is_dark(colours[index])
+        ax.text(
+            x, -y, node_text(tree, index), ha="center", va="center", fontsize=7.5, zorder=3,
+            color="white" if dark else "black",
+            bbox={"boxstyle": "round,pad=0.35", "fc": colours[index], "ec": "#333333", "lw": 0.7},
+        )  # fmt: skip
+    ax.set_xlim(-0.7, leaves - 0.3)
+    ax.set_ylim(-tree.depth - 0.45, 0.45)
+    ax.axis("off")
+    ax.set_title(f"{tree.target}: {tree.summary()}", fontsize=9, wrap=True)
+    return ax
+
+
+def node_text(tree: "Tree", index: int) -> str:
+    """Return what is written in a node."""
+    node = tree.nodes[index]
+    what = f"{node.value[0]:.4g}" if tree.is_regression else tree.classes[int(node.prediction)]
+    split = "" if node.is_leaf else f"{tree.condition(index, right=False)}?\n"
+    return f"{split}{what}\n{node.samples} rows"
+
+
+def node_colours(tree: "Tree") -> list[str]:
+    """Return each node's fill: its category's colour (or its mean's), faded towards white with impurity."""
+    import matplotlib as mpl
+
+    out = []
+    if tree.is_regression:
+        values = [node.value[0] for node in tree.nodes]
+        low, span = min(values), (max(values) - min(values)) or 1
+        return [mpl.colors.to_hex(mpl.colormaps[_MAP](0.05 + 0.85 * (value - low) / span)) for value in values]
+    palette = category_colours(len(tree.classes))
+    for node in tree.nodes:
+        pure = max(node.value) / max(sum(node.value), 1)
+        floor = 1 / len(node.value)
+        strength = 0.15 + 0.85 * (pure - floor) / (1 - floor) if len(node.value) > 1 else 1.0
+        base = np.array(mpl.colors.to_rgb(palette[int(node.prediction)]))
+        red, green, blue = 1 - strength * (1 - base)
+        out.append(mpl.colors.to_hex((red, green, blue)))
+    return out
+
+
+def is_dark(colour: str) -> bool:
+    """Tell whether white text reads better than black on a colour."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 130
+
+
+def plot_importance(importance: "Importance", ax: Any = None) -> Any:
+    """Draw both importances of each feature; whiskers are the permutation's spread."""
+    import matplotlib.pyplot as plt
+
+    frame = importance.to_frame().iloc[::-1]
+    if ax is None:
+        _, ax = plt.subplots(figsize=(7, 0.9 + 0.5 * len(frame)), layout="constrained")
+    places = np.arange(len(frame))
+    ax.barh(places + 0.19, frame["mdi"], 0.36, color="#3b4cc0", label="mean decrease in impurity")
+    ax.barh(
+        places - 0.19, frame["permutation"], 0.36, xerr=frame["permutation_spread"], color="#e8a33d",
+        label="fall of the held-out score when shuffled",
+    )  # fmt: skip
+    ax.set_yticks(places, frame.index)
+    ax.set_xlabel(
+        f"importance for {importance.target} (held-out score {importance.score:.3f} +- {importance.spread:.3f})"
+    )
+    ax.legend(fontsize=8, frameon=False, loc="lower right")
+    return ax
+
+
+def plot_confusion(tree: "Tree", ax: Any = None) -> Any:
+    """Draw the confusion matrix of held-out rows."""
+    import matplotlib.pyplot as plt
+
+    if tree.is_regression:
+        raise SettingError("a regression has no confusion matrix: fit the tree to categories")
+    if ax is None:
+        _, ax = plt.subplots(
+            figsize=(1.6 + 0.85 * len(tree.classes), 1.2 + 0.6 * len(tree.classes)), layout="constrained"
+        )
+    counts = np.array(tree.confusion)
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    ax.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for (row, at), count in np.ndenumerate(counts):
+        ax.text(at, row, str(count), ha="center", va="center", color="white" if share[row, at] > 0.6 else "black")
+    ticks = range(len(tree.classes))
+    ax.set_xticks(ticks, tree.classes, rotation=30, ha="right", fontsize=8)
+    ax.set_yticks(ticks, tree.classes, fontsize=8)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel(f"true category of {tree.target}")
+    return ax
+
+
+def plot_lines(
+    table: Any, x: str, y: str, by: Sequence[str] = (), log_x: bool = False, log_y: bool = False, ax: Any = None
+) -> Any:
+    """Draw the median of `y` over `x`, one line a combination of the `by` columns (the paper's Figs. 7, 10, 11)."""
+    import matplotlib.pyplot as plt
+
+    from perfkit.fitters.categories import as_frame, column
+
+    frame = as_frame(table)
+    for name in (x, y, *by):
+        column(frame, name)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
+    for (label, group), style in zip(_groups(frame, by), _styles(), strict=False):
+        line = group.groupby(x)[y].median()
+        ax.plot(line.index, line.to_numpy(), label=label, **style)
+    if log_x:
+        ax.set_xscale("log", base=2)
+    if log_y:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(0)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    if by:
+        ax.legend(title=", ".join(by), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    ax.grid(visible=True, alpha=0.25)
+    return ax
+
+
+def _groups(frame: pd.DataFrame, by: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
+    if not by:
+        return [("", frame)]
+    return [
+        (", ".join(str(value) for value in (key if isinstance(key, tuple) else (key,))), group)
+        for key, group in frame.groupby(list(by), sort=True, observed=True)
+    ]
+
+
+def _styles() -> list[dict[str, Any]]:
+    colours = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f")
+    lines = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
+    return [
+        {"color": colour, "ls": dash, "marker": marker, "ms": 4}
+        for dash, marker in lines
+        for colour in colours
+    ]  # fmt: skip
+
+
+def plot_exploration(
+    categories: "Categories", tree: "Tree", importance: "Importance | None", table: Any, x: str, by: Sequence[str] = ()
+) -> Any:
+    """Draw what `StudyExplorer` shows as one static figure: distribution, tree, importance, lines."""
+    from matplotlib.figure import Figure
+
+    leaves = sum(node.is_leaf for node in tree.nodes)
+    figure = Figure(figsize=(max(11, 1.3 * leaves), 10.5), layout="constrained")
+    grid = figure.add_gridspec(3, 2, height_ratios=(1, 1.5, 1))
+    plot_distribution(categories, table, figure.add_subplot(grid[0, :]))
+    plot_tree(tree, figure.add_subplot(grid[1, :]))
+    if importance is not None:
+        plot_importance(importance, figure.add_subplot(grid[2, 0]))
+    plot_lines(table, x, categories.target, by, ax=figure.add_subplot(grid[2, 1]))
+    return figure

@@ -1,0 +1,77 @@
+"""Colours, number formats and labels that the static pictures and the widgets share."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from perfkit.areas import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Top-down areas, and the work that is done in none of them.
+AREA_COLOURS: Mapping[str, str] = {**COLOURS, "retiring": "#56B4E9"}
+ROOF = "#222222"
+CLOUD = "#9AA5B1"
+ACCENT = "#B34700"
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+# What a picture says of data that no hardware counter measured.
+KIND_NOTES: Mapping[str, str] = {
+    "measured": "",
+    "simulated": "SIMULATED data: counts of a model, not of a processor",
+    "generated": "GENERATED data: made by a formula with known ceilings, not measured",
+    "published": "PUBLISHED data: transcribed from a paper",
+}
+
+
+def area_colour(area: str | None) -> str:
+    """Return the colour of a top-down area; what is not one of them gets the grey of ``other``."""
+    return AREA_COLOURS.get(area or "other", AREA_COLOURS["other"])
+
+
+def kind_note(kind: str) -> str:
+    """Return the label that a picture of such data carries ("" for measured data)."""
+    if kind in KIND_NOTES:
+        return KIND_NOTES[kind]
+    return f"{kind.upper()} data: not all of it measured"
+
+
+def short(number: float, digits: int = 3) -> str:
+    """Return a number for people: 1,234,567 as ``1.23M``, 0.000123 as ``0.000123``, NaN as a dash."""
+    if math.isnan(number):
+        return "–"
+    if math.isinf(number):
+        return "∞" if number > 0 else "-∞"
+    size = abs(number)
+    if size >= 1e15:
+        return f"{number:.{digits}g}"
+    for limit, divisor, unit in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if size >= limit:
+            return f"{number / divisor:.{digits}g}{unit}"
+    return f"{number:,.0f}" if size >= 1000 else f"{number:.{digits}g}"
+
+
+def abbreviate(text: str, length: int = 34) -> str:
+    """Return ``text`` with its middle left out where it is longer than ``length``; both ends tell events apart."""
+    if len(text) <= length:
+        return text
+    head = (length - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
+
+
+def mark_kind(axes: "Axes", kind: str) -> None:
+    """Write what the data is over the picture, where it is not measured."""
+    note = kind_note(kind)
+    if note:
+        axes.annotate(
+            note,
+            (0.5, 1.0),
+            xycoords="axes fraction",
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=ACCENT,
+        )

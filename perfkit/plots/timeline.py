@@ -1,0 +1,141 @@
+"""Intervals of one or more runs laid out on one time axis, for pictures of samples over time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from perfkit.samples import Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """The intervals of samples in order, run after run, and what was counted in each.
+
+    Attributes
+    ----------
+    position : array of (n_intervals,)
+        Where each interval ends on the axis: seconds, with runs laid end to end, or interval numbers where the dump
+        tells no times.
+    unit : str
+        ``"seconds"`` or ``"intervals"``.
+    run : array of str, (n_intervals,)
+        The run of each interval.
+    interval : array of int, (n_intervals,)
+        Its number within the run.
+    work, time : arrays of (n_intervals,)
+        Sums over places (CPUs) and samples of the interval in which both are known; NaN where there is none.
+    row : array of int, (n_samples,)
+        The interval of each row of the samples' table, as an index into the arrays above.
+    """
+
+    samples: Samples
+    position: np.ndarray
+    unit: str
+    run: np.ndarray
+    interval: np.ndarray
+    work: np.ndarray
+    time: np.ndarray
+    row: np.ndarray
+
+    @classmethod
+    def of(cls, samples: Samples) -> "Timeline":
+        """Lay out the intervals of ``samples``; its places (CPUs) share one axis."""
+        table = samples.table
+        runs = table["run"].cat.codes.to_numpy(dtype="int64")
+        interval = table["interval"].to_numpy()
+        stride = int(interval.max()) + 1 if len(interval) else 1
+        keys, first, row = np.unique(runs * stride + interval, return_index=True, return_inverse=True)
+        n = len(keys)
+        position, unit = _positions(table["at"].to_numpy(), runs, row, runs[first], n)
+        work, time = _interval_sums(table, row, n)
+        names = np.asarray(table["run"].cat.categories, dtype=object)
+        order = np.argsort(position, kind="stable")
+        rank = np.empty(n, dtype="int64")
+        rank[order] = np.arange(n)
+        return cls(
+            samples,
+            position[order],
+            unit,
+            names[runs[first]][order],
+            interval[first][order],
+            work[order],
+            time[order],
+            rank[row],
+        )
+
+    @property
+    def throughput(self) -> np.ndarray:
+        """W/T of each interval (NaN where its time is zero or unknown)."""
+        return _ratio(self.work, self.time)
+
+    @property
+    def starts(self) -> list[tuple[str, float]]:
+        """Each run with the position of its first interval, in order."""
+        if not len(self.run):
+            return []
+        change = np.flatnonzero(np.r_[True, self.run[1:] != self.run[:-1]])
+        return [(str(self.run[i]), float(self.position[i])) for i in change]
+
+    def counts(self, event: str) -> np.ndarray:
+        """Return the event's count of each interval (sum over places; NaN where it was not counted)."""
+        chosen, count = self._rows(event)
+        return _sum(self.row[chosen], count, len(self.position))
+
+    def rates(self, event: str, per: str = "work") -> np.ndarray:
+        """Return the event's count over the work, the time or the seconds of the same samples, an interval.
+
+        It is a total over a total, never a mean of ratios; NaN where nothing was counted.
+        """
+        chosen, count = self._rows(event)
+        base = self.samples.table[per].to_numpy()[chosen]
+        known = np.isfinite(count) & np.isfinite(base)
+        row, n = self.row[chosen][known], len(self.position)
+        return _ratio(_sum(row, count[known], n), _sum(row, base[known], n))
+
+    def selection(self, low: float, high: float) -> np.ndarray:
+        """Return which intervals end within the closed range of positions."""
+        return (self.position >= low) & (self.position <= high)
+
+    def select(self, low: float, high: float) -> Samples:
+        """Return the samples of the intervals that end within the closed range of positions."""
+        return self.samples.select(mask=self.selection(low, high)[self.row])
+
+    def _rows(self, event: str) -> tuple[np.ndarray, np.ndarray]:
+        column = self.samples.table["event"]
+        code = column.cat.categories.get_loc(event)
+        chosen = np.flatnonzero(column.cat.codes.to_numpy() == code)
+        return chosen, self.samples.table["count"].to_numpy()[chosen]
+
+
+def _positions(at: np.ndarray, runs: np.ndarray, row: np.ndarray, run_of: np.ndarray, n: int) -> tuple[np.ndarray, str]:
+    if not len(at) or np.isnan(at).any():
+        # Intervals are sorted by run and number already; their order is the axis.
+        return np.arange(n, dtype="float64"), "intervals"
+    position = np.full(n, -np.inf)
+    np.maximum.at(position, row, at)
+    ends = np.zeros(int(runs.max()) + 1)
+    np.maximum.at(ends, runs, at)
+    offset = np.r_[0.0, np.cumsum(ends)[:-1]]
+    return position + offset[run_of], "seconds"
+
+
+def _interval_sums(table: pd.DataFrame, row: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    work, time = table["work"].to_numpy(), table["time"].to_numpy()
+    known = np.isfinite(work) & np.isfinite(time)
+    # An interval whose events share one time and work counts once for each event: the ratio is what matters, and it is
+    # the same; dividing by the number of samples gives back the interval's own figures.
+    number = np.bincount(row[known], minlength=n)
+    return _ratio(_sum(row[known], work[known], n), number), _ratio(_sum(row[known], time[known], n), number)
+
+
+def _sum(row: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
+    """Return the sums by interval; NaN where there is no value, and where one of them is missing."""
+    total = np.bincount(row, weights=values, minlength=n)
+    return np.where(np.bincount(row, minlength=n) > 0, total, np.nan)
+
+
+def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    out = np.full(len(top), np.nan)
+    np.divide(top, bottom, out=out, where=np.isfinite(bottom) & (bottom > 0))
+    return out

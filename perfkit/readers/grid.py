@@ -1,0 +1,264 @@
+"""A delimited text as columns: delimiter, header, ragged rows, repeated headers, and numbers as people write them.
+
+What the readers of tables share. The cells are read by Arrow; only columns that are not plain numbers are looked at
+cell by cell.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from perfkit.errors import FormatError
+from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
+from perfkit.readers.report import Report
+
+MISSING = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
+NOT_THERE = ("<not counted>", "<not supported>")
+_DELIMITERS = ",;\t|"
+_BLOCK = 4 << 20
+# From this size on a text is read by the compiled reader first, which takes half a second to load.
+_LARGE = 8 << 20
+
+Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A table of cells: ``names`` of the columns (which may repeat) and their values.
+
+    A column is float64 where all columns of the table are plain numbers; ``matrix`` then holds them all, one a row.
+    Else it is what Arrow made of the cells. ``parts`` are the rows at which the header was repeated, as in files that
+    were put one after another.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    parts: tuple[int, ...] = ()
+    matrix: np.ndarray | None = field(default=None, repr=False)
+    first_line: int = 1
+    kept_lines: Sequence[int] | None = field(default=None, repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The line in the file (from 1) of each row."""
+        return range(self.first_line, self.first_line + self.n_rows) if self.kept_lines is None else self.kept_lines
+
+
+@dataclass(frozen=True)
+class Header:
+    """Where a delimited text's header is (line from 1, and offset of the text behind it), and what it says."""
+
+    line: int
+    end: int
+    delimiter: str
+    names: tuple[str, ...]
+    text: str
+
+
+def find_header(head: str) -> Header | None:
+    """Return the first line that is neither empty nor a comment, taken apart at its most frequent delimiter."""
+    at = 0
+    for number, line in enumerate(io.StringIO(head, newline="\n"), 1):
+        at += len(line)
+        text = line.strip("\r\n")
+        if not text.strip() or text.startswith("#"):
+            continue
+        bare = re.sub(r'"(?:[^"]|"")*"', "", text)
+        delimiter = max(_DELIMITERS, key=bare.count)
+        names = tuple(n.strip() for n in next(csv.reader([text], delimiter=delimiter)))
+        return Header(number, at, delimiter, names, text)
+    return None
+
+
+def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], Sequence[int]] | None = None) -> Grid:
+    """Read a delimited text with a header; rows of another length than the header are problems.
+
+    ``arrange`` is given the names and returns the order in which `Grid.matrix` holds the columns.
+    """
+    first = max(data.find(b"\n"), 0) + 1
+    head = data[: max(first, 1 << 16)].decode("utf-8", errors="replace")
+    found = find_header(head)
+    if found is None or len(found.names) < 2:
+        raise FormatError(
+            f"{report.file}: expected a table whose columns are separated by a comma, semicolon, tab or bar; "
+            f"found {head[:80]!r}"
+        )
+    begin = len(head[: found.end].encode())
+    if begin == len(data):
+        raise FormatError(f"{report.file}: a header and no rows")
+    if data.find(found.text.encode(), begin) < 0:  # else the header is repeated
+        order = np.arange(len(found.names)) if arrange is None else np.asarray(arrange(found.names))
+        n_lines = data.count(b"\n", begin) + (not data.endswith(b"\n"))
+        matrix, columns = _matrix(data, begin, n_lines, found, order), None
+        if matrix is None:
+            columns = _columns(memoryview(data)[begin:], found)
+        else:
+            columns = tuple(matrix[i] for i in np.argsort(order))
+        if columns is not None:
+            kept = None if len(columns[0]) == n_lines else _lines_with_text(data, begin, found.line + 1)
+            return Grid(found.names, columns, (), matrix, found.line + 1, kept)
+    kept_rows, lines, parts = _sound_rows(data[begin:], found, data.endswith(b"\n"), report)
+    columns = _columns(b"\n".join(kept_rows) + b"\n", found) if kept_rows else None
+    if columns is None:
+        raise FormatError(f"{report.file}: no row of it has the {len(found.names)} fields of the header")
+    if parts:
+        report.note(f"the header is repeated at {len(parts)} place(s): files put one after another, taken as runs")
+    return Grid(found.names, columns, parts, kept_lines=lines)
+
+
+def _matrix(data: bytes, begin: int, n_lines: int, header: Header, order: np.ndarray) -> np.ndarray | None:
+    """Return all columns as rows of one array, in ``order``; None where a cell is not a plain number."""
+    if len(data) - begin > _LARGE:
+        from perfkit.readers.compiled import parse_numbers
+
+        out = np.empty((len(header.names), n_lines))
+        text = np.frombuffer(data, dtype="uint8", offset=begin)
+        rows = parse_numbers(text, ord(header.delimiter), np.argsort(order), out)
+        if rows >= 0:  # empty lines are no rows
+            return out if rows == n_lines else np.ascontiguousarray(out[:, :rows])
+    table = _arrow(pa.py_buffer(data).slice(begin), header)
+    if table is None or not all(is_number(c) for c in table.columns):
+        return None
+    return np.array([as_float(table.column(int(i))) for i in order])
+
+
+def _lines_with_text(data: bytes, begin: int, first: int) -> list[int]:
+    return [i for i, text in enumerate(data[begin:].split(b"\n"), first) if text.strip(b"\r")]
+
+
+def _columns(body: bytes | memoryview, header: Header) -> tuple[Column, ...] | None:
+    """Return all columns as Arrow reads them; None where a row has not as many fields as the header."""
+    table = _arrow(pa.py_buffer(body), header)
+    return None if table is None else tuple(table.columns)
+
+
+def _arrow(text: pa.Buffer, header: Header) -> pa.Table | None:
+    try:
+        return pc.read_csv(
+            pa.BufferReader(text),
+            read_options=pc.ReadOptions(column_names=[str(i) for i in range(len(header.names))], block_size=_BLOCK),
+            parse_options=pc.ParseOptions(delimiter=header.delimiter),
+            convert_options=pc.ConvertOptions(null_values=[*MISSING, *NOT_THERE], strings_can_be_null=True),
+        )
+    except pa.ArrowInvalid:
+        return None
+
+
+def _sound_rows(
+    body: bytes, header: Header, ends: bool, report: Report
+) -> tuple[list[bytes], list[int], tuple[int, ...]]:
+    """Return the rows that have as many fields as the header, their lines, and where the header is repeated."""
+    kept: list[bytes] = []
+    lines: list[int] = []
+    parts: list[int] = []
+    rows = body.split(b"\n")
+    for number, raw in enumerate(rows, header.line + 1):
+        text = raw.rstrip(b"\r").decode("utf-8")
+        if not text.strip():
+            continue
+        if text.strip() == header.text.strip():
+            parts.append(len(kept))
+            continue
+        fields = next(csv.reader([text], delimiter=header.delimiter))
+        if len(fields) != len(header.names):
+            cut = number - header.line == len(rows) and not ends
+            reason = f"expected {len(header.names)} fields as in the header, found {len(fields)}"
+            report.problem(number, text, f"the file ends in the middle of a row: {reason}" if cut else reason)
+            continue
+        kept.append(raw)
+        lines.append(number)
+    return kept, lines, tuple(parts)
+
+
+# ------------------------------------------------------------------ cells
+
+
+def is_number(column: Column) -> bool:
+    """Whether a column was read as numbers, or as nothing at all."""
+    if isinstance(column, np.ndarray):
+        return True
+    kind = column.type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
+
+
+def as_float(column: Column) -> np.ndarray:
+    """Return a column of numbers as float64, with NaN where there is nothing."""
+    if isinstance(column, np.ndarray):
+        return column
+    if pa.types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    return np.asarray(column.to_numpy(), dtype="float64")
+
+
+def as_text(column: Column) -> list[str | None]:
+    """Return a column as text cell by cell; None where there is nothing."""
+    if isinstance(column, np.ndarray):
+        return [None if np.isnan(v) else f"{v:.15g}" for v in column]
+    return [None if v is None else str(v).strip() for v in column.to_pylist()]
+
+
+def numbers(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarray]:
+    """Return those of the columns that hold numbers, as float64.
+
+    Grouped digits and decimal commas are settled by all cells of all columns together. A column with fewer numbers than
+    other words is text and left out; a word in a column of numbers, a negative or an infinite number is a problem.
+    """
+    out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
+    cells = {i: as_text(grid.columns[i]) for i in which if i not in out}
+    cells = {i: c for i, c in cells.items() if _mostly_numbers(c)}
+    if cells:
+        out |= _parse(grid, cells, out, report)
+    return {i: counts(grid, i, values, report) for i, values in out.items()}
+
+
+def counts(grid: Grid, i: int, values: np.ndarray, report: Report) -> np.ndarray:
+    """Return the values of column ``i`` where they can be counts; negative and infinite ones are problems."""
+    if np.fmin.reduce(values, initial=0.0) >= 0 and np.fmax.reduce(values, initial=0.0) < np.inf:
+        return values
+    wrong = (values < 0) | (values == np.inf)
+    for row in np.flatnonzero(wrong).tolist():
+        report.problem(grid.lines[row], f"{values[row]:g}", f"column {grid.names[i]}: expected a finite count >= 0")
+    return np.where(wrong, np.nan, values)
+
+
+def _mostly_numbers(cells: list[str | None]) -> bool:
+    known = [c for c in cells if c is not None]
+    return sum(NUMBER_PATTERN.fullmatch(c) is not None for c in known) * 2 > len(known)
+
+
+def _parse(
+    grid: Grid, cells: dict[int, list[str | None]], plain: dict[int, np.ndarray], report: Report
+) -> dict[int, np.ndarray]:
+    tokens: list[Token] = []
+    for i, column in cells.items():
+        for row, cell in enumerate(column):
+            if cell is not None and NUMBER_PATTERN.fullmatch(cell) is None:
+                report.problem(grid.lines[row], cell, f"expected a number in column {grid.names[i]}")
+                column[row] = None
+            elif cell is not None and not cell.isdigit():
+                tokens.append(Token(cell, grid.lines[row]))
+    # Columns that Arrow read as numbers prove the decimal point where they have fractions.
+    points = any(np.any(v[np.isfinite(v)] % 1) for v in plain.values())
+    before = len(report.rows)
+    style = settle(tokens, report, decimal_sign="." if points else "")
+    bad = {(line, text) for _, line, text, _ in report.rows[before:]}
+    if style.grouping or style.decimal != ".":
+        report.note(f"numbers: {style.describe()}")
+    return {
+        i: np.array(
+            [np.nan if c is None or (grid.lines[row], c) in bad else style.parse(c) for row, c in enumerate(column)]
+        )
+        for i, column in cells.items()
+    }

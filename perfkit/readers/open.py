@@ -1,0 +1,145 @@
+"""Opening a dump: plain, gzip, xz, bzip2 or zstandard, told by its first bytes and not by its name."""
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfkit.errors import DataError, FormatError
+
+_MAGIC = {"gzip": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "bzip2": b"BZh", "zstandard": b"\x28\xb5\x2f\xfd"}
+_COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
+_PLAIN = {".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".out", ".dat", ".parquet", ".pq", ".perf"}
+_BLOCK = 1 << 20
+
+
+@dataclass
+class Opened:
+    """A file's content after decompression.
+
+    ``cut`` says in words how the compressed data ended early; it is empty for a whole file.
+    """
+
+    path: Path
+    data: bytes
+    cut: str = ""
+
+    @property
+    def name(self) -> str:
+        """The file's name, without folders."""
+        return self.path.name
+
+    @property
+    def encoding(self) -> str:
+        """The text's encoding: UTF-8 where it can be, UTF-16 where it says so, and Latin-1 of what remains.
+
+        Raises
+        ------
+        FormatError
+            The content is not text.
+        """
+        if self.data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return "utf-16"
+        if b"\x00" in self.data[:4096]:
+            raise FormatError(
+                f"{self.name}: expected a text dump; found binary data. A perf.data file is not a dump: "
+                "give what `perf stat` prints, or writes with -o."
+            )
+        if self.data.isascii():
+            return "utf-8-sig"
+        try:
+            self.data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return "latin-1"
+        return "utf-8-sig"
+
+    def text(self) -> str:
+        """Return the content as text."""
+        return self.data.decode(self.encoding)
+
+    def head(self, size: int = 200_000) -> str:
+        """Return the beginning of the content as text."""
+        return self.data[:size].decode(self.encoding, errors="replace")
+
+    def hand_over(self) -> bytes:
+        """Return the content in UTF-8 without a byte-order mark, and forget it: large tables are not held twice."""
+        data = self.data.removeprefix(b"\xef\xbb\xbf") if self.encoding == "utf-8-sig" else self.text().encode()
+        self.data = b""
+        return data
+
+
+def open_dump(path: str | Path) -> Opened:
+    """Read a file, decompressing it where its first bytes say so.
+
+    Raises
+    ------
+    FormatError
+        The compressed data is corrupted in a way that leaves nothing to read. Data that merely ends early is returned
+        with `Opened.cut` set, so that the caller can refuse it or read what is there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path.name}: expected a file; found a folder. Give the files in it as a list of paths.")
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return Opened(path, b"PAR1")  # Arrow maps it into memory by itself
+        file.seek(0)
+        raw = file.read()
+    for kind, magic in _MAGIC.items():
+        if raw.startswith(magic):
+            data, cut = _decompress(raw, kind)
+            if cut and not data:
+                raise FormatError(f"{path.name}: {cut}; nothing in it can be read. Copy the file again.")
+            return Opened(path, data, cut)
+    return Opened(path, raw)
+
+
+def run_name(path: Path) -> str:
+    """Return a run's name from its file's: without folders, compression and the usual suffixes of dumps."""
+    name = path.name
+    for suffixes in (_COMPRESSED, _PLAIN):
+        suffix = Path(name).suffix
+        if suffix.lower() in suffixes and name != suffix:
+            name = name[: -len(suffix)]
+    return name
+
+
+def _decompress(raw: bytes, kind: str) -> tuple[bytes, str]:
+    """Return all that can be decompressed and how it ended early, if it did."""
+    if kind == "zstandard":
+        return _zstandard(raw)
+    make: dict[str, Callable[[], zlib._Decompress | lzma.LZMADecompressor | bz2.BZ2Decompressor]] = {
+        "gzip": lambda: zlib.decompressobj(wbits=31),
+        "xz": lzma.LZMADecompressor,
+        "bzip2": bz2.BZ2Decompressor,
+    }
+    parts: list[bytes] = []
+    rest = raw
+    while rest.strip(b"\x00"):  # several members one after another, with padding, are one file
+        member = make[kind]()
+        try:
+            for at in range(0, len(rest), _BLOCK):
+                parts.append(member.decompress(rest[at : at + _BLOCK]))
+                if member.eof:
+                    rest = member.unused_data + rest[at + _BLOCK :]
+                    break
+        except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
+            return b"".join(parts), f"{kind} data is corrupted ({error})"
+        if not member.eof:
+            return b"".join(parts), f"{kind} data ends early, after {sum(map(len, parts)):,} bytes of content"
+    return b"".join(parts), ""
+
+
+def _zstandard(raw: bytes) -> tuple[bytes, str]:
+    import pyarrow as pa
+
+    parts: list[bytes] = []
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
+            while block := stream.read(_BLOCK):
+                parts.append(block)
+    except OSError as error:
+        return b"".join(parts), f"zstandard data ends early or is corrupted ({error})"
+    return b"".join(parts), ""

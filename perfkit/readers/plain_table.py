@@ -1,0 +1,289 @@
+"""Plain tables: wide (one row an interval, one column an event) and long (one row a count), CSV, TSV or parquet.
+
+Long tables have a column ``event`` and a column ``count``, and as known ``run``, ``place``, ``interval``, ``at``,
+``seconds``, ``running``, ``time`` and ``work``. In wide tables every column that is none of these is an event, except
+ratios that somebody wrote beside the counts (IPC, CPI): those are found by name or by value, left out and noted.
+"""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from perfkit.errors import FormatError
+from perfkit.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
+from perfkit.readers.open import Opened
+from perfkit.readers.perf import settle_duplicates
+from perfkit.readers.report import Dump, Report
+
+NAME = "plain-table"
+TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"
+
+_KEYS = {
+    "run": ("run", "workload", "benchmark"),
+    "place": ("place", "cpu", "core", "socket", "thread", "region", "function"),
+    "interval": ("interval", "sample", "index"),
+    "at": ("at", "timestamp", "time_s", "time [s]", "time (s)"),
+    "seconds": ("seconds", "duration", "duration_s", "elapsed"),
+    "event": ("event", "metric", "counter"),
+    "count": ("count", "value", "counter-value"),
+    "time": ("time",),
+    "work": ("work",),
+    "running": ("running",),
+}
+_IPC = re.compile(r"^(?:ipc|insn[ _]per[ _]cycle|instructions?[ _]per[ _]cycle)(?::\w+)?$", re.IGNORECASE)
+_CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.IGNORECASE)
+_PROBE_ROWS = 8
+
+
+def recognise(head: str) -> bool:
+    """Whether the beginning of a file looks like this format: a header of names, and rows with as many fields."""
+    header = find_header(head)
+    if header is None or len(header.names) < 2 or sum(bool(n) and not _is_figure(n) for n in header.names) < 2:
+        return False
+    rows = [x for x in head[header.end :].splitlines()[:20] if x.strip()]
+    return any(x.count(header.delimiter) >= len(header.names) - 1 for x in rows)
+
+
+def read(content: Opened, report: Report, run: str) -> Dump:
+    """Read all counts of a file."""
+    return to_dump(read_grid(content.hand_over(), report), report, run)
+
+
+def to_dump(grid: Grid, report: Report, run: str) -> Dump:
+    """Make a dump of a table of cells, wide or long."""
+    keys = _key_columns(grid.names)
+    if "event" in keys and "count" in keys:
+        return _long(grid, keys, report, run)
+    return _wide(grid, keys, report, run)
+
+
+def _is_figure(name: str) -> bool:
+    try:
+        float(name.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
+    lower = [n.lower() for n in names]
+    return {key: lower.index(alias) for key, words in _KEYS.items() for alias in words[::-1] if alias in lower}
+
+
+# ------------------------------------------------------------------ long
+
+
+def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
+    others = [grid.names[i] for i in range(len(grid.names)) if i not in keys.values()]
+    if others:
+        report.note(f"columns that say nothing of counts, left out: {', '.join(others)}")
+    wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
+    values = numbers(grid, wanted, report)
+    if keys["count"] not in values:
+        raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
+    table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
+    table["event"] = _names(grid, keys["event"])
+    table["run"] = _names(grid, keys["run"], run) if "run" in keys else run
+    table["run"] = _with_parts(table["run"].to_numpy(dtype=object), grid)
+    table["place"] = _names(grid, keys["place"]) if "place" in keys else ""
+    nameless = (table["event"] == "").to_numpy()
+    for row in np.flatnonzero(nameless).tolist():
+        report.problem(grid.lines[row], "", "a count without the name of its event")
+    table = table[~nameless].reset_index(drop=True)
+    if "running" in table and np.fmax.reduce(table["running"].to_numpy(), initial=0.0) > 1.0:
+        report.note("column running is in per cent; read as fractions")
+        table["running"] /= 100.0
+    if "interval" not in table and "at" in table:
+        table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
+    if {"time", "work"} <= keys.keys() and not {"time", "work"} & set(table["event"]):
+        report.note("time and work are columns of their own; taken as cycles and instructions unless said otherwise")
+        return Dump(table, axes=("", ""))
+    table = table.drop(columns=["time", "work"], errors="ignore")
+    return Dump(settle_duplicates(table, report) if "interval" in table else table)
+
+
+def _names(grid: Grid, i: int, default: str = "") -> list[str]:
+    return [c or default for c in as_text(grid.columns[i])]
+
+
+def _with_parts(runs: np.ndarray, grid: Grid) -> np.ndarray:
+    """Give the runs of files that were put one after another their own names."""
+    for part, row in enumerate(grid.parts, 2):
+        stop = grid.parts[part - 1] if part - 1 < len(grid.parts) else grid.n_rows
+        runs[row:stop] = [f"{r} ({part})" for r in runs[row:stop]]
+    return runs
+
+
+# ------------------------------------------------------------------ wide
+
+
+def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
+    keys = {k: i for k, i in keys.items() if k in ("run", "place", "interval", "at", "seconds")}
+    rest = [i for i in range(len(grid.names)) if i not in keys.values()]
+    if "interval" in keys and not _may_number(grid, keys["interval"]):
+        rest.append(keys.pop("interval"))
+    unnamed = [i for i in rest if not grid.names[i] or grid.names[i].lower().startswith("unnamed:")]
+    if len(unnamed) == 1 and _is_numbering(grid, unnamed[0]):
+        report.note("a column without a name numbers the rows; left out")
+        rest.remove(unnamed[0])
+    elif unnamed:
+        raise FormatError(f"{report.file}: column {unnamed[0] + 1} has no name; every event needs one")
+    of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
+    values = numbers(grid, rest, report)
+    text = [grid.names[i] for i in rest if i not in values]
+    if text:
+        report.note(f"columns that hold text, left out: {', '.join(text)}")
+    values = _drop_ratios(grid, values, report)
+    names = _settle_columns(grid, values, report)
+    missing = {names[i]: int(np.isnan(values[i]).sum()) for i in names}
+    if any(missing.values()):
+        report.note(f"missing counts: {', '.join(f'{e} {n:,} of {grid.n_rows:,}' for e, n in missing.items() if n)}")
+    if not names:
+        raise FormatError(f"{report.file}: a table without a column of counts")
+    return Dump(_lengthen(grid, keys, of_keys, names, values, run, report))
+
+
+def _is_numbering(grid: Grid, i: int) -> bool:
+    """Whether a column counts up by one."""
+    if not is_number(grid.columns[i]):
+        return False
+    values = as_float(grid.columns[i])
+    return bool(len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all())
+
+
+def _may_number(grid: Grid, i: int) -> bool:
+    """Whether a column can be the number of the interval: whole where it is called so, else counting up by one."""
+    if grid.names[i].lower() != "interval":
+        return _is_numbering(grid, i)
+    return is_number(grid.columns[i]) and bool((as_float(grid.columns[i]) % 1 == 0).all())
+
+
+def _settle_columns(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, str]:
+    """Name the columns of events: of two with one name and the same values one is kept, others are numbered."""
+    names: dict[int, str] = {}
+    first: dict[str, int] = {}
+    copies: dict[str, int] = {}
+    for i in list(values):
+        name = grid.names[i]
+        if name not in first:
+            first[name] = i
+            names[i] = name
+        elif np.array_equal(values[first[name]], values[i], equal_nan=True):
+            report.note(f"column {name} is there twice with the same values; one is kept")
+        else:
+            copies[name] = copies.get(name, 1) + 1
+            names[i] = f"{name}#{copies[name]}"
+            report.note(f"column {name} is there twice with different values; the further one is called {names[i]}")
+    return names
+
+
+def _lengthen(
+    grid: Grid,
+    keys: dict[str, int],
+    of_keys: dict[int, np.ndarray],
+    names: dict[int, str],
+    values: dict[int, np.ndarray],
+    run: str,
+    report: Report,
+) -> pd.DataFrame:
+    """Make one row a count, one event after another."""
+    n, k = grid.n_rows, len(names)
+    one = pd.DataFrame(index=pd.RangeIndex(n))
+    runs = np.array(_names(grid, keys["run"], run) if "run" in keys else [run] * n, dtype=object)
+    one["run"] = _with_parts(runs, grid)
+    one["place"] = _names(grid, keys["place"]) if "place" in keys else ""
+    for key in ("at", "seconds"):
+        one[key] = of_keys.get(keys.get(key, -1), np.full(n, np.nan))
+    if "at" in keys:
+        one["run"] = _split_by_time(one, report)
+        if "seconds" not in keys:
+            ends = one.groupby(["run", "place"], sort=False)["at"]
+            one["seconds"] = one["at"] - ends.shift().fillna(0.0)
+    number = of_keys.get(keys.get("interval", -1))
+    one["interval"] = one.groupby(["run", "place"], sort=False).cumcount() if number is None else number
+    columns: dict[str, object] = {}
+    for key in ("run", "place"):
+        codes, labels = pd.factorize(one[key].to_numpy(dtype=object))
+        columns[key] = pd.Categorical.from_codes(np.tile(codes, k), categories=labels)
+    columns["interval"] = np.tile(one["interval"].to_numpy(dtype="int64"), k)
+    for key in ("at", "seconds"):
+        columns[key] = np.tile(one[key].to_numpy(dtype="float64"), k)
+    columns["event"] = pd.Categorical.from_codes(np.repeat(np.arange(k), n), categories=list(names.values()))
+    unknown = np.full(n * k, np.nan)
+    columns |= {"time": unknown, "work": unknown, "count": _stacked(grid, names, values), "running": unknown}
+    return pd.DataFrame(columns, copy=False)
+
+
+def _stacked(grid: Grid, names: dict[int, str], values: dict[int, np.ndarray]) -> np.ndarray:
+    if grid.matrix is not None and len(names) == len(grid.names) and all(values[i] is grid.columns[i] for i in names):
+        return grid.matrix.reshape(-1)
+    return np.concatenate([values[i] for i in names])
+
+
+def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
+    """Tell runs apart where time goes back: files that were put one after another without their headers."""
+    runs = one["run"].to_numpy(dtype=object, copy=True)
+    for key, rows in one.groupby(["run", "place"], sort=False).indices.items():
+        back = np.concatenate([[False], np.diff(one["at"].to_numpy()[rows]) < 0])
+        if not back.any():
+            continue
+        if back.sum() >= 3 and back.sum() > len(rows) / 4:
+            report.note(f"rows of run {key[0]} are not in the order of time; kept in the order of the file")
+            continue
+        report.note(f"time goes back {back.sum()} time(s) in run {key[0]}: runs put one after another")
+        part = np.cumsum(back)
+        runs[rows] = [name if p == 0 else f"{name} ({p + 1})" for name, p in zip(runs[rows], part, strict=True)]
+    return runs
+
+
+# ------------------------------------------------------------------ ratios beside the counts
+
+
+def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, np.ndarray]:
+    """Leave out columns that are quotients of others: they are no events, and hand-made ones are often stale."""
+    dropped = {}
+    for i in values:
+        ratio = "instructions/cycles" if _IPC.match(grid.names[i]) else "cycles/instructions"
+        if ratio == "instructions/cycles" or _CPI.match(grid.names[i]):
+            dropped[i] = f"{grid.names[i]} ({_compared(grid, values, i, ratio)})"
+    fractions = [i for i, v in values.items() if i not in dropped and np.any(v[np.isfinite(v)] % 1)]
+    whole = [i for i in values if i not in dropped and i not in fractions]
+    for i in fractions if grid.n_rows >= 3 and len(fractions) <= 64 else []:
+        formula = _quotient(values[i], whole, values, grid)
+        if formula:
+            dropped[i] = f"{grid.names[i]} (= {formula})"
+    if dropped:
+        report.note(f"columns derived from others, left out: {', '.join(dropped.values())}")
+    return {i: v for i, v in values.items() if i not in dropped}
+
+
+def _compared(grid: Grid, values: dict[int, np.ndarray], i: int, ratio: str) -> str:
+    """Say how many rows of a column named IPC or CPI are off by more than 2 % from what the counts say."""
+    cycles = next((v for c, v in values.items() if normalise(grid.names[c]) in TIME_EVENTS), None)
+    work = next((v for c, v in values.items() if normalise(grid.names[c]) in WORK_EVENTS), None)
+    if cycles is None or work is None:
+        return f"named as {ratio}"
+    top, bottom = (work, cycles) if ratio.startswith("instr") else (cycles, work)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = int((np.abs(values[i] / (top / bottom) - 1) > 0.02).sum())
+    return f"= {ratio}" if not off else f"named as {ratio}, off by more than 2 % in {off:,} of {grid.n_rows:,} rows"
+
+
+def _quotient(column: np.ndarray, whole: list[int], values: dict[int, np.ndarray], grid: Grid) -> str:
+    """Return the quotient of two columns (or that times 100 or 1000) that a column equals in every row, or nothing."""
+    known = np.flatnonzero(np.isfinite(column) & (column != 0))
+    if len(known) < 3 or len(whole) > 512:
+        return ""
+    probe = known[np.linspace(0, len(known) - 1, min(_PROBE_ROWS, len(known))).astype(int)]
+    stack = np.array([values[i][probe] for i in whole])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for bottom in range(len(whole)):
+            for scale, word in ((1, ""), (100, " x 100"), (1000, " x 1000")):
+                near = np.abs(scale * stack / stack[bottom] / column[probe] - 1) < 0.005
+                for top in np.flatnonzero(near.all(axis=1)):
+                    full = scale * values[whole[top]][known] / values[whole[bottom]][known]
+                    if top != bottom and (np.abs(full / column[known] - 1) < 0.005).all():
+                        return f"{grid.names[whole[top]]} / {grid.names[whole[bottom]]}{word}"
+    return ""

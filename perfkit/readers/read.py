@@ -1,0 +1,182 @@
+"""`read_samples`: any counter dump as `Samples`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from perfkit.errors import FormatError, SettingError
+from perfkit.readers.open import open_dump, run_name
+from perfkit.readers.recognise import reader, recognise
+from perfkit.readers.report import Dump, Report
+from perfkit.samples import Kind, Samples, complete_runs, complete_table, no_problems
+
+
+def read_samples(
+    path: str | Path | Iterable[str | Path],
+    *,
+    errors: Literal["raise", "collect"] = "raise",
+    time_event: str | None = None,
+    work_event: str | None = None,
+    workload: str | Sequence[str] | None = None,
+    format: str | None = None,  # noqa: A002 - the word that users look for
+    kind: Kind = "measured",
+) -> Samples:
+    """Read counter dumps of any known format into samples.
+
+    Parameters
+    ----------
+    path : path or iterable of paths
+        Files, plain or compressed (gzip, xz, bzip2, zstandard). Each becomes one run, named after its file, or
+        several where it holds several.
+    errors : "raise" or "collect"
+        Whether a line that cannot be used is an error, or a row of ``Samples.problems``.
+    time_event, work_event : str, optional
+        The events that measure time and work; by default the cycles and instructions under the names that the
+        dump's tool gives them. ``"seconds"`` is the interval's length on the clock.
+    workload : str or sequence of str, optional
+        What ran: one for all files, or one a file. By default the run's name.
+    format : str, optional
+        The format, where recognising it by content is not wanted: ``perf-text``, ``perf-csv``, ...
+    kind : str
+        What the data is; measured unless said otherwise.
+
+    Raises
+    ------
+    FormatError
+        A file is of no known format, is truncated or corrupted, or a line of it makes no sense: file, line and text.
+    SettingError
+        The events that measure time and work are not in the data; the message lists what is.
+
+    Examples
+    --------
+    >>> samples = pk.read_samples(["train-a.txt.xz", "train-b.csv"])    # doctest: +SKIP
+    >>> samples.summary()                                               # doctest: +SKIP
+    """
+    if errors not in ("raise", "collect"):
+        raise SettingError(f"errors is 'raise' or 'collect'; found {errors!r}")
+    paths = [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
+    if not paths:
+        raise SettingError("read_samples needs at least one path; the list is empty")
+    workloads = _workloads(workload, paths)
+    reports, dumps = [], []
+    for each, named in zip(paths, workloads, strict=True):
+        report = Report(each.name, errors == "collect")
+        dumps.append(_finish(_read_one(each, report, format), each, named, kind))
+        reports.append(report)
+    return _together(dumps, reports, time_event, work_event, kind)
+
+
+def _read_one(path: Path, report: Report, name: str | None) -> Dump:
+    opened = open_dump(path)
+    if opened.cut:
+        report.problem(0, opened.cut, "the compressed data is damaged; what comes before the damage is read")
+    module = reader(name) if name else recognise(opened)
+    if module.NAME != "parquet" and (encoding := opened.encoding) != "utf-8-sig":
+        report.note(f"not UTF-8; read as {encoding.upper()}")
+    dump: Dump = module.read(opened, report, run_name(path))
+    if dump.counts.empty:
+        raise FormatError(f"{path.name}: recognised as {module.TITLE}, but no count in it could be read")
+    return dump
+
+
+def _workloads(workload: str | Sequence[str] | None, paths: list[Path]) -> list[str | None]:
+    if workload is None or isinstance(workload, str):
+        return [workload] * len(paths)
+    if len(workload) != len(paths):
+        raise SettingError(f"workload names {len(workload)} for {len(paths)} files; give one for all, or one a file")
+    return list(workload)
+
+
+def _finish(dump: Dump, path: Path, workload: str | None, kind: Kind) -> Dump:
+    """Fill in what is known of every file: source, kind and workload."""
+    names = dump.run_names()
+    runs = pd.DataFrame(index=names) if dump.runs is None else dump.runs.reindex(names)
+    if "source" not in runs:
+        runs["source"] = path.name
+    if "kind" not in runs:
+        runs["kind"] = kind
+    if workload is not None:
+        runs["workload"] = workload
+    return replace(dump, runs=runs)
+
+
+def _together(
+    dumps: list[Dump], reports: list[Report], time_event: str | None, work_event: str | None, kind: Kind
+) -> Samples:
+    dumps = _name_apart(dumps)
+    problems = pd.concat([r.problems() for r in reports], ignore_index=True)
+    notes = tuple(n for r in reports for n in r.notes)
+    if any(d.axes for d in dumps):
+        if len(dumps) == 1:
+            return _with_own_axes(dumps[0], time_event, work_event, kind, problems, notes)
+        parts = [_with_own_axes(d, time_event, work_event, kind) for d in dumps]
+        return replace(Samples.concat(parts), problems=problems, notes=notes)
+    prefer = dumps[0].prefer if len({d.prefer for d in dumps}) == 1 else None
+    counts = dumps[0].counts if len(dumps) == 1 else pd.concat([d.counts for d in dumps], ignore_index=True)
+    return Samples.from_counts(
+        counts,
+        time_event=time_event or (prefer[0] if prefer else None),
+        work_event=work_event or (prefer[1] if prefer else None),
+        runs=pd.concat([d.runs for d in dumps if d.runs is not None]),
+        kind=kind,
+        problems=problems,
+        notes=notes,
+    )
+
+
+def _with_own_axes(
+    dump: Dump,
+    time_event: str | None,
+    work_event: str | None,
+    kind: Kind,
+    problems: pd.DataFrame | None = None,
+    notes: tuple[str, ...] = (),
+) -> Samples:
+    """Make samples of one of several files of which some bring their own time and work."""
+    if dump.axes is None:
+        return Samples.from_counts(dump.counts, time_event=time_event, work_event=work_event, runs=dump.runs, kind=kind)
+    counts = complete_table(dump.counts)
+    problems = no_problems() if problems is None else problems
+    runs = complete_runs(counts, dump.runs, kind)
+    if dump.axes == ("", ""):
+        return Samples(counts, runs, time_event or "cycles", work_event or "instructions", problems, notes)
+    samples = Samples(counts, runs, *dump.axes, problems, notes)
+    wanted = (time_event or dump.axes[0], work_event or dump.axes[1])
+    if wanted == dump.axes:
+        return samples
+    for asked, there, what in zip(wanted, dump.axes, ("time", "work"), strict=True):
+        if asked not in ("seconds", there) and asked not in set(counts["event"].cat.categories):
+            raise SettingError(
+                f"{runs['source'].iloc[0]}: every sample brings its own {what}, measured by {there!r}; "
+                f"{asked!r} is not among its events. Leave {what}_event out."
+            )
+    return samples.with_axes(*wanted)
+
+
+def _name_apart(dumps: list[Dump]) -> list[Dump]:
+    """Give runs of the same name in different files their own names."""
+    taken: set[str] = set()
+    out = []
+    for dump in dumps:
+        names = {}
+        for name in dump.run_names():
+            free, number = str(name), 2
+            while free in taken:
+                free, number = f"{name} ({number})", number + 1
+            taken.add(free)
+            names[name] = free
+        if all(k == v for k, v in names.items()) or dump.runs is None:
+            out.append(dump)
+            continue
+        out.append(
+            Dump(
+                dump.counts.assign(run=dump.counts["run"].map(names)),
+                dump.runs.rename(index=names),
+                dump.axes,
+                dump.prefer,
+            )
+        )
+    return out

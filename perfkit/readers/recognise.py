@@ -1,0 +1,57 @@
+"""Which format a file has, told by its content."""
+
+from importlib import import_module
+from types import ModuleType
+
+from perfkit.errors import FormatError, SettingError
+from perfkit.events import nearest
+from perfkit.readers.open import Opened
+
+# In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.
+FORMATS = (
+    "perf_json",
+    "papi",
+    "cachegrind",
+    "likwid",
+    "nsight",
+    "vtune",
+    "toplev",
+    "perf_text",
+    "perf_csv",
+    "spire_wide",
+    "plain_table",
+)
+
+
+def reader(name: str) -> ModuleType:
+    """Return the module that reads a format, by the format's name (``perf-text``)."""
+    known = [f.replace("_", "-") for f in (*FORMATS, "parquet")]
+    if name not in known:
+        near = nearest(name, known)
+        meant = f"; did you mean {near[0]}?" if near else "."
+        raise SettingError(f"format={name!r} is not one that perfkit reads{meant} It reads {', '.join(known)}.")
+    return import_module(f"perfkit.readers.{name.replace('-', '_')}")
+
+
+def recognise(content: Opened) -> ModuleType:
+    """Return the module that reads a file, told by its beginning.
+
+    Raises
+    ------
+    FormatError
+        No known format fits.
+    """
+    if content.data.startswith(b"PAR1"):
+        return import_module("perfkit.readers.parquet")
+    head = content.head()
+    if not head.strip():
+        raise FormatError(f"{content.name}: the file is empty")
+    for name in FORMATS:
+        module = import_module(f"perfkit.readers.{name}")
+        if module.recognise(head):
+            return module
+    titles = "; ".join(import_module(f"perfkit.readers.{name}").TITLE for name in FORMATS)
+    raise FormatError(
+        f"{content.name}: not a dump that perfkit recognises. It reads: {titles}. The file begins with {head[:120]!r}. "
+        "If it is one of these, say which with format=..., and the reader will say which line does not fit."
+    )

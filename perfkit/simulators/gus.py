@@ -1,0 +1,299 @@
+"""Gus: simulate a traced binary on a resource-centric model of a core (section 3 and Algorithm 1 of the paper).
+
+Dutilleul, Pompougnac, Derumigny, Rodriguez-Canales, Trilla, Guillon, Pouchet, Rastello: "Performance debugging through
+microarchitectural sensitivity and causality analysis". The model only knows resources with a capacity; it goes through
+the executed instructions once and keeps, for each resource, register and word of memory, the earliest time at which it
+is available.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError
+from perfkit.instruction_tables import InstructionTables
+from perfkit.microarchitecture import InstructionForm, Microarchitecture
+from perfkit.simulators import gus_timing as timing
+from perfkit.simulators.cache import CacheCounts
+from perfkit.simulators.gus_lanes import lanes, run_lanes
+from perfkit.simulators.memory import PAGE_GRANULES, MemoryPass, Window
+from perfkit.simulators.program import Program, lower, pruned
+from perfkit.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.simulators.causality import Causality, Schedule
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Gus:
+    """Settings of a simulation.
+
+    Parameters
+    ----------
+    core : Microarchitecture
+        The machine.
+    tables : InstructionTables, optional
+        What instructions cost on it; the bundled table by default.
+    warm : bool
+        Let the trace go through caches and branch predictor once before it is timed, as in a loop over the same data.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> result = pk.Gus(pk.Microarchitecture.load("skylake_x")).run(trace)  # doctest: +SKIP
+    >>> result.ipc, result.cpi_stack()                                      # doctest: +SKIP
+    """
+
+    core: Microarchitecture
+    tables: InstructionTables | None = None
+    warm: bool = False
+
+    def program(self, trace: Trace) -> Program:
+        """Return the trace's static code as this core sees it."""
+        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
+        return lower(trace.code, self.core, tables.form)
+
+    def memory(self, trace: Trace, program: Program) -> MemoryPass:
+        """Return the pass over memory and branches, with caches and predictor cold or warm."""
+        memory = MemoryPass.of(trace, program, self.core)
+        if self.warm:
+            for _ in windows(trace, memory):
+                pass
+            memory.begin_counting()
+        return memory
+
+    def run(self, trace: Trace, *, progress: Progress | None = None) -> "GusResult":
+        """Simulate the trace.
+
+        Parameters
+        ----------
+        trace : Trace
+            What ran.
+        progress : callable, optional
+            Called with the instructions done and their total after every window.
+
+        Raises
+        ------
+        DataError
+            The trace holds no instruction.
+        """
+        program = self.program(trace)
+        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
+        tables.coverage(trace)  # warns, by name, of forms that no table knows
+        fast = pruned(program, (self.core,))
+        cost = timing.costs(fast, (self.core,))
+        memory = self.memory(trace, program)
+        arrays, now = timing.static(fast), timing.state(program, cost)
+        spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
+        shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
+        for window in windows(trace, memory, progress):
+            shadow = room(shadow, memory.page_count)
+            timing.run(window, arrays, cost, now, shadow, spent)
+        return GusResult(
+            settings=self,
+            trace=trace,
+            program=program,
+            ticks=int(now.now[2]),
+            spent=spent,
+            served=memory.counts(),
+            branches=(int(memory.predictor.meta[1]), int(memory.predictor.meta[2])),
+        )
+
+    def cycles(
+        self, trace: Trace, cores: Sequence[Microarchitecture], *, progress: Progress | None = None
+    ) -> NDArray[np.float64]:
+        """Return the cycles that the trace takes on each of K variants of the core, in one pass, shape (K,).
+
+        The variants may differ in resources; caches and instruction table are those of ``self.core``.
+        """
+        program = self.program(trace)
+        fast = pruned(program, cores)
+        cost = timing.costs(fast, tuple(cores))
+        memory = self.memory(trace, program)
+        arrays, now = timing.static(fast), lanes(program, cost)
+        shadow = np.full((PAGE_GRANULES, len(cores)), timing.NEVER, dtype=np.int64)
+        for window in windows(trace, memory, progress):
+            shadow = room(shadow, memory.page_count)
+            run_lanes(window, arrays, cost, now, shadow)
+        return now.now[2] / timing.TICKS
+
+
+def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
+    """Go through a trace in windows prepared for timing."""
+    if not len(trace.stream):
+        raise DataError("the trace holds no executed instruction; there is nothing to simulate")
+    blocks = 1 << 16
+    total = len(trace.stream)
+    for k, chunk in enumerate(trace.chunks(blocks)):
+        yield memory.window(chunk)
+        if progress is not None:
+            progress(min(total, (k + 1) * blocks), total)
+
+
+def room(array: NDArray[Any], pages: int, fill: int = timing.NEVER) -> NDArray[Any]:
+    """Return an array over the granules of memory with room for so many pages, and as many again when it grows."""
+    need = pages * PAGE_GRANULES
+    if need <= len(array):
+        return array
+    bigger = np.full((2 * need, *array.shape[1:]), fill, dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+@dataclass(frozen=True, eq=False)
+class GusResult:
+    """What a simulation found.
+
+    Attributes
+    ----------
+    settings : Gus
+        The core and tables it was made with.
+    trace, program
+        What ran, and how the core sees its instructions.
+    ticks : int
+        When the last instruction retired, in `gus_timing.TICKS` a cycle.
+    spent : (instructions, causes) int64
+        Ticks by which each static instruction advanced retirement, by what held it up; their sum is ``ticks``.
+    served : CacheCounts
+        Accesses served by each level.
+    branches : (int, int)
+        Conditional branches and how many of them the model's predictor missed.
+    """
+
+    settings: Gus
+    trace: Trace
+    program: Program
+    ticks: int
+    spent: NDArray[np.int64] = field(repr=False)
+    served: CacheCounts
+    branches: tuple[int, int]
+
+    @property
+    def kind(self) -> str:
+        """``"simulated"``: no figure of this result was measured."""
+        return "simulated"
+
+    @property
+    def cycles(self) -> float:
+        """Cycles from the first dispatch to the last retirement (simulated)."""
+        return self.ticks / timing.TICKS
+
+    @property
+    def instructions(self) -> int:
+        """Executed instructions."""
+        return self.trace.instruction_count
+
+    @property
+    def ipc(self) -> float:
+        """Executed instructions per simulated cycle."""
+        return self.instructions / self.cycles
+
+    @cached_property
+    def executions(self) -> NDArray[np.int64]:
+        """How often each static instruction ran."""
+        return self.trace.instruction_counts()
+
+    def cpi_stack(self) -> "pd.Series":
+        """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
+
+        Every tick by which retirement advances belongs to the instruction that retires and to what determined the time
+        of its result: a port, a latency, a bandwidth, a full buffer, the front end, or the width of retirement.
+        """
+        import pandas as pd
+
+        names = [*timing.CAUSES, *self.program.groups]
+        total = self.spent.sum(axis=0) / timing.TICKS / self.instructions
+        stack = pd.Series(total, index=pd.Index(names, name="cause"), name="CPI (simulated)")
+        return stack[stack > 0].sort_values(ascending=False)
+
+    def occupancy(self) -> "pd.Series":
+        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
+        import pandas as pd
+
+        p, core = self.program, self.settings.core
+        runs = self.executions
+        each = np.zeros(len(p.groups))
+        np.add.at(each, p.use, p.amount * np.repeat(runs, np.diff(p.use_start)))
+        busy = {g: each[k] * core.resource(g).inverse_throughput for k, g in enumerate(p.groups)}
+        slots = float(p.slots @ runs)
+        busy["front_end"] = slots * core.resource("front_end").inverse_throughput
+        busy["retire"] = slots * core.resource("retire").inverse_throughput
+        line = core.caches[0].line
+        served, prefetched = self.served.served, self.served.prefetched
+        for level, name in enumerate(timing.LEVELS[1:], start=1):
+            if f"{name}_bandwidth" in core.resources:
+                lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
+                busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
+        found = pd.Series(busy, name="occupancy (simulated)") / self.cycles
+        return found[found > 0].sort_values(ascending=False)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
+
+        Columns: pc, function, text, att (AT&T syntax), block, executions, slots, latency (cycles), inverse_throughput
+        (cycles), source (the layer of the instruction table), time_share (of the cycles, by `spent`), cause (the
+        largest) and one share of the total use of each resource it uses.
+        """
+        import pandas as pd
+
+        p, code = self.program, self.trace.code
+        runs = self.executions
+        cause = [*timing.CAUSES, *p.groups]
+        time = self.spent.sum(axis=1)
+        frame = pd.DataFrame(
+            {
+                "pc": code.pc,
+                "function": list(code.function),
+                "text": list(code.text),
+                "att": att_text(code),
+                "block": code.block,
+                "executions": runs,
+                "slots": p.slots,
+                "latency": p.latency,
+                "inverse_throughput": p.inverse_throughput,
+                "source": [f.source for f in p.forms],
+                "time_share": time / max(1, self.ticks),
+                "cause": [cause[k] if t else "" for k, t in zip(self.spent.argmax(axis=1), time, strict=True)],
+            }
+        )
+        owner = np.repeat(np.arange(len(runs)), np.diff(p.use_start))
+        for k, g in enumerate(p.groups):
+            mine = p.use == k
+            use = np.bincount(owner[mine], p.amount[mine] * runs[owner[mine]], minlength=len(runs))
+            if use.sum() > 0:
+                frame[g] = use / use.sum()
+        return frame
+
+    def forms(self) -> dict[str, InstructionForm]:
+        """Return the table entries used, by form name."""
+        return {f.name: f for f in self.program.forms}
+
+    def causality(self, *, exact: bool = False) -> "Causality":
+        """Return which instructions constrain the execution time (section 3.1), by tainting."""
+        from perfkit.simulators.causality import causality
+
+        return causality(self.settings, self.trace, exact=exact)
+
+    def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
+        """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
+        from perfkit.simulators.causality import schedule
+
+        return schedule(self.settings, self.trace, first, count)
+
+
+def att_text(code: Any) -> list[str]:
+    """Return the instructions in AT&T syntax."""
+    from iced_x86 import Formatter, FormatterSyntax
+
+    from perfkit.simulators.program import decode
+
+    formatter = Formatter(FormatterSyntax.GAS)
+    return [formatter.format(i) for i in decode(code)]

@@ -1,0 +1,172 @@
+"""Execute every notebook and write static pages that open without a network: gallery/index.html.
+
+    ./kit gallery                       all notebooks
+    ./kit gallery --only spire          those whose name holds "spire"; the others' pages stay
+    ./kit gallery --out /tmp/pages      elsewhere
+
+The widgets on the pages are live as far as they need no kernel (hovering, zooming, links); where a page's scripts do
+not run, each shows its static picture. Everything comes from the installed packages.
+"""
+
+import argparse
+import base64
+import html
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = ROOT / "notebooks"
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)\.ipynb")
+
+STYLE = """
+body { font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 1040px; margin: 0 auto; padding: 24px; }
+h1 { font-size: 28px; } a { color: #0b5cad; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 20px; padding: 0; }
+.card { list-style: none; border: 1px solid #ddd; border-radius: 8px; overflow: hidden; background: #fff; }
+.card a { display: block; text-decoration: none; color: inherit; height: 100%; }
+.card a:hover, .card a:focus { background: #f4f8fc; }
+.card .picture { height: 170px; background: #fafafa center/contain no-repeat; border-bottom: 1px solid #eee; }
+.card .text { padding: 12px 16px; } .card h2 { font-size: 18px; margin: 0 0 6px; color: #0b5cad; }
+.card p { margin: 0; color: #444; font-size: 14px; } .muted { color: #666; font-size: 14px; }
+"""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the index says of one page."""
+
+    page: str
+    title: str
+    text: str
+    picture: str
+
+
+def main() -> int:
+    """Write the gallery; return 1 where a notebook failed (the others are written)."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "gallery", help="the folder to write (default: gallery/)")
+    parser.add_argument("--only", default="", help="execute only notebooks whose name holds this")
+    parser.add_argument("--timeout", type=int, default=600, help="seconds a cell may take")
+    options = parser.parse_args()
+    # Kernels import the packages of this checkout, whatever is installed.
+    paths = [str(ROOT), str(ROOT / "widgets"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
+    sys.path[:0] = paths[:2]
+    from perfkit.cli.pages.page import bundle
+
+    assets = options.out / "assets"
+    assets.mkdir(parents=True, exist_ok=True)
+    (assets / "widgets.js").write_text(bundle(), encoding="utf-8")
+    failed = []
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        if options.only not in path.stem:
+            continue
+        start = time.perf_counter()
+        print(f"gallery: {path.name} ...", flush=True)
+        try:
+            write_page(path, options.out, options.timeout)
+        except Exception as error:  # noqa: BLE001 - one notebook's failure must not cost the others
+            failed.append(path.name)
+            print(f"gallery: {path.name} FAILED: {error}", flush=True)
+        else:
+            print(f"gallery: {path.name} in {time.perf_counter() - start:.1f} s", flush=True)
+    cards = [card for path in sorted(NOTEBOOKS.glob("*.ipynb")) if (card := read_card(path, options.out))]
+    (options.out / "index.html").write_text(index(cards), encoding="utf-8")
+    print(f"gallery: {options.out / 'index.html'}" + (f"; FAILED: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+def write_page(path: Path, out: Path, timeout: int) -> None:
+    """Execute one notebook and write its page and its picture for the index."""
+    from perfkit.cli.pages import Site, page_of
+    from perfkit.cli.report import execute
+
+    executed = execute(path, {}, timeout)
+    for cell in executed.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _LINK.sub(r"](\1.html", cell.source)
+    bar = '<a href="index.html">perfkit gallery</a> · executed with its shipped data; opened without a kernel, the '
+    bar += f"widgets show but compute nothing. To play: <code>./kit lab</code>, notebook <code>{path.name}</code>."
+    title = title_of(executed, path)
+    (out / f"{path.stem}.html").write_text(page_of(executed, title, Site("assets/widgets.js", bar)), encoding="utf-8")
+    picture = last_picture(executed)
+    if picture:
+        (out / "assets" / f"{path.stem}.png").write_bytes(picture)
+
+
+def read_card(path: Path, out: Path) -> Card | None:
+    """Return the index entry of a notebook whose page is there."""
+    import nbformat
+
+    if not (out / f"{path.stem}.html").is_file():
+        return None
+    notebook = nbformat.read(path, as_version=4)
+    picture = f"assets/{path.stem}.png"
+    return Card(
+        f"{path.stem}.html",
+        title_of(notebook, path),
+        first_paragraph(notebook),
+        picture if (out / picture).is_file() else "",
+    )
+
+
+def index(cards: list[Card]) -> str:
+    """Return the index page."""
+    items = "".join(
+        f'<li class="card"><a href="{html.escape(c.page)}">'
+        + (f'<div class="picture" style="background-image:url({html.escape(c.picture)})"></div>' if c.picture else "")
+        + f'<div class="text"><h2>{html.escape(c.title)}</h2><p>{html.escape(c.text)}</p></div></a></li>'
+        for c in cards
+    )
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>perfkit gallery</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{STYLE}</style></head><body><h1>perfkit: why is this code slow?</h1>"
+        "<p>Every notebook, executed. The pages need no network and no kernel.</p>"
+        f'<ul class="cards">{items}</ul>'
+        '<p class="muted">Made by <code>./kit gallery</code>. Data that was not measured says so where it is shown.</p>'
+        "</body></html>"
+    )
+
+
+def title_of(notebook: Any, path: Path) -> str:
+    """Return the first heading of a notebook, or its name."""
+    for cell in notebook.cells:
+        match = re.search(r"^# (.+)$", cell.source, re.M) if cell.cell_type == "markdown" else None
+        if match:
+            return match[1].strip()
+    return path.stem
+
+
+def first_paragraph(notebook: Any, length: int = 240) -> str:
+    """Return the first paragraph after the heading as plain text."""
+    for cell in notebook.cells:
+        if cell.cell_type != "markdown":
+            continue
+        for part in cell.source.split("\n\n"):
+            text = " ".join(part.split())
+            if text and not text.startswith(("#", "|", "`", "-", "!", "<")):
+                text = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`$]", lambda m: m[1] or "", text)
+                return text if len(text) <= length else text[: text.rfind(" ", 0, length)] + " …"
+    return ""
+
+
+def last_picture(notebook: Any) -> bytes:
+    """Return the last picture of the outputs; results come after explanations."""
+    found = b""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {}).get("image/png")
+            # A view's own picture shows the method best: prefer it.
+            if data and (not found or "application/vnd.jupyter.widget-view+json" in output.data):
+                found = base64.b64decode("".join(data))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""A JupyterLab server of its own, and the steps of a person in front of it, for the end-to-end tests."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+IDLE = ".jp-Notebook-ExecutionIndicator[data-status='idle']"
+_TOKEN = "perfkit-test"
+
+
+class Lab:
+    """JupyterLab on a free port of this machine, with settings and notebooks in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notebooks = folder / "notebooks"
+        shutil.copytree(ROOT / "notebooks", self.notebooks)
+        private = {
+            name: str(folder / name.lower())
+            for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+        }
+        # No question about news over the page.
+        settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
+        settings.mkdir(parents=True)
+        (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+        private["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "settings")
+        private["JUPYTERLAB_WORKSPACES_DIR"] = str(folder / "workspaces")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.log = folder / "lab.log"
+        path = os.pathsep.join([str(ROOT), str(ROOT / "widgets")])
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    *("-m", "jupyterlab", "--allow-root", "--no-browser", "--ip=127.0.0.1", f"--port={self.port}"),
+                    *(f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={self.notebooks}"),
+                    *("--ServerApp.port_retries=0", "--LabApp.news_url=None"),
+                ],
+                env={**os.environ, **private, "PYTHONPATH": path},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self._wait()
+
+    def address(self, notebook: str) -> str:
+        """The address of a notebook in a fresh workspace."""
+        return f"http://127.0.0.1:{self.port}/lab/tree/{notebook}?reset&token={_TOKEN}"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait(self) -> None:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/status?token={_TOKEN}", timeout=5).close()
+            except (urllib.error.URLError, ConnectionError):
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.1)
+            else:
+                return
+        self.stop()
+        raise RuntimeError(f"JupyterLab did not start:\n{self.log.read_text()[-3000:]}")
+
+
+def chromium() -> str | None:
+    """The browser: $CHROMIUM, or Debian's package."""
+    named = os.environ.get("CHROMIUM")
+    return named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def open_and_run(page: Any, lab: Lab, notebook: str, views: int = 1, timeout: float = 90_000) -> None:
+    """Open a notebook, run all cells, and wait for that many bqplot figures and an idle kernel.
+
+    JupyterLab sometimes ignores Run All while it is still settling; then it is asked once more.
+    """
+    page.goto(lab.address(notebook))
+    page.wait_for_selector(IDLE, timeout=60_000)
+    for attempt in (1, 2):
+        page.keyboard.press("Escape")
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_text("Run All Cells", exact=True).click()
+        try:
+            page.wait_for_selector(".jp-InputPrompt:has-text('[*]'), .jp-OutputArea-output", timeout=10_000)
+            break
+        except Exception:
+            if attempt == 2:
+                raise
+    page.wait_for_function("n => document.querySelectorAll('svg.svg-figure').length >= n", arg=views, timeout=timeout)
+    page.wait_for_selector(IDLE, timeout=timeout)

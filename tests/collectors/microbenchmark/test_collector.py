@@ -1,0 +1,326 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.collectors.microbenchmark.store import Store
+from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.study import Study
+from perfkit.study_runs import StudyRuns
+
+pytestmark = pytest.mark.measures
+
+QUICK = {"repetitions": 3, "attempts": 2, "windows": 3, "tolerance": 0.5}
+KERNEL = """
+PK_REGION {
+    long sum = 0;
+    for (long i = 0; i < N; i++) { sum += i; PK_KEEP(sum); }
+}
+"""
+
+
+@pytest.fixture
+def study():
+    return Study(KERNEL, {"N": [4, 16, 64]}, policy=QUICK)
+
+
+def test_one_row_a_configuration_and_every_repetition(study):
+    runs = Microbenchmark(repetitions=4).collect(study)
+    assert runs.table["N"].tolist() == [4, 16, 64]
+    assert (runs.table["status"] == "ok").all()
+    assert (runs.table[["tsc", "ns", "cycles"]] > 0).all().all()
+    timing = runs.raw.groupby(["key", "attempt"]).size()
+    assert (timing == 4).all()
+    assert runs.table["tsc"].is_monotonic_increasing
+    assert runs.metadata["compilers"]["gcc"]
+    assert runs.metadata["kind"] == "measured"
+
+
+def test_saved_and_loaded(study, tmp_path):
+    runs = Microbenchmark().collect(study)
+    runs.to_parquet(tmp_path / "runs.parquet")
+    again = StudyRuns.from_parquet(tmp_path / "runs.parquet")
+    assert again.metadata == runs.metadata
+    pd.testing.assert_frame_equal(again.table, runs.table)
+    pd.testing.assert_frame_equal(again.raw, runs.raw, check_dtype=False)
+    assert again.dimensions == ("N",)
+    assert len(again.where("N > 4").table) == 2
+
+
+def test_static_columns_of_gcc_and_clang():
+    kernel = """PK_REGION {
+        float *a = (float *)pk->memory, *b = a + 4096;
+        for (int i = 0; i < N; i++) a[i] += b[i];
+    }"""
+    compilers = ["gcc -O3 -mavx2", "clang -O3 -mavx2", "gcc -O1"]
+    study = Study(kernel, {"N": [1024]}, compilers=compilers, flags=[""], memory="64 KiB", policy=QUICK,
+                  static=["mix", "mca", "vectorization"])  # fmt: skip
+    table = Microbenchmark().collect(study).table.set_index(["compiler", "flags"])
+    assert table["message"].tolist() == ["", "", ""]
+    assert table["vectorized_loops"].tolist() == [1, 1, 0]
+    assert table.loc[("gcc", "-O3 -mavx2"), "vectorized_bytes"] == 32
+    assert table.loc[("clang", "-O3 -mavx2"), "vectorized_width"] == 8
+    assert (table["mca_cycles"] > 0).all()
+    assert table.filter(like="mix_vaddps_").loc[("gcc", "-O3 -mavx2")].sum() >= 1
+
+
+# -- kernels and compilers that misbehave: the row is marked, the rest goes on -----------------------------------------
+
+
+def test_bad_kernels_fail_alone():
+    kernel = """
+#include <unistd.h>
+PK_REGION {
+#if WHAT == 1
+    *(volatile int *)8 = 1;
+#elif WHAT == 2
+    for (;;) { PK_KEEP_MEMORY(); }
+#elif WHAT == 3
+    for (int fd = 3; fd < 64; fd++) write(fd, "garbage\\n", 8) < 0 ? 0 : 0;
+#elif WHAT == 4
+    _exit(7);
+#elif WHAT == 5
+    printf("run 0 0 0 0 0 0\\n"); fflush(stdout);
+#endif
+    PK_KEEP(step);
+}
+"""
+    study = Study(kernel, {"WHAT": [0, 1, 2, 3, 4, 5, 6]}, policy=QUICK, time_limit=1.0)
+    runs = Microbenchmark().collect(study)
+    message = runs.table.set_index("WHAT")["message"]
+    assert (runs.table.set_index("WHAT").loc[[0, 5, 6], "status"] == "ok").all()
+    assert "crashed: SIGSEGV" in message[1]
+    assert "hung" in message[2]
+    assert "garbage" in message[3]
+    assert "exit status 7" in message[4]
+    assert runs.summary()["failed"] == 4
+    assert runs.table.loc[runs.table["status"] == "failed", "tsc"].isna().all()
+
+
+def test_a_variant_that_does_not_compile_shows_the_compilers_message():
+    kernel = "PK_REGION {\n#if N == 3\n    int x = undeclared_name;\n#endif\n    PK_KEEP(step);\n}"
+    runs = Microbenchmark().collect(Study(kernel, {"N": list(range(8))}, policy=QUICK))
+    assert runs.failures()["N"].tolist() == [3]
+    assert "undeclared_name" in runs.failures()["message"].iloc[0]
+
+
+def test_a_missing_compiler_fails_its_rows_only():
+    study = Study(KERNEL, {"N": [4]}, compilers=["no-such-compiler", "gcc"], policy=QUICK)
+    table = Microbenchmark().collect(study).table.set_index("compiler")
+    assert table.loc["gcc", "status"] == "ok"
+    assert "no-such-compiler" in table.loc["no-such-compiler", "message"]
+    assert any("no-such-compiler" in fault for fault in Microbenchmark().plan(study).faults)
+
+
+def test_dead_code_elimination_is_caught():
+    dead = "#include <immintrin.h>\nPK_REGION { __m256 x = _mm256_set1_ps(N); x = _mm256_mul_ps(x, x); (void)x; }"
+    alive = dead.replace("(void)x;", "PK_KEEP_VECTOR(x);").replace(
+        "x = _mm256_mul", "PK_KEEP_VECTOR(x); x = _mm256_mul"
+    )
+    common = {"dimensions": {"N": [2]}, "flags": ["-O2 -mavx2"], "expect": {"vmulps": 1}, "policy": QUICK}
+    row = Microbenchmark().collect(Study(dead, **common)).table.iloc[0]
+    assert row["status"] == "failed"
+    assert re.search(r"lacks .*vmulps: 0 found, 1 expected", row["message"])
+    assert Microbenchmark().collect(Study(alive, **common)).table.iloc[0]["status"] == "ok"
+
+
+def test_too_many_threads_fail_with_the_reason():
+    many = len(os.sched_getaffinity(0)) + 1
+    study = Study(KERNEL, {"N": [4]}, threads=[1, many], policy=QUICK)
+    table = Microbenchmark().collect(study).table.set_index("threads")
+    assert table.loc[1, "status"] == "ok"
+    assert f"{many} threads need as many CPUs" in table.loc[many, "message"]
+
+
+def test_openmp_threads_are_pinned_one_a_cpu():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs, this machine gives one")
+    kernel = """
+#include <omp.h>
+PK_REGION {
+    int n = 0;
+    #pragma omp parallel reduction(+:n)
+    n += 1;
+    PK_REPORT("team", n);
+}"""
+    study = Study(kernel, {"N": [1]}, threads=[1, 2], flags=["-O2 -fopenmp"], steps=4, policy=QUICK)
+    table = Microbenchmark().collect(study).table
+    assert table["team"].tolist() == [1, 2]
+
+
+def test_hardware_events_where_there_are_none_are_missing_and_software_events_count():
+    kernel = """
+#include <sys/mman.h>
+PK_REGION {
+    char *p = mmap(0, 4096 * N, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < N; i++) p[4096 * i] = 1;
+    munmap(p, 4096 * N);
+}"""
+    study = Study(kernel, {"N": [3, 9]}, events=["page-faults", "instructions"], policy=QUICK, steps=8)
+    microbenchmark = Microbenchmark()
+    if microbenchmark.plan(study).faults:
+        with pytest.warns(PerfkitWarning, match="no hardware counters here"):
+            runs = microbenchmark.collect(study)
+        assert "instructions" not in runs.table or runs.table["instructions"].isna().all()
+    else:
+        runs = microbenchmark.collect(study)
+        assert (runs.table["instructions"] > 0).all()
+    assert runs.table["page_faults"].tolist() == [3, 9]
+    assert set(runs.raw["event"]) >= {"", "page-faults"}
+
+
+def test_marks_inside_a_region_time_only_what_lies_between():
+    kernel = """PK_REGION {
+        long x = step;
+        __asm__ volatile(".rept 3000\\n\\tadd $1, %0\\n\\t.endr" : "+r"(x));
+        PK_BEGIN;
+        __asm__ volatile(".rept 1000\\n\\tadd $1, %0\\n\\t.endr" : "+r"(x));
+        PK_END;
+    }"""
+    policy = {"metric": "cycles", "attempts": 20}
+    runs = Microbenchmark().collect(Study(kernel, {"N": [1]}, policy=policy))
+    assert runs.table["settled"].all()
+    assert runs.table["cycles"].iloc[0] == pytest.approx(1000, rel=0.05)  # a chain of adds, without the 3000 before
+
+
+def test_rows_that_never_settle_are_kept_and_marked():
+    kernel = """
+static long PK_NAME(turn);
+PK_REGION { long n = 2000 << (2 * (PK_NAME(turn)++ % 4)); for (long i = 0; i < n; i++) PK_KEEP(i); }"""
+    policy = {"repetitions": 5, "windows": 1, "attempts": 3, "tolerance": 0.02}
+    runs = Microbenchmark().collect(Study(kernel, {"N": [1]}, policy=policy, steps=1, warmup=0))
+    row = runs.table.iloc[0]
+    assert not row["settled"]
+    assert (row["status"], row["attempts"]) == ("ok", 3)
+    assert len(runs.raw) == 15
+    assert row["spread"] > 0.02
+
+
+# -- limits and stops --------------------------------------------------------------------------------------------------
+
+
+def test_a_million_fold_space_is_refused():
+    study = Study(KERNEL, {name: list(range(100)) for name in ("N", "B", "C")})
+    with pytest.raises(SettingError, match="1000000 configurations"):
+        Microbenchmark().collect(study)
+    with pytest.raises(SettingError, match="exclude all"):
+        Microbenchmark().collect(Study(KERNEL, {"N": [1]}, where=["N > 1"]))
+
+
+def test_failing_commands_fail_the_row_and_good_ones_run(tmp_path):
+    study = Study(KERNEL, {"N": [4]}, preamble=[f"touch '{tmp_path}/n{{N}}'"], finalize=["false"], policy=QUICK)
+    row = Microbenchmark().collect(study).table.iloc[0]
+    assert (tmp_path / "n4").exists()
+    assert "'false' failed with 1" in row["message"]
+
+
+def test_faulty_derived_columns_cost_no_measurement():
+    study = Study(KERNEL, {"N": [4]}, derive={"a": "N * 2", "b": "nn + 1"}, policy=QUICK)
+    with pytest.warns(PerfkitWarning, match="derived column 'b'"):
+        table = Microbenchmark().collect(study).table
+    assert table["a"].tolist() == [8]
+    assert table["b"].isna().all()
+
+
+_SLOW = """
+import sys
+from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.study import Study
+Microbenchmark(folder=sys.argv[1], batch=128).collect(Study.from_yaml(sys.argv[2]))
+"""
+
+
+def test_killed_at_any_moment_it_resumes_with_nothing_lost_twice_or_torn(tmp_path):
+    """Kill -9 the profiler four times, tear the last line as a kill in a write would, and let it finish."""
+    study = Study(KERNEL, {"N": list(range(1, 121))}, policy={**QUICK, "windows": 10, "repetitions": 5}, steps=400)
+    (tmp_path / "s.yaml").write_text(study.to_yaml())
+    results = tmp_path / "out" / "results.jsonl"
+    seen: dict[str, str] = {}
+    for kill in range(4):
+        child = subprocess.Popen([sys.executable, "-c", _SLOW, str(tmp_path / "out"), str(tmp_path / "s.yaml")])
+        goal = len(seen) + 5
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and child.poll() is None:
+            if results.exists() and results.read_bytes().count(b"\n") >= goal:
+                break
+            time.sleep(0.005)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        lines = [json.loads(line) for line in results.read_bytes().split(b"\n")[:-1]]
+        for line in lines:
+            assert seen.setdefault(line["key"], line["at"]) == line["at"], "a stored result changed"
+        assert set(seen) == {line["key"] for line in lines}, "a stored result was lost"
+        if kill == 2:
+            with results.open("ab") as file:
+                file.write(b'{"key":"torn')
+    runs = Microbenchmark(folder=tmp_path / "out").collect(study)
+    assert sorted(runs.table["N"]) == list(range(1, 121))
+    assert (runs.table["status"] == "ok").all()
+    count = Counter(json.loads(line)["key"] for line in results.read_text().splitlines())
+    assert len(count) == 120
+    assert set(count.values()) == {1}
+    assert set(seen) <= set(count)
+    assert len(seen) >= 20
+
+
+def test_a_finished_study_is_not_measured_again_and_a_larger_one_only_grows(tmp_path, study):
+    calls = []
+    Microbenchmark(folder=tmp_path).collect(study)
+    before = (tmp_path / "results.jsonl").read_text()
+    Microbenchmark(folder=tmp_path, progress=lambda *what: calls.append(what)).collect(study)
+    assert (tmp_path / "results.jsonl").read_text() == before
+    assert calls[0][:2] == (3, 3)
+    larger = study.replace(dimensions={"N": [4, 16, 64, 256]})
+    assert Microbenchmark(folder=tmp_path).plan(larger).done == 3
+    assert len(Microbenchmark(folder=tmp_path).collect(larger).table) == 4
+    assert (tmp_path / "results.jsonl").read_text().startswith(before)
+    assert len(StudyRuns.from_folder(tmp_path).table) == 4
+
+
+def test_a_folder_belongs_to_one_study_one_machine_and_one_writer(tmp_path, study):
+    Microbenchmark(folder=tmp_path).collect(study)
+    with pytest.raises(SettingError, match="another kernel"):
+        Microbenchmark(folder=tmp_path).collect(study.replace(cache="cold"))
+    with Store(tmp_path, study.fingerprint()), pytest.raises(SettingError, match="in use"):
+        Microbenchmark(folder=tmp_path).collect(study)
+    metadata = json.loads((tmp_path / "metadata.json").read_text())
+    metadata["machine"]["model"] = 1
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    with pytest.raises(SettingError, match="was measured on"):
+        Microbenchmark(folder=tmp_path).collect(study)
+
+
+def test_damaged_stores_are_errors(tmp_path, study):
+    Microbenchmark(folder=tmp_path).collect(study)
+    path = tmp_path / "results.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0] + lines[0])
+    with pytest.raises(DataError, match="twice"):
+        Microbenchmark(folder=tmp_path).collect(study)
+    path.write_text(lines[0] + "garbage\n" + lines[1])
+    with pytest.raises(DataError, match="line 2 is damaged"):
+        Microbenchmark(folder=tmp_path).collect(study)
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_same_sweep_on_a_dask_cluster(study):
+    """Through joblib's dask backend, two worker processes compile and measure whole batches."""
+    distributed = pytest.importorskip("distributed", reason="the optional cluster packages are not installed")
+    import joblib
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        runs = Microbenchmark(spread=True, batch=1, jobs=2).collect(study)
+    assert runs.table["N"].tolist() == [4, 16, 64]
+    assert (runs.table["status"] == "ok").all()

@@ -1,0 +1,103 @@
+"""Calibration: what every x86-64 host agrees on, bad input, and the overlay that comes out."""
+
+import platform
+
+import pytest
+
+from perfkit.collectors import calibrate as module
+from perfkit.collectors.calibrate import Calibration, calibrate, common_forms, host_core
+from perfkit.errors import SettingError, UnavailableError
+from perfkit.instruction_tables import InstructionTables, calibrated_core
+from perfkit.microarchitecture import Microarchitecture
+
+needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="perfkit calibrate measures x86-64 hosts only")
+FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
+
+
+@needs_x86
+def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
+    found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
+    assert found.latencies["ADD_R64_RM64"] == pytest.approx(1, rel=0.08)
+    assert found.latencies["IMUL_R64_RM64"] == pytest.approx(3, rel=0.08)
+    assert 0.05 < found.throughputs["ADD_R64_RM64"] < 0.8
+    assert 1e-10 < found.cycle_seconds < 2e-9  # 0.5 to 10 GHz
+    assert found.resources["front_end"] > 2
+
+
+@needs_x86
+def test_a_form_that_crashes_is_named():
+    # An instruction of AMD's XOP extension, which no processor of today has: it ends the process that runs it.
+    with pytest.raises(UnavailableError, match=r"measuring XOP_VPCMOV_XMM_XMM_XMMM128_XMM ended .*leave this form out"):
+        calibrate(["XOP_VPCMOV_XMM_XMM_XMMM128_XMM"], repetitions=3, memory=False)
+
+
+@needs_x86
+def test_bad_settings():
+    with pytest.raises(SettingError, match="at least 3"):
+        calibrate(["ADD_R64_RM64"], repetitions=1)
+
+
+def test_other_machines_are_refused(monkeypatch):
+    monkeypatch.setattr(module.platform, "machine", lambda: "aarch64")
+    with pytest.raises(UnavailableError, match="x86-64 Linux hosts only"):
+        calibrate(["ADD_R64_RM64"])
+
+
+@pytest.mark.parametrize(
+    ("info", "core"),
+    [
+        ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "85"}, "skylake_x"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17"}, "zen4"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "33"}, "zen3"),
+        ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "58"}, None),
+        ({}, None),
+    ],
+)
+def test_the_host_is_recognised(monkeypatch, info, core):
+    monkeypatch.setattr(module, "_cpuinfo", lambda: info)
+    assert host_core() == core
+
+
+def test_only_forms_the_host_has_are_measured():
+    old = common_forms(["sse2", "cmov"])
+    new = common_forms(["sse2", "cmov", "avx", "avx2", "fma", "avx512f"])
+    assert "ADD_R64_RM64" in old
+    assert not any("YMM" in form for form in old)
+    assert FMA in new
+    assert any("ZMM" in form for form in new)
+
+
+def made_up(**changes) -> Calibration:
+    figures = {
+        "host": {"processor": "none", "hypervisor": "no", "kernel": "-", "date": "2000-01-01"},
+        "cycle_seconds": 0.5e-9,
+        "latencies": {FMA: 5.02, "ADD_R64_RM64": 1.01, "MOV_R64_RM64/m": 4.0},
+        "throughputs": {FMA: 1.0, "ADD_R64_RM64": 0.25},
+        "resources": {"L2_latency": 16.0, "front_end": 4.0},
+    }
+    return Calibration(**{**figures, **changes})
+
+
+def test_comparison_says_what_differs_in_cycles_and_seconds():
+    frame = made_up().compare(Microarchitecture.load("skylake_x")).set_index(["name", "what"])
+    assert frame.loc[(FMA, "latency"), "differs"]
+    assert frame.loc[(FMA, "latency"), "seconds"] == pytest.approx(2.51e-9)
+    assert not frame.loc[("ADD_R64_RM64", "latency"), "differs"]
+    assert frame.loc[("MOV_R64_RM64/m", "latency"), "table"] == 5
+    assert frame.loc[("L2_latency", "cycles"), "differs"]
+    assert not frame.loc[("front_end", "uops/cycle"), "differs"]
+
+
+def test_overlay_changes_what_differs_and_nothing_else(tmp_path):
+    core = Microarchitecture.load("skylake_x")
+    path = made_up().save_overlay(tmp_path / "host.toml", core)
+    tables = InstructionTables.load(core, calibration=path)
+    fma = tables.form(FMA)
+    assert (fma.latency, fma.inverse_throughput(core), fma.source) == (5, 1, "calibration")
+    loaded = tables.form(f"{FMA}/m")
+    assert (loaded.latency, loaded.memory_latency) == (5, 5), "the same operation after a load"
+    assert tables.form("MOV_R64_RM64/m").address_latency == 4
+    assert tables.form("ADD_R64_RM64").source == "llvm"
+    host = calibrated_core(core, path)
+    assert host.value("L2_latency") == 16
+    assert "perfkit calibrate on none" in host.sources[host.resource("L2_latency").source]

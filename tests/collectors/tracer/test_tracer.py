@@ -1,0 +1,319 @@
+"""Tracing programs and kernels: regions, limits, backends, and code that cannot be traced."""
+
+import subprocess
+import textwrap
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.collectors.kernels import compile_kernel, corpus, corpus_kernel
+from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) long work(const long *x, long n) {
+    long s = 0;
+    for (long i = 0; i < n; i++) s = s * 31 + x[i];
+    return s;
+}
+__attribute__((noipa)) void unused(void) { puts("never"); }
+int main(int argc, char **argv) {
+    long x[64], s = 0;
+    for (int i = 0; i < 64; i++) x[i] = i * i;
+    int calls = argc > 1 ? atoi(argv[1]) : 3;
+    for (int k = 1; k <= calls; k++) s += work(x, 10 * k);
+    printf("%ld\\n", s);
+    return (unsigned long)s % 101;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    """Compile a program: build(source, *flags) -> path."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def compile_program(source, *flags):
+        path = folder / f"program{len(list(folder.iterdir()))}"
+        text = path.with_suffix(".c")
+        text.write_text(textwrap.dedent(source))
+        subprocess.run(["gcc", "-O2", *flags, "-o", str(path), str(text)], check=True)
+        return path
+
+    return compile_program
+
+
+def test_one_call_of_a_program(build):
+    program = build(PROGRAM)
+    trace = Tracer().run(program, "work", ["4"])
+    assert trace.provenance.backend == "cloner"
+    assert trace.provenance.kind == "recorded"
+    assert trace.provenance.workload == program.name
+    # The first call goes through ten elements: ten loads of 8 bytes, 8 bytes apart, then the return.
+    assert trace.access_count == 11
+    assert np.diff(trace.addresses[:10].astype(np.int64)).tolist() == [8] * 9
+    assert set(trace.code.function) == {"work"}
+    native = subprocess.run([program, "4"], capture_output=True, check=False)
+    assert trace.provenance.extra["exit_status"] == str(native.returncode)
+
+
+@pytest.mark.parametrize(("skip", "repeat", "loads"), [(0, 1, [10]), (1, 1, [20]), (1, 2, [20, 30]), (3, 9, [40])])
+def test_skip_and_repeat_choose_the_calls(build, skip, repeat, loads):
+    trace = Tracer(skip=skip, repeat=repeat).run(build(PROGRAM), "work", ["4"])
+    assert trace.access_count == sum(loads) + len(loads)
+
+
+def test_the_limit_ends_a_trace_at_a_whole_block():
+    kernel = corpus_kernel("gemm", "scalar")
+    whole = kernel.trace()
+    cut = kernel.trace(limit=100_000)
+    assert whole.provenance.complete
+    assert not cut.provenance.complete
+    assert cut.provenance.stopped == "limit of 100000 instructions"
+    assert 100_000 - 20 < cut.instruction_count <= 100_000
+    assert cut.stream.tolist() == whole.stream[: len(cut.stream)].tolist()
+    shift = int(cut.code.pc[0]) - int(whole.code.pc[0])  # both may lie elsewhere
+    pairs = zip(cut.addresses.tolist(), whole.addresses.tolist(), strict=False)
+    assert {mine - its for mine, its in pairs if its < 0x7FFF_FF00_0000} == {shift}
+
+
+def test_a_limit_beyond_the_first_buffer():
+    """The block buffer grows while the kernel runs; nothing is lost where it grew."""
+    kernel = compile_kernel("void f(long n) { for (volatile long i = 0; i < n; i++); }")
+    trace = kernel.trace(100_000, limit=3_000_000)
+    assert trace.provenance.complete
+    counter = trace.code.to_frame().query("operands != ''")["pc"].size
+    assert counter >= 3
+    assert trace.block_counts().max() in (100_000, 100_001)
+    endless = compile_kernel("void f(void) { for (volatile long i = 0;; i++); }").trace(limit=1_000_000)
+    assert 999_000 < endless.instruction_count <= 1_000_000
+
+
+MARKED = """
+__attribute__((noipa)) void region_begins(void) { __asm__ volatile(""); }
+__attribute__((noipa)) void region_ends(void) { __asm__ volatile(""); }
+void f(const long *x, long *y) {
+    for (long i = 0; i < 7; i++) y[0] += x[i];
+    for (int k = 0; k < 3; k++) {
+        region_begins();
+        for (long i = 0; i < 4; i++) y[1] += x[i] * y[0];
+        region_ends();
+        for (long i = 0; i < 5; i++) y[2] ^= x[i];
+    }
+}
+"""
+
+
+def test_markers_bound_the_region():
+    kernel = compile_kernel(MARKED, "f", flags="-O1")
+    x, y = np.arange(9), np.zeros(3, dtype=np.int64)
+    whole = kernel.trace(x, y)
+    part = kernel.trace(x, y, begin="region_begins", end="region_ends")
+    assert part.instruction_count < whole.instruction_count / 2
+    assert part.provenance.extra["begin"] == "region_begins"
+    # x's first four elements are read once in every round; the other loops read them, and more, as well.
+    reads = [Counter(trace.addresses.tolist()) for trace in (whole, part)]
+    elements = [a for a in reads[1] if all(reads[1][a + 8 * k] == 3 for k in range(4)) and reads[1][a + 32] == 0]
+    assert len(elements) == 1
+    assert [reads[0][elements[0] + 8 * k] for k in range(7)] == [7, 7, 7, 7, 4, 1, 1]
+    with pytest.raises(
+        DataError, match="never called the marker 'absent' directly; it calls: region_begins, region_ends"
+    ):
+        kernel.trace(x, y, begin="absent", end="region_ends")
+    with pytest.raises(SettingError, match="both markers"):
+        Tracer(begin="a")
+
+
+def test_a_timeout_keeps_what_was_recorded():
+    kernel = compile_kernel(
+        "#include <unistd.h>\nvoid f(void) { for (volatile long i = 0; i < 9; i++) if (i == 5) sleep(60); }", "f"
+    )
+    trace = kernel.trace(timeout=3)
+    assert trace.provenance.stopped == "timeout of 3 s"
+    assert 10 < trace.instruction_count < 60
+
+
+def test_arguments_of_all_kinds():
+    source = """
+    void axpy(double *y, const double *x, double a, long n, float b, const short *s) {
+        for (long i = 0; i < n; i++) y[i] += a * x[i] + b * s[i];
+        if (a != 2.5 || b != 1.5f || n != 16 || s[3] != 3 || x[2] != 7) __builtin_trap();
+    }
+    """
+    x = np.full(16, 7.0)
+    y = np.zeros(16)
+    kernel = compile_kernel(source, build="scalar")
+    trace = kernel.trace(y, x, 2.5, 16, np.float32(1.5), np.arange(16, dtype=np.int16))
+    assert y.tolist() == [0] * 16  # inputs are copied
+    assert trace.addresses[0] % 64 == 0
+    assert "float64[16]" in trace.provenance.command
+    with pytest.raises(SettingError, match="a number or a numpy array, not str"):
+        kernel.trace("x")
+    with pytest.raises(SettingError, match="arrays of object"):
+        kernel.trace(np.array([None]))
+
+
+def test_settings_are_checked():
+    for settings, message in [
+        ({"backend": "gdb"}, "unknown backend 'gdb'; known: auto, cloner, qemu"),
+        ({"limit": 0}, "limit must be a whole number, 1 or more; found 0"),
+        ({"skip": 1.5}, "skip"),
+        ({"repeat": True}, "repeat"),
+        ({"timeout": -1}, "timeout must be positive"),
+    ]:
+        with pytest.raises(SettingError, match=message):
+            Tracer(**settings)
+
+
+def test_a_missing_symbol_names_its_neighbours(build):
+    program = build(PROGRAM)
+    with pytest.raises(DataError, match=r"no function 'wrok' \(nearest: work"):
+        Tracer().run(program, "wrok")
+    with pytest.raises(DataError, match="symbol table was stripped"):
+        Tracer().run(build(PROGRAM, "-s"), "work")
+
+
+def test_a_function_that_is_never_called(build):
+    with pytest.raises(DataError, match="never called unused"):
+        Tracer().run(build(PROGRAM), "unused")
+    with pytest.raises(DataError, match="called work 2 times; the trace was to begin with call 6"):
+        Tracer(skip=5).run(build(PROGRAM), "work", ["2"])
+
+
+def test_files_that_are_no_programs(tmp_path, build):
+    path = tmp_path / "script"
+    path.write_text("#!/bin/sh\necho hello\n")
+    with pytest.raises(FormatError, match=r"not an ELF program or library .a script"):
+        Tracer().run(path, "main")
+    with pytest.raises(FormatError, match="cannot be read"):
+        Tracer().run(tmp_path / "absent", "main")
+    data = bytearray(build(PROGRAM).read_bytes())
+    data[18] = 40
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="made for 32-bit ARM"):
+        Tracer().run(path, "main")
+    path.write_bytes(bytes(data[:4]) + b"\x01" + bytes(data[5:]))
+    with pytest.raises(FormatError, match="only 64-bit little-endian"):
+        Tracer().run(path, "main")
+    path.write_bytes(build(PROGRAM).read_bytes()[:1000])
+    with pytest.raises(FormatError, match=r"truncated|damaged"):
+        Tracer().run(path, "work")
+    with pytest.raises(DataError, match="is a library"):
+        Tracer().run(build("void f(void) {}", "-shared", "-fPIC"), "f")
+
+
+@pytest.mark.parametrize(
+    ("body", "signal", "where"),
+    [
+        ("*(volatile int *)n = 1;", "SIGSEGV", "at address 0x10"),
+        ("__builtin_trap();", "SIGILL", "in f"),
+        ("n = 5 / (n - 16);", "SIGFPE", "in f"),
+    ],
+)
+def test_a_crash_says_where(body, signal, where):
+    kernel = compile_kernel(f"void f(volatile long n) {{ for (int i = 0; i < 9; i++) n += 0; {body} }}", build="scalar")
+    with pytest.raises(DataError, match=f"crashed with {signal}.*{where}.*traced instructions"):
+        kernel.trace(16)
+
+
+def test_a_crash_elsewhere_is_told_apart(build):
+    source = PROGRAM.replace("return (unsigned", "abort(); return (unsigned")
+    with pytest.raises(DataError, match="crashed with SIGABRT outside of work"):
+        Tracer().run(build(source), "work")
+
+
+def test_a_program_that_exits_inside_the_region(build):
+    source = PROGRAM.replace("return s;", "if (n > 20) exit(7); return s;")
+    trace = Tracer(repeat=9).run(build(source), "work")
+    assert trace.provenance.extra["exit_status"] == "7"
+    # Two whole calls, and the loads of the third; the block that called exit() never ended.
+    assert trace.access_count >= 10 + 20 + 2 + 30
+
+
+def test_writable_code_is_refused(build):
+    source = PROGRAM.replace(
+        "__attribute__((noipa)) long work", '__attribute__((noipa, section(".own,\\"awx\\"#"))) long work'
+    )
+    with pytest.raises(DataError, match="self-modifying or generated code"):
+        Tracer().run(build(source), "work")
+
+
+def test_code_that_changes_itself_is_refused():
+    source = """
+    #include <sys/mman.h>
+    __attribute__((noipa)) int f(void) {
+        char *here = (char *)((unsigned long)&f & ~4095ul);
+        mprotect(here, 8192, 7);
+        volatile char *last = (char *)&f + 40;
+        *last = *last ^ 1;
+        *last = *last ^ 0;
+        return here[9];
+    }
+    """
+    with pytest.raises(DataError, match="changed its own code"):
+        compile_kernel(source, "f", build="scalar").trace()
+
+
+def test_code_that_the_cloner_refuses_says_why(monkeypatch):
+    kernel = compile_kernel('void f(char *p) { __asm__ volatile("xlatb" :: "b"(p), "a"(0)); }')
+    with pytest.raises(DataError, match=r"cloner cannot trace f: it uses xlatb at .*backend='qemu'"):
+        kernel.trace(np.zeros(300, dtype=np.int8), backend="cloner")
+    with pytest.raises(UnavailableError, match=r"xlatb.*takes no arguments"):
+        kernel.trace(np.zeros(300, dtype=np.int8))
+
+
+def test_kernels_that_do_not_compile():
+    with pytest.raises(DataError, match=r"gcc refuses the kernel.*\n.*error: expected"):
+        compile_kernel("void f( { }")
+    with pytest.raises(UnavailableError, match=r"no compiler 'gcc-1.0'"):
+        compile_kernel("void f(void) {}", compiler="gcc-1.0")
+    with pytest.raises(SettingError, match=r"2 that qualify \((f, g|g, f)\)"):
+        compile_kernel("void f(void) {} void g(void) {}")
+    with pytest.raises(SettingError, match="unknown build 'fast'; known: scalar, avx2, avx512"):
+        compile_kernel("void f(void) {}", build="fast")
+    with pytest.raises(SettingError, match="either a build or flags"):
+        compile_kernel("void f(void) {}", build="avx2", flags="-O1")
+    with pytest.raises(SettingError, match=r"no source file absent.c"):
+        compile_kernel("absent.c")
+    with pytest.raises(SettingError, match="no kernel 'gem' in the corpus"):
+        corpus_kernel("gem")
+
+
+def test_a_kernel_in_one_call():
+    kernel = pk.collectors.compile_kernel("long f(long n) { return n * n; }", flags="-O2")
+    trace = kernel.trace(7)
+    assert trace.instruction_count == len(trace.code.text)
+    assert any("imul" in text for text in trace.code.text)
+    assert trace.provenance.flags == "-O2"
+    assert "gcc" in trace.provenance.compiler.lower()
+
+
+def test_the_corpus_is_complete():
+    table = corpus()
+    assert len(table) >= 40
+    counts = table["group"].value_counts()
+    assert counts["polybench"] == 30
+    assert counts["gus-correlation"] == 7
+    assert counts["bottleneck"] >= 10
+
+
+def test_notebook_use_leaves_no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile_kernel("int f(int n) { return n + 1; }").trace(1)
+
+
+def test_what_is_missing_is_told(monkeypatch):
+    kernel = compile_kernel("int f(int n) { return n + 1; }")
+    monkeypatch.setattr("perfkit.collectors.tracer.tracer.find_spec", lambda name: None)
+    with pytest.raises(UnavailableError, match="needs the package iced-x86"):
+        kernel.trace(1)
+    monkeypatch.undo()
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(DataError, match="cloner cannot trace f: this machine is aarch64"):
+        kernel.trace(1, backend="cloner")

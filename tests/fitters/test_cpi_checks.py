@@ -1,0 +1,269 @@
+"""Bad and suspicious input of CPI stacks: refused with the numbers, or told in words; never dropped in silence."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.fitters.cpi_checks import impossible_penalties
+
+QUICK = pk.CpiStack(resamples=0, placebos=2)
+
+
+def samples_of(columns, run="w", workload=None, **extra):
+    """Samples of equally long columns by event; ``extra`` are columns of the long table by interval."""
+    wide = pd.DataFrame(columns).astype(float)
+    wide["interval"] = np.arange(len(wide))
+    for name, values in extra.items():
+        wide[name] = values
+    long = wide.melt(id_vars=["interval", *extra], var_name="event", value_name="count").assign(run=run)
+    runs = pd.DataFrame({"workload": workload or run}, index=pd.Index([run], name="run"))
+    return pk.Samples.from_counts(long, time_event="cycles", work_event="instructions", runs=runs)
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(0)
+    n = 120
+    instructions = rng.integers(5_000, 20_000, n).astype(float)
+    branch, cache = rng.integers(20, 200, n).astype(float), rng.integers(1, 40, n).astype(float)
+    cycles = 0.4 * instructions + 15 * branch + 100 * cache
+    return {"cycles": cycles, "instructions": instructions, "branch-misses": branch, "cache-misses": cache}
+
+
+def told(fit, part):
+    return [w for w in fit.warnings if part in w]
+
+
+# ------------------------------------------------------------------ refused
+
+
+def test_fewer_intervals_than_unknowns_are_refused_with_the_numbers(columns):
+    few = samples_of({k: v[:3] for k, v in columns.items()})
+    with pytest.raises(DataError, match=r"3 intervals cannot tell 3 unknowns \(a base and 2 penalties\) apart.*4"):
+        QUICK.fit(few)
+
+
+def test_one_interval_is_refused(columns):
+    with pytest.raises(DataError, match="1 interval cannot tell"):
+        QUICK.fit(samples_of({k: v[:1] for k, v in columns.items()}))
+
+
+def test_cycles_of_zero_throughout_are_refused(columns):
+    columns["cycles"] = np.zeros(120)
+    with pytest.raises(DataError, match="cycles is zero or missing in all 120 intervals"):
+        QUICK.fit(samples_of(columns))
+
+
+def test_a_run_of_missing_values_is_refused(columns):
+    columns["cycles"] = np.full(120, np.nan)
+    with pytest.raises(DataError, match="cycles is zero or missing in all 120"):
+        QUICK.fit(samples_of(columns))
+
+
+def test_samples_timed_in_seconds_are_refused(columns):
+    with pytest.raises(SettingError, match=r"needs cycles as time.*with_axes"):
+        QUICK.fit(samples_of(columns, seconds=0.1).with_axes("seconds", "instructions"))
+
+
+def test_unknown_events_are_refused_with_what_they_may_be(columns):
+    with pytest.raises(SettingError, match="unknown event 'branch-mises'; did you mean branch-misses"):
+        pk.CpiStack(events=("branch-mises",)).fit(samples_of(columns))
+    with pytest.raises(SettingError, match="more than once"):
+        pk.CpiStack(events=("branch-misses", "branch-misses")).fit(samples_of(columns))
+    with pytest.raises(SettingError, match="bounds name 'nothing'"):
+        pk.CpiStack(bounds={"nothing": (0, 1)}).fit(samples_of(columns))
+
+
+def test_only_clocks_and_no_events_is_refused(columns):
+    only = {"cycles": columns["cycles"], "instructions": columns["instructions"], "ref-cycles": columns["cycles"]}
+    with pytest.raises(DataError, match="no event but clocks was counted"):
+        QUICK.fit(samples_of(only))
+
+
+def test_only_events_that_never_happen_are_refused(columns):
+    columns["branch-misses"] = columns["cache-misses"] = np.zeros(120)
+    with pytest.raises(DataError, match=r"no event is left.*branch-misses is zero in all 120"):
+        QUICK.fit(samples_of(columns))
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"method": "ridge"}, "method is one of"),
+        ({"weights": "seconds"}, "weights is one of"),
+        ({"folds": 1}, "folds must be at least 2"),
+        ({"aggregate": 0}, "aggregate must be at least 1"),
+        ({"level": 1.0}, "level must be between"),
+        ({"alpha": 0.1}, "alpha is the lasso's price"),
+        ({"bounds": {"x": (3, 2)}}, "bounds of 'x' must be"),
+        ({"bounds": {"x": (-1, 2)}}, "bounds of 'x' must be"),
+    ],
+)
+def test_settings_outside_their_range_are_refused(settings, match):
+    with pytest.raises(SettingError, match=match):
+        pk.CpiStack(**settings)
+
+
+# ------------------------------------------------------------------ left out, and told
+
+
+def test_intervals_with_missing_counts_are_left_out_and_counted(columns):
+    columns["cache-misses"][[3, 50]] = np.nan
+    columns["cycles"][7] = np.nan
+    columns["instructions"][9] = 0
+    with pytest.warns(PerfkitWarning, match="3 of 120 intervals are left out: a count is missing"):
+        fit = QUICK.fit(samples_of(columns))
+    assert told(fit, "1 of 120 intervals are left out: no cycles or no instructions")
+    assert len(fit.data) == 116
+    assert fit.penalties.to_dict() == pytest.approx({"branch-misses": 15, "cache-misses": 100})
+
+
+def test_events_that_are_mostly_missing_are_left_out_and_their_intervals_stay(columns):
+    columns["rare"] = np.where(np.arange(120) < 90, np.nan, 1.0)
+    columns["never"] = np.full(120, np.nan)
+    with pytest.warns(PerfkitWarning, match="never counted, and left out: never"):
+        fit = QUICK.fit(samples_of(columns))
+    assert told(fit, "missing in over 10% of 120 intervals, and left out: rare")
+    assert len(fit.data) == 120
+
+
+def test_constant_duplicated_and_zero_events_are_left_out_with_the_reason(columns):
+    columns["copy"] = columns["branch-misses"]
+    columns["double"] = 2 * columns["branch-misses"]
+    columns["steady"] = columns["instructions"] / 10
+    columns["ticks"] = columns["cycles"] / 4
+    columns["none"] = np.zeros(120)
+    fit = QUICK.fit(samples_of(columns))
+    assert fit.events == ("branch-misses", "cache-misses")
+    assert told(fit, "copy is a fixed multiple of branch-misses")
+    assert told(fit, "double is a fixed multiple of branch-misses")
+    assert told(fit, "steady comes at one constant rate")
+    assert told(fit, "ticks comes at one constant rate")
+    assert told(fit, "none is zero in all 120 intervals")
+    assert fit.penalties.to_dict() == pytest.approx({"branch-misses": 15, "cache-misses": 100})
+
+
+def test_clocks_are_left_out_unless_named(columns):
+    columns["ref-cycles"] = columns["cycles"] * 0.9 + np.arange(120)
+    fit = QUICK.fit(samples_of(columns))
+    assert told(fit, "left out because they count time or work: ref-cycles")
+    named = pk.CpiStack(events=("ref-cycles", "branch-misses"), resamples=0).fit(samples_of(columns))
+    assert named.events == ("ref-cycles", "branch-misses")
+
+
+def test_events_named_twice_by_the_dump_are_an_error_that_says_which(columns):
+    s = samples_of(columns)
+    again = s.table[s.table["event"] == "cache-misses"]
+    table = pd.concat([s.table.astype({"event": str}), again.astype({"event": str})])
+    doubled = pk.Samples.from_frame(table.drop(columns=["place", "at", "seconds", "running"]))
+    with pytest.raises(DataError, match="event 'cache-misses' is there twice"):
+        QUICK.fit(doubled)
+
+
+# ------------------------------------------------------------------ suspicious, and told
+
+
+def test_collinear_events_are_told_and_still_solved(columns):
+    columns["both"] = columns["branch-misses"] + columns["cache-misses"]
+    fit = QUICK.fit(samples_of(columns))
+    assert told(fit, "are linear combinations of each other")
+    assert np.isinf(fit.vif).all()
+    assert fit.r2.in_sample == pytest.approx(1.0)
+    assert fit.base == pytest.approx(0.4)
+
+
+def test_rows_sorted_by_cpi_are_told_and_no_stack_is_carried(columns):
+    order = np.argsort(columns["cycles"] / columns["instructions"])
+    fit = QUICK.fit(samples_of({k: v[order] for k, v in columns.items()}))
+    assert told(fit, "sorted by CPI, not in order of time")
+    assert fit.verdict.level == "doubtful"
+    assert QUICK.fit(samples_of(columns)).verdict.level == "carries"
+
+
+def test_mixed_workloads_are_told(columns):
+    both = pk.Samples.concat([samples_of(columns, "a", "wrf"), samples_of(columns, "b", "gcc")])
+    assert told(QUICK.fit(both), "2 workloads are mixed in one fit (wrf, gcc)")
+
+
+def test_mixed_measured_and_generated_data_are_told(columns):
+    generated, _ = pk.synthetic_cpi(penalties={"branch-misses": 10, "cache-misses": 50}, intervals=50)
+    both = pk.Samples.concat([samples_of(columns), generated])
+    fit = QUICK.fit(both)
+    assert told(fit, "2 kinds of data are mixed in one fit (measured, generated)")
+    assert "mixed" in fit.kind
+
+
+def test_aliases_that_disagree_are_told(columns):
+    columns["branch-load-misses"] = columns["branch-misses"] * np.linspace(0.7, 1.3, 120)
+    assert told(QUICK.fit(samples_of(columns)), "count the same thing but differ by 1")
+    columns["branch-load-misses"] = columns["branch-misses"] + np.arange(120) % 2
+    assert not told(QUICK.fit(samples_of(columns)), "count the same thing")
+
+
+def test_a_part_that_exceeds_its_whole_is_told(columns):
+    columns["LLC-load-misses"] = columns["cache-misses"] * 1.5 + np.arange(120) % 3
+    assert told(QUICK.fit(samples_of(columns)), "LLC-load-misses exceeds cache-misses, which contains it, in 100%")
+
+
+def test_times_that_run_backwards_and_odd_lengths_are_told(columns):
+    at = np.concatenate([np.arange(60), np.arange(60)]).astype(float)
+    seconds = np.where(np.arange(120) % 10 == 0, 12.0, 1.0)
+    fit = QUICK.fit(samples_of(columns, at=at, seconds=seconds))
+    assert told(fit, "time runs backwards within w")
+    assert told(fit, "12 of 120 intervals of w are over 3 times longer or shorter")
+
+
+def test_intervals_of_absurd_cpi_are_told(columns):
+    columns["instructions"][5] = 1
+    assert told(QUICK.fit(samples_of(columns)), "1 of 120 intervals have over 10 times the CPI")
+
+
+def test_multiplexing_is_told(columns):
+    assert told(QUICK.fit(samples_of(columns, running=0.4)), "events were counted 40% of the time")
+    assert not told(QUICK.fit(samples_of(columns, running=1.0)), "scaled up")
+
+
+def test_an_unidentified_base_is_told():
+    samples, _ = pk.artefact_cpi(seed=3)
+    fit = QUICK.fit(samples)
+    assert told(fit, "the base is not identified")
+    assert fit.verdict.level == "cannot"
+    assert str(fit.verdict).startswith("The data cannot carry a stack")
+
+
+@pytest.mark.parametrize(
+    ("event", "penalty", "impossible"),
+    [
+        ("itlb_misses.walk_pending:u", 188.0, True),  # the paper's Table III
+        ("iTLB-load-misses", 11157.7, True),
+        ("branch-load-misses", 216.3, True),
+        ("ocr.hwpf_l2_rfo.l3_miss", 95.2, False),
+        ("branch-misses", 18.0, False),
+        ("mem-stores:u", 0.48, False),
+        ("cpu_core/dtlb_load_misses.walk_completed/", 116.0, False),
+        ("cycle_activity.stalls_l2_miss", 1.2, True),
+        ("branch-misses", -3.0, True),
+        ("something.unheard_of", 1e6, False),
+    ],
+)
+def test_penalties_that_no_machine_has(event, penalty, impossible):
+    assert bool(impossible_penalties([event], np.array([penalty]))) == impossible
+
+
+def test_negative_penalties_of_least_squares_are_told(columns):
+    columns["good"] = np.rint(columns["instructions"] * 0.3 - 2 * columns["branch-misses"])
+    columns["cycles"] = columns["cycles"] - 0.5 * columns["good"] + 5000
+    fit = QUICK.fit(samples_of(columns)).refit(method="ols", form="cpi")
+    assert told(fit, "would save")
+
+
+def test_good_data_gives_no_warning(columns):
+    columns["cycles"] = columns["cycles"] * np.random.default_rng(1).normal(1, 0.01, 120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = pk.CpiStack().fit(samples_of(columns))
+    assert fit.warnings == ()

@@ -1,0 +1,124 @@
+"""What shows whether a stack can be believed: folds, placebo, bootstrap, inflation and the F-test, on known cases."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import perfkit as pk
+from perfkit.fitters.cpi_counts import CpiCounts, block_starts
+from perfkit.fitters.cpi_solvers import System
+from perfkit.fitters.cpi_validation import CpiBracket, blocked_folds, f_test, random_folds, variance_inflation
+
+
+def test_folds_cover_every_row_once():
+    rng = np.random.default_rng(0)
+    for folds in (random_folds(103, 5, rng), blocked_folds(103, 5), random_folds(3, 5, rng)):
+        assert sorted(np.concatenate(folds).tolist()) == list(range(sum(map(len, folds))))
+    assert all((np.diff(f) == 1).all() for f in blocked_folds(103, 5))
+
+
+def test_blocks_end_where_runs_end():
+    segments = np.array([0] * 7 + [1] * 4 + [0] * 3)
+    assert block_starts(segments, 3).tolist() == [0, 3, 6, 7, 10, 11]
+
+
+def test_the_placebo_of_a_planted_artefact_has_its_known_value():
+    """R2 = 1/(1 + v^2/k (1 + 1/s^2)) for events unrelated to cycles; the real fit is no better than the placebo."""
+    for events, seed in ((1, 1), (4, 2)):
+        samples, expected = pk.artefact_cpi(events=events, intervals=4000, seed=seed)
+        fit = pk.CpiStack(form="cpi", weights="none", resamples=0).fit(samples)
+        assert fit.r2.in_sample == pytest.approx(expected, abs=0.006)
+        assert fit.placebo_r2 == pytest.approx(expected, abs=0.006)
+        honest = pk.CpiStack(resamples=0).fit(samples)
+        assert honest.r2.in_sample == pytest.approx(0, abs=0.01)
+        assert honest.placebo_r2 == pytest.approx(0, abs=0.01)
+
+
+def test_random_folds_flatter_rows_that_follow_each_other():
+    """A base that drifts with time and an event that drifts with it: neighbours predict each other, phases do not."""
+    rng = np.random.default_rng(3)
+    n = 400
+    drift = np.sin(np.arange(n) / 15)
+    slow = 1000 * (2 + np.sin(np.arange(n) / 40 + 1)) + rng.normal(0, 10, n)
+    samples, _ = pk.synthetic_cpi(penalties={"branch-misses": 10}, intervals=n, seed=1)
+    counts = CpiCounts.from_samples(samples)
+    cycles = counts.instructions * (0.5 + 0.1 * drift) + 3 * slow
+    moved = CpiCounts(
+        counts.rows, cycles, counts.instructions, np.column_stack([slow]), ("slow",), "generated", counts.runs
+    )
+    fit = pk.CpiStack(resamples=0).fit(moved)
+    assert fit.r2.random > fit.r2.blocked
+
+
+def test_bootstrap_intervals_cover_the_truth_and_blocks_widen_them():
+    """Noise that lasts for 25 intervals: single intervals as blocks make the base look better known than it is."""
+    rng = np.random.default_rng(5)
+    samples, truth = pk.synthetic_cpi(penalties={"branch-misses": 20.0}, intervals=1000, noise=0.0, seed=2)
+    counts = CpiCounts.from_samples(samples)
+    lasting = np.repeat(rng.normal(0, 0.05, 40), 25)
+    cycles = counts.cycles * (1 + lasting)
+    noisy = CpiCounts(counts.rows, cycles, counts.instructions, counts.counts, counts.events, "generated", counts.runs)
+    lengths = {}
+    for block in (1, 25):
+        fit = pk.CpiStack(block=block, resamples=300).fit(noisy)
+        low, high = fit.intervals_of(fit.component_draws)
+        lengths[block] = high["base"] - low["base"]
+        if block == 25:
+            assert low["base"] <= truth.base <= high["base"]
+    assert lengths[25] > 1.5 * lengths[1]
+
+
+def test_the_draws_centre_on_the_fit_and_follow_the_seed():
+    samples, _ = pk.synthetic_cpi(intervals=500, seed=6)
+    fit = pk.CpiStack(resamples=300, seed=1).fit(samples)
+    error = fit.component_draws.mean() - fit.components
+    assert (error.abs() < 0.3 * fit.component_draws.std() + 1e-9).all()
+    again, other = (pk.CpiStack(resamples=300, seed=s).fit(samples) for s in (1, 2))
+    assert again.component_draws.equals(fit.component_draws)
+    assert not other.component_draws.equals(fit.component_draws)
+
+
+def test_short_data_gets_shorter_blocks():
+    samples, _ = pk.synthetic_cpi(penalties={"branch-misses": 20.0}, intervals=60, seed=2)
+    assert pk.CpiStack().fit(samples).block == 6
+    assert pk.CpiStack(resamples=0).fit(samples).component_draws.empty
+
+
+def test_variance_inflation_is_one_over_one_less_r2():
+    rng = np.random.default_rng(7)
+    n = 500
+    a, b = rng.normal(5, 1, n), rng.normal(5, 1, n)
+    c = a + 0.5 * rng.normal(0, 1, n)
+    Z = np.column_stack([np.ones(n), a, b, c, rng.normal(0, 1, n)])
+    vif = variance_inflation(System("cpi", Z, np.ones(n)).moments())
+    A = Z[:, [0, 2, 3]]
+    fitted = A @ np.linalg.lstsq(A, a, rcond=None)[0]
+    expected = ((a - a.mean()) ** 2).sum() / ((a - fitted) ** 2).sum()
+    assert vif[0] == pytest.approx(expected, rel=1e-6)
+    assert vif[1] == pytest.approx(1, abs=0.05)
+
+
+def test_f_and_p_are_those_of_the_f_distribution():
+    F, p, adjusted = f_test(0.5, 30, 4)
+    assert pytest.approx((0.5 / 4) / (0.5 / 25)) == F
+    assert p == pytest.approx(1 - stats.f.cdf(F, 4, 25))
+    assert adjusted == pytest.approx(1 - 0.5 * 29 / 25)
+    assert f_test(1.0, 30, 4)[:2] == (np.inf, 0.0)
+    assert np.isnan(f_test(0.5, 5, 4)).all()
+
+
+def test_the_bracket_has_the_two_bases_and_its_width_in_cpi():
+    bracket = CpiBracket(ipc=0.4, cpi=0.3, aggregate=0.5)
+    assert (bracket.low, bracket.high, bracket.width) == (0.3, 0.4, pytest.approx(0.2))
+
+
+def test_aggregated_intervals_keep_the_totals_and_narrow_the_noise():
+    samples, _ = pk.synthetic_cpi(intervals=1003, noise=0.2, seed=9)
+    counts = CpiCounts.from_samples(samples)
+    twenty = counts.aggregate(20)
+    assert len(twenty) == 51
+    assert twenty.cpi == pytest.approx(counts.cpi)
+    assert twenty.rates == pytest.approx(counts.rates)
+    assert twenty.rows["seconds"].iloc[0] == pytest.approx(20 * counts.rows["seconds"].iloc[0])
+    fit = pk.CpiStack(resamples=0).fit(samples)
+    assert fit.refit(aggregate=20).r2.blocked > fit.r2.blocked

@@ -1,0 +1,133 @@
+"""Level 1 of top-down analysis: hand-computed fractions for each family of events."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.fitters.topdown import FRACTIONS, SCHEMES, TopDown
+
+INTEL = {
+    "cpu_clk_unhalted.thread": 1000,
+    "uops_issued.any": 1400,
+    "uops_retired.retire_slots": 1000,
+    "idq_uops_not_delivered.core": 800,
+    "int_misc.recovery_cycles": 50,
+}
+
+
+def counted(*intervals, run="a"):
+    """Samples of plain counts, one mapping of event to count an interval."""
+    rows = [(run, i, e, c) for i, events in enumerate(intervals) for e, c in {"instructions": 1, **events}.items()]
+    return pk.Samples.from_counts(pd.DataFrame(rows, columns=["run", "interval", "event", "count"]), kind="generated")
+
+
+def named(*values):
+    return dict(zip(FRACTIONS, values, strict=True))
+
+
+def fractions(samples, **how):
+    return TopDown(**how).fit(samples).to_frame().set_index("run").loc["a"].to_dict()
+
+
+def test_the_four_formulas_by_hand():
+    # 4000 slots: 1000 retired, 800 not delivered, 1400 - 1000 + 4 * 50 lost to speculation.
+    expected = {"retiring": 0.25, "front_end": 0.2, "bad_speculation": 0.15, "back_end": 0.4}
+    assert fractions(counted(INTEL)) == pytest.approx(expected)
+    decorated = {f"cpu/{e}/u" if i % 2 else f"{e.upper()}:u": c for i, (e, c) in enumerate(INTEL.items())}
+    assert fractions(counted(decorated)) == pytest.approx(expected)
+
+
+def test_the_width_can_be_given():
+    # 5000 slots, recovery in cycles of 5 slots.
+    expected = {"retiring": 0.2, "front_end": 0.16, "bad_speculation": 0.13, "back_end": 0.51}
+    assert fractions(counted(INTEL), width=5) == pytest.approx(expected)
+
+
+def test_events_that_count_slots_themselves():
+    events = {"topdown-retiring": 10, "topdown-fe-bound": 20, "topdown-bad-spec": 30, "topdown-be-bound": 40}
+    assert fractions(counted({"cycles": 7, **events})) == pytest.approx(named(0.1, 0.2, 0.3, 0.4))
+    linux = {
+        "topdown-total-slots": 4000,
+        "topdown-slots-issued": 1400,
+        "topdown-slots-retired": 1000,
+        "topdown-fetch-bubbles": 800,
+        "topdown-recovery-bubbles": 200,
+    }
+    assert fractions(counted({"cycles": 7, **linux})) == pytest.approx(named(0.25, 0.2, 0.15, 0.4))
+
+
+def test_amd_zen_4():
+    events = {
+        "ls_not_halted_cyc": 100,
+        "ex_ret_ops": 150,
+        "de_src_op_disp.all": 210,
+        "de_no_dispatch_per_slot.no_ops_from_frontend": 90,
+    }
+    assert fractions(counted(events)) == pytest.approx(named(0.25, 0.15, 0.1, 0.5))
+
+
+def test_arm_needs_its_width():
+    events = {"cpu_cycles": 100, "stall_slot_frontend": 80, "stall_slot_backend": 320, "op_retired": 9, "op_spec": 10}
+    with pytest.raises(SettingError, match="width"):
+        TopDown().fit(counted(events))
+    # 800 slots, half of them stalled; nine tenths of the other half retire.
+    expected = named(0.45, 0.1, 0.05, 0.4)
+    assert fractions(counted(events), width=8) == pytest.approx(expected)
+
+
+def test_a_run_is_a_ratio_of_totals_and_intervals_stay():
+    twice = {e: 3 * c for e, c in INTEL.items()} | {"uops_retired.retire_slots": 0, "uops_issued.any": 0}
+    result = TopDown().fit(counted(INTEL, twice))
+    assert result.runs.loc["a", "retiring"] == pytest.approx(1000 / 16000)
+    assert result.intervals["retiring"].tolist() == pytest.approx([0.25, 0.0])
+    assert result.main["a"] == "back_end"
+    assert result.runs.sum(axis=1).tolist() == pytest.approx([1.0])
+
+
+def test_events_counted_in_different_intervals_are_put_together_by_their_rates():
+    first = {k: INTEL[k] for k in ("cpu_clk_unhalted.thread", "uops_issued.any", "uops_retired.retire_slots")}
+    other = ("cpu_clk_unhalted.thread", "idq_uops_not_delivered.core", "int_misc.recovery_cycles")
+    second = {k: 2 * INTEL[k] for k in other}
+    result = TopDown().fit(counted(first, second))
+    assert result.runs.loc["a"].tolist() == pytest.approx([0.25, 0.2, 0.15, 0.4])
+    assert result.intervals.isna().any(axis=1).all()
+
+
+def test_missing_events_are_named_for_each_family():
+    with pytest.raises(DataError, match=r"Intel before Ice Lake lacks idq_uops_not_delivered\.core; .*AMD Zen 4 lacks"):
+        TopDown().fit(counted({k: v for k, v in INTEL.items() if k != "idq_uops_not_delivered.core"}))
+
+
+def test_a_scheme_can_be_chosen():
+    both = INTEL | {"topdown-retiring": 1, "topdown-fe-bound": 1, "topdown-bad-spec": 1, "topdown-be-bound": 1}
+    assert TopDown().fit(counted(both)).scheme == SCHEMES[0].name
+    assert fractions(counted(both), scheme="Intel before Ice Lake")["front_end"] == pytest.approx(0.2)
+    for wrong in ({"scheme": "Itanium"}, {"width": 0}, {"width": np.nan}):
+        with pytest.raises(SettingError):
+            TopDown(**wrong)
+
+
+def test_impossible_fractions_are_told():
+    with pytest.warns(PerfkitWarning, match="outside 0 to 1"):
+        TopDown(width=1).fit(counted(INTEL))
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_fractions_can_be_stored(tmp_path, ending):
+    result = TopDown().fit(counted(INTEL))
+    path = result.save(tmp_path / f"fractions.{ending}")
+    read = {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}[ending]
+    assert read(path)["front_end"].tolist() == pytest.approx([0.2])
+    with pytest.raises(SettingError):
+        result.save(tmp_path / "a.pickle")
+
+
+def test_the_module_is_reached_without_an_import_of_its_own():
+    code = "import perfkit as pk; assert pk.fitters.topdown.TopDown is pk.TopDown; pk.fitters.bottomup"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "module 'perfkit.fitters' has no attribute 'bottomup'" in done.stderr

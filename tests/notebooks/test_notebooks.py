@@ -1,0 +1,156 @@
+"""Every notebook of the folder: what it must hold, and that it runs, with its defaults and with other parameters."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import pytest
+
+from perfkit.cli.report import parameters_of
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+SHARED = ROOT.parent / "shared" / "data" / "perf"
+
+# Parameters other than the defaults, a notebook, and what its output then says. One without an entry runs with its
+# defaults only. "{dumps}" is a folder of small perf dumps that this test writes.
+CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
+    "00_tour": [({"source": "{dumps}/app.csv"}, ["2 events in 20 intervals"])],
+    "10_spire_walkthrough": [
+        (
+            {"training": "{dumps}/train-*.csv", "analysed": "{dumps}/app.csv", "top": 3},
+            ["bound of the ensemble", "cache-misses", "branch-misses"],
+        ),
+        (
+            {"time_event": "inst_retired.any", "work_event": "br_inst_retired.all_branches", "top": 5},
+            ["bound of the ensemble"],
+        ),
+    ],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels_find_the_packages(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Kernels import the packages of this checkout, and write nothing into the user's Jupyter folders."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'widgets'}")
+    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+        patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        patch.setenv(name, "1")
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of perf dumps (``-I -x,``), generated here: three to train on, one to analyse."""
+    folder = tmp_path_factory.mktemp("dumps")
+    for number, name in enumerate(("train-a", "train-b", "train-c", "app")):
+        lines = []
+        for i in range(1, 21):
+            cycles = 2_000_000_000 + 10_000_000 * i
+            misses = 1_000_000 * (1 + (i * (number + 3)) % 7)
+            branches = 4_000_000 + 100_000 * ((i + number) % 5)
+            instructions = int(cycles * 3 / (1 + misses / 2e6 + branches / 2e7))
+            counts = {"cycles": cycles, "instructions": instructions, "cache-misses": misses, "branch-misses": branches}
+            lines += [f"{i}.000100200,{count},,{event},1000000000,75.00,," for event, count in counts.items()]
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def run(path: Path, out: Path, parameters: dict[str, Any]) -> Any:
+    papermill.execute_notebook(
+        str(path), str(out), parameters=parameters, kernel_name="python3", execution_timeout=120, progress_bar=False
+    )
+    return nbformat.read(out, as_version=4)
+
+
+def texts(executed: Any) -> str:
+    outputs = [o for cell in executed.cells for o in cell.get("outputs", [])]
+    plain = [o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs]
+    return "\n".join("".join(p) for p in plain)
+
+
+def test_there_are_notebooks():
+    assert {"00_tour", "10_spire_walkthrough"} <= {p.stem for p in NOTEBOOKS}
+
+
+def test_every_entry_of_the_changed_parameters_names_a_notebook():
+    assert set(CHANGED) <= {p.stem for p in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_notebook_is_stripped_and_defines_no_functions(path: Path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.nbformat_minor >= 5, "cells need ids"
+    assert set(notebook.metadata) <= {"kernelspec", "language_info", "title"}
+    assert notebook.metadata.kernelspec.name == "python3"
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        assert not cell.outputs
+        assert cell.execution_count is None
+        code = "\n".join(line for line in cell.source.splitlines() if not line.lstrip().startswith(("%", "!")))
+        defined = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+        assert not defined, f"{path.name}: {[n.name for n in defined]} belongs in the package, with a test"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_first_code_cell_holds_described_parameters(path: Path):
+    notebook = nbformat.read(path, as_version=4)
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    assert "parameters" in first.metadata.get("tags", [])
+    statements = ast.parse(first.source).body
+    assert all(isinstance(s, ast.AnnAssign) for s in statements), "each parameter needs a type: name: int = 10  # what"
+    parameters = parameters_of(path)
+    assert len(parameters) == len(statements) > 0
+    for name, entry in parameters.items():
+        assert entry["help"], f"{path.name}: parameter {name} needs a comment that says what it is"
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_notebook_runs_with_its_defaults(path: Path, tmp_path: Path):
+    executed = run(path, tmp_path / path.name, {})
+    errors = [o for cell in executed.cells for o in cell.get("outputs", []) if o.output_type == "error"]
+    assert not errors
+    views = [o for c in executed.cells for o in c.get("outputs", []) if _is_view(o)]
+    # A reader without widgets sees a picture in place of each view of perfkit's.
+    assert all("image/png" in v.data for v in views)
+
+
+def _is_view(output: Any) -> bool:
+    return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize(("stem", "case"), [(s, k) for s, cases in CHANGED.items() for k in range(len(cases))])
+def test_notebook_is_a_report_with_other_parameters(stem: str, case: int, dumps: Path, tmp_path: Path):
+    parameters, expected = CHANGED[stem][case]
+    given = json.loads(json.dumps(parameters).replace("{dumps}", str(dumps)))
+    text = texts(run(FOLDER / f"{stem}.ipynb", tmp_path / "out.ipynb", given))
+    for words in expected:
+        assert words in text
+    if "{dumps}" in str(parameters):
+        assert "Generated data" not in text
+
+
+@pytest.mark.notebook
+@pytest.mark.shared_data
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the real perf dumps are not beside the project (../shared/data/perf)")
+def test_walkthrough_is_a_report_on_real_dumps(tmp_path: Path):
+    given = {
+        "training": f"{SHARED}/i5-5[02]*.txt.xz",
+        "analysed": f"{SHARED}/i5-531.deepsjeng_r.txt.xz",
+        "top": 5,
+    }
+    executed = run(FOLDER / "10_spire_walkthrough.ipynb", tmp_path / "out.ipynb", given)
+    text = texts(executed)
+    assert "bound of the ensemble" in text
+    assert "branch-misses:u" in text

@@ -1,0 +1,73 @@
+"""Pictures of CPI stacks show what the fits hold."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.plots import cpi_stack as plots
+
+mpl.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def fit():
+    samples, _ = pk.synthetic_cpi(intervals=200, seed=1)
+    return pk.CpiStack(resamples=50).fit(samples)
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    import matplotlib.pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+def heights(ax):
+    return {c.get_label(): [p.get_height() for p in c.patches] for c in ax.containers}
+
+
+def test_bars_are_the_components(fit):
+    ax = fit.plot()
+    found = heights(ax)
+    assert {k: v[0] for k, v in found.items() if k != "unattributed"} == pytest.approx(fit.components.to_dict())
+    assert "(generated)" in ax.get_xticklabels()[0].get_text()
+
+
+def test_many_events_are_drawn_as_others_and_stacks_keep_their_height(fit):
+    ax = plots.plot_stacks({"a": fit, "b": fit.refit(events=["branch-misses"])}, at_most=2)
+    found = heights(ax)
+    assert "4 others" in found
+    assert sum(v[0] for v in found.values()) == pytest.approx(fit.cpi)
+    assert sum(v[1] for v in found.values()) == pytest.approx(fit.cpi)
+
+
+def test_negative_components_are_drawn_below_zero(fit):
+    least = fit.refit(method="ols")
+    least.components.iloc[1] = -0.1
+    ax = plots.plot_stacks({"w": least})
+    below = [p for c in ax.containers for p in c.patches if p.get_height() < 0]
+    assert [p.get_y() for p in below] == [0.0]
+
+
+def test_the_other_pictures_draw_every_interval_and_part(fit):
+    line = plots.plot_prediction(fit).lines[0]
+    assert len(line.get_xdata()) == 200
+    assert len(plots.plot_residuals(fit).lines[0].get_xdata()) == 200
+    assert len(plots.plot_penalties(fit).get_yticks()) == 7
+    axes = plots.plot_gauges(fit)
+    assert axes[0].patches[0].get_width() == pytest.approx(max(fit.placebo_r2, 0))
+    matrix = fit.correlation()
+    matrix.iloc[0, 1] = np.nan
+    assert len(plots.plot_correlation(matrix).texts) == 48
+    samples, _ = pk.synthetic_cpi(intervals=200, seed=1)
+    paper = pk.paper_cpi_stack(samples)
+    assert sum(p.get_height() for p in paper.plot().patches) == pytest.approx(paper.predicted_cpi)
+    comparison = pk.CpiComparison({"a": fit, "b": fit})
+    assert len(comparison.plot().get_xticks()) == 2
+
+
+def test_colours_tell_events_apart():
+    palette = plots.colours([f"e{i}" for i in range(20)])
+    assert len(set(palette.values())) == 22

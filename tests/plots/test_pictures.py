@@ -1,0 +1,81 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import SettingError
+from perfkit.plots.samples import plot_coverage, plot_over_time, plot_pair, throughput_label
+from perfkit.plots.spire_steps import plot_left_steps, plot_right_steps, plot_sample
+from perfkit.plots.spire_views import event_points, plot_exploration
+
+
+@pytest.fixture(scope="module")
+def workload():
+    return pk.datasets.load("spire/memory")
+
+
+def texts(figure):
+    figure.canvas.draw()
+    return " ".join(t.get_text() for t in figure.findobj(lambda a: hasattr(a, "get_text")))
+
+
+def test_over_time_has_a_panel_for_each_event_and_labels_generated_data(workload):
+    figure = plot_over_time(workload, workload.events[:2], window=(10, 20))
+    assert len(figure.axes) == 3
+    assert "GENERATED" in texts(figure)
+    with pytest.raises(SettingError, match="did you mean"):
+        plot_over_time(workload, ["longest_lat_cache.mis"])
+
+
+def test_pair_counts_what_a_logarithm_hides(workload):
+    a, b = workload.events[:2]
+    figure = plot_pair(workload, a, b)
+    assert len(figure.axes[0].collections[0].get_offsets()) == workload.n_intervals
+
+
+def test_coverage_says_when_sharing_was_not_recorded(workload):
+    assert "not recorded" in texts(plot_coverage(workload, top=5))
+
+
+def test_units_are_named(workload):
+    assert throughput_label(workload) == "IPC (instructions per cycle)"
+    assert throughput_label(workload.with_axes("seconds", "inst_retired.any")) == "inst_retired.any per second"
+
+
+def test_one_sample_shows_both_ratios():
+    text = texts(plot_sample(100, 250, 5))
+    assert "P = W/T = 2.5" in text
+    assert "I = W/M = 50" in text
+    assert "0.05" in text
+
+
+def test_left_steps_end_at_the_peak():
+    figure = plot_left_steps([1, 2, 4, 6], [1, 1.5, 3, 2])
+    line = figure.axes[2].lines[-1]
+    assert line.get_xdata().tolist() == [0, 1, 4]
+    assert line.get_ydata().tolist() == [0, 1, 3]
+
+
+def test_right_steps_name_the_front_and_both_errors():
+    # Fronts that bend the other way: the chain passes above the sample at 3.
+    text = texts(plot_right_steps([1, 2, 3, 4], [4, 3, 1.5, 1]))
+    assert {"A", "B", "C", "D"} <= set(text.split())
+    assert "horizontal line: error 16.2" in text  # (4-1)^2 + (4-1.5)^2 + (4-3)^2 = 16.25
+
+
+def test_event_points_of_unusable_samples_have_no_place():
+    s = pk.Samples.from_frame(
+        pd.DataFrame({"event": "x", "time": [1.0, 1, 1, 1], "work": [4.0, 0, 4, 4], "count": [2.0, 0, 0, np.nan]}),
+        missing="keep",
+    )
+    intensity, throughput, rows = event_points(s, "x")
+    assert intensity.tolist() == [2.0, np.inf]
+    assert throughput.tolist() == [4.0, 4.0]
+    assert rows.tolist() == [0, 2]
+
+
+def test_exploration_shows_ranking_and_roofline(workload):
+    model = pk.Spire().fit(pk.datasets.load("spire/train"))
+    figure = plot_exploration(model, workload, model.rank(workload), "longest_lat_cache.miss", top=4)
+    assert len(figure.axes) == 2
+    assert "longest_lat_cache.miss" in texts(figure)

@@ -1,0 +1,35 @@
+import math
+
+import pytest
+
+from perfkit.plots.style import abbreviate, area_colour, kind_note, short
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"), (0.000123, "0.000123"), (1.5, "1.5"), (999.4, "999"), (1000, "1,000"), (1424.2, "1,424"),
+        (9999, "9,999"), (20_000, "20k"), (1_234_567, "1.23M"), (3e9, "3G"), (2.5e12, "2.5T"), (-20_000, "-20k"),
+        (1e17, "1e+17"), (math.nan, "–"), (math.inf, "∞"), (-math.inf, "-∞"),
+    ],
+)  # fmt: skip
+def test_numbers_for_people(number, text):
+    assert short(number) == text
+
+
+def test_long_names_keep_both_ends():
+    assert abbreviate("short", 10) == "short"
+    cut = abbreviate("cycle_activity.stalls_l1d_miss", 15)
+    assert len(cut) == 15
+    assert cut.startswith("cycle_a")
+    assert cut.endswith("1d_miss")
+
+
+def test_data_that_was_not_measured_says_so():
+    assert kind_note("measured") == ""
+    assert "GENERATED" in kind_note("generated")
+    assert "MIXED" in kind_note("mixed (generated, measured)")
+
+
+def test_unknown_areas_are_grey():
+    assert area_colour("memory") != area_colour("whatever") == area_colour(None)

@@ -1,0 +1,229 @@
+"""Gus: hand-computed loops on every core, invariants, and four passes that must agree."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfkit.errors import DataError, SettingError
+from perfkit.microarchitecture import Microarchitecture
+from perfkit.simulators.causality import causality, schedule
+from perfkit.simulators.gus import Gus
+from perfkit.simulators.sensitivity import sensitivity
+from perfkit.trace import Trace
+from tests.simulators.assembled import loop, needs_assembler
+
+pytestmark = needs_assembler
+
+X86 = [name for name in Microarchitecture.names() if Microarchitecture.load(name).isa == "x86-64"]
+AVX = X86
+N = 3000
+
+FIGURE_1 = """
+vmovapd ymm1, [rdi]
+vfmadd231pd ymm0, ymm1, ymm2
+vmovapd ymm3, [rsi]
+vfmadd231pd ymm0, ymm3, ymm2
+"""
+
+MIXES = [
+    "vaddpd ymm0,ymm0,[rdi]\nmov rax,[rsi]\nadd rax,3\nmov [rsi],rax\nvdivpd ymm3,ymm4,ymm5\nimul rcx,rax",
+    "mov [rdi],rax\nmov [rdi+64],rbx\nadd rax,1\nlea rdx,[rax+rbx*8+16]",
+    "vmovupd ymm0,[rdi+rax*8]\nvfmadd231pd ymm1,ymm0,[rsi+rax*8]\nvmovupd [rdx],ymm1\nadd rax,4\ncmp rax,rbx",
+    "xor eax,eax\npopcnt rcx,rax\nadd qword ptr [rdi],rcx\nshl rdx,3\nnot rsi",
+    FIGURE_1,
+]
+
+
+@pytest.fixture(scope="module")
+def skylake():
+    return Gus(Microarchitecture.load("skylake_x"))
+
+
+def cycles_per_iteration(core: str, body: str, iterations: int = N) -> float:
+    """Cycles of an iteration in the steady state: what as many again cost."""
+    gus = Gus(Microarchitecture.load(core))
+    return (gus.run(loop(body, 2 * iterations)).cycles - gus.run(loop(body, iterations)).cycles) / iterations
+
+
+@pytest.mark.parametrize("core", AVX)
+def test_a_chain_of_adds_takes_a_cycle_each(core):
+    assert cycles_per_iteration(core, "add rax, 1\nadd rax, 1\nadd rax, 1") == pytest.approx(3, rel=0.001)
+
+
+@pytest.mark.parametrize("core", AVX)
+def test_independent_nops_take_the_width_of_the_front_end(core):
+    width = Microarchitecture.load(core).resource("front_end").value
+    retire = Microarchitecture.load(core).resource("retire").value
+    assert cycles_per_iteration(core, "nop\n" * 12) == pytest.approx(12 / min(width, retire), rel=0.01)
+
+
+@pytest.mark.parametrize("core", AVX)
+def test_a_zero_idiom_breaks_the_chain(core):
+    chained = cycles_per_iteration(core, "imul rax, rbx\nimul rax, rbx")
+    broken = cycles_per_iteration(core, "xor eax, eax\nimul rax, rbx\nimul rax, rbx")
+    assert chained == pytest.approx(6, rel=0.01)  # IMUL r64 takes 3 cycles on all of them
+    assert broken < 4
+
+
+@pytest.mark.parametrize("core", AVX)
+def test_a_pointer_chase_takes_the_load_latency(core):
+    latency = Microarchitecture.load(core).resource("L1_latency").value
+    assert cycles_per_iteration(core, "mov rax, [rax]") == pytest.approx(latency, rel=0.001)
+
+
+@pytest.mark.parametrize("core", AVX)
+def test_a_value_through_memory_takes_the_store_forward_latency(core):
+    forward = Microarchitecture.load(core).resource("store_forward_latency").value
+    assert cycles_per_iteration(core, "add qword ptr [rdi], 1") == pytest.approx(forward + 1, rel=0.001)
+
+
+@pytest.mark.parametrize("core", [c for c in AVX if c != "sandy_bridge"])
+def test_figure_1_is_bound_by_latency_not_by_memory(core):
+    """The paper's Fig. 1: two dependent FMAs an iteration, 8 cycles; TMA calls it memory bound, it is not."""
+    gus = Gus(Microarchitecture.load(core))
+    trace = loop(FIGURE_1, N)
+    assert gus.run(trace).cycles / N == pytest.approx(8, rel=0.02)
+    found = sensitivity(gus, trace)
+    assert found.bottleneck == "instruction_latency"
+    assert found.to_frame()["x2"][0] == pytest.approx(1.0, abs=0.06)
+    shares = gus.run(trace).causality().shares
+    assert shares[1] == pytest.approx(0.5, abs=0.02)
+    assert shares[3] == pytest.approx(0.5, abs=0.02)
+
+
+def test_ports_bound_independent_fmas(skylake):
+    body = "\n".join(f"vfmadd231pd ymm{k}, ymm14, ymm15" for k in range(10))
+    result = skylake.run(loop(body, N))
+    assert result.cycles / N == pytest.approx(5, rel=0.01)
+    assert result.occupancy()["p01"] == pytest.approx(1, rel=0.01)
+    assert result.cpi_stack().index[0] == "p01"
+
+
+def test_macro_fusion_saves_a_slot(skylake):
+    fused = skylake.run(loop("nop\nnop\nnop\ncmp rax, rbx\njne .", N)).cycles
+    apart = skylake.run(loop("cmp rax, rbx\nnop\nnop\nnop\njne .", N)).cycles
+    assert fused / N == pytest.approx(1, rel=0.02)
+    assert apart / N == pytest.approx(1.25, rel=0.02)
+
+
+def test_bandwidth_and_latency_of_memory_are_separate(skylake):
+    """A stream is bound by the bandwidth of memory, a chase over as many lines by its latency."""
+    core = skylake.core
+    stream = loop("vmovapd ymm0, [rdi]", 20_000, lambda k, m: 4096 + 64 * k)
+    bandwidth = 64 / core.resource("memory_bandwidth").value
+    assert skylake.run(stream).cycles / 20_000 == pytest.approx(bandwidth, rel=0.05)
+    order = np.random.default_rng(1).permutation(20_000)
+    chase = loop("mov rax, [rax]", 20_000, lambda k, m: 4096 + 64 * 4 * int(order[k]))
+    assert skylake.run(chase).cycles / 20_000 == pytest.approx(core.resource("memory_latency").value, rel=0.1)
+
+
+def test_what_fits_in_a_level_is_served_by_it(skylake):
+    lines = 128 * 1024 // 64
+    trace = loop("mov rax, [rdi]", 6 * lines, lambda k, m: 4096 + 64 * (k % lines))
+    served = skylake.run(trace).served.served
+    assert served[3] + served[2] <= lines
+    assert served[1] >= 4 * lines
+
+
+@pytest.mark.parametrize("body", MIXES)
+def test_the_stack_accounts_for_every_cycle(skylake, body):
+    result = skylake.run(loop(body, N))
+    assert result.spent.sum() == result.ticks
+    assert result.cpi_stack().sum() == pytest.approx(result.cycles / result.instructions)
+    frame = result.to_frame()
+    assert frame["time_share"].sum() == pytest.approx(1)
+    assert frame["executions"].tolist() == [N] * len(frame)
+
+
+@pytest.mark.parametrize("body", MIXES)
+@pytest.mark.parametrize("stride", [0, 24, 64])
+def test_four_passes_give_the_same_cycles(skylake, body, stride):
+    trace = loop(body, N, lambda k, m: 4096 + 4096 * m + stride * k)
+    alone = skylake.run(trace)
+    lanes = skylake.cycles(trace, [skylake.core] * 3)
+    fast, exact = causality(skylake, trace), causality(skylake, trace, exact=True)
+    assert {alone.cycles, *lanes, fast.cycles, exact.cycles} == {alone.cycles}
+
+
+@pytest.mark.parametrize("body", MIXES)
+def test_fast_causality_agrees_with_the_taint_sets(skylake, body):
+    """The stated bound: no instruction's share differs by more than 0.05."""
+    trace = loop(body, N, lambda k, m: 4096 + 4096 * m + 8 * k)
+    fast, exact = causality(skylake, trace), causality(skylake, trace, exact=True)
+    assert np.abs(fast.shares - exact.shares).max() <= 0.05
+    assert fast.shares.sum() == pytest.approx(1)
+    assert exact.shares.sum() == pytest.approx(1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_no_resource_made_faster_slows_the_model(data):
+    gus = Gus(Microarchitecture.load("skylake_x"))
+    trace = loop(data.draw(st.sampled_from(MIXES)), 400, lambda k, m: 4096 + 4096 * m + 16 * k)
+    resource = data.draw(st.sampled_from(sorted(gus.core.resources)))
+    weight = data.draw(st.sampled_from([1.1, 1.5, 2.0, 3.7]))
+    base, better = gus.cycles(trace, [gus.core, gus.core.scaled(resource, weight)])
+    # Times are whole ticks; a capacity that is no divisor of a cycle is rounded by up to half a tick a use.
+    assert better <= base * (1 + 1e-4)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from(MIXES), st.integers(10, 300), st.integers(1, 200))
+def test_more_instructions_never_cost_less(body, n, more):
+    gus = Gus(Microarchitecture.load("zen4"))
+    assert gus.run(loop(body, n)).cycles <= gus.run(loop(body, n + more)).cycles
+
+
+def test_a_resource_that_is_not_used_is_not_sensitive(skylake):
+    found = sensitivity(skylake, loop("add rax, 1", N), resources=["FPDivider", "L2_bandwidth", "store_buffer"])
+    assert (found.speedup == 0).all()
+    assert found.bottleneck == ""
+
+
+def test_pairs_uncover_the_next_bottleneck(skylake):
+    """Six independent adds need both a wider front end and more ALUs (and retirement) to go faster."""
+    trace = loop("\n".join(f"add {r}, 1" for r in ("rax", "rbx", "rcx", "rdx", "rsi", "rdi")), N)
+    names = ["front_end", "retire", "p0156"]
+    assert (sensitivity(skylake, trace, (2.0,), names).speedup < 0.01).all()
+    assert (sensitivity(skylake, trace, (2.0,), names, pairs=True).speedup < 0.01).all()
+
+
+def test_speedup_is_the_papers_quotient(skylake):
+    trace = loop(FIGURE_1, N)
+    found = sensitivity(skylake, trace, (1.5,), ["instruction_latency"])
+    base = skylake.run(trace).cycles
+    better = Gus(skylake.core.scaled("instruction_latency", 1.5), skylake.tables).cycles(trace, [skylake.core])
+    other = skylake.cycles(trace, [skylake.core.scaled("instruction_latency", 1.5)])[0]
+    assert found.speedup[0, 0] == pytest.approx(base / other - 1)
+    assert better[0] == base
+
+
+def test_the_schedule_shows_dependences(skylake):
+    table = schedule(skylake, loop(FIGURE_1, N), 400, 8).table
+    assert len(table) == 8
+    fma = table[table["instruction"] == 3].iloc[-1]
+    assert fma["parent"] == fma["n"] - 2
+    assert (table["end"] >= table["start"]).all()
+    assert (table["retire"].diff().dropna() >= 0).all()
+    with pytest.raises(DataError, match="ends after"):
+        schedule(skylake, loop(FIGURE_1, 10), 4000, 8)
+    with pytest.raises(SettingError, match="first >= 0"):
+        schedule(skylake, loop(FIGURE_1, 10), -1, 8)
+
+
+def test_nothing_executed_is_an_error(skylake):
+    trace = loop("nop", 1)
+    with pytest.raises(DataError, match="no executed instruction"):
+        skylake.run(Trace.from_parts(trace.code, stream=[]))
+
+
+@pytest.mark.parametrize("weights", [(), (0.0,), (float("nan"),)])
+def test_weights_must_be_positive(skylake, weights):
+    with pytest.raises(SettingError, match="weights"):
+        sensitivity(skylake, loop("nop", 5), weights)
+
+
+def test_unknown_resources_are_named(skylake):
+    with pytest.raises(SettingError, match="p01"):
+        sensitivity(skylake, loop("nop", 5), resources=["p0l"])

@@ -1,0 +1,84 @@
+"""Roofline: evaluation, checks, tables."""
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.errors import DataError, SettingError
+
+
+@pytest.fixture
+def roofline():
+    """Rises to (2, 4), is level to 4, falls to (8, 1), and reaches 2 without the event."""
+    return pk.Roofline(np.array([[0, 0], [1, 3], [2, 4], [4, 4], [8, 1]]), 3.0, 2.0, "hits")
+
+
+def test_bound_at_hand_computed_points(roofline):
+    at = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 1e300, np.inf, np.nan]
+    expected = [0, 1.5, 3, 3.5, 4, 4, 4, 2.5, 1, 1, 2, np.nan]
+    np.testing.assert_array_equal(roofline.bound(at), expected)
+
+
+def test_bound_keeps_the_shape(roofline):
+    assert roofline.bound(np.ones((2, 3))).shape == (2, 3)
+    assert roofline.bound(1) == 3
+    assert roofline.bound([]).shape == (0,)
+
+
+def test_left_of_the_peak(roofline):
+    assert roofline.is_left([0, 3, 3.1, np.inf]).tolist() == [True, True, False, False]
+    never_right = pk.Roofline(roofline.breakpoints, np.inf, 5.0)
+    assert never_right.is_left([1, np.inf]).all()
+    assert (roofline.peak, never_right.peak) == (4.0, 5.0)
+
+
+def test_the_table_says_the_parts(roofline):
+    frame = roofline.to_frame()
+    assert frame["part"].tolist() == ["left", "left", "peak", "peak", "right", "infinity"]
+    assert frame["intensity"].tolist() == [0, 1, 2, 4, 8, np.inf]
+    assert frame["throughput"].tolist() == [0, 3, 4, 4, 1, 2]
+
+
+def test_a_curve_passes_its_corners(roofline):
+    at, bound = roofline.curve(0.5, 16, 10)
+    assert {1.0, 2.0, 4.0, 8.0} <= set(at)
+    assert at.min() == 0.5
+    assert at.max() == 16
+    np.testing.assert_array_equal(bound, roofline.bound(at))
+    for low, high in ((0, 1), (2, 1), (1, np.inf)):
+        with pytest.raises(SettingError):
+            roofline.curve(low, high)
+
+
+def test_the_classic_roofline():
+    classic = pk.Roofline.from_ceilings(peak=8.0, slope=2.0)
+    assert classic.bound([0, 1, 4, 100, np.inf]).tolist() == [0, 2, 8, 8, 8]
+    assert classic.peak_intensity == 4.0
+    with pytest.raises(SettingError):
+        pk.Roofline.from_ceilings(peak=8.0, slope=0.0)
+
+
+@pytest.mark.parametrize(
+    ("points", "why"),
+    [
+        ([[0, 0]], "shape"),
+        ([0, 1], "shape"),
+        ([[0, 0], [1, np.nan]], "finite"),
+        ([[0, 0], [1, -1]], "at least 0"),
+        ([[0, 0], [2, 1], [2, 2]], "strictly rising"),
+        ([[1, 1], [2, 2]], r"\(0, 0\) first"),
+    ],
+)
+def test_impossible_breakpoints_are_refused(points, why):
+    with pytest.raises(DataError, match=why):
+        pk.Roofline(np.array(points, dtype=float), 1.0, 1.0)
+
+
+def test_a_negative_intensity_is_refused(roofline):
+    with pytest.raises(DataError, match="-1"):
+        roofline.bound([1, -1])
+
+
+def test_breakpoints_cannot_be_changed(roofline):
+    with pytest.raises(ValueError, match="read-only"):
+        roofline.breakpoints[0, 0] = 1

@@ -1,0 +1,138 @@
+import base64
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import DataError, SettingError
+from perfkit_widgets import SamplesExplorer
+from perfkit_widgets.figures import points_of
+
+
+@pytest.fixture
+def view(samples):
+    return SamplesExplorer(samples, "stalls", "hits")
+
+
+def test_it_says_what_it_shows(view):
+    text = view._about.value
+    assert "400 samples of 3 events in 80 intervals" in text
+    assert "run-0, run-1" in text
+    assert "pk-note" not in text
+
+
+def test_generated_samples_are_labelled(make_samples):
+    view = SamplesExplorer(make_samples(kind="generated"))
+    assert "GENERATED" in view._about.value
+
+
+def test_strips_draw_the_rates_of_the_chosen_events(view, samples):
+    stalls = samples.table[samples.table["event"] == "stalls"]
+    expected = 1000 * (stalls["count"] / stalls["work"]).to_numpy()
+    assert view._strips[0]["mark"].y == pytest.approx(expected)
+    view.set_trait("x", "hits")
+    hits = samples.table[samples.table["event"] == "hits"]
+    assert view._strips[0]["mark"].y == pytest.approx(1000 * (hits["count"] / hits["work"]).to_numpy())
+    assert "A: hits" in view._strips[0]["title"].value
+
+
+def test_controls_and_traits_follow_each_other(view):
+    view._choose_y.set_state({"index": 2})
+    assert view.y == "clears"
+    view.per = "time"
+    assert view._choose_per.value == "time"
+    view._choose_axes.set_state({"index": 1})
+    assert view.axes == "linear"
+    assert view._pair_box.children == (view._scatter["linear"]["fig"],)
+
+
+def test_an_unknown_event_is_an_error_that_names_the_nearest(view):
+    with pytest.raises(SettingError, match="did you mean stalls"):
+        view.x = "stall"
+
+
+def test_a_window_splits_the_points_and_narrows_the_table(view):
+    assert len(points_of(view._scatter["log"]["chosen"])[0]) == 80
+    view.window = (10.0, 20.0)
+    assert len(points_of(view._scatter["log"]["chosen"])[0]) == 11
+    assert len(points_of(view._scatter["log"]["rest"])[0]) == 69
+    table = view.table().set_index("event")
+    assert table.loc["stalls", "samples"] == 11
+    assert "11 intervals" in view._head.value
+
+
+def test_the_brush_counts_when_it_is_let_go(view):
+    view._bar.brush.brushing = True
+    view._bar.brush.selected = np.array([5.0, 9.0])
+    assert view.window == view._bar.whole
+    view._bar.brush.brushing = False
+    assert view.window == (5.0, 9.0)
+    view._bar._all.click()
+    assert view.window == view._bar.whole
+
+
+def test_the_slider_selects_by_keyboard(view):
+    view._bar._slider.value = (0.0, 30.0)
+    assert view.window == (0.0, 30.0)
+
+
+def test_an_empty_window_says_so(view):
+    view.window = (0.1, 0.2)
+    assert "No interval" in view._head.value
+
+
+def test_zero_rates_are_counted_where_a_logarithm_hides_them(view):
+    view.y = "clears"
+    assert "60 intervals with a zero rate" in view._pair_note.value
+    view.axes = "linear"
+    assert "zero rate" not in view._pair_note.value
+
+
+def test_missing_and_multiplexed_counts_are_shown(make_samples):
+    frame = make_samples(n=4, runs=1).to_frame().drop(columns=["time", "work"])
+    frame.loc[(frame["event"] == "hits") & (frame["interval"] == 2), "count"] = np.nan
+    view = SamplesExplorer(pk.Samples.from_counts(frame), "stalls", "hits")
+    row = next(r for r in view._health.value.split("<tr>") if ">hits" in r)
+    assert ">1</td>" in row
+    assert "50%" in row
+    assert "1 intervals lack one of the two" in view._pair_note.value
+
+
+def test_dumps_without_times_are_laid_out_by_interval(make_samples):
+    frame = make_samples(n=5, runs=1).to_frame().drop(columns=["time", "work", "at", "seconds"])
+    view = SamplesExplorer(pk.Samples.from_counts(frame))
+    assert view.timeline.unit == "intervals"
+    assert view.window == (0.0, 4.0)
+    assert [v for _, v in view._choose_per.options] == ["work", "time"]
+
+
+def test_samples_without_events_are_refused():
+    frame = pd.DataFrame({"event": ["cycles", "instructions"], "count": [10, 20]})
+    with pytest.raises(DataError, match="nothing to explore"):
+        SamplesExplorer(pk.Samples.from_counts(frame))
+
+
+def test_inputs_are_not_changed(samples):
+    before = samples.to_frame()
+    view = SamplesExplorer(samples)
+    view.window = (3.0, 9.0)
+    view.x, view.per, view.axes = "clears", "time", "linear"
+    pd.testing.assert_frame_equal(samples.table, before)
+
+
+def test_a_static_picture_travels_with_the_view(view):
+    bundle = view._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+
+
+def test_downloads_hold_the_table_and_on_request_the_picture(view):
+    link = view._downloads._links.value
+    text = base64.b64decode(link.split("base64,")[1].split('"')[0]).decode()
+    assert text.splitlines()[0].startswith("event,samples,missing")
+    view._downloads._draw.click()
+    assert "image/png" in view._downloads._links.value
+    view.window = (3.0, 9.0)
+    assert "image/png" not in view._downloads._links.value

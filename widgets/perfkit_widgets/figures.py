@@ -1,0 +1,171 @@
+"""Pieces of bqplot figures that the views share: axes with readable ticks, clouds of points, frames."""
+
+import warnings
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from perfkit.plots.style import short
+
+with warnings.catch_warnings():
+    # bqscales still calls a traitlets function by its old signature.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module="bqscales.*")
+    import bqplot as bq
+
+TEXT = {"font-size": "12px"}
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Points are drawn as one path of single points with round ends: thousands of them cost one element of the page, where
+# a scatter mark costs one for each.
+CLOUD_CLASS = "pk-cloud"
+
+
+def label_of(value: float) -> str:
+    """Return a tick's text: plain up to 10,000, then a power of ten."""
+    if value == 0:
+        return "0"
+    exponent = int(np.floor(np.log10(abs(value)) + 1e-9))
+    if -3 <= exponent <= 4:
+        return short(value)
+    mantissa = value / 10.0**exponent
+    power = f"10{str(exponent).translate(_SUPERSCRIPT)}"
+    return power if abs(mantissa - 1) < 1e-9 else f"{mantissa:.3g}·{power}"
+
+
+def log_ticks(low: float, high: float, at_most: int = 8) -> np.ndarray:
+    """Return tick positions for a logarithmic axis: 1, 2, 5 steps over up to two decades, powers of ten over more."""
+    first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
+    decades = np.array([float(f"1e{k}") for k in range(first, last + 1)])
+    if last - first <= 2:
+        steps = np.sort(np.concatenate([decades, 2 * decades, 5 * decades]))
+        return steps[(steps >= low * 0.999) & (steps <= high * 1.001)]
+    every = -(-len(decades) // at_most)
+    inside = decades[(decades >= low * 0.999) & (decades <= high * 1.001)]
+    return inside[::every]
+
+
+def linear_ticks(low: float, high: float, about: int = 6) -> np.ndarray:
+    """Return round tick positions over a linear axis."""
+    span = high - low
+    if span <= 0:
+        return np.array([low])
+    step = 10.0 ** np.floor(np.log10(span / about))
+    step *= next(m for m in (1, 2, 5, 10) if span / (step * m) <= about)
+    return np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step
+
+
+def axis(scale: Any, side: str, label: str = "", **kwargs: Any) -> bq.Axis:
+    """Return an axis in the style of all views."""
+    offset = "44px" if side == "left" else "34px"
+    return bq.Axis(
+        scale=scale,
+        side=side,
+        label=label,
+        label_offset=kwargs.pop("label_offset", offset),
+        grid_color="#e4e4e4",
+        tick_style=TEXT,
+        **kwargs,
+    )
+
+
+def set_range(ax: bq.Axis, low: float, high: float, extra: dict[float, str] | None = None) -> None:
+    """Set an axis to a range, with ticks to match; ``extra`` adds ticks with texts of their own."""
+    extra = extra or {}
+    log = isinstance(ax.scale, bq.LogScale)
+    ticks = log_ticks(low, high) if log else linear_ticks(low, high)
+    ticks = np.array([t for t in ticks if not any(_near(t, e, low, high, log) for e in extra)])
+    labels = {_js(t): label_of(t) for t in ticks} | {_js(t): text for t, text in extra.items()}
+    with ax.hold_sync(), ax.scale.hold_sync():
+        ax.scale.min, ax.scale.max = float(low), float(high)
+        ax.tick_labels = labels
+        ax.tick_values = np.sort(np.array([*ticks, *extra], dtype="float64"))
+
+
+def cloud(scales: dict[str, Any], colour: str, size: float, opacity: float = 1.0) -> bq.Lines:
+    """Return a mark for many points; fill it with `set_points`, and give its figure the class ``CLOUD_CLASS``."""
+    return line(scales, colour, size, opacities=[opacity])
+
+
+def set_points(mark: bq.Lines, x: np.ndarray, y: np.ndarray) -> None:
+    """Give a cloud its points."""
+    across, up = np.full(2 * len(x), np.nan), np.full(2 * len(x), np.nan)
+    across[::2], up[::2] = x, y
+    set_xy(mark, across, up)
+
+
+def points_of(mark: bq.Lines) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points that a cloud draws."""
+    if not mark.visible:
+        return np.empty(0), np.empty(0)
+    return mark.x[::2], mark.y[::2]
+
+
+def set_xy(mark: Any, x: np.ndarray, y: np.ndarray) -> None:
+    """Give a line new coordinates in one message; NaN breaks it, and without any number it is hidden.
+
+    The line's last point must be a number: bqplot places the line's label there.
+    """
+    known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    with mark.hold_sync():
+        mark.visible = bool(len(known))
+        if len(known):
+            end = known[-1] + 1
+            # bqplot breaks a line only where y is no number.
+            mark.x, mark.y = x[:end], np.where(np.isfinite(x[:end]), y[:end], np.nan)
+
+
+def line(scales: dict[str, Any], colour: str, width: float = 2, style: str = "solid", **kwargs: Any) -> bq.Lines:
+    """Return a line that is hidden until `set_xy` gives it its points."""
+    start = np.array([1.0])
+    return bq.Lines(
+        x=start,
+        y=start,
+        visible=False,
+        scales=scales,
+        colors=[colour],
+        stroke_width=width,
+        line_style=style,
+        interactions={},
+        **kwargs,
+    )
+
+
+def figure(
+    marks: Sequence[Any], axes: Sequence[Any], *, height: int, margin: dict[str, int], **kwargs: Any
+) -> bq.Figure:
+    """Return a figure as wide as its place."""
+    fig = bq.Figure(
+        marks=list(marks),
+        axes=list(axes),
+        fig_margin=margin,
+        padding_x=0,
+        padding_y=0,
+        animation_duration=0,
+        background_style={"fill": "transparent"},
+        legend_style={"stroke-width": 0},
+        min_aspect_ratio=0.01,
+        max_aspect_ratio=100,
+        **kwargs,
+    )
+    fig.layout.width, fig.layout.height, fig.layout.min_width = "100%", f"{height}px", "0px"
+    fig.add_class(CLOUD_CLASS)
+    return fig
+
+
+def _near(a: float, b: float, low: float, high: float, log: bool) -> bool:
+    """Return whether two ticks stand too close for both their texts."""
+    if log:
+        return bool(abs(np.log10(a / b)) < 0.06 * np.log10(high / low))
+    return bool(abs(a - b) < 0.06 * (high - low))
+
+
+def _js(value: float) -> str:
+    """Return a number as JavaScript writes it, which is how the axis looks its labels up."""
+    if value == 0:
+        return "0"
+    if 1e-6 <= abs(value) < 1e21:
+        text = format(Decimal(repr(float(value))), "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, exponent = repr(float(value)).split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent):+d}"

@@ -1,0 +1,46 @@
+"""Which points of a large cloud to draw: all of the sparse places, fewer of the dense ones, and those named."""
+
+import numpy as np
+
+LIMIT = 10_000
+_CELLS = 96
+
+
+def thin(x: np.ndarray, y: np.ndarray, keep: np.ndarray | None = None, limit: int = LIMIT) -> np.ndarray:
+    """Return the sorted indices of at most about ``limit`` points that show the shape of the whole cloud.
+
+    Points are dealt to the cells of a grid, and each cell gives up its points in turn until the limit is reached: a
+    lone outlier is always drawn, and only where points lie on top of each other are some left out. The result depends
+    on the data alone.
+
+    Parameters
+    ----------
+    x, y : arrays of shape (n,)
+        Where the points are drawn (give logarithms for logarithmic axes); those not finite are left out.
+    keep : array of int or bool, optional
+        Points that are drawn in any case, even beyond the limit: those on a hull or a front.
+    limit : int
+        How many to draw.
+    """
+    wanted = np.zeros(len(x), dtype=bool)
+    if keep is not None:
+        wanted[keep] = True
+    finite = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if len(finite) <= limit:
+        wanted[finite] = True
+        return np.flatnonzero(wanted)
+    cell = _cells(x[finite]) * _CELLS + _cells(y[finite])
+    order = np.argsort(cell, kind="stable")
+    counts = np.bincount(cell, minlength=_CELLS * _CELLS)
+    # The how-manieth of its cell each point is, in the order of the data.
+    turn = np.empty(len(finite), dtype="int64")
+    turn[order] = np.arange(len(finite)) - np.repeat(np.cumsum(counts) - counts, counts)
+    wanted[finite[np.argsort(turn, kind="stable")[:limit]]] = True
+    return np.flatnonzero(wanted)
+
+
+def _cells(values: np.ndarray) -> np.ndarray:
+    low, high = values.min(), values.max()
+    if high <= low:
+        return np.zeros(len(values), dtype="int64")
+    return np.minimum((values - low) / (high - low) * _CELLS, _CELLS - 1).astype("int64")

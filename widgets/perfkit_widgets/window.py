@@ -1,0 +1,123 @@
+"""TimeWindow: throughput over time with a brush, and a slider that does the same by keyboard."""
+
+import html
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+import traitlets
+
+from perfkit.plots.samples import position_label
+from perfkit.plots.style import CLOUD, SERIES, abbreviate, short
+from perfkit.plots.timeline import Timeline
+from perfkit_widgets import figures
+
+_LABELLED_RUNS = 8
+
+
+class TimeWindow(widgets.VBox):
+    """The throughput of every interval, and a window that is chosen by a brush, a slider or the trait.
+
+    Attributes
+    ----------
+    window : (float, float)
+        The chosen part of the time axis; changes when the brush is let go.
+    whole : (float, float)
+        All of the time axis.
+    """
+
+    window = traitlets.Tuple(traitlets.Float(), traitlets.Float())
+
+    def __init__(self, timeline: Timeline, label: str, height: int = 150) -> None:
+        super().__init__(layout={"width": "100%"})
+        self.whole = _whole(timeline)
+        scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(min=0)}
+        values = timeline.throughput
+        known = values[np.isfinite(values)]
+        top = float(known.max()) * 1.08 if len(known) and known.max() > 0 else 1.0
+        mark = figures.line(scales, SERIES[0], 1.5)
+        figures.set_xy(mark, timeline.position, values)
+        borders = figures.line(scales, CLOUD, 1, "dashed")
+        _draw_borders(borders, timeline, top)
+        across, up = figures.axis(scales["x"], "bottom", position_label(timeline)), figures.axis(scales["y"], "left")
+        figures.set_range(across, *self.whole)
+        figures.set_range(up, 0, top)
+        self.brush = figures.bq.interacts.BrushIntervalSelector(scale=scales["x"], marks=[mark], color="#D55E00")
+        margin = {"left": 64, "right": 14, "top": 8, "bottom": 42}
+        self.figure = figures.figure(
+            [borders, mark], [across, up], height=height, margin=margin, interaction=self.brush
+        )
+        self._slider = widgets.FloatRangeSlider(
+            min=self.whole[0],
+            max=self.whole[1],
+            step=(self.whole[1] - self.whole[0]) / 500 or 1.0,
+            value=self.whole,
+            readout=False,
+            continuous_update=False,
+            description="Window",
+            tooltip="Part of the time axis to look at: Tab to a handle, then arrow keys",
+            layout={"flex": "1 1 auto", "width": "auto"},
+        )
+        self._all = widgets.Button(description="Whole", tooltip="Select all intervals", layout={"width": "80px"})
+        self._text = widgets.HTML()
+        runs = _run_names(timeline)
+        how = f"over time; drag across the strip to select a window{runs}"
+        title = f"<b>{html.escape(label)}</b> <span class='pk-muted'>{how}</span>"
+        self.children = [
+            widgets.HTML(title),
+            self.figure,
+            widgets.HBox([self._slider, self._text, self._all], layout={"width": "100%", "align_items": "center"}),
+        ]
+        self.unit = timeline.unit
+        self.window = self.whole
+        self._slider.observe(lambda change: setattr(self, "window", tuple(change["new"])), "value")
+        self._all.on_click(lambda _: setattr(self, "window", self.whole))
+        self.brush.observe(self._brushed, ["brushing", "selected"])
+        self.observe(lambda _: self._show(), "window")
+        self._show()
+
+    @traitlets.validate("window")
+    def _ordered(self, proposal: Any) -> tuple[float, float]:
+        low, high = sorted(proposal["value"])
+        return (max(low, self.whole[0]), min(high, self.whole[1]))
+
+    def _brushed(self, _: Any) -> None:
+        # While the brush moves, nothing is worked out: only its last position counts.
+        if self.brush.brushing:
+            return
+        selected = self.brush.selected
+        if selected is None or len(selected) != 2:
+            return
+        low, high = (float(v) for v in selected)
+        self.window = self.whole if high <= low else (low, high)
+
+    def _show(self) -> None:
+        self._slider.value = self.window
+        whole = self.window == self.whole
+        self._text.value = (
+            "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)} {self.unit}"
+        )
+
+
+def _whole(timeline: Timeline) -> tuple[float, float]:
+    if not len(timeline.position):
+        return (0.0, 1.0)
+    low = 0.0 if timeline.unit == "seconds" else float(timeline.position[0])
+    high = float(timeline.position[-1])
+    return (low, high if high > low else low + 1.0)
+
+
+def _draw_borders(mark: Any, timeline: Timeline, top: float) -> None:
+    """Draw a dashed line where a run begins."""
+    starts = np.array([start for _, start in timeline.starts[1:]])
+    if len(starts):
+        figures.set_xy(mark, np.repeat(starts, 3), np.tile([0.0, top, np.nan], len(starts)))
+
+
+def _run_names(timeline: Timeline) -> str:
+    names = [name for name, _ in timeline.starts]
+    if len(names) < 2:
+        return ""
+    if len(names) > _LABELLED_RUNS:
+        return f"; {len(names)} runs, dashed lines between them"
+    return "; runs from left: " + html.escape(", ".join(abbreviate(n, 24) for n in names))
