@@ -35,7 +35,9 @@ _HOME = {
     "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
     "Spire": "perfkit.fitters.spire",
+    "Ranking": "perfkit.fitters.spire_ranking",
     "SpireModel": "perfkit.fitters.spire",
+    "TopDown": "perfkit.fitters.topdown",
     "open_samples": "perfkit.sources",
     "read_samples": "perfkit.readers",
     "Analysis": "perfkit.fitters.analysis",
@@ -77,6 +79,8 @@ if TYPE_CHECKING:
     from perfkit.fitters.random_forest import RandomForest as RandomForest
     from perfkit.fitters.spire import Spire as Spire
     from perfkit.fitters.spire import SpireModel as SpireModel
+    from perfkit.fitters.spire_ranking import Ranking as Ranking
+    from perfkit.fitters.topdown import TopDown as TopDown
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline

@@ -38,7 +38,8 @@ def test_variants_a_minute(benchmark, study, tmp_path):
     print(f"\nmany variants to an object: {ours:.0f} variants a minute ({count} measured)")
     print(f"one binary a variant:       {theirs:.0f} variants a minute ({len(records)} measured)")
     print(
-        f"ratio {ours / theirs:.1f}; the paper's gather study ran at about {PAPER:.0f} a minute (its machine, with counters)"
+        f"ratio {ours / theirs:.1f}; the paper's gather study ran at about {PAPER:.0f} a minute "
+        "(its machine, with counters)"
     )
     print(f"the whole study of 3318 configurations at this rate: {3318 / ours:.1f} minutes")
     assert ours > theirs
