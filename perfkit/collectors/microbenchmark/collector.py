@@ -305,6 +305,9 @@ def measure_all(
         with MeasuringProcess(harness, folder, cpus[:threads], threads, fifo) as process:
             if not events:
                 events = _countable(study)
+            if fifo and not process.is_fifo:
+                reason = "machine state: the FIFO scheduling class was refused (it needs root); measuring without it"
+                warnings.warn(reason, PerfkitWarning, stacklevel=2)
             for one, key in mine:
                 result = built[key]
                 if result.failed:
