@@ -108,7 +108,10 @@ def by_osaca(trace: Trace, architecture: str) -> float:
             file.write("\n".join(lines) + "\n")
             file.flush()
             command = [program, "--arch", architecture, "--ignore-unknown", file.name]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+            except subprocess.TimeoutExpired:
+                return float("nan")
         rows = [line for line in done.stdout.splitlines() if re.match(r"^\s+[\d. ]+$", line)]
         if not rows:
             return float("nan")
