@@ -35,7 +35,7 @@ def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str =
 
     parts: list[Samples] = []
     files: list[Path] = []
-    known = [d.name for d in datasets.catalogue() if d.format == "samples"]
+    known = datasets.names()
     for each in [source] if isinstance(source, str | Path) else source:
         if str(each) in known:
             loaded = datasets.load(str(each))
