@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def cpi(
-    files: list[str] = typer.Argument(..., metavar="FILE...", help="Counter dumps, or names of shipped data sets."),
+    files: list[str] = typer.Argument(
+        ..., metavar="FILE...", help="Counter dumps, patterns, or names of shipped data sets."
+    ),
     form: str = typer.Option("ipc", "--form", help="Model: ipc (divided by cycles) or cpi (by instructions)."),
     method: str = typer.Option("nnls", "--method", help="nnls, ols, lasso or huber."),
     events: str | None = typer.Option(None, "--events", help="Events to use, separated by spaces (default: all)."),
@@ -42,8 +44,9 @@ def cpi(
     Example: perfkit cpi perf.txt --aggregate 5
     """
     from perfkit.fitters.cpi_stack import CpiStack
+    from perfkit.sources import open_samples
 
-    samples = _read(files, time_event, work_event)
+    samples = open_samples(files, time_event=time_event or "", work_event=work_event or "")
     if between is not None:
         samples = samples.select(between=between)
     chosen = tuple(events.split()) if events else None
@@ -71,29 +74,6 @@ def cpi(
 
 
 # ------------------------------------------------------------------ helpers
-
-
-def _read(files: list[str], time_event: str | None, work_event: str | None) -> "Samples":
-    from perfkit import datasets
-    from perfkit.readers import read_samples
-    from perfkit.samples import Samples
-
-    shipped = set(datasets.names())
-    parts = []
-    for name in files:
-        if name not in shipped or Path(name).exists():
-            parts.append(read_samples(name, time_event=time_event, work_event=work_event))
-            continue
-        loaded = datasets.load(name)
-        if not isinstance(loaded, Samples):
-            raise SettingError(f"the data set {name} holds no samples; perfkit data lists what each holds")
-        parts.append(loaded)
-    # Each file has its own names of cycles and instructions; a stack is fitted to each workload for itself.
-    axes = (parts[0].time_event, parts[0].work_event)
-    if any((p.time_event, p.work_event) != axes for p in parts):
-        named = "; ".join(f"{f}: {p.time_event} and {p.work_event}" for f, p in zip(files, parts, strict=True))
-        raise SettingError(f"these files measure time and work by different events ({named}); analyse them apart")
-    return Samples.concat(parts)
 
 
 def _as_text(stacks: "CpiComparison") -> str:

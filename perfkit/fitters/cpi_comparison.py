@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CpiComparison:
+class CpiComparison(Mapping[str, "CpiFit"]):
     """Several CPI stacks by name; behaves as a mapping of names to fits.
 
     Examples
@@ -42,6 +42,13 @@ class CpiComparison:
         if name not in self.fits:
             raise SettingError(f"no stack named {name!r}; there are {', '.join(nearest(name, self.fits) or self.fits)}")
         return self.fits[name]
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{name} CPI {fit.cpi:.3f} ({fit.verdict.level})" for name, fit in self.fits.items())
+        return f"<CpiComparison: {listed}>"
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fits
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fits)

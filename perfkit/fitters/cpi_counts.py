@@ -25,7 +25,8 @@ class CpiCounts:
     Attributes
     ----------
     rows : DataFrame
-        Which intervals these are, one row each: run, place, interval, at and seconds (the interval's end and length).
+        Which intervals these are, one row each: run, place, interval, at and seconds (the interval's end and length),
+        and row (its number among all intervals of the samples, in order; of sums, that of the last interval).
     cycles, instructions : array of float, shape (n,)
         Totals of each interval; both above zero.
     counts : array of float, shape (n, k)
@@ -210,5 +211,5 @@ def _unknown_event(name: str, known: Sequence[str]) -> str:
 
 def _rows_of(samples: Samples, index: pd.MultiIndex) -> pd.DataFrame:
     at = samples.intervals().set_index(["run", "place", "interval"])[["at", "seconds"]].reindex(index)
-    rows = at.reset_index()
+    rows = at.reset_index().assign(row=np.arange(len(at)))
     return rows.assign(run=rows["run"].astype(str), place=rows["place"].astype(str))

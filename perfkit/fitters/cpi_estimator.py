@@ -15,6 +15,7 @@ from perfkit.fitters.cpi_solvers import (
     solve_bounded,
     solve_lasso,
     solve_nnls,
+    solve_nnls_many,
     solve_ols,
     squared_error,
 )
@@ -47,6 +48,14 @@ class Estimator:
         if self.alpha > 0:
             return solve_lasso(M, self.alpha, start)
         return solve_nnls(M, start)
+
+    def solve_many(self, M: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return the coefficients for many moment matrices, shape (b, m + 1, m + 1), one row each."""
+        if not len(M):
+            return np.empty((0, len(start)))
+        if self.method == "ols" or self.limits is not None:
+            return np.array([self.solve(each, start) for each in M])
+        return solve_nnls_many(M if self.alpha == 0 else np.array([_priced(each, self.alpha) for each in M]), start)
 
     def fit(
         self, system: System, rows: np.ndarray | None = None, start: np.ndarray | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "perfkit-cpi-fit"
 _VERSION = 1
-_ROWS = ("run", "place", "interval", "at", "seconds")
+_ROWS = ("run", "place", "interval", "at", "seconds", "row")
 
 
 def save_fit(fit: "CpiFit", path: str | Path) -> Path:

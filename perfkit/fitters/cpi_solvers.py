@@ -37,7 +37,7 @@ class System:
         """Return M over some rows, each row's weight multiplied by ``factor``."""
         Z = self.Z if rows is None else self.Z[rows]
         w = self.weights if rows is None else self.weights[rows]
-        return np.asarray(Z.T @ (Z * (w if factor is None else w * factor)[:, None]))
+        return cross_products(Z, Z * (w if factor is None else w * factor)[:, None])
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
         """Return target minus prediction of each row."""
@@ -56,6 +56,19 @@ def build(form: Form, cycles: np.ndarray, instructions: np.ndarray, counts: np.n
         np.divide(counts, instructions[:, None], out=Z[:, 1:-1])
         Z[:, -1] = cycles / instructions
     return System(form, Z, weights / weights.mean())
+
+
+def cross_products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return A'B of two tall arrays, a few hundred rows at a time.
+
+    Products this small are worked out by one thread. BLAS would share one of thousands of rows among all cores, which
+    gains nothing here and costs twentyfold where the cores are busy.
+    """
+    m = A.shape[1]
+    size = max(16, 200_000 // (m * m))
+    whole = len(A) // size * size
+    parts = np.matmul(A[:whole].reshape(-1, size, m).transpose(0, 2, 1), B[:whole].reshape(-1, size, m))
+    return np.asarray(parts.sum(axis=0) + A[whole:].T @ B[whole:])
 
 
 def to_stack(form: Form, x: np.ndarray) -> np.ndarray:
@@ -101,6 +114,12 @@ def solve_nnls(M: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
     """Return non-negative least squares; ``start`` (a solution of similar moments) saves most of the steps."""
     G, h, scale = _scaled(M)
     return nnls(G, h, None if start is None else start > 0) / scale
+
+
+def solve_nnls_many(M: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return non-negative least squares of many moment matrices, shape (b, m + 1, m + 1), as rows."""
+    G, h, scale = _scaled(M)
+    return nnls_many(G, h, start > 0) / scale
 
 
 def solve_lasso(M: np.ndarray, alpha: float, start: np.ndarray | None = None) -> np.ndarray:
@@ -171,6 +190,37 @@ def nnls(G: np.ndarray, h: np.ndarray, passive: np.ndarray | None = None) -> np.
     return x
 
 
+def nnls_many(G: np.ndarray, h: np.ndarray, passive: np.ndarray) -> np.ndarray:
+    """Return the non-negative solutions of many problems, G of shape (b, m, m) and h of (b, m), all at once.
+
+    Block principal pivoting (Kim and Park 2011): every problem exchanges all of its infeasible entries in each step,
+    and only its last one where that stops helping. The few that have not ended after forty steps are left to `nnls`.
+    """
+    b, m = h.shape
+    G = G + _RIDGE * np.eye(m)
+    tolerance = 1e-12 * np.abs(h).max(axis=1, initial=1e-300, keepdims=True)
+    active = np.tile(passive, (b, 1))
+    fewest, patience = np.full(b, m + 1), np.full(b, 3)
+    x = np.zeros((b, m))
+    for _ in range(40):
+        both = active[:, :, None] & active[:, None, :]
+        x = np.linalg.solve(np.where(both, G, np.eye(m)), np.where(active, h, 0.0)[..., None])[..., 0]
+        gradient = h - (G @ x[..., None])[..., 0]
+        small = 1e-14 * np.abs(x).max(axis=1, keepdims=True)
+        wrong = (active & (x < -small)) | (~active & (gradient > tolerance))
+        count = wrong.sum(axis=1)
+        if not count.any():
+            break
+        better = count < fewest
+        fewest, patience = np.where(better, count, fewest), np.where(better, 3, patience - 1)
+        last = wrong & (np.arange(m) == m - 1 - np.argmax(wrong[:, ::-1], axis=1)[:, None])
+        active ^= np.where((patience >= 0)[:, None], wrong, last)
+    else:
+        for i in np.flatnonzero(count):
+            x[i] = nnls(G[i], h[i])
+    return np.maximum(x, 0.0)
+
+
 def refine(system: System, x: np.ndarray, free: np.ndarray, factor: np.ndarray | None = None) -> np.ndarray:
     """Improve the entries ``free`` of x by one least squares step on the residuals themselves.
 
@@ -182,18 +232,19 @@ def refine(system: System, x: np.ndarray, free: np.ndarray, factor: np.ndarray |
     A = system.Z[:, :-1][:, free] * np.sqrt(w)[:, None]
     scale = np.sqrt((A**2).sum(axis=0))
     scale[scale == 0] = 1.0
-    G = (A / scale).T @ (A / scale)
-    gradient = (A / scale).T @ (np.sqrt(w) * system.residuals(x))
+    A /= scale
+    G = cross_products(A, A)
+    gradient = A.T @ (np.sqrt(w) * system.residuals(x))
     out = x.copy()
     out[free] += np.linalg.lstsq(G, gradient, rcond=1e-13)[0] / scale
     return out
 
 
 def _scaled(M: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return normal equations with columns scaled to unit length: counts differ by ten orders of magnitude."""
-    scale = np.sqrt(np.diag(M)[:-1])
+    """Return normal equations (of one M, or of many) with columns of unit length: counts differ by many orders."""
+    scale = np.sqrt(np.diagonal(M, axis1=-2, axis2=-1)[..., :-1])
     scale = np.where(scale > 0, scale, 1.0)
-    return M[:-1, :-1] / np.outer(scale, scale), M[:-1, -1] / scale, scale
+    return M[..., :-1, :-1] / (scale[..., :, None] * scale[..., None, :]), M[..., :-1, -1] / scale, scale
 
 
 def _solve_some(G: np.ndarray, h: np.ndarray, which: np.ndarray) -> np.ndarray:

@@ -269,23 +269,23 @@ class CpiFit:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a part (base, events, residual): its CPI, interval, share, penalty, rate, VIF, other form."""
-        low, high = self.intervals_of(self.component_draws)
-        penalty_low, penalty_high = self.intervals_of(self.penalty_draws)
-        table = pd.DataFrame({"component": self.components, "low": low, "high": high})
-        table["share"] = self.components / self.cpi
-        table["penalty"] = self.penalties
-        table["penalty_low"], table["penalty_high"] = penalty_low, penalty_high
-        table["rate"] = pd.Series(self.data.rates, index=list(self.events))
-        table["vif"] = self.vif
-        table["other_form"] = self.other
-        rest = {
-            "component": self.residual,
-            "share": self.residual / self.cpi,
-            "other_form": self.cpi - self.other.sum(),
+        none = [np.nan]
+        low, high = (end.to_numpy() for end in self.intervals_of(self.component_draws))
+        penalty_low, penalty_high = (end.to_numpy()[1:] for end in self.intervals_of(self.penalty_draws))
+        components = np.append(self.components.to_numpy(), self.residual)
+        columns = {
+            "component": components,
+            "low": np.append(low, none),
+            "high": np.append(high, none),
+            "share": components / self.cpi,
+            "penalty": np.concatenate([none, self.penalties.to_numpy(), none]),
+            "penalty_low": np.concatenate([none, penalty_low, none]),
+            "penalty_high": np.concatenate([none, penalty_high, none]),
+            "rate": np.concatenate([none, self.data.rates, none]),
+            "vif": np.concatenate([none, self.vif.to_numpy(), none]),
+            "other_form": np.append(self.other.to_numpy(), self.cpi - self.other.sum()),
         }
-        table.loc["residual", list(rest)] = list(rest.values())
-        table.index.name = "part"
-        return table
+        return pd.DataFrame(columns, index=pd.Index([*self.components.index, "residual"], name="part"))
 
     def intervals_of(self, draws: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
         """Return the ends of the bootstrap intervals of each column (NaN without resamples)."""

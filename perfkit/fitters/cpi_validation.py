@@ -75,16 +75,12 @@ def cross_validate(
     n = len(system.weights)
     if not folds or n - max(map(len, folds)) <= len(start) or len(folds) < 2:
         return float("nan")
-    error = 0.0
-    for fold in folds:
-        part = system.moments(fold)
-        if estimator.method == "huber":
-            others = np.ones(n, dtype=bool)
-            others[fold] = False
-            x, _ = estimator.fit(system, others, start)
-        else:
-            x = estimator.solve(whole - part, start)
-        error += squared_error(part, x)
+    parts = np.array([system.moments(fold) for fold in folds])
+    if estimator.method == "huber":
+        solutions = np.array([estimator.fit(system, np.delete(np.arange(n), fold), start)[0] for fold in folds])
+    else:
+        solutions = estimator.solve_many(whole - parts, start)
+    error = sum(squared_error(part, x) for part, x in zip(parts, solutions, strict=True))
     spread = squared_spread(whole)
     return 1.0 - error / spread if spread > 1e-14 * whole[-1, -1] else float("nan")
 
@@ -98,13 +94,14 @@ def placebo(
     from the division alone: with intervals of fixed time, cycles hardly vary, so CPI and every count per instruction
     are both something over instructions. Huber's method is given least squares' R2 here, which is never lower.
     """
-    out = np.empty(times)
-    for i in range(times):
+    moments = []
+    for _ in range(times):
         shuffled = counts.counts[rng.permutation(len(counts))]
-        system = build(form, counts.cycles, counts.instructions, shuffled, weights)
-        M = system.moments()
-        out[i] = r_squared(M, estimator.solve(M))
-    return out
+        moments.append(build(form, counts.cycles, counts.instructions, shuffled, weights).moments())
+    start = np.zeros(counts.counts.shape[1] + 1)
+    start[0] = 1.0
+    solutions = estimator.solve_many(np.array(moments), start)
+    return np.array([r_squared(M, x) for M, x in zip(moments, solutions, strict=True)])
 
 
 def block_bootstrap(
@@ -140,7 +137,7 @@ def block_bootstrap(
     often = np.zeros((times, len(starts)))
     np.add.at(often, (np.arange(times)[:, None], picks), 1.0)
     resampled = (often @ moments.reshape(len(starts), -1)).reshape(times, m, m)
-    solutions = np.array([estimator.solve(M, x) for M in resampled]).reshape(times, m - 1)
+    solutions = estimator.solve_many(resampled, x)
     penalties = to_stack(system.form, solutions)
     components = penalties.copy()
     components[:, 1:] *= (often @ totals) / (often @ work)[:, None]

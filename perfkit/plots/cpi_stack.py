@@ -177,12 +177,28 @@ def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
     return ax
 
 
+def plot_overview(fits: "Mapping[str, CpiFit]", chosen: str | None = None) -> Any:
+    """Draw the stacks, and of one its prediction over time, its components, gauges and residuals; return the figure."""
+    from matplotlib.figure import Figure
+
+    fit = fits[chosen or next(iter(fits))]
+    figure = Figure(figsize=(13, 8), layout="constrained")  # not pyplot's: a view must not show it a second time
+    grid = figure.add_gridspec(3, 2, width_ratios=(1, 1.5), height_ratios=(1.2, 1.6, 1.2))
+    plot_stacks(fits, figure.add_subplot(grid[:2, 0]))
+    plot_prediction(fit, figure.add_subplot(grid[0, 1]))
+    plot_penalties(fit, figure.add_subplot(grid[1, 1]))
+    inner = grid[2, 1].subgridspec(2, 1)
+    plot_gauges(fit, [figure.add_subplot(inner[i]) for i in range(2)])
+    plot_residuals(fit, figure.add_subplot(grid[2, 0]))
+    return figure
+
+
 def time_axis(table: pd.DataFrame) -> tuple[np.ndarray, str]:
     """Return where to draw each interval, and what that is: seconds where one run's times are known, else a number."""
     at = table["at"].to_numpy(dtype="float64")
     if np.isfinite(at).all() and (np.diff(at) > 0).all():
         return at, "seconds since the start"
-    return np.arange(len(table), dtype="float64"), "interval"
+    return table["row"].to_numpy(dtype="float64"), "interval"
 
 
 def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:

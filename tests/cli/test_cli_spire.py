@@ -72,8 +72,8 @@ def test_training_or_a_model_is_needed(arguments):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--train", "absent.txt"], r"no file 'absent.txt'"),
-        (["--train", "spire/trian"], "data sets: spire/train"),
+        (["--train", "absent.txt"], r"'absent\.txt' is neither a data set nor a file"),
+        (["--train", "spire/trian"], "nearest names: spire/train"),
         (["--train", "spire/table-1"], "holds no samples"),
         (["--model", "absent.json"], "no file 'absent.json'"),
         (["--train", "spire/train", "--areas", "absent.toml"], "no file 'absent.toml'"),

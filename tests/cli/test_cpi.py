@@ -71,11 +71,6 @@ def test_a_saved_fit_can_be_loaded(perf_dump, tmp_path):
         run("cpi/workloads", "--save", tmp_path / "all.parquet")
 
 
-def test_a_data_set_that_holds_no_samples_is_refused():
-    with pytest.raises(SettingError, match="cpi/truth holds no samples"):
-        run("cpi/truth")
-
-
 def test_an_unknown_event_is_one_line_and_exit_code_2(perf_dump):
     code = "from perfkit.cli import main; main()"
     done = subprocess.run(

@@ -14,6 +14,7 @@ from perfkit.fitters.cpi_solvers import (
     r_squared,
     refine,
     solve_nnls,
+    solve_nnls_many,
     solve_ols,
     squared_error,
     squared_spread,
@@ -168,3 +169,26 @@ def test_r2_of_a_target_that_does_not_vary_is_not_a_number():
 def test_an_ipc_of_zero_or_below_at_no_misses_has_no_base():
     assert np.isnan(to_stack("ipc", np.array([0.0, 1.0]))).all()
     assert to_stack("ipc", np.array([2.0, 20.0])).tolist() == [0.5, 10.0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 12))
+def test_many_problems_at_once_have_the_solutions_of_each(seed, k):
+    moments = np.array([system_of(seed + i, k=k).moments() for i in range(7)])
+    start = solve_nnls(moments[0])
+    found = solve_nnls_many(moments, start)
+    for M, x in zip(moments, found, strict=True):
+        assert (x >= 0).all()
+        assert squared_error(M, x) == pytest.approx(squared_error(M, solve_nnls(M)), rel=1e-8)
+
+
+def test_singular_problems_at_once_end_at_a_best_point():
+    rng = np.random.default_rng(5)
+    moments = []
+    for _ in range(5):
+        A = rng.uniform(0, 1, (30, 4))
+        A = np.column_stack([A, A[:, 0], A[:, 1] + A[:, 2], rng.uniform(0, 1, 30)])
+        moments.append(A.T @ A)
+    found = solve_nnls_many(np.array(moments), np.ones(6))
+    for M, x in zip(moments, found, strict=True):
+        assert squared_error(M, x) == pytest.approx(squared_error(M, solve_nnls(M)), rel=1e-8)
