@@ -31,6 +31,8 @@ _HOME = {
     "ExtendedRoofline": "perfkit.simulators.extended_roofline",
     "Schedule": "perfkit.simulators.dag_measures",
     "sweep": "perfkit.simulators.dag_schedule",
+    "trace_c": "perfkit.collectors.clang_kernel",
+    "trace_numba": "perfkit.collectors.numba_kernel",
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
@@ -58,7 +60,9 @@ _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "
 
 if TYPE_CHECKING:
     from perfkit.areas import Areas as Areas
+    from perfkit.collectors.clang_kernel import trace_c as trace_c
     from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
+    from perfkit.collectors.numba_kernel import trace_numba as trace_numba
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.dag import Dag as Dag

@@ -92,7 +92,7 @@ def _workloads(workload: str | Sequence[str] | None, paths: list[Path]) -> list[
 
 def _finish(dump: Dump, path: Path, workload: str | None, kind: Kind) -> Dump:
     """Fill in what is known of every file: source, kind and workload."""
-    names = pd.unique(dump.counts["run"])
+    names = dump.run_names()
     runs = pd.DataFrame(index=names) if dump.runs is None else dump.runs.reindex(names)
     if "source" not in runs:
         runs["source"] = path.name
@@ -162,7 +162,7 @@ def _name_apart(dumps: list[Dump]) -> list[Dump]:
     out = []
     for dump in dumps:
         names = {}
-        for name in pd.unique(dump.counts["run"]):
+        for name in dump.run_names():
             free, number = str(name), 2
             while free in taken:
                 free, number = f"{name} ({number})", number + 1

@@ -64,3 +64,10 @@ class Dump:
     runs: pd.DataFrame | None = None
     axes: tuple[str, str] | None = None
     prefer: tuple[str, str] | None = None
+
+    def run_names(self) -> list[str]:
+        """Return the names of the runs, in order of first appearance."""
+        runs = self.counts["run"]
+        if isinstance(runs.dtype, pd.CategoricalDtype):
+            return [str(r) for r in runs.cat.categories]
+        return [str(r) for r in pd.unique(runs)]

@@ -51,7 +51,9 @@ class DagScheduler:
         A load does not issue before the previous load, a store not before the previous load and store; the same cycle
         is allowed, and loads pass stores.
     inflight_blocking
-        An access to a line whose miss is outstanding waits for it.
+        An access to a line whose miss is outstanding waits for it before it issues. Off by default: together with
+        `x86_order` it lets no later load pass that wait, so that misses come one after the other, and the paper's own
+        reduction (Fig. 9, 1/3 flops per cycle out of memory) is only possible with one of the two.
     memory_dependences
         A load of a word does not issue before the last store to it (it may forward in the same cycle).
     load_ports, store_ports, agus
@@ -76,7 +78,7 @@ class DagScheduler:
     core: DagCore
     warm: bool = True
     x86_order: bool = True
-    inflight_blocking: bool = True
+    inflight_blocking: bool = False
     memory_dependences: bool = True
     load_ports: float = 2
     store_ports: float = 1

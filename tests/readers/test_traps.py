@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import FormatError, SettingError
+from perfkit.readers.numbers import Token, settle
+from perfkit.readers.report import Report
 
 
 def counts(samples, event, run=None):
@@ -339,3 +343,37 @@ def test_any_separator(fixtures, separator):
     s = pk.read_samples(path, time_event="task-clock", work_event="page-faults")
     assert list(s.table["place"].cat.categories) == PLACES["core"]
     assert len(s) == sum(not x.startswith("#") and bool(x.strip()) for x in path.read_text().splitlines())
+
+
+# ------------------------------------------------------------------ numbers of any locale
+
+
+def _grouped(n, style):
+    digits = str(n)
+    if style == "indian":
+        head, tail = digits[:-3], digits[-3:]
+        parts = [head[max(0, i - 2) : i] for i in range(len(head), 0, -2)][::-1]
+        return ",".join([*parts, tail])
+    return f"{n:,}".replace(",", {"english": ",", "european": ".", "french": "\u202f", "swiss": "'"}[style])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    numbers=st.lists(st.integers(0, 10**12), min_size=1, max_size=6),
+    style=st.sampled_from(["english", "indian", "european", "french", "swiss"]),
+)
+def test_numbers_of_any_locale_come_back(numbers, style):
+    report = Report("f")
+    tokens = [Token(_grouped(n, style), i, whole=True) for i, n in enumerate(numbers)]
+    found = settle(tokens, report)
+    assert [found.parse(t.text) for t in tokens] == numbers
+
+
+@settings(max_examples=30, deadline=None)
+@given(hundredths=st.lists(st.integers(0, 10**9), min_size=1, max_size=5), decimal=st.sampled_from(".,"))
+def test_numbers_with_two_decimals_come_back(hundredths, decimal):
+    group = "." if decimal == "," else ","
+    swap = str.maketrans({",": group, ".": decimal})
+    tokens = [Token(f"{n / 100:,.2f}".translate(swap), i) for i, n in enumerate(hundredths)]
+    found = settle(tokens, Report("f"))
+    assert [found.parse(t.text) for t in tokens] == [n / 100 for n in hundredths]
