@@ -59,10 +59,10 @@ _HOME = {
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
 if TYPE_CHECKING:
-    from perfkit.collectors.clang_kernel import trace_c as trace_c
-    from perfkit.collectors.numba_kernel import trace_numba as trace_numba
     from perfkit.areas import Areas as Areas
+    from perfkit.collectors.clang_kernel import trace_c as trace_c
     from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
+    from perfkit.collectors.numba_kernel import trace_numba as trace_numba
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.dag import Dag as Dag
