@@ -7,7 +7,7 @@ Constraints", ISPASS 2014, section III. What the paper leaves open is settled as
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from perfkit.simulators.reuse import LruStack, grown, line_shift, new_stack
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.simulators.extended_roofline import ExtendedRoofline
 
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _LONGEST_RING = 1 << 25
@@ -118,6 +120,23 @@ class DagScheduler:
     def settings(self) -> dict[str, Any]:
         """Return the switches (without the core), as saved with a schedule."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "core"}
+
+
+def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., ExtendedRoofline]:
+    """Return a function of the core's parameters that schedules a DAG anew and returns its roofline (for views).
+
+    Examples
+    --------
+    >>> from perfkit import Dag
+    >>> changed = rescheduler(Dag.from_nodes("AA", [[], [0]]), DagScheduler(DagCore.sandy_bridge_erm()))
+    >>> changed(latency_A=5).schedule.cycles
+    10
+    """
+
+    def schedule(**changes: float) -> ExtendedRoofline:
+        return replace(scheduler, core=scheduler.core.replace(**changes)).run(dag).roofline()
+
+    return schedule
 
 
 def sweep(
