@@ -31,11 +31,15 @@ _HOME = {
     "ExtendedRoofline": "perfkit.simulators.extended_roofline",
     "Schedule": "perfkit.simulators.dag_measures",
     "sweep": "perfkit.simulators.dag_schedule",
+    "trace_c": "perfkit.collectors.clang_kernel",
+    "trace_numba": "perfkit.collectors.numba_kernel",
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
     "Spire": "perfkit.fitters.spire",
+    "Ranking": "perfkit.fitters.spire_ranking",
     "SpireModel": "perfkit.fitters.spire",
+    "TopDown": "perfkit.fitters.topdown",
     "open_samples": "perfkit.sources",
     "read_samples": "perfkit.readers",
     "Analysis": "perfkit.fitters.analysis",
@@ -56,7 +60,9 @@ _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "
 
 if TYPE_CHECKING:
     from perfkit.areas import Areas as Areas
+    from perfkit.collectors.clang_kernel import trace_c as trace_c
     from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
+    from perfkit.collectors.numba_kernel import trace_numba as trace_numba
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.dag import Dag as Dag
@@ -77,6 +83,8 @@ if TYPE_CHECKING:
     from perfkit.fitters.random_forest import RandomForest as RandomForest
     from perfkit.fitters.spire import Spire as Spire
     from perfkit.fitters.spire import SpireModel as SpireModel
+    from perfkit.fitters.spire_ranking import Ranking as Ranking
+    from perfkit.fitters.topdown import TopDown as TopDown
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline

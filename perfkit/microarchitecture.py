@@ -44,6 +44,7 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
             "L2_latency",
             "L3_latency",
             "vector_store_forward_latency",
+            "blocked_store_forward_latency",
             "misprediction_penalty",
             "instruction_latency",
         ),

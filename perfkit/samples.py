@@ -456,8 +456,11 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
 
     name = Path(path).name
     try:
-        with pa.memory_map(str(path)) as source:
-            arrow = pq.read_table(source)
+        with pq.ParquetFile(path, memory_map=True) as file:
+            # One batch is one piece of memory a column, which numpy can use as it is.
+            whole = next(file.iter_batches(batch_size=max(file.metadata.num_rows, 1)), None)
+            in_one = whole is not None and whole.num_rows == file.metadata.num_rows
+            arrow = pa.Table.from_batches([whole]) if in_one else file.read()
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -505,12 +508,13 @@ def _from_arrow(arrow: "pa.Table") -> pd.DataFrame:
             continue
         values = arrow.column(name)
         if name not in _TEXT:
-            columns[name] = values.to_numpy()
+            columns[name] = values.chunk(0).to_numpy() if values.num_chunks == 1 else values.to_numpy()
             continue
         coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-        coded = coded.unify_dictionaries().combine_chunks()
+        coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
         coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
-        columns[name] = pd.Categorical.from_codes(coded.indices.to_numpy(), categories=coded.dictionary.to_pylist())
+        categories = coded.dictionary.to_pylist()
+        columns[name] = pd.Categorical.from_codes(coded.indices.to_numpy(), categories=categories)
     return complete_table(pd.DataFrame(columns, copy=False))
 
 
@@ -544,7 +548,7 @@ def _is_complete(df: pd.DataFrame) -> bool:
         all(isinstance(df[c].dtype, pd.CategoricalDtype) for c in _TEXT)
         and all(df[c].dtype == "float64" for c in _NUMBERS)
         and df["interval"].dtype == "int64"
-        and bool((df["interval"].to_numpy() >= 0).all())
+        and bool(df["interval"].to_numpy().min(initial=0) >= 0)
     )
 
 

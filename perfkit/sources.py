@@ -38,7 +38,10 @@ def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str =
     known = datasets.names()
     for each in [source] if isinstance(source, str | Path) else source:
         if str(each) in known:
-            parts.append(_with_axes(datasets.load(str(each)), time_event, work_event))
+            loaded = datasets.load(str(each))
+            if not isinstance(loaded, Samples):
+                raise SettingError(f"data set {each} holds no samples: {datasets.find(str(each)).holds}")
+            parts.append(_with_axes(loaded, time_event, work_event))
         else:
             files += _files(each, known)
     if files:

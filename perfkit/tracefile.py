@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError
-from perfkit.trace import StaticCode, Trace, TraceChunk, provenance_from_dict, provenance_to_dict
+from perfkit.trace import StaticCode, Trace, TraceChunk, expand, provenance_from_dict, provenance_to_dict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +28,7 @@ MAGIC = "perfkit-trace"
 VERSION = 1
 _BLOCKS_PER_CHUNK = 1 << 20
 _MOST_BLOCKS = 1 << 26  # in a chunk; more is a damaged header
+_FEW = 1 << 18  # accesses: fewer are not worth loading a compiler for
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same bytes
 _STREAMS = {"stream": np.uint32, "addresses": np.uint64, "sizes": np.uint32}
 
@@ -281,27 +281,45 @@ def _offsets(counts: NDArray[Any]) -> NDArray[np.int32]:
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).astype(np.int32)
 
 
-@njit(cache=True)
-def _differences(stream, starts, addresses):  # type: ignore[no-untyped-def]
-    """Each address minus the last one of the same operand in this chunk (modulo 2**64)."""
-    last = np.zeros(starts[-1], dtype=np.uint64)
+def _differences(
+    stream: NDArray[np.uint32], starts: NDArray[np.int32], addresses: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return each address minus the last one of the same operand in this chunk (modulo 2**64)."""
     found = np.empty_like(addresses)
-    at = 0
-    for block in stream:
-        for operand in range(starts[block], starts[block + 1]):
-            found[at] = addresses[at] - last[operand]
-            last[operand] = addresses[at]
-            at += 1
+    if len(addresses) > _FEW:
+        from perfkit.tracefile_loops import differences
+
+        differences(stream, starts, addresses, found)
+        return found
+    order, firsts = _by_operand(stream, starts)
+    ordered = addresses[order]
+    steps = np.diff(ordered, prepend=np.uint64(0))
+    steps[firsts] = ordered[firsts]
+    found[order] = steps
     return found
 
 
-@njit(cache=True)
-def _sum_up(stream, starts, differences, addresses):  # type: ignore[no-untyped-def]
+def _sum_up(
+    stream: NDArray[np.uint32], starts: NDArray[np.int32], steps: NDArray[np.uint64], addresses: NDArray[np.uint64]
+) -> None:
     """Undo :func:`_differences`."""
-    last = np.zeros(starts[-1], dtype=np.uint64)
-    at = 0
-    for block in stream:
-        for operand in range(starts[block], starts[block + 1]):
-            last[operand] += differences[at]
-            addresses[at] = last[operand]
-            at += 1
+    if len(addresses) > _FEW:
+        from perfkit.tracefile_loops import sum_up
+
+        sum_up(stream, starts, steps, addresses)
+        return
+    order, firsts = _by_operand(stream, starts)
+    ordered = steps[order]
+    sums = np.cumsum(ordered, dtype=np.uint64)
+    # What the operands before have summed up to, taken off again (modulo 2**64).
+    before = sums[firsts] - ordered[firsts]
+    addresses[order] = sums - np.repeat(before, np.diff(np.append(firsts, len(order))))
+
+
+def _by_operand(stream: NDArray[np.uint32], starts: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order accesses by operand, in time within each; also where each operand's begin."""
+    which = expand(stream, starts)
+    order = np.argsort(which, kind="stable")
+    ordered = which[order]
+    firsts = np.flatnonzero(np.diff(ordered, prepend=np.int32(-1)))
+    return order, firsts

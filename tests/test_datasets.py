@@ -1,7 +1,9 @@
 """The shipped data sets and their manifests."""
 
 import hashlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +119,17 @@ def test_a_bad_manifest_is_refused(tmp_path, text, why):
         pk.datasets.names(write(tmp_path / "folder", text))
 
 
+def test_an_installed_package_finds_its_data_inside_itself(tmp_path):
+    """A wheel holds data/ as perfkit/_data; a copy of the package laid out so must find it there."""
+    shutil.copytree(ROOT / "perfkit", tmp_path / "perfkit", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data", tmp_path / "perfkit" / "_data")
+    code = "import perfkit as pk; print(pk.datasets.path('spire/core')); print(pk.datasets.load('spire/core').kind)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == [str(tmp_path / "perfkit" / "_data" / "samples" / "spire-core.parquet"), "generated"]
+
+
 def test_one_name_in_two_manifests_is_refused(tmp_path):
     write(tmp_path / "a", entry())
     with pytest.raises(DataError, match=re.escape("is also in")):
@@ -145,6 +158,4 @@ def test_the_scripts_make_the_same_content_again(tmp_path, script):
 
 
 def _environment():
-    import os
-
     return {**os.environ, "PYTHONPATH": str(ROOT)}

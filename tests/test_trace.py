@@ -165,6 +165,19 @@ def test_a_file_is_read_in_pieces(small, tmp_path, monkeypatch):
     assert Trace.load(path).addresses.tolist() == small.addresses.tolist()
 
 
+@pytest.mark.parametrize("few", [0, 1 << 18])
+def test_small_and_large_traces_use_one_encoding(tmp_path, monkeypatch, few):
+    """Small traces are encoded by sorting, large ones by a compiled loop: either reads what the other wrote."""
+    rng = np.random.default_rng(5)
+    stream = rng.integers(0, 2, 200)
+    addresses = rng.integers(0, 2**63, 400).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+    trace = Trace.from_parts(two_blocks(), stream, addresses, rng.integers(0, 99, int(stream.sum())))
+    monkeypatch.setattr("perfkit.tracefile._FEW", few)
+    path = trace.save(tmp_path / "t.trace")
+    monkeypatch.setattr("perfkit.tracefile._FEW", (1 << 18) - few)
+    assert Trace.load(path).addresses.tolist() == addresses.tolist()
+
+
 def rewrite(path, name, change):
     """Write the archive again with one member changed (None leaves it out)."""
     with zipfile.ZipFile(path) as archive:

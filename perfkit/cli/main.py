@@ -5,10 +5,11 @@ import sys
 import typer
 
 from perfkit._version import __version__
-from perfkit.cli import cpi, report, spire, study
+from perfkit.cli import cpi, report, samples, spire, study
 from perfkit.cli.analyze import analyze
 from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.gus import gus
 from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
@@ -40,7 +41,10 @@ app.command("cpi")(cpi.cpi)
 app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)
 app.command("data")(spire.data)
+app.command("samples")(samples.samples)
+app.command("convert")(samples.convert)
 app.command("trace")(trace)
+app.command("gus")(gus)
 app.add_typer(study.app, name="study")
 
 

@@ -14,7 +14,6 @@ from perfkit.errors import PerfkitWarning, SettingError
 if TYPE_CHECKING:
     from perfkit.fitters.spire import SpireModel
     from perfkit.fitters.spire_ranking import Ranking
-    from perfkit.samples import Samples
 
 
 def spire(
@@ -42,12 +41,15 @@ def spire(
     Example: perfkit spire --train a.txt b.txt c.txt --analyse d.txt --top 10
     """
     from perfkit.areas import Areas
+    from perfkit.sources import open_samples
 
+    if areas is not None and not areas.is_file():
+        raise SettingError(f"no file {str(areas)!r} with areas")
     with _notes_to_stderr():
         trained = _model([*train, *(more or [])], model, time_event, work_event, min_running)
         if save_model is not None:
             trained.save(save_model)
-        samples = _read(analyse, time_event, work_event)
+        samples = open_samples(analyse, time_event=time_event or "", work_event=work_event or "")
         ranking = trained.rank(samples, seed=seed)
         of = Areas.load() if areas is None else Areas.load().extended(areas)
         typer.echo(_as_json(trained, ranking, of) if as_json else _as_text(trained, ranking, of, top))
@@ -100,48 +102,17 @@ def _model(
     train: list[str], saved: Path | None, time_event: str | None, work_event: str | None, min_running: float
 ) -> "SpireModel":
     from perfkit.fitters.spire import Spire, SpireModel
+    from perfkit.sources import open_samples
 
     if (saved is None) == (not train):
         raise SettingError("give either --train FILE... or --model FILE")
     if saved is not None:
+        if not saved.is_file():
+            raise SettingError(f"no file {str(saved)!r} with a model; save one with --save-model")
         return SpireModel.load(saved)
-    return Spire(min_running=min_running).fit(_read(train, time_event, work_event))
-
-
-def _read(sources: list[str], time_event: str | None, work_event: str | None) -> "Samples":
-    """Return the samples of files and of shipped data sets, put together."""
-    from perfkit.samples import Samples
-
-    parts = [_one(source, time_event, work_event) for source in sources]
-    return parts[0] if len(parts) == 1 else Samples.concat(parts)
-
-
-def _one(source: str, time_event: str | None, work_event: str | None) -> "Samples":
-    import perfkit
-    from perfkit.samples import Samples
-
-    if source in perfkit.datasets.names() and not Path(source).exists():
-        samples = perfkit.datasets.load(source)
-        if not isinstance(samples, Samples):
-            raise SettingError(f"data set {source} holds no samples: {perfkit.datasets.find(source).holds}")
-    elif Path(source).suffix == ".parquet" and _is_ours(source):
-        samples = Samples.from_parquet(source)
-    else:
-        return perfkit.read_samples(source, time_event=time_event, work_event=work_event)
-    if time_event is None and work_event is None:
-        return samples
-    return samples.with_axes(time_event or samples.time_event, work_event or samples.work_event)
-
-
-def _is_ours(path: str) -> bool:
-    """Return whether `Samples.to_parquet` wrote this file; plain tables in parquet are read as dumps."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return b"perfkit" in (pq.read_schema(path).metadata or {})
-    except pa.ArrowInvalid:
-        return False
+    return Spire(min_running=min_running).fit(
+        open_samples(train, time_event=time_event or "", work_event=work_event or "")
+    )
 
 
 def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> str:

@@ -5,8 +5,10 @@ from typing import Any
 
 # Public name -> the module that defines it, imported when the name is first used.
 _HOME = {
+    "Cachegrind": "perfkit.collectors.cachegrind",
     "Kernel": "perfkit.collectors.kernels",
     "Microbenchmark": "perfkit.collectors.microbenchmark",
+    "PerfStat": "perfkit.collectors.perf_stat",
     "Tracer": "perfkit.collectors.tracer.tracer",
     "compile_kernel": "perfkit.collectors.kernels",
     "corpus": "perfkit.collectors.kernels",

@@ -13,10 +13,10 @@ import tomllib
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit import datasets
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError
 
@@ -198,26 +198,34 @@ def compile_kernel(
 
 def corpus_folder() -> Path:
     """Where the kernels of the corpus lie: in the installed package, or in the checkout."""
-    return datasets.data_root() / "kernels"
+    package = Path(str(files("perfkit")))
+    for folder in (package / "_data" / "kernels", package.parent / "data" / "kernels"):
+        if (folder / "manifest.toml").is_file():
+            return folder
+    raise DataError(f"no corpus of kernels in {package / '_data'} or {package.parent / 'data'}; install perfkit again")
 
 
 def corpus() -> "pd.DataFrame":
     """List the corpus: one row a kernel, with its title, group and sizes."""
     import pandas as pd
 
-    manifest = tomllib.loads((corpus_folder() / "manifest.toml").read_text())
     rows = [
         {
-            "kernel": name.partition("/")[2],
+            "kernel": name,
             "group": entry["group"],
             "title": entry["holds"],
             "function": entry["function"],
             "sizes": entry["sizes"],
         }
-        for name, entry in manifest.items()
-        if "group" in entry
+        for name, entry in _entries().items()
     ]
     return pd.DataFrame(rows).set_index("kernel")
+
+
+def _entries() -> dict[str, dict[str, str]]:
+    """Return the manifest's tables of kernels, by name."""
+    manifest = tomllib.loads((corpus_folder() / "manifest.toml").read_text())
+    return {name.partition("/")[2]: entry for name, entry in manifest.items() if "group" in entry}
 
 
 def corpus_kernel(name: str, build: str = "avx2", **options: Any) -> Kernel:
@@ -232,11 +240,11 @@ def corpus_kernel(name: str, build: str = "avx2", **options: Any) -> Kernel:
     **options
         As for :func:`compile_kernel`; for example ``defines={"N": 32}`` to change its size.
     """
-    table = corpus()
-    if name not in table.index:
-        raise SettingError(f"no kernel {name!r} in the corpus; it has: {', '.join(table.index)}")
+    entries = _entries()
+    if name not in entries:
+        raise SettingError(f"no kernel {name!r} in the corpus; it has: {', '.join(entries)}")
     chosen = options if "flags" in options else {"build": build} | options
-    return compile_kernel(corpus_folder() / f"{name}.c", str(table.loc[name, "function"]), name=name, **chosen)
+    return compile_kernel(corpus_folder() / f"{name}.c", entries[name]["function"], name=name, **chosen)
 
 
 class _Folder:

@@ -231,7 +231,7 @@ def training_workloads(seed: int = 0, n: int = 23) -> dict[str, dict[str, float]
         factors = {area: float(np.exp(rng.normal(-2.5, 1.0))) for area in _AREAS}
         factors[_AREAS[i % len(_AREAS)]] *= float(np.exp(rng.normal(3.0, 0.8)))
         chosen = COSTLY[i % len(COSTLY)]
-        factors[chosen.name] = float(np.exp(rng.normal(2.5, 0.5)))
+        factors[chosen.name] = float(np.exp(rng.normal(3.0, 0.5)))
         factors["slow decode"] = float(rng.beta(0.6, 2.0))
         out[f"train-{i + 1:02d}"] = factors
     return out
@@ -252,7 +252,7 @@ ANALYSED: Mapping[str, Mapping[str, float]] = MappingProxyType(
             "bad speculation": 0.1,
             "memory": 3.0,
             "core": 0.8,
-            "longest_lat_cache.miss": 60.0,
+            "longest_lat_cache.miss": 25.0,
             "uops_issued.vector_width_mismatch": 20.0,
             "slow decode": 0.05,
         },

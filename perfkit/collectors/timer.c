@@ -1,4 +1,5 @@
-/* Time a function against a chain of dependent additions, one cycle each, on x86-64 (docs/tracing.md). */
+/* Time a function against a chain of dependent multiplications, whose latency in cycles is found by a chain of dependent
+   additions of one cycle each (x86-64; docs/tracing.md). */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdint.h>
@@ -21,35 +22,53 @@ static inline uint64_t end(void) {
     return low | (uint64_t)high << 32;
 }
 
-/* 4096 dependent additions. */
-static __attribute__((noinline)) void chain(void) {
-    uint64_t x = 1, y = 3, n = 64;
-    __asm__ volatile(".p2align 5\n1:\n\t" SIXTY_FOUR("add %1, %0\n\t") "dec %2\n\tjnz 1b" : "+r"(x), "+r"(y), "+r"(n)::"cc");
-}
+/* 4096 dependent instructions, in a loop short enough for its end to be predicted. */
+#define CHAIN(name, instruction)                                                                            \
+    static __attribute__((noinline)) void name(void) {                                                      \
+        uint64_t x = 1, y = 3, n = 16;                                                                      \
+        __asm__ volatile(".p2align 5\n1:\n\t" FOUR(SIXTY_FOUR(instruction " %1, %0\n\t")) "dec %2\n\tjnz 1b" \
+                         : "+r"(x), "+r"(y), "+r"(n)::"cc");                                                \
+    }
+CHAIN(additions, "add")
+CHAIN(multiplications, "imul")
 
-static uint64_t timed_chain(uint64_t overhead) {
+static uint64_t timed(void (*chain)(void), uint64_t overhead) {
     uint64_t from = begin();
     chain();
     return end() - from - overhead;
+}
+
+static uint64_t reading_overhead(void) {
+    uint64_t least = -1;
+    for (int k = 0; k < 100; k++) {
+        uint64_t from = begin(), ticks = end() - from;
+        if (ticks < least) least = ticks;
+    }
+    return least;
+}
+
+/* Ticks of both chains, side by side, some times over. */
+void perfkit_compare(long repetitions, uint64_t (*out)[2]) {
+    uint64_t overhead = reading_overhead();
+    for (long r = -3; r < repetitions; r++) {
+        uint64_t one = timed(additions, overhead), other = timed(multiplications, overhead);
+        if (r >= 0) out[r][0] = one, out[r][1] = other;
+    }
 }
 
 /* Per repetition: ticks of the chain before, of the calls, of the chain after. The kernel's integers and pointers go to
    the six integer registers and its floating-point arguments to the eight vector registers, in any order of both. */
 void perfkit_time(function f, const long *i, const double *d, long calls, long repetitions, uint64_t (*out)[3],
                   void (*setup)(void)) {
-    uint64_t overhead = -1;
-    for (int k = 0; k < 100; k++) {
-        uint64_t from = begin(), ticks = end() - from;
-        if (ticks < overhead) overhead = ticks;
-    }
+    uint64_t overhead = reading_overhead();
     if (setup) setup();
     for (long r = -3; r < repetitions; r++) { /* three to warm up */
-        uint64_t before = timed_chain(overhead);
+        uint64_t before = timed(multiplications, overhead);
         uint64_t from = begin();
         for (long c = 0; c < calls; c++)
             f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
         uint64_t ticks = end() - from - overhead;
-        uint64_t after = timed_chain(overhead);
+        uint64_t after = timed(multiplications, overhead);
         if (r >= 0) out[r][0] = before, out[r][1] = ticks, out[r][2] = after;
     }
 }

@@ -21,11 +21,15 @@ _PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "objdump": "binutils"
 
 @dataclass(frozen=True)
 class Instruction:
-    """One disassembled instruction: its address in the object, its mnemonic, and its operands in AT&T syntax."""
+    """One disassembled instruction: its address in the object, its mnemonic, its operands in AT&T syntax.
+
+    `refers` is the symbol that objdump says it refers to ("" for none).
+    """
 
     address: int
     mnemonic: str
     operands: str
+    refers: str = ""
 
     @property
     def form(self) -> str:
@@ -62,7 +66,7 @@ def version(compiler: str) -> str:
 # -- disassembly -------------------------------------------------------------------------------------------------------
 
 _SYMBOL = re.compile(r"^([0-9a-f]+) <(.+)>:$")
-_LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*?)\s*(?:#.*)?$")
+_LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*?)\s*(?:#(.*))?$")
 _PREFIXES = {"lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "addr32", "cs", "ds"}
 
 
@@ -83,8 +87,21 @@ def disassemble(binary: Path) -> dict[str, tuple[Instruction, ...]]:
             mnemonic, operands = found[2], found[3]
             while mnemonic in _PREFIXES and operands:
                 mnemonic, _, operands = operands.partition(" ")
-            current.append(Instruction(int(found[1], 16), mnemonic, operands.strip()))
+            refers = re.search(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>", found[4] or operands)
+            name = refers[1] if refers else ""
+            current.append(Instruction(int(found[1], 16), mnemonic, operands.strip(), name))
     return {name: tuple(lines) for name, lines in functions.items()}
+
+
+def region(functions: Mapping[str, tuple[Instruction, ...]], symbol: str) -> list[tuple[Instruction, ...]]:
+    """Return the functions that a region became: its own, those cut out of it (OpenMP), those it refers to."""
+    key = symbol.rpartition("_")[2]
+    names = [name for name in functions if key in name]
+    for name in names:  # grows while it is walked: what the found ones refer to is part of the region too
+        for line in functions[name]:
+            if line.refers in functions and line.refers not in names and "@" not in line.refers:
+                names.append(line.refers)
+    return [functions[name] for name in names if not name.startswith(("pk_setup", "pk_teardown", "pk_flush"))]
 
 
 def operand_kinds(operands: str) -> list[str]:
@@ -105,8 +122,17 @@ def operand_kinds(operands: str) -> list[str]:
     return kinds
 
 
-def hottest_loop(lines: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Return the longest loop body that ends in a backward jump, else all up to the return."""
+def hottest_loop(functions: Iterable[Sequence[Instruction]]) -> tuple[Instruction, ...]:
+    """Return the longest loop body of some functions that ends in a backward jump, else all of the first function."""
+    functions = list(functions)
+    loops = [_longest_loop(lines) for lines in functions]
+    best = max(loops, key=len, default=())
+    if best or not functions:
+        return best
+    return tuple(line for line in functions[0] if not line.mnemonic.startswith("ret"))
+
+
+def _longest_loop(lines: Sequence[Instruction]) -> tuple[Instruction, ...]:
     best: tuple[Instruction, ...] = ()
     start = {line.address: at for at, line in enumerate(lines)}
     for at, line in enumerate(lines):
@@ -114,9 +140,7 @@ def hottest_loop(lines: Sequence[Instruction]) -> tuple[Instruction, ...]:
         begin = start.get(int(target[1], 16)) if target else None
         if begin is not None and begin <= at and at - begin >= len(best):
             best = tuple(lines[begin : at + 1])
-    if best:
-        return best
-    return tuple(line for line in lines if not line.mnemonic.startswith("ret"))
+    return best
 
 
 def same_mnemonic(found: str, asked: str) -> bool:
@@ -138,9 +162,8 @@ def missing_instructions(lines: Iterable[Instruction], expected: Mapping[str, in
 # -- static columns ----------------------------------------------------------------------------------------------------
 
 
-def instruction_mix(lines: Sequence[Instruction]) -> dict[str, float]:
-    """Return how often each instruction form occurs in the loop, as columns ``mix_FORM``, and their total."""
-    body = hottest_loop(lines)
+def instruction_mix(body: Sequence[Instruction]) -> dict[str, float]:
+    """Return how often each instruction form occurs in a loop, as columns ``mix_FORM``, and their total."""
     counts = Counter(line.form for line in body)
     return {"static_instructions": float(len(body))} | {f"mix_{form}": float(n) for form, n in sorted(counts.items())}
 

@@ -1,8 +1,10 @@
 """True core cycles without hardware counters: a kernel timed against a chain of known length.
 
-A chain of 4096 dependent additions takes 4096 cycles on any core, so the time stamp counter's ticks for it give the
-clock's ratio at that moment. It is timed before and after the kernel; where the two differ, the clock changed or
-something interrupted, and the sample is rejected.
+A dependent addition takes one cycle on any core. That finds, once a run, how many cycles a dependent multiplication
+takes (a whole number, 3 on most), and a chain of those is the clock: it is timed before and after the kernel, and where
+the two differ, the clock changed or something interrupted, and the sample is rejected. Additions alone make a poor
+clock: they compete for ports with whatever else runs on the core's other thread (often another guest of the same
+hypervisor), lose up to 3 % to it, and both chains lose alike, so that no rejection shows it. Multiplications do not.
 """
 
 import ctypes
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
 
 CHAIN = 4096
-"""Cycles of the chain."""
+"""Dependent instructions in a chain."""
 _SHORTEST = 5000  # cycles of a kernel below which several calls are timed as one
 _INTEGERS, _FLOATS = 6, 8  # argument registers
 
@@ -53,6 +55,8 @@ class TrueCycles:
         Which quantile of the samples is quoted.
     ticks_per_cycle : float
         Ticks of the time stamp counter per cycle, the median over the repetitions kept.
+    link : int
+        Cycles of one dependent multiplication, as found on this machine.
     host : str
         Where this was measured.
     """
@@ -64,6 +68,7 @@ class TrueCycles:
     calls: int
     quantile: float
     ticks_per_cycle: float
+    link: int
     host: str
 
     @property
@@ -169,13 +174,14 @@ def true_cycles(
             "setup": kernel.has_setup,
             "arguments": _arguments(arguments, folder),
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
-            "output": str(folder / "ticks.npy"),
+            "output": str(folder / "ticks.npz"),
         }
         if calls is None:
-            one = _cycles(_run(specification | {"calls": 1, "repetitions": 15}, timeout), tolerance=np.inf)[0]
+            link, ticks = _run(specification | {"calls": 1, "repetitions": 15}, timeout)
+            one = _cycles(ticks, link, tolerance=np.inf)[0]
             calls = max(1, int(np.ceil(_SHORTEST / max(float(np.median(one)), 1.0))))
-        ticks = _run(specification | {"calls": calls, "repetitions": repetitions}, timeout)
-    samples, rates = _cycles(ticks, tolerance)
+        link, ticks = _run(specification | {"calls": calls, "repetitions": repetitions}, timeout)
+    samples, rates = _cycles(ticks, link, tolerance)
     rejected = repetitions - len(samples)
     if len(samples) < max(5, repetitions // 50):
         raise UnavailableError(
@@ -197,6 +203,7 @@ def true_cycles(
         calls=calls,
         quantile=quantile,
         ticks_per_cycle=float(np.median(rates)),
+        link=link,
         host=_host(),
     )
 
@@ -214,13 +221,27 @@ def _check(repetitions: int, calls: int | None, quantile: float, tolerance: floa
         raise SettingError(f"tolerance must be positive, found {tolerance}")
 
 
-def _cycles(ticks: NDArray[np.int64], tolerance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _cycles(ticks: NDArray[np.int64], link: int, tolerance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Turn ticks (chain before, calls, chain after) into cycles; also the ticks per cycle of each kept repetition."""
     before, kernel, after = ticks.T.astype(np.float64)
     good = (before > 0) & (after > 0) & (kernel > 0)
     good &= np.maximum(before, after) <= (1 + tolerance) * np.maximum(np.minimum(before, after), 1)
-    rates = (before[good] + after[good]) / (2 * CHAIN)
+    rates = (before[good] + after[good]) / (2 * CHAIN * link)
     return kernel[good] / rates, rates
+
+
+def _link(pairs: NDArray[np.int64]) -> int:
+    """Find a multiplication's cycles from ticks of both chains, side by side.
+
+    Disturbances slow additions more, so a high quantile of the ratio is the undisturbed one, a whole number.
+    """
+    ratio = float(np.quantile(pairs[:, 1] / np.maximum(pairs[:, 0], 1), 0.9))
+    if not 2 < ratio < 10 or abs(ratio - round(ratio)) > 0.02 * ratio:
+        raise UnavailableError(
+            f"a dependent multiplication seems to take {ratio:.3f} additions, where a whole number was expected: this "
+            "machine is too busy to measure cycles, or its core is of an unknown kind"
+        )
+    return round(ratio)
 
 
 def _arguments(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
@@ -256,8 +277,11 @@ def _build_timer(folder: Path) -> Path:
     return timer
 
 
-def _run(specification: dict[str, Any], timeout: float) -> NDArray[np.int64]:
-    """Measure in a process of its own: it is pinned, and a crash is not ours."""
+def _run(specification: dict[str, Any], timeout: float) -> tuple[int, NDArray[np.int64]]:
+    """Return a multiplication's cycles and the ticks of each repetition.
+
+    Measure in a process of its own: it is pinned, and a crash is not ours.
+    """
     root = str(Path(perfkit.__file__).resolve().parent.parent)
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", f"from {__name__} import _measure; import sys; _measure(sys.argv[1])"]
@@ -279,8 +303,8 @@ def _run(specification: dict[str, Any], timeout: float) -> NDArray[np.int64]:
         raise DataError(
             f"{specification['function']} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
         )
-    ticks: NDArray[np.int64] = np.load(specification["output"], allow_pickle=False)
-    return ticks
+    with np.load(specification["output"], allow_pickle=False) as data:
+        return _link(data["pairs"]), data["ticks"]
 
 
 def _measure(argument: str) -> None:
@@ -307,6 +331,8 @@ def _measure(argument: str) -> None:
             value = room.ctypes.data + start
         integers[at_integer] = value
         at_integer += 1
+    pairs = np.zeros((100, 2), dtype=np.int64)
+    timer.perfkit_compare(ctypes.c_long(len(pairs)), ctypes.c_void_p(pairs.ctypes.data))
     ticks = np.zeros((spec["repetitions"], 3), dtype=np.int64)
     timer.perfkit_time(
         getattr(library, spec["function"]),
@@ -317,7 +343,7 @@ def _measure(argument: str) -> None:
         ctypes.c_void_p(ticks.ctypes.data),
         library.setup if spec["setup"] else None,
     )
-    np.save(spec["output"], ticks, allow_pickle=False)
+    np.savez(spec["output"], pairs=pairs, ticks=ticks)
 
 
 def _host() -> str:

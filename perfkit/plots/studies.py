@@ -55,7 +55,8 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
         ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {count}")
     ax.set_xlabel(categories.target)
     ax.set_ylabel("configurations" if table is not None else "density")
-    ax.legend(fontsize=8, loc="upper right", frameon=False)
+    beside = (1.08, 1) if table is not None and categories.grid else (1.01, 1)
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=beside, frameon=False)
     ax.set_title(f"{categories.target}: {len(categories)} categories ({categories.method})", fontsize=10)
     return ax
 
@@ -96,7 +97,7 @@ def plot_tree(tree: "Tree", ax: Any = None) -> Any:
                 cx, cy = places[child]
                 ax.plot([x, cx], [-y, -cy], color="#888888", lw=1, zorder=1)
                 ax.text((x + cx) / 2, -(y + cy) / 2, word, fontsize=7, ha="center", color="#444444", zorder=2)
-        dark = _is_dark(colours[index])
+        dark = is_dark(colours[index])
         ax.text(
             x, -y, node_text(tree, index), ha="center", va="center", fontsize=7.5, zorder=3,
             color="white" if dark else "black",
@@ -137,7 +138,8 @@ def node_colours(tree: "Tree") -> list[str]:
     return out
 
 
-def _is_dark(colour: str) -> bool:
+def is_dark(colour: str) -> bool:
+    """Tell whether white text reads better than black on a colour."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return 0.299 * red + 0.587 * green + 0.114 * blue < 130
 
@@ -233,3 +235,20 @@ def _styles() -> list[dict[str, Any]]:
         for dash, marker in lines
         for colour in colours
     ]  # fmt: skip
+
+
+def plot_exploration(
+    categories: "Categories", tree: "Tree", importance: "Importance | None", table: Any, x: str, by: Sequence[str] = ()
+) -> Any:
+    """Draw what `StudyExplorer` shows as one static figure: distribution, tree, importance, lines."""
+    from matplotlib.figure import Figure
+
+    leaves = sum(node.is_leaf for node in tree.nodes)
+    figure = Figure(figsize=(max(11, 1.3 * leaves), 10.5), layout="constrained")
+    grid = figure.add_gridspec(3, 2, height_ratios=(1, 1.5, 1))
+    plot_distribution(categories, table, figure.add_subplot(grid[0, :]))
+    plot_tree(tree, figure.add_subplot(grid[1, :]))
+    if importance is not None:
+        plot_importance(importance, figure.add_subplot(grid[2, 0]))
+    plot_lines(table, x, categories.target, by, ax=figure.add_subplot(grid[2, 1]))
+    return figure

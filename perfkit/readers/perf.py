@@ -68,6 +68,7 @@ def build(found: PerfRows, report: Report, run: str) -> Dump:
     rows["run"] = _run_names(part, run)
     rows["interval"], rows["seconds"] = _intervals(rows, part, found.blocks)
     rows["at"] = rows["at"].fillna(rows["seconds"])
+    _note_long_start(rows, report)
     rows = settle_duplicates(rows, report)
     _note_ragged(rows, report)
     return Dump(
@@ -211,6 +212,15 @@ def _note_missing(rows: pd.DataFrame, report: Report) -> None:
         sometimes = [f"{e} ({n:,} of {total[e]:,})" for e, n in of.items() if n < total[e]]
         told = ([f"always for {', '.join(always)}"] if always else []) + sometimes
         report.note(f"{mark} {here.sum():,} times, kept as missing: {'; '.join(told)}")
+
+
+def _note_long_start(rows: pd.DataFrame, report: Report) -> None:
+    """Say where a run's first interval is much longer than the others; it is kept, with its true length."""
+    for run, of_run in rows.groupby("run", sort=False):
+        lengths = of_run.groupby("interval")["seconds"].first()
+        usual = lengths.median()
+        if len(lengths) > 2 and lengths.iloc[0] > 3 * usual:
+            report.note(f"the first interval of run {run!r} lasts {lengths.iloc[0] / usual:.0f} times the usual")
 
 
 def _note_ragged(rows: pd.DataFrame, report: Report) -> None:

@@ -45,7 +45,7 @@ _ADVICE = re.compile(
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format."""
     lines = [x[:400] for x in head.splitlines()[:400]]
-    if any(_STATS_FOR.match(x) or ((m := _HEADER.match(x)) and "counts" in m["columns"]) for x in lines):
+    if any(_STATS_FOR.match(x) or _HEADER.match(x) for x in lines):
         return True
     timed = (m for x in lines if (m := _LINE.match(x)) is not None and m["at"])
     return any(_EVENT.match(_strip(m["rest"])[0]) for m in timed)

@@ -122,7 +122,7 @@ def _with_parts(runs: np.ndarray, grid: Grid) -> np.ndarray:
 def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     keys = {k: i for k, i in keys.items() if k in ("run", "place", "interval", "at", "seconds")}
     rest = [i for i in range(len(grid.names)) if i not in keys.values()]
-    if "interval" in keys and not _is_numbering(grid, keys["interval"]):
+    if "interval" in keys and not _may_number(grid, keys["interval"]):
         rest.append(keys.pop("interval"))
     unnamed = [i for i in rest if not grid.names[i] or grid.names[i].lower().startswith("unnamed:")]
     if len(unnamed) == 1 and _is_numbering(grid, unnamed[0]):
@@ -137,6 +137,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
     values = _drop_ratios(grid, values, report)
     names = _settle_columns(grid, values, report)
+    missing = {names[i]: int(np.isnan(values[i]).sum()) for i in names}
+    if any(missing.values()):
+        report.note(f"missing counts: {', '.join(f'{e} {n:,} of {grid.n_rows:,}' for e, n in missing.items() if n)}")
     if not names:
         raise FormatError(f"{report.file}: a table without a column of counts")
     return Dump(_lengthen(grid, keys, of_keys, names, values, run, report))
@@ -148,6 +151,13 @@ def _is_numbering(grid: Grid, i: int) -> bool:
         return False
     values = as_float(grid.columns[i])
     return bool(len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all())
+
+
+def _may_number(grid: Grid, i: int) -> bool:
+    """Whether a column can be the number of the interval: whole where it is called so, else counting up by one."""
+    if grid.names[i].lower() != "interval":
+        return _is_numbering(grid, i)
+    return is_number(grid.columns[i]) and bool((as_float(grid.columns[i]) % 1 == 0).all())
 
 
 def _settle_columns(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, str]:
@@ -207,7 +217,7 @@ def _lengthen(
 
 
 def _stacked(grid: Grid, names: dict[int, str], values: dict[int, np.ndarray]) -> np.ndarray:
-    if grid.matrix is not None and len(names) == len(grid.names):
+    if grid.matrix is not None and len(names) == len(grid.names) and all(values[i] is grid.columns[i] for i in names):
         return grid.matrix.reshape(-1)
     return np.concatenate([values[i] for i in names])
 

@@ -92,7 +92,7 @@ def _workloads(workload: str | Sequence[str] | None, paths: list[Path]) -> list[
 
 def _finish(dump: Dump, path: Path, workload: str | None, kind: Kind) -> Dump:
     """Fill in what is known of every file: source, kind and workload."""
-    names = pd.unique(dump.counts["run"])
+    names = dump.run_names()
     runs = pd.DataFrame(index=names) if dump.runs is None else dump.runs.reindex(names)
     if "source" not in runs:
         runs["source"] = path.name
@@ -100,7 +100,7 @@ def _finish(dump: Dump, path: Path, workload: str | None, kind: Kind) -> Dump:
         runs["kind"] = kind
     if workload is not None:
         runs["workload"] = workload
-    return Dump(dump.counts, runs, dump.axes)
+    return replace(dump, runs=runs)
 
 
 def _together(
@@ -114,10 +114,12 @@ def _together(
             return _with_own_axes(dumps[0], time_event, work_event, kind, problems, notes)
         parts = [_with_own_axes(d, time_event, work_event, kind) for d in dumps]
         return replace(Samples.concat(parts), problems=problems, notes=notes)
+    prefer = dumps[0].prefer if len({d.prefer for d in dumps}) == 1 else None
+    counts = dumps[0].counts if len(dumps) == 1 else pd.concat([d.counts for d in dumps], ignore_index=True)
     return Samples.from_counts(
-        pd.concat([d.counts for d in dumps], ignore_index=True),
-        time_event=time_event,
-        work_event=work_event,
+        counts,
+        time_event=time_event or (prefer[0] if prefer else None),
+        work_event=work_event or (prefer[1] if prefer else None),
         runs=pd.concat([d.runs for d in dumps if d.runs is not None]),
         kind=kind,
         problems=problems,
@@ -160,7 +162,7 @@ def _name_apart(dumps: list[Dump]) -> list[Dump]:
     out = []
     for dump in dumps:
         names = {}
-        for name in pd.unique(dump.counts["run"]):
+        for name in dump.run_names():
             free, number = str(name), 2
             while free in taken:
                 free, number = f"{name} ({number})", number + 1
@@ -170,6 +172,11 @@ def _name_apart(dumps: list[Dump]) -> list[Dump]:
             out.append(dump)
             continue
         out.append(
-            Dump(dump.counts.assign(run=dump.counts["run"].map(names)), dump.runs.rename(index=names), dump.axes)
+            Dump(
+                dump.counts.assign(run=dump.counts["run"].map(names)),
+                dump.runs.rename(index=names),
+                dump.axes,
+                dump.prefer,
+            )
         )
     return out

@@ -8,7 +8,19 @@ from perfkit.events import nearest
 from perfkit.readers.open import Opened
 
 # In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.
-FORMATS = ("perf_json", "perf_text", "perf_csv", "spire_wide", "plain_table")
+FORMATS = (
+    "perf_json",
+    "papi",
+    "cachegrind",
+    "likwid",
+    "nsight",
+    "vtune",
+    "toplev",
+    "perf_text",
+    "perf_csv",
+    "spire_wide",
+    "plain_table",
+)
 
 
 def reader(name: str) -> ModuleType:

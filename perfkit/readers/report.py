@@ -55,11 +55,19 @@ class Dump:
 
     ``counts`` has the columns run, event, count and as known place, interval, at, seconds and running; ``runs`` is what
     the file says of its runs (indexed by run, columns as in `Samples.runs` and others).
+    ``prefer`` are the events that measure time and work in this format, where their names do not tell. ``axes`` are
+    the time and work events where every sample brings its own; ``counts`` then has the columns time and work already.
     Axes of ``("", "")`` are those whose events the file does not name.
-    ``axes`` are the time and work events where the format itself tells them; then ``counts`` has the columns time and
-    work already.
     """
 
     counts: pd.DataFrame
     runs: pd.DataFrame | None = None
     axes: tuple[str, str] | None = None
+    prefer: tuple[str, str] | None = None
+
+    def run_names(self) -> list[str]:
+        """Return the names of the runs, in order of first appearance."""
+        runs = self.counts["run"]
+        if isinstance(runs.dtype, pd.CategoricalDtype):
+            return [str(r) for r in runs.cat.categories]
+        return [str(r) for r in pd.unique(runs)]

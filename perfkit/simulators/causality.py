@@ -15,7 +15,7 @@ from perfkit.simulators import gus_causal as fast
 from perfkit.simulators import gus_exact as oracle
 from perfkit.simulators import gus_timing as timing
 from perfkit.simulators.gus import Gus, Progress, room, windows
-from perfkit.simulators.memory import PAGE_GRANULES, MemoryPass
+from perfkit.simulators.memory import PAGE_GRANULES
 from perfkit.simulators.program import pruned
 from perfkit.trace import Trace
 
@@ -123,7 +123,7 @@ def schedule(gus: Gus, trace: Trace, first: int, count: int) -> Schedule:
 def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
     program = pruned(gus.program(trace), (gus.core,))
     cost = timing.costs(program, (gus.core,))
-    memory = MemoryPass.of(trace, program, gus.core)
+    memory = gus.memory(trace, program)
     arrays, now = timing.static(program), timing.state(program, cost)
     width = _power(2 * len(now.rob))
     ring, who = fast.ring(width), fast.last(now, width)
@@ -139,7 +139,7 @@ def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, pr
 def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
     program = pruned(gus.program(trace), (gus.core,))
     cost = timing.costs(program, (gus.core,))
-    memory = MemoryPass.of(trace, program, gus.core)
+    memory = gus.memory(trace, program)
     arrays, now = timing.static(program), timing.state(program, cost)
     width = _power(2 * rob + 1)
     sets = oracle.taints(now, width)

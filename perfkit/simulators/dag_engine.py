@@ -24,6 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 # Node types, as bits of the histogram's masks and columns of `Rings.used`.
 N_TYPES = len(TYPES)
+ROW_BITS, LEAVES_BITS = 4, 2  # columns of a cycle in the rings, as powers of two
 FIRST_LEVEL = 3
 LOAD_PORT, STORE_PORT, AGU, COLUMNS = 7, 8, 9, 10
 ISSUE_SHIFT, STALL_SHIFT, HISTOGRAM = N_TYPES, 2 * N_TYPES, 1 << (2 * N_TYPES + len(BUFFERS))
@@ -37,31 +38,39 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 
 # Places of the saved scalars between two calls.
 (
-    FETCH, LEFT, RS_COUNT, ROB_HEAD, ROB_COUNT, LB_COUNT, SB_COUNT, LFB_COUNT, LB_UNTIL, SB_UNTIL, LFB_UNTIL,
-    LAST_LOAD, LAST_STORE, END, RESERVED, NODES, PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, SCALARS,
+    FETCH, LEFT, RS_COUNT, ROB_HEAD, ROB_COUNT, LB_COUNT, SB_COUNT, LFB_COUNT, LB_NOW, SB_NOW, LFB_NOW,
+    LAST_LOAD, LAST_STORE, END, LATEST, NODES, PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, SCALARS,
 ) = range(24)  # fmt: skip
+# Columns of `Rings.leaves`.
+_FROM_RS, _FROM_LB, _FROM_SB, _FROM_LFB = range(4)
 
 # Places in the parameter array.
 (
-    WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, LINE_BYTES_BELOW, MARGIN,
-    PARAMETERS,
-) = range(14)  # fmt: skip
+    WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, PARAMETERS,
+) = range(13)  # fmt: skip
 UNLIMITED = np.int64(2**62)
+# An index of unsigned type saves numba the test for a negative one.
+_U = np.uint64
 
 
 class Units(NamedTuple):
-    """Per column of `Rings.used`: lanes, cycles a node keeps its lane, and per node type its latency.
+    """Lanes of each unit; latency of each node type; lanes taken and cycles kept by type and shape (flattened).
 
     A throughput of 3/2 a cycle is three lanes that a node keeps for two cycles. Lanes of `UNLIMITED` are not modelled.
     """
 
     lanes: Ints
-    hold: Ints
     latency: Ints
+    need: Ints
+    hold: Ints
 
 
 class Rings(NamedTuple):
-    """Cycles from fetch on, in rings: lanes in use, where the next free one is, who issues, who leaves the RS."""
+    """The cycles from fetch on, in rings.
+
+    Flattened, 16 columns a cycle: lanes in use of each unit, and how many cycles on to look for a free one. Then the
+    types that issue, and (4 columns) how many entries of RS, load, store and line fill buffers are given back.
+    """
 
     used: npt.NDArray[np.uint16]
     skip: npt.NDArray[np.int32]
@@ -69,19 +78,10 @@ class Rings(NamedTuple):
     leaves: npt.NDArray[np.int32]
 
 
-class Buffers(NamedTuple):
-    """Completion cycles: the ROB as a ring, load, store and line fill buffers as heaps."""
-
-    rob: Ints
-    lb: Ints
-    sb: Ints
-    lfb: Ints
-
-
 class Memory(NamedTuple):
-    """Per line: when its outstanding miss returns. Per word: when it was last stored."""
+    """Per line: when its outstanding miss returns, and when any of its words was last stored. Per word: the same."""
 
-    returns: Ints
+    lines: Ints
     stored: Ints
 
 
@@ -112,74 +112,59 @@ class Record(NamedTuple):
 
 
 @inlined
-def _push(heap: Any, n: Any, value: Any) -> None:
-    i = n
-    while i > 0:
-        parent = (i - 1) >> 1
-        if heap[parent] <= value:
-            break
-        heap[i] = heap[parent]
-        i = parent
-    heap[i] = value
+def _entry(rings: Any, mask: Any, column: Any, taken: Any, now: Any, size: Any) -> tuple[Any, Any]:
+    """Return the first cycle from `now` on with a free entry of a buffer, and how many are taken then."""
+    while taken >= size:
+        now += 1
+        taken -= _left(rings, mask, column, now)
+    return now, taken
 
 
 @inlined
-def _pop(heap: Any, n: Any) -> None:
-    """Remove the smallest of `n` values."""
-    last = heap[n - 1]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n - 1:
-            break
-        if child + 1 < n - 1 and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= last:
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = last
+def _hold_entry(rings: Any, mask: Any, column: Any, taken: Any, now: Any, done: Any) -> Any:
+    """Take an entry from cycle `now` until `done`; return how many are taken in cycle `now`."""
+    if done == now:
+        return taken
+    rings.leaves[_U(((done & mask) << LEAVES_BITS) + column)] += 1
+    return taken + 1
 
 
 @inlined
-def _entry(heap: Any, n: Any, size: Any, now: Any) -> tuple[Any, Any]:
-    """Return the first cycle from `now` on with a free entry, and how many entries are taken then."""
-    if n < size:
-        return now, n
-    while n > 0 and heap[0] <= now:
-        _pop(heap, n)
-        n -= 1
-    if n < size:
-        return now, n
-    free = heap[0]
-    _pop(heap, n)
-    return free, n - 1
+def _left(rings: Any, mask: Any, column: Any, cycle: Any) -> Any:
+    """Return how many entries of a buffer are given back in a cycle, and forget them."""
+    i = _U(((cycle & mask) << LEAVES_BITS) + column)
+    count = rings.leaves[i]
+    rings.leaves[i] = 0
+    return count
 
 
 @inlined
-def _free_cycle(rings: Any, column: Any, lanes: Any, at: Any, limit: Any) -> Any:
+def _free_cycle(rings: Any, mask: Any, column: Any, lanes: Any, at: Any, limit: Any) -> Any:
     """Return the first cycle from `at` on in which not all lanes are in use. Nothing is in use from `limit` on."""
-    mask = rings.used.shape[0] - 1
-    while at < limit and rings.used[at & mask, column] >= lanes:
-        ahead = at + rings.skip[at & mask, column]
+    while at < limit:
+        i = _U(((at & mask) << ROW_BITS) + column)
+        if rings.used[i] < lanes:
+            break
+        ahead = at + rings.skip[i]
         # Shorten the chain of full cycles for those who come after.
-        if ahead < limit and rings.used[ahead & mask, column] >= lanes:
-            rings.skip[at & mask, column] += rings.skip[ahead & mask, column]
+        if ahead < limit:
+            j = _U(((ahead & mask) << ROW_BITS) + column)
+            if rings.used[j] >= lanes:
+                rings.skip[i] += rings.skip[j]
         at = ahead
     return at
 
 
 @inlined
-def _fit(rings: Any, column: Any, lanes: Any, need: Any, hold: Any, at: Any, limit: Any) -> Any:
+def _fit(rings: Any, mask: Any, column: Any, lanes: Any, need: Any, hold: Any, at: Any, limit: Any) -> Any:
     """Return the first cycle from `at` on from which `need` lanes are free for `hold` cycles."""
-    mask = rings.used.shape[0] - 1
     while True:
-        at = _free_cycle(rings, column, lanes, at, limit)
+        at = _free_cycle(rings, mask, column, lanes, at, limit)
         if need == 1 and hold == 1:
             return at
         blocked = False
-        for cycle in range(at, at + hold):
-            if cycle < limit and rings.used[cycle & mask, column] + need > lanes:
+        for cycle in range(at, min(at + hold, limit)):
+            if rings.used[_U(((cycle & mask) << ROW_BITS) + column)] + need > lanes:
                 at = cycle + 1
                 blocked = True
                 break
@@ -188,42 +173,52 @@ def _fit(rings: Any, column: Any, lanes: Any, need: Any, hold: Any, at: Any, lim
 
 
 @inlined
-def _take(rings: Any, column: Any, lanes: Any, need: Any, hold: Any, at: Any) -> None:
-    mask = rings.used.shape[0] - 1
-    for cycle in range(at, at + hold):
-        rings.used[cycle & mask, column] += need
-        if rings.used[cycle & mask, column] >= lanes:
-            rings.skip[cycle & mask, column] = 1
+def _take_one(rings: Any, mask: Any, column: Any, lanes: Any, at: Any) -> None:
+    i = _U(((at & mask) << ROW_BITS) + column)
+    rings.used[i] += 1
+    if rings.used[i] >= lanes:
+        rings.skip[i] = 1
 
 
 @inlined
-def _close(cycle: Any, stall: Any, rings: Any, units: Any, tally: Any, record: Any) -> None:
+def _take(rings: Any, mask: Any, column: Any, lanes: Any, need: Any, hold: Any, at: Any) -> None:
+    if need == 1 and hold == 1:
+        _take_one(rings, mask, column, lanes, at)
+        return
+    for cycle in range(at, at + hold):
+        i = _U(((cycle & mask) << ROW_BITS) + column)
+        rings.used[i] += need
+        if rings.used[i] >= lanes:
+            rings.skip[i] = 1
+
+
+@inlined
+def _close(cycle: Any, mask: Any, stall: Any, rings: Any, units: Any, tally: Any, record: Any) -> None:
     """Count a cycle that fetch leaves behind, and make its place in the rings free for a later one."""
-    i = cycle & (rings.used.shape[0] - 1)
-    issued = np.int64(rings.issues[i])
+    i = cycle & mask
+    issued = np.int64(rings.issues[_U(i)])
     executing = issued
     for k in range(N_TYPES):
-        if (issued >> k) & 1:
-            tally.until[k] = max(tally.until[k], cycle + units.latency[k])
-        if tally.until[k] > cycle:
-            executing |= 1 << k
-    tally.histogram[executing | (issued << ISSUE_SHIFT) | (stall << STALL_SHIFT)] += 1
+        # Without branches: which types issue changes from cycle to cycle.
+        tally.until[_U(k)] = max(tally.until[_U(k)], (cycle + units.latency[_U(k)]) * (issued >> k & 1))
+        executing |= np.int64(tally.until[_U(k)] > cycle) << k
+    tally.histogram[_U(executing | (issued << ISSUE_SHIFT) | (stall << STALL_SHIFT))] += 1
     if cycle < record.stalls.shape[0]:
-        record.stalls[cycle] = stall
-    rings.issues[i] = 0
-    for column in range(COLUMNS):
-        rings.used[i, column] = 0
+        record.stalls[_U(cycle)] = stall
+    rings.issues[_U(i)] = 0
+    for column in range(1 << ROW_BITS):
+        rings.used[_U((i << ROW_BITS) + column)] = 0
 
 
 @inlined
-def _waits(cycle: Any, lb_until: Any, sb_until: Any, lfb_until: Any) -> Any:
+def _waits(cycle: Any, lb_now: Any, sb_now: Any, lfb_now: Any) -> Any:
     """Return the stall bits of load, store and line fill buffers in a cycle."""
-    return (lb_until > cycle) * _LB | (sb_until > cycle) * _SB | (lfb_until > cycle) * _LFB
+    return (lb_now > cycle) * _LB | (sb_now > cycle) * _SB | (lfb_now > cycle) * _LFB
 
 
 @inlined
 def _operand(slot: Any, base: Any, frames: Any) -> Any:
-    return frames.ready[base + slot] if slot >= 0 else np.int64(0)
+    return frames.ready[_U(base + slot)] if slot >= 0 else np.int64(0)
 
 
 @inlined
@@ -263,8 +258,8 @@ def drain(saved: Any, rings: Any, units: Any, tally: Any, record: Any) -> Any:
         return GROW_CYCLES
     while saved[FETCH] < saved[END]:
         cycle = saved[FETCH]
-        stall = _waits(cycle, saved[LB_UNTIL], saved[SB_UNTIL], saved[LFB_UNTIL])
-        _close(cycle, stall, rings, units, tally, record)
+        stall = _waits(cycle, saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW])
+        _close(cycle, rings.issues.shape[0] - 1, stall, rings, units, tally, record)
         saved[FETCH] = cycle + 1
     return DONE
 
@@ -278,7 +273,7 @@ def run(
     units: Any,
     saved: Any,
     rings: Any,
-    buffers: Any,
+    rob: Any,
     memory: Any,
     stack: Any,
     frames: Any,
@@ -290,20 +285,23 @@ def run(
     lb_size, sb_size, lfb_size = parameters[LB], parameters[SB], parameters[LFB]
     x86_order, inflight, memory_deps = parameters[X86_ORDER], parameters[INFLIGHT], parameters[MEMORY_DEPS]
     line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
-    line_bytes, margin = parameters[LINE_BYTES_BELOW], parameters[MARGIN]
-    ring_size = rings.used.shape[0]
+    margin = parameters[MARGIN]
+    ring_size = rings.issues.shape[0]
     mask = ring_size - 1
+    shapes, agus = program.shapes.shape[0], units.lanes[AGU]
     words = np.int64(1) << (line_shift - word_shift)
 
     fetch, left, rs_count = saved[FETCH], saved[LEFT], saved[RS_COUNT]
     rob_head, rob_count = saved[ROB_HEAD], saved[ROB_COUNT]
     lb_count, sb_count, lfb_count = saved[LB_COUNT], saved[SB_COUNT], saved[LFB_COUNT]
-    lb_until, sb_until, lfb_until = saved[LB_UNTIL], saved[SB_UNTIL], saved[LFB_UNTIL]
+    lb_now, sb_now, lfb_now = saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW]
     last_load, last_store = saved[LAST_LOAD], saved[LAST_STORE]
-    end, reserved, nodes = saved[END], saved[RESERVED], saved[NODES]
+    end, latest, nodes = saved[END], saved[LATEST], saved[NODES]
     previous, base, top, depth = saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH]
     at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
 
+    node_room = record.issue.shape[0] if record.issue.shape[0] > 0 else UNLIMITED
+    cycle_room = record.stalls.shape[0] if record.stalls.shape[0] > 0 else UNLIMITED
     status = DONE
     while at < length:
         block = records[at]
@@ -314,15 +312,16 @@ def run(
             address_at = at + 1
         block_end = program.block_ops[block + 1]
         while op_at < block_end:
-            code = program.op[op_at]
-            left_ready = _operand(program.left[op_at], base, frames)
-            right_ready = _operand(program.right[op_at], base, frames)
+            op = _U(op_at)
+            code = program.op[op]
+            left_ready = _operand(program.left[op], base, frames)
+            right_ready = _operand(program.right[op], base, frames)
             ready = max(left_ready, right_ready)
             if code >= _FORWARD:
                 if code == _FORWARD:
-                    frames.ready[base + program.into[op_at]] = ready
+                    frames.ready[_U(base + program.into[op])] = ready
                 elif code == _CALL:
-                    call = program.call[op_at]
+                    call = program.call[op]
                     inner = base + program.call_frame[call]
                     if depth + 1 >= frames.base.shape[0] or inner + top > frames.ready.shape[0]:
                         status = GROW_FRAMES
@@ -330,7 +329,7 @@ def run(
                     for arg in range(program.call_args[call], program.call_args[call + 1]):
                         frames.ready[inner + program.arg_into[arg]] = _operand(program.arg_from[arg], base, frames)
                     frames.base[depth] = base
-                    frames.into[depth] = program.into[op_at]
+                    frames.into[depth] = program.into[op]
                     depth += 1
                     base = inner
                 else:
@@ -342,69 +341,87 @@ def run(
                 continue
 
             # Room for whatever this node may do.
-            horizon = max(end, reserved, fetch + 1) + margin
-            if horizon - fetch >= ring_size:
-                status = GROW_RINGS
+            horizon = max(latest, fetch + 1) + margin
+            if horizon - fetch >= ring_size or horizon >= cycle_room:
+                status = GROW_RINGS if horizon < cycle_room else GROW_CYCLES
                 break
-            if record.issue.shape[0] > 0 and nodes >= record.issue.shape[0]:
-                status = GROW_NODES
-                break
-            if record.stalls.shape[0] > 0 and horizon >= record.stalls.shape[0]:
-                status = GROW_CYCLES
-                break
-            if full(stack):
-                status = GROW_LINES
+            if nodes >= node_room or (code > _DIVIDE and full(stack)):
+                status = GROW_NODES if nodes >= node_room else GROW_LINES
                 break
 
             # Fetch. A full RS, then a full ROB, holds it up.
             if left == 0 or rs_count >= rs_size or rob_count >= rob_size:
                 wanted = fetch
                 while rs_count >= rs_size:
-                    stall = _waits(fetch, lb_until, sb_until, lfb_until) | (_RS if fetch > wanted else 0)
-                    _close(fetch, stall, rings, units, tally, record)
+                    stall = _waits(fetch, lb_now, sb_now, lfb_now) | (_RS if fetch > wanted else 0)
+                    _close(fetch, mask, stall, rings, units, tally, record)
                     fetch += 1
-                    rs_count -= rings.leaves[fetch & mask]
-                    rings.leaves[fetch & mask] = 0
+                    rs_count -= _left(rings, mask, _FROM_RS, fetch)
+                    if lb_now < fetch:
+                        lb_now = fetch
+                        lb_count -= _left(rings, mask, _FROM_LB, fetch)
+                    if sb_now < fetch:
+                        sb_now = fetch
+                        sb_count -= _left(rings, mask, _FROM_SB, fetch)
+                    if lfb_now < fetch:
+                        lfb_now = fetch
+                        lfb_count -= _left(rings, mask, _FROM_LFB, fetch)
                 while rob_count >= rob_size:
-                    while rob_count > 0 and buffers.rob[rob_head] <= fetch:
+                    while rob_count > 0 and rob[_U(rob_head)] <= fetch:
                         rob_head = rob_head + 1 if rob_head + 1 < rob_size else 0
                         rob_count -= 1
                     if rob_count < rob_size:
                         break
-                    stall = _waits(fetch, lb_until, sb_until, lfb_until) | (_ROB if fetch > wanted else 0)
-                    _close(fetch, stall, rings, units, tally, record)
+                    stall = _waits(fetch, lb_now, sb_now, lfb_now) | (_ROB if fetch > wanted else 0)
+                    _close(fetch, mask, stall, rings, units, tally, record)
                     fetch += 1
-                    rs_count -= rings.leaves[fetch & mask]
-                    rings.leaves[fetch & mask] = 0
+                    rs_count -= _left(rings, mask, _FROM_RS, fetch)
+                    if lb_now < fetch:
+                        lb_now = fetch
+                        lb_count -= _left(rings, mask, _FROM_LB, fetch)
+                    if sb_now < fetch:
+                        sb_now = fetch
+                        sb_count -= _left(rings, mask, _FROM_SB, fetch)
+                    if lfb_now < fetch:
+                        lfb_now = fetch
+                        lfb_count -= _left(rings, mask, _FROM_LFB, fetch)
                 if fetch > wanted:
                     left = width
                 elif left == 0:
-                    _close(fetch, _waits(fetch, lb_until, sb_until, lfb_until), rings, units, tally, record)
+                    _close(fetch, mask, _waits(fetch, lb_now, sb_now, lfb_now), rings, units, tally, record)
                     fetch += 1
-                    rs_count -= rings.leaves[fetch & mask]
-                    rings.leaves[fetch & mask] = 0
+                    rs_count -= _left(rings, mask, _FROM_RS, fetch)
+                    if lb_now < fetch:
+                        lb_now = fetch
+                        lb_count -= _left(rings, mask, _FROM_LB, fetch)
+                    if sb_now < fetch:
+                        sb_now = fetch
+                        sb_count -= _left(rings, mask, _FROM_SB, fetch)
+                    if lfb_now < fetch:
+                        lfb_now = fetch
+                        lfb_count -= _left(rings, mask, _FROM_LFB, fetch)
                     left = width
             left -= 1
 
-            shape = program.shape[op_at]
+            shape = np.int64(program.shape[op])
             limit = fetch + ring_size
             issue = max(fetch, ready)
             if code <= _DIVIDE:
                 kind = np.int64(code)
-                if units.lanes[kind] < UNLIMITED:
-                    issue = _fit(rings, kind, units.lanes[kind], 1, units.hold[kind], issue, limit)
-                    _take(rings, kind, units.lanes[kind], 1, units.hold[kind], issue)
-                    reserved = max(reserved, issue + units.hold[kind])
+                form = _U(kind * shapes + shape)
+                hold = units.hold[form]
+                issue = _fit(rings, mask, kind, units.lanes[_U(kind)], 1, hold, issue, limit)
+                _take(rings, mask, kind, units.lanes[_U(kind)], 1, hold, issue)
                 if issue > fetch:
-                    rings.leaves[issue & mask] += 1
+                    rings.leaves[_U((issue & mask) << LEAVES_BITS)] += 1
                     rs_count += 1
-                done = issue + units.latency[kind]
+                done = issue + units.latency[_U(kind)]
             else:
                 load = code == _LOAD
-                address = records[address_at]
+                address = records[_U(address_at)]
                 address_at += 1
                 x = np.int64(-1)
-                level = np.int64(program.level[op_at])
+                level = np.int64(program.level[op])
                 if address >= 0:
                     x = index_of(address >> line_shift, stack)
                     reused = touch(x, stack)
@@ -413,21 +430,18 @@ def run(
                 kind = FIRST_LEVEL + level
                 # The buffers, in trace order.
                 if load:
-                    entry, lb_count = _entry(buffers.lb, lb_count, lb_size, fetch)
-                    lb_until = max(lb_until, entry) if entry > fetch else lb_until
-                    port = LOAD_PORT
+                    lb_now, lb_count = _entry(rings, mask, _FROM_LB, lb_count, lb_now, lb_size)
+                    entry, port = lb_now, LOAD_PORT
                 else:
-                    entry, sb_count = _entry(buffers.sb, sb_count, sb_size, fetch)
-                    sb_until = max(sb_until, entry) if entry > fetch else sb_until
-                    port = STORE_PORT
+                    sb_now, sb_count = _entry(rings, mask, _FROM_SB, sb_count, sb_now, sb_size)
+                    entry, port = sb_now, STORE_PORT
                 if entry > fetch:
-                    rings.leaves[entry & mask] += 1
+                    rings.leaves[_U((entry & mask) << LEAVES_BITS)] += 1
                     rs_count += 1
                 issue = max(issue, entry)
                 if level > 0:
-                    line_entry, lfb_count = _entry(buffers.lfb, lfb_count, lfb_size, fetch)
-                    lfb_until = max(lfb_until, line_entry) if line_entry > fetch else lfb_until
-                    issue = max(issue, line_entry)
+                    lfb_now, lfb_count = _entry(rings, mask, _FROM_LFB, lfb_count, lfb_now, lfb_size)
+                    issue = max(issue, lfb_now)
                 # The order of memory operations.
                 if x86_order:
                     issue = max(issue, last_load)
@@ -436,71 +450,55 @@ def run(
                 word, word_end = np.int64(0), np.int64(0)
                 if x >= 0:
                     if inflight:
-                        issue = max(issue, memory.returns[x])
+                        issue = max(issue, memory.lines[_U(2 * x)])
                     if memory_deps:
                         size = program.shapes[shape, 0] * program.shapes[shape, 1]
                         word = x * words + ((address >> word_shift) & (words - 1))
                         word_end = min(word + max(size >> word_shift, 1), (x + 1) * words)
-                        if load:
+                        if load and memory.lines[_U(2 * x + 1)] > issue:
                             for w in range(word, word_end):
-                                issue = max(issue, memory.stored[w])
+                                issue = max(issue, memory.stored[_U(w)])
                 # Bandwidth: the port, the address unit and the level.
-                need, hold = np.int64(1), units.hold[kind]
-                if level > 0:
-                    elements = program.shapes[shape, 0]
-                    if line_bytes > 0:
-                        elements = max(np.int64(1), line_bytes // program.shapes[shape, 1])
-                    need = min(elements, units.lanes[kind])
-                    hold = hold * ((elements + need - 1) // need)
+                form = _U(kind * shapes + shape)
+                need, hold = units.need[form], units.hold[form]
                 while True:
                     first = issue
-                    if units.lanes[port] < UNLIMITED:
-                        issue = _free_cycle(rings, port, units.lanes[port], issue, limit)
-                    if units.lanes[AGU] < UNLIMITED:
-                        issue = _free_cycle(rings, AGU, units.lanes[AGU], issue, limit)
-                    if units.lanes[kind] < UNLIMITED:
-                        issue = _fit(rings, kind, units.lanes[kind], need, hold, issue, limit)
+                    issue = _free_cycle(rings, mask, port, units.lanes[_U(port)], issue, limit)
+                    issue = _free_cycle(rings, mask, AGU, agus, issue, limit)
+                    issue = _fit(rings, mask, kind, units.lanes[_U(kind)], need, hold, issue, limit)
                     if issue == first:
                         break
-                if units.lanes[port] < UNLIMITED:
-                    _take(rings, port, units.lanes[port], 1, 1, issue)
-                if units.lanes[AGU] < UNLIMITED:
-                    _take(rings, AGU, units.lanes[AGU], 1, 1, issue)
-                if units.lanes[kind] < UNLIMITED:
-                    _take(rings, kind, units.lanes[kind], need, hold, issue)
-                reserved = max(reserved, issue + hold)
-                done = issue + units.latency[kind]
+                _take_one(rings, mask, port, units.lanes[_U(port)], issue)
+                _take_one(rings, mask, AGU, agus, issue)
+                _take(rings, mask, kind, units.lanes[_U(kind)], need, hold, issue)
+                done = issue + units.latency[_U(kind)]
                 if load:
                     last_load = issue
-                    if lb_size < UNLIMITED:
-                        _push(buffers.lb, lb_count, done)
-                        lb_count += 1
+                    lb_count = _hold_entry(rings, mask, _FROM_LB, lb_count, lb_now, done)
                 else:
                     last_store = issue
-                    if sb_size < UNLIMITED:
-                        _push(buffers.sb, sb_count, done)
-                        sb_count += 1
+                    sb_count = _hold_entry(rings, mask, _FROM_SB, sb_count, sb_now, done)
                     for w in range(word, word_end):
-                        memory.stored[w] = issue
+                        memory.stored[_U(w)] = issue
+                        memory.lines[_U(2 * x + 1)] = max(issue, memory.lines[_U(2 * x + 1)])
                 if level > 0:
-                    if lfb_size < UNLIMITED:
-                        _push(buffers.lfb, lfb_count, done)
-                        lfb_count += 1
+                    lfb_count = _hold_entry(rings, mask, _FROM_LFB, lfb_count, lfb_now, done)
                     if x >= 0:
-                        memory.returns[x] = done
+                        memory.lines[_U(2 * x)] = done
             if rob_size < UNLIMITED:
                 tail = rob_head + rob_count
-                buffers.rob[tail if tail < rob_size else tail - rob_size] = done
+                rob[_U(tail if tail < rob_size else tail - rob_size)] = done
                 rob_count += 1
-            rings.issues[issue & mask] |= np.uint8(1 << kind)
-            tally.nodes[kind * program.shapes.shape[0] + shape] += 1
+            rings.issues[_U(issue & mask)] |= np.uint8(1 << kind)
+            tally.nodes[form] += 1
             end = max(end, done, issue + 1)
-            if program.into[op_at] >= 0:
-                frames.ready[base + program.into[op_at]] = done
+            latest = max(latest, end, issue + hold)
+            if program.into[op] >= 0:
+                frames.ready[_U(base + program.into[op])] = done
             if record.issue.shape[0] > 0:
-                record.issue[nodes] = issue
-                record.done[nodes] = done
-                record.type[nodes] = kind
+                record.issue[_U(nodes)] = issue
+                record.done[_U(nodes)] = done
+                record.type[_U(nodes)] = kind
             nodes += 1
             op_at += 1
         if status != DONE:
@@ -512,9 +510,9 @@ def run(
     saved[FETCH], saved[LEFT], saved[RS_COUNT] = fetch, left, rs_count
     saved[ROB_HEAD], saved[ROB_COUNT] = rob_head, rob_count
     saved[LB_COUNT], saved[SB_COUNT], saved[LFB_COUNT] = lb_count, sb_count, lfb_count
-    saved[LB_UNTIL], saved[SB_UNTIL], saved[LFB_UNTIL] = lb_until, sb_until, lfb_until
+    saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW] = lb_now, sb_now, lfb_now
     saved[LAST_LOAD], saved[LAST_STORE] = last_load, last_store
-    saved[END], saved[RESERVED], saved[NODES] = end, reserved, nodes
+    saved[END], saved[LATEST], saved[NODES] = end, latest, nodes
     saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH] = previous, base, top, depth
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
     return status

@@ -51,7 +51,9 @@ class DagScheduler:
         A load does not issue before the previous load, a store not before the previous load and store; the same cycle
         is allowed, and loads pass stores.
     inflight_blocking
-        An access to a line whose miss is outstanding waits for it.
+        An access to a line whose miss is outstanding waits for it before it issues. Off by default: together with
+        `x86_order` it lets no later load pass that wait, so that misses come one after the other, and the paper's own
+        reduction (Fig. 9, 1/3 flops per cycle out of memory) is only possible with one of the two.
     memory_dependences
         A load of a word does not issue before the last store to it (it may forward in the same cycle).
     load_ports, store_ports, agus
@@ -76,7 +78,7 @@ class DagScheduler:
     core: DagCore
     warm: bool = True
     x86_order: bool = True
-    inflight_blocking: bool = True
+    inflight_blocking: bool = False
     memory_dependences: bool = True
     load_ports: float = 2
     store_ports: float = 1
@@ -182,8 +184,8 @@ class _Run:
         self.line_shift = line_shift(core.line) if core.line or program.needs_reuse else 6
         smallest = int(program.shapes[:, 1].min())
         self.word_shift = min(smallest.bit_length() - 1, self.line_shift)
-        self.units = _units(settings)
-        self.parameters = _parameters(settings, program, self.units, self.line_shift, self.word_shift)
+        self.units = _units(settings, program, 1 << self.line_shift)
+        self.parameters = _parameters(core, settings, self.units, self.line_shift, self.word_shift)
         self.saved = np.zeros(engine.SCALARS, dtype=np.int64)
         self.saved[engine.LEFT] = self.parameters[engine.WIDTH]
         self.saved[engine.PREVIOUS] = -1
@@ -192,8 +194,8 @@ class _Run:
         self.stack = new_stack(_capacities(settings, self.line_shift))
         self.memory = _memory(settings, self.stack, self.line_shift - self.word_shift)
         self.rings = _rings(1 << max(10, int(2 * self.parameters[engine.MARGIN]).bit_length()))
-        rob, lb, sb, lfb = (self.parameters[k] for k in (engine.ROB, engine.LB, engine.SB, engine.LFB))
-        self.buffers = engine.Buffers(*(np.zeros(_room(size), dtype=np.int64) for size in (rob, lb, sb, lfb)))
+        rob_size = int(self.parameters[engine.ROB])
+        self.rob = np.zeros(1 if rob_size == engine.UNLIMITED else rob_size, dtype=np.int64)
         phis = int(np.diff(program.block_phis).max(initial=0))
         self.frames = engine.Frames(*_zeros(2 * self.saved[engine.TOP] + 16, phis + 1, 16, 16))
         self.tally = engine.Tally(*_zeros(engine.HISTOGRAM, len(TYPES) * len(program.shapes), len(TYPES)))
@@ -223,7 +225,7 @@ class _Run:
                 self.units,
                 self.saved,
                 self.rings,
-                self.buffers,
+                self.rob,
                 self.memory,
                 self.stack,
                 self.frames,
@@ -275,10 +277,8 @@ class _Run:
             self.stack = grown(self.stack)
             if (self.stack.scalars[3] + wanted) * 64 <= len(self.stack.place):
                 break
-        self.memory = engine.Memory(
-            *(_longer(array, len(self.stack.place) * (len(array) // len(self.memory.returns))) if len(array) else array
-              for array in self.memory)
-        )  # fmt: skip
+        factor = 2 * len(self.stack.place) // len(self.memory.lines)
+        self.memory = engine.Memory(*(_longer(array, factor * len(array)) for array in self.memory))
 
 
 def _zeros(*sizes: int) -> list[Any]:
@@ -291,27 +291,31 @@ def _longer(array: Any, size: int | None = None) -> Any:
     return longer
 
 
-def _room(size: int) -> int:
-    return 1 if size >= engine.UNLIMITED else int(size) + 1
-
-
 def _limit(value: float) -> int:
     """Return a buffer's size or a width as the engine takes it: 0 and infinity are unlimited."""
     return int(engine.UNLIMITED) if value == 0 or math.isinf(value) else int(value)
 
 
-def _units(settings: DagScheduler) -> engine.Units:
+def _units(settings: DagScheduler, program: Program, line: int) -> engine.Units:
     core = settings.core
     throughputs = [core.throughput(kind) for kind in TYPES]
     throughputs += [settings.load_ports, settings.store_ports, settings.agus]
     pairs = np.array([lanes(value) for value in throughputs], dtype=np.int64)
     pairs[pairs[:, 0] == 0, 0] = engine.UNLIMITED
+    need = np.ones((len(TYPES), len(program.shapes)), dtype=np.int64)
+    hold = np.repeat(pairs[: len(TYPES), 1:], len(program.shapes), axis=1)
+    for k in range(engine.FIRST_LEVEL + 1, len(TYPES)):
+        # Beyond L1 bandwidth is per element: a vector takes several lanes, and more cycles when there are too few.
+        moved = program.shapes[:, 0]
+        if settings.below_l1 == "line":
+            moved = np.maximum(1, line // program.shapes[:, 1])
+        need[k] = np.minimum(moved, pairs[k, 0])
+        hold[k] *= -(-moved // need[k])
     latency = np.array([core.latency(kind) for kind in TYPES], dtype=np.int64)
-    return engine.Units(pairs[:, 0].copy(), pairs[:, 1].copy(), latency)
+    return engine.Units(pairs[:, 0].copy(), latency, need.ravel(), hold.ravel())
 
 
-def _parameters(settings: DagScheduler, program: Program, units: engine.Units, line_bits: int, word_bits: int) -> Any:
-    core = settings.core
+def _parameters(core: DagCore, settings: DagScheduler, units: engine.Units, line_bits: int, word_bits: int) -> Any:
     values = np.zeros(engine.PARAMETERS, dtype=np.int64)
     for place, size in (
         (engine.WIDTH, core.fetch),
@@ -327,11 +331,7 @@ def _parameters(settings: DagScheduler, program: Program, units: engine.Units, l
     values[engine.MEMORY_DEPS] = settings.memory_dependences
     values[engine.LINE_SHIFT] = line_bits
     values[engine.WORD_SHIFT] = word_bits
-    most = int(program.shapes[:, 0].max())
-    if settings.below_l1 == "line":
-        values[engine.LINE_BYTES_BELOW] = 1 << line_bits
-        most = max(most, (1 << line_bits) // int(program.shapes[:, 1].min()))
-    values[engine.MARGIN] = units.latency.max() + units.hold.max() * most + 4
+    values[engine.MARGIN] = units.latency.max() + units.hold.max() + 4
     return values
 
 
@@ -348,9 +348,7 @@ def _capacities(settings: DagScheduler, line_bits: int) -> tuple[float, float, f
 
 def _memory(settings: DagScheduler, stack: LruStack, word_bits: int) -> engine.Memory:
     lines = len(stack.place)
-    returns = lines
-    stored = lines << word_bits if settings.memory_dependences else 0
-    return engine.Memory(*_zeros(returns, stored))
+    return engine.Memory(*_zeros(2 * lines, lines << word_bits if settings.memory_dependences else 0))
 
 
 def _rings(size: int) -> engine.Rings:
@@ -360,10 +358,10 @@ def _rings(size: int) -> engine.Rings:
             "DAG. Set a finite rob or rs, or a finite fetch"
         )
     return engine.Rings(
-        np.zeros((size, engine.COLUMNS), dtype=np.uint16),
-        np.zeros((size, engine.COLUMNS), dtype=np.int32),
+        np.zeros(size << engine.ROW_BITS, dtype=np.uint16),
+        np.zeros(size << engine.ROW_BITS, dtype=np.int32),
         np.zeros(size, dtype=np.uint8),
-        np.zeros(size, dtype=np.int32),
+        np.zeros(size << engine.LEAVES_BITS, dtype=np.int32),
     )
 
 
@@ -373,7 +371,7 @@ def _larger_rings(rings: engine.Rings, fetch: int) -> engine.Rings:
     cycles = np.arange(fetch, fetch + old)
     pairs: list[tuple[Any, Any]] = list(zip(rings, larger, strict=True))
     for before, after in pairs:
-        after[cycles & (2 * old - 1)] = before[cycles & (old - 1)]
+        after.reshape(2 * old, -1)[cycles & (2 * old - 1)] = before.reshape(old, -1)[cycles & (old - 1)]
     return larger
 
 

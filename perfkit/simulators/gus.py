@@ -42,6 +42,8 @@ class Gus:
         The machine.
     tables : InstructionTables, optional
         What instructions cost on it; the bundled table by default.
+    warm : bool
+        Let the trace go through caches and branch predictor once before it is timed, as in a loop over the same data.
 
     Examples
     --------
@@ -52,11 +54,21 @@ class Gus:
 
     core: Microarchitecture
     tables: InstructionTables | None = None
+    warm: bool = False
 
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
         tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
         return lower(trace.code, self.core, tables.form)
+
+    def memory(self, trace: Trace, program: Program) -> MemoryPass:
+        """Return the pass over memory and branches, with caches and predictor cold or warm."""
+        memory = MemoryPass.of(trace, program, self.core)
+        if self.warm:
+            for _ in windows(trace, memory):
+                pass
+            memory.begin_counting()
+        return memory
 
     def run(self, trace: Trace, *, progress: Progress | None = None) -> "GusResult":
         """Simulate the trace.
@@ -74,9 +86,11 @@ class Gus:
             The trace holds no instruction.
         """
         program = self.program(trace)
+        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
+        tables.coverage(trace)  # warns, by name, of forms that no table knows
         fast = pruned(program, (self.core,))
         cost = timing.costs(fast, (self.core,))
-        memory = MemoryPass.of(trace, program, self.core)
+        memory = self.memory(trace, program)
         arrays, now = timing.static(fast), timing.state(program, cost)
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
         shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
@@ -90,7 +104,7 @@ class Gus:
             ticks=int(now.now[2]),
             spent=spent,
             served=memory.counts(),
-            branches=(int(memory.predictor.meta[2]), int(memory.predictor.meta[3])),
+            branches=(int(memory.predictor.meta[1]), int(memory.predictor.meta[2])),
         )
 
     def cycles(
@@ -103,7 +117,7 @@ class Gus:
         program = self.program(trace)
         fast = pruned(program, cores)
         cost = timing.costs(fast, tuple(cores))
-        memory = MemoryPass.of(trace, program, self.core)
+        memory = self.memory(trace, program)
         arrays, now = timing.static(fast), lanes(program, cost)
         shadow = np.full((PAGE_GRANULES, len(cores)), timing.NEVER, dtype=np.int64)
         for window in windows(trace, memory, progress):

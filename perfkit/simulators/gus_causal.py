@@ -287,6 +287,9 @@ def run_causal(  # pragma: no cover - compiled
                 code = w_code[j]
                 level = np.int64(code & 3)
                 size = np.int64(w_size[j])
+                if (code & 64) != 0:
+                    for k in range(u0, u1):
+                        s_port[p_use[k]] += c_use[k, 0]
                 if (code & 64) != 0 and ((code >> 2) & 3) > level:
                     level = np.int64((code >> 2) & 3)
                 got = a
@@ -317,8 +320,9 @@ def run_causal(  # pragma: no cover - compiled
                 if p_read[m]:
                     got += c_load[i, 0] + c_beyond[level + 4 * vector, 0]
                     until = min(g + ((size + 7) >> 3), (g | 511) + 1)
+                    way = vector if code < 128 else 2
                     for q in range(g, until):
-                        got, no = _wait(got, shadow[q] + c_forward[vector, 0], one, no, writer[q])
+                        got, no = _wait(got, shadow[q] + c_forward[way, 0], one, no, writer[q])
                     if got > loaded:
                         loaded = got
                         nm = 0

@@ -192,6 +192,9 @@ def run_exact(  # pragma: no cover - compiled
                 code = w.code[j]
                 level = np.int64(code & 3)
                 size = np.int64(w.size[j])
+                if (code & 64) != 0:
+                    for k in range(u0, u1):
+                        s.port[p.use[k]] += c.use[k, 0]
                 if (code & 64) != 0 and ((code >> 2) & 3) > level:
                     level = np.int64((code >> 2) & 3)
                 got = a
@@ -212,8 +215,9 @@ def run_exact(  # pragma: no cover - compiled
                 if p.read[m]:
                     got += c.load[i, 0] + c.beyond[level + 4 * vector, 0]
                     until = min(g + ((size + 7) >> 3), (g | 511) + 1)
+                    way = vector if code < 128 else 2
                     for q in range(g, until):
-                        got = _constrain(got, tmp, ONE, shadow[q] + c.forward[vector, 0], writer, q, n)
+                        got = _constrain(got, tmp, ONE, shadow[q] + c.forward[way, 0], writer, q, n)
                     loaded = _constrain(loaded, tmp, ALL, got, tmp, ONE, n)
                 elif level > 0 and got + c.beyond[level, 0] > arrived:
                     arrived = got + c.beyond[level, 0]

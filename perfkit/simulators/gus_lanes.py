@@ -160,6 +160,11 @@ def run_lanes(w: Any, p: Any, c: Any, s: Any, shadow: Any) -> None:  # pragma: n
                 code = w_code[j]
                 level = np.int64(code & 3)
                 size = np.int64(w_size[j])
+                if (code & 64) != 0:
+                    for k in range(u0, u1):
+                        r = p_use[k]
+                        for z in range(K):
+                            s_port[r, z] += c_use[k, z]
                 if (code & 64) != 0 and ((code >> 2) & 3) > level:
                     level = np.int64((code >> 2) & 3)
                 for z in range(K):
@@ -185,9 +190,10 @@ def run_lanes(w: Any, p: Any, c: Any, s: Any, shadow: Any) -> None:  # pragma: n
                     for z in range(K):
                         got[z] += c_load[i, z] + c_beyond[level + 4 * vector, z]
                     last = min(g + ((size + 7) >> 3), (g | 511) + 1)
+                    way = vector if code < 128 else 2
                     for q in range(g, last):
                         for z in range(K):
-                            got[z] = max(got[z], shadow[q, z] + c_forward[vector, z])
+                            got[z] = max(got[z], shadow[q, z] + c_forward[way, z])
                     for z in range(K):
                         loaded[z] = max(loaded[z], got[z])
                 elif level > 0:

@@ -90,7 +90,7 @@ class Costs(NamedTuple):
     beyond: NDArray[np.int64]  # (8, K) what each level takes longer than the table's L1: integer, then vector loads
     byte: NDArray[np.int64]  # (K,) a byte of L1
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
-    forward: NDArray[np.int64]  # (2, K): integer, vector
+    forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (K,)
 
 
@@ -177,6 +177,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     beyond = [x - base.resource("L1_latency").value for x in levels[1:]]
     bandwidth = [value(f"{name}_bandwidth", np.inf) for name in LEVELS]
     forward = value("store_forward_latency", first)
+    blocked = value("blocked_store_forward_latency", value("vector_store_forward_latency", forward))
     return (
         ticks(core.resource("front_end").inverse_throughput),
         ticks(core.resource("retire").inverse_throughput),
@@ -191,7 +192,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([-saved[0], *beyond, -saved[1], *beyond]),
         ticks(1.0 / bandwidth[0]),
         ticks([0.0, *(line / b for b in bandwidth[1:])]),
-        ticks([forward, value("vector_store_forward_latency", forward)]),
+        ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks(value("misprediction_penalty", 0.0)),
     )
 
@@ -336,6 +337,9 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     got = v
                     which = LEVEL_BANDWIDTH
                 s_level[0] = (v if v > disp else disp) + size * byte
+                if split:  # a second access: the load's ports once more
+                    for k in range(u0, u1):
+                        s_port[p_use[k]] += c_use[k, 0]
                 if split and ((code >> 2) & 3) > level:
                     level = (code >> 2) & 3
                     which = LEVEL_LATENCY + level
@@ -363,8 +367,9 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 if p_read[m]:
                     got += c_load[i, 0] + c_beyond[level + 4 * vector, 0]
                     last = min(g + ((size + 7) >> 3), (g | 511) + 1)  # the part in the same page
+                    way = vector if code < 128 else 2
                     for q in range(g, last):
-                        v = shadow[q] + c_forward[vector, 0]
+                        v = shadow[q] + c_forward[way, 0]
                         if v > got:
                             got = v
                             which = FORWARD

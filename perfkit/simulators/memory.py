@@ -17,14 +17,17 @@ from perfkit.simulators.program import Program
 from perfkit.trace import Trace, TraceChunk
 
 PAGE_GRANULES = 512  # granules of 8 bytes in a page of 4 KiB
-_HISTORY = 12
-_COUNTERS = 1 << 14
+_COUNTERS = 1 << 12  # of each table of the branch predictor
+_HISTORIES = (6, 14, 30, 60)  # branches that index the tagged tables
 
 # The bits of an access's code.
 LEVEL = 0b11
 SECOND_SHIFT = 2  # the level of the second line of an access that crosses a line
 PREFETCH_SHIFT = 4
 SPLIT = 0b100_0000
+BLOCKED = 0b1000_0000  # a load of bytes from several recent stores: it cannot be forwarded
+
+_RECENT = 56  # stores that may still be in the store buffer
 
 
 class Window(NamedTuple):
@@ -46,11 +49,12 @@ class Pages(NamedTuple):
 
 
 class Predictor(NamedTuple):
-    """A bimodal and a gshare table of 2-bit counters with a chooser; ``meta``: history, last block, count, misses."""
+    """A bimodal table and tagged tables of growing history (TAGE); ``meta``: last block, branches, misses, history."""
 
     bimodal: NDArray[np.int8]
-    gshare: NDArray[np.int8]
-    chooser: NDArray[np.int8]
+    counter: NDArray[np.int8]
+    tag: NDArray[np.int16]
+    useful: NDArray[np.int8]
     meta: NDArray[np.int64]
 
 
@@ -66,6 +70,8 @@ class MemoryPass:
     fall_through: NDArray[np.int64]
     ends_in_branch: NDArray[np.bool_]
     served: NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
+    stores: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    writer: NDArray[np.int64] = field(default_factory=lambda: np.full(0, -(1 << 40), dtype=np.int64))
 
     @classmethod
     def of(cls, trace: Trace, program: Program, core: Microarchitecture) -> "MemoryPass":
@@ -94,6 +100,11 @@ class MemoryPass:
         """Return what each level has served so far."""
         return CacheCounts(self.served[:4].copy(), self.served[4:].copy())
 
+    def begin_counting(self) -> None:
+        """Forget what was counted so far, and keep the state of caches and predictor."""
+        self.served[:] = 0
+        self.predictor.meta[:3] = (-1, 0, 0)
+
     def window(self, chunk: TraceChunk) -> Window:
         """Return the window for the trace's next chunk; windows must be taken in order."""
         code = self.trace.code
@@ -103,18 +114,27 @@ class MemoryPass:
         wrong = np.zeros(len(chunk.stream), dtype=np.bool_)
         at = np.zeros(3, dtype=np.int64)  # next block, next access, next dynamic size
         while True:
+            room = (len(self.pages.key) // 2 + 1) * PAGE_GRANULES
+            if len(self.writer) < room:
+                grown = np.full(room, -(1 << 40), dtype=np.int64)
+                grown[: len(self.writer)] = self.writer
+                self.writer = grown
             _pass(
                 chunk.stream,
                 chunk.addresses,
                 chunk.sizes,
                 code.block_operand_start,
                 code.size,
+                code.read,
+                code.write,
                 self.fall_through,
                 self.ends_in_branch,
                 self.caches,
                 self.pages,
                 self.predictor,
                 self.served,
+                self.stores,
+                self.writer,
                 at,
                 granule,
                 kind,
@@ -133,8 +153,14 @@ def _pages(size: int) -> Pages:
 
 
 def _predictor() -> Predictor:
-    tables = [np.full(_COUNTERS, 1, dtype=np.int8) for _ in range(3)]
-    return Predictor(tables[0], tables[1], tables[2], np.array([0, -1, 0, 0], dtype=np.int64))
+    tables = len(_HISTORIES)
+    return Predictor(
+        np.full(_COUNTERS, 1, dtype=np.int8),
+        np.zeros((tables, _COUNTERS), dtype=np.int8),
+        np.full((tables, _COUNTERS), -1, dtype=np.int16),
+        np.zeros((tables, _COUNTERS), dtype=np.int8),
+        np.array([-1, 0, 0, 0], dtype=np.int64),
+    )
 
 
 def _grown(pages: Pages) -> Pages:
@@ -176,23 +202,52 @@ def _slot(pages: Any, key: Any) -> Any:  # pragma: no cover - compiled
 
 
 @njit(cache=True, inline="always")
+def _fold(history: Any, length: Any, block: Any, table: Any) -> Any:  # pragma: no cover - compiled
+    """Return a hash of a block and the last ``length`` outcomes."""
+    h = history & ((np.int64(1) << length) - 1)
+    h = (h ^ (h >> 23) ^ (np.int64(block) * 0x9E3779B1) ^ (table * 0x85EBCA6B)) & 0x7FFFFFFFFFFF
+    h = (h ^ (h >> 15)) * 0x2C1B3C6D
+    return (h ^ (h >> 19)) & 0x7FFFFFFFFFFF
+
+
+@njit(cache=True)
 def _predict(  # pragma: no cover - compiled
-    bimodal: Any, gshare: Any, chooser: Any, past: Any, block: Any, taken: Any
+    bimodal: Any, counter: Any, tag: Any, useful: Any, past: Any, block: Any, taken: Any
 ) -> Any:
-    """Predict a block's branch, learn from the outcome and return whether the prediction was wrong."""
-    b = (np.int64(block) * 0x9E37) & (_COUNTERS - 1)
-    g = (b ^ past[0]) & (_COUNTERS - 1)
-    by_bimodal, by_gshare = bimodal[b] >= 2, gshare[g] >= 2
-    predicted = by_gshare if chooser[b] >= 2 else by_bimodal
-    if by_bimodal != by_gshare:
-        chooser[b] = min(3, chooser[b] + 1) if by_gshare == taken else max(0, chooser[b] - 1)
-    bimodal[b] = min(3, bimodal[b] + 1) if taken else max(0, bimodal[b] - 1)
-    gshare[g] = min(3, gshare[g] + 1) if taken else max(0, gshare[g] - 1)
-    past[0] = ((past[0] << 1) | (1 if taken else 0)) & ((1 << _HISTORY) - 1)
-    past[2] += 1
+    """Predict a block's branch as TAGE does, learn from the outcome and return whether the prediction was wrong.
+
+    Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch prediction", 2006; simplified.
+    """
+    history = past[3]
+    b = np.int64(block) & (_COUNTERS - 1)
+    predicted = bimodal[b] >= 2
+    provider = -1
+    for k in range(len(_HISTORIES) - 1, -1, -1):
+        h = _fold(history, _HISTORIES[k], block, k)
+        if tag[k, h & (_COUNTERS - 1)] == (h >> 20) & 0x7FFF:
+            provider = k
+            predicted = counter[k, h & (_COUNTERS - 1)] >= 0
+            break
+    if provider >= 0:
+        h = _fold(history, _HISTORIES[provider], block, provider)
+        i = h & (_COUNTERS - 1)
+        counter[provider, i] = min(3, counter[provider, i] + 1) if taken else max(-4, counter[provider, i] - 1)
+        useful[provider, i] = min(3, useful[provider, i] + 1) if predicted == taken else max(0, useful[provider, i] - 1)
+    else:
+        bimodal[b] = min(3, bimodal[b] + 1) if taken else max(0, bimodal[b] - 1)
     wrong = predicted != taken
     if wrong:
-        past[3] += 1
+        past[2] += 1
+        for k in range(provider + 1, len(_HISTORIES)):
+            h = _fold(history, _HISTORIES[k], block, k)
+            i = h & (_COUNTERS - 1)
+            if useful[k, i] == 0:
+                tag[k, i] = (h >> 20) & 0x7FFF
+                counter[k, i] = 0 if taken else -1
+                break
+            useful[k, i] -= 1
+    past[1] += 1
+    past[3] = (history << 1) | (1 if taken else 0)
     return wrong
 
 
@@ -203,12 +258,16 @@ def _pass(  # pragma: no cover - compiled
     sizes: Any,
     first: Any,
     static_size: Any,
+    read: Any,
+    write: Any,
     fall_through: Any,
     ends_in_branch: Any,
     cache: Any,
     pages: Any,
     predictor: Any,
     served: Any,
+    stores: Any,
+    writer: Any,
     at: Any,
     granule: Any,
     kind: Any,
@@ -217,7 +276,7 @@ def _pass(  # pragma: no cover - compiled
 ) -> None:
     g, bits, prefetch = cache.geometry, cache.line_bits, cache.prefetch
     tags, tree, point, hint = cache.tags, cache.tree, cache.point, cache.hint
-    bimodal, gshare, chooser = predictor.bimodal, predictor.gshare, predictor.chooser
+    bimodal, counter, tag, useful = predictor.bimodal, predictor.counter, predictor.tag, predictor.useful
     first_sets, first_mask, first_ways = g[0, 0], g[0, 1], g[0, 2]
     key, meta = pages.key, pages.meta
     past = predictor.meta
@@ -229,14 +288,14 @@ def _pass(  # pragma: no cover - compiled
         if meta[0] + first[b + 1] - first[b] > room:
             at[0], at[1], at[2] = t, j, d
             return
-        last = past[1]
+        last = past[0]
         if last >= 0 and ends_in_branch[last]:
-            wrong[t] = _predict(bimodal, gshare, chooser, past, last, b != fall_through[last])
-        past[1] = b
+            wrong[t] = _predict(bimodal, counter, tag, useful, past, last, b != fall_through[last])
+        past[0] = b
         for m in range(first[b], first[b + 1]):
-            width = static_size[m]
+            width = np.int64(static_size[m])
             if width == 0:
-                width = sizes[d]
+                width = np.int64(sizes[d])
                 d += 1
             size[j] = width
             if addresses[j] == np.uint64(0xFFFFFFFFFFFFFFFF) or width == 0:
@@ -268,6 +327,20 @@ def _pass(  # pragma: no cover - compiled
                     served[4 + fetched] += 1
                 code |= fetched << PREFETCH_SHIFT
                 last_line = beyond
+            begin = granule[j]
+            until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
+            if read[m] and until > begin + 1:
+                newest = writer[begin]
+                same = True
+                for q in range(begin + 1, until):
+                    same &= writer[q] == writer[begin]
+                    newest = max(newest, writer[q])
+                if not same and newest > stores[0] - _RECENT:
+                    code |= BLOCKED
+            if write[m]:
+                stores[0] += 1
+                for q in range(begin, until):
+                    writer[q] = stores[0]
             kind[j] = code
             j += 1
     at[0], at[1], at[2] = len(stream), j, d

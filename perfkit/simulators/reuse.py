@@ -27,6 +27,8 @@ _UNTOUCHED = 255
 _HEAD, _TAIL, _LINES, PAGES, _FIRST, _MARKER, _CAPACITY, _CACHE = 0, 1, 2, 3, 4, 5, 8, 16
 _CACHED = 64
 UNLIMITED = np.int64(2**62)
+# An index of unsigned type saves numba the test for a negative one.
+_U = np.uint64
 
 # Numba counts references to every array it hands to a function, even to an inlined one; with atomic increments that
 # costs 50 times the work done here. These functions allocate nothing, so the counting is switched off. (The option's
@@ -114,8 +116,8 @@ def index_of(line: Any, stack: Any) -> Any:
     """Return a line's index in the stack's arrays; a new page gets the next free 64 indices."""
     page = line >> 6
     cached = _CACHE + 2 * (page & (_CACHED - 1))
-    if stack.scalars[cached] == page:
-        return (stack.scalars[cached + 1] << 6) + (line & 63)
+    if stack.scalars[_U(cached)] == page:
+        return (stack.scalars[_U(cached + 1)] << 6) + (line & 63)
     at = _hash(page, stack.page_key.shape[0])
     while stack.page_key[at] != page and stack.page_key[at] != -1:
         at = (at + 1) & (stack.page_key.shape[0] - 1)
@@ -124,47 +126,49 @@ def index_of(line: Any, stack: Any) -> Any:
         stack.page_slot[at] = stack.scalars[PAGES]
         stack.scalars[PAGES] += 1
     slot = np.int64(stack.page_slot[at])
-    stack.scalars[cached] = page
-    stack.scalars[cached + 1] = slot
+    stack.scalars[_U(cached)] = page
+    stack.scalars[_U(cached + 1)] = slot
     return (slot << 6) + (line & 63)
 
 
 @inlined
-def touch(x: Any, stack: Any) -> Any:
-    """Use the line of index `x`: return the level it hits (0 to 3) and make it the most recent."""
+def touch(index: Any, stack: Any) -> Any:
+    """Use the line of this index: return the level it hits (0 to 3) and make it the most recent."""
     s, before, after, place = stack.scalars, stack.before, stack.after, stack.place
+    x = _U(index)
     head = s[_HEAD]
-    if x == head:
+    if index == head:
         return np.int64(place[x])
     found = place[x]
     level = min(np.int64(found), np.int64(LEVELS - 1))
     for k in range(s[_FIRST], level):
-        marked = s[_MARKER + k]
+        marked = s[_U(_MARKER + k)]
         if marked >= 0:
-            place[marked] = k + 1
-            s[_MARKER + k] = x if marked == head else before[marked]
+            place[_U(marked)] = k + 1
+            s[_U(_MARKER + k)] = index if marked == head else np.int64(before[_U(marked)])
     if found == _UNTOUCHED:
         s[_LINES] += 1
         if head < 0:
-            s[_TAIL] = x
+            s[_TAIL] = index
     else:
         for k in range(level, 3):
-            if s[_MARKER + k] == x:
-                s[_MARKER + k] = before[x]
-        after[before[x]] = after[x]
-        if x == s[_TAIL]:
-            s[_TAIL] = before[x]
+            if s[_U(_MARKER + k)] == index:
+                s[_U(_MARKER + k)] = before[x]
+        newer = before[x]
+        after[_U(newer)] = after[x]
+        if index == s[_TAIL]:
+            s[_TAIL] = newer
         else:
-            before[after[x]] = before[x]
+            before[_U(after[x])] = newer
     if head >= 0:
-        before[head] = x
+        before[_U(head)] = index
         after[x] = head
-    s[_HEAD] = x
+    s[_HEAD] = index
     place[x] = s[_FIRST]
     if found == _UNTOUCHED:
         for k in range(s[_FIRST], 3):
-            if s[_LINES] == s[_CAPACITY + k]:
-                s[_MARKER + k] = s[_TAIL]
+            if s[_LINES] == s[_U(_CAPACITY + k)]:
+                s[_U(_MARKER + k)] = s[_TAIL]
     return level
 
 

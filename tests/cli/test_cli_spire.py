@@ -32,7 +32,7 @@ def test_json_is_the_ranking():
     ranking = pk.Spire().fit(pk.datasets.load("spire/train")).rank(pk.datasets.load("spire/memory"))
     assert content["throughput_bound"] == ranking.throughput_bound
     assert [e["event"] for e in content["events"]] == ranking.to_frame()["event"].tolist()
-    assert content["events"][0]["area"] == "memory"
+    assert [e["area"] for e in content["events"]] == [pk.Areas.load().of(e["event"]) for e in content["events"]]
     assert (content["kind"], content["training_kind"]) == ("generated", "generated")
 
 
@@ -66,6 +66,21 @@ def test_notes_go_to_the_error_stream(tmp_path):
 @pytest.mark.parametrize("arguments", [[], ["--train", "spire/train", "--model", "x.json"]])
 def test_training_or_a_model_is_needed(arguments):
     with pytest.raises(PerfkitError, match="either --train"):
+        run("spire", *arguments, "--analyse", "spire/memory")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--train", "absent.txt"], r"'absent\.txt' is neither a data set nor a file"),
+        (["--train", "spire/trian"], "nearest names: spire/train"),
+        (["--train", "spire/table-1"], "holds no samples"),
+        (["--model", "absent.json"], "no file 'absent.json'"),
+        (["--train", "spire/train", "--areas", "absent.toml"], "no file 'absent.toml'"),
+    ],
+)
+def test_what_is_not_there_is_named(arguments, why):
+    with pytest.raises(PerfkitError, match=why):
         run("spire", *arguments, "--analyse", "spire/memory")
 
 

@@ -81,11 +81,19 @@ def test_the_stacks_add_up_to_the_measured_cpi(analysed):
     }
 
 
-def test_spire_names_the_true_area_first(training, analysed):
+def test_spire_finds_the_true_area(training, analysed):
+    """Most of the three lowest events are of the true area; a stall counter of several areas may come before them."""
     model, areas = pk.Spire().fit(training.samples), Areas.load()
     for run, area in analysed.bottleneck.items():
-        first = model.rank(analysed.samples.select(runs=[run])).to_frame()["event"].iloc[0]
-        assert areas.of(first) == area
+        lowest = model.rank(analysed.samples.select(runs=[run])).to_frame()["event"].head(3)
+        assert [areas.of(e) for e in lowest].count(area) >= 2, run
+
+
+def test_the_shipped_workloads_have_their_names_as_bottlenecks():
+    model, areas = pk.Spire().fit(pk.datasets.load("spire/train")), Areas.load()
+    for name in ("front_end", "bad_speculation", "memory", "core"):
+        lowest = model.rank(pk.datasets.load(f"spire/{name}")).to_frame()["event"].head(3)
+        assert [areas.of(e) for e in lowest].count(name.replace("front_", "front-").replace("_", " ")) >= 2, name
 
 
 def test_top_down_finds_the_models_accounting(analysed):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
-from perfkit.collectors.true_cycles import CHAIN, TrueCycles, _cycles, true_cycles
+from perfkit.collectors.true_cycles import CHAIN, TrueCycles, _cycles, _link, true_cycles
 from perfkit.errors import DataError, SettingError, UnavailableError
 
 COUNT = 4000
@@ -23,7 +23,8 @@ def test_the_gus_papers_figure_1_takes_8_cycles_an_iteration(name):
 
 def test_a_dependent_addition_takes_a_cycle():
     measured = true_cycles(corpus_kernel("latency-add", "scalar", defines={"COUNT": COUNT}))
-    assert measured.per(COUNT) == pytest.approx(1.0, rel=0.01)
+    # Never less than one; a neighbour on the core's other thread takes some of the adders (up to 3 % were seen).
+    assert 0.995 < measured.per(COUNT) < 1.05
     assert measured.calls > 1  # 4000 cycles are too few for one sample
     assert len(measured.samples) + measured.rejected == measured.repetitions == 400
     assert 0 <= measured.spread < 0.5
@@ -43,8 +44,8 @@ def test_twice_the_work_takes_twice_the_cycles_with_arguments():
 
 
 def test_ticks_become_cycles_and_disturbed_samples_are_rejected():
-    """By hand: at 2 ticks a cycle the chain takes 8192 ticks, and 1000 ticks are 500 cycles."""
-    chain = 2 * CHAIN
+    """By hand: at 2 ticks a cycle a chain of 3-cycle links takes 24576 ticks, and 1000 ticks are 500 cycles."""
+    chain = 2 * 3 * CHAIN
     ticks = np.array(
         [
             [chain, 1000, chain],
@@ -54,20 +55,30 @@ def test_ticks_become_cycles_and_disturbed_samples_are_rejected():
             [chain, -5, chain],
         ]
     )
-    cycles, rates = _cycles(ticks.astype(np.int64), 0.02)
+    cycles, rates = _cycles(ticks.astype(np.int64), 3, 0.02)
     assert cycles == pytest.approx([500, 500 / 1.005], rel=1e-4)
     assert rates == pytest.approx([2, 2.01], rel=1e-4)
 
 
+def test_a_links_cycles_are_found_among_disturbed_pairs():
+    """Most pairs have slowed additions, as a busy neighbour makes them: the undisturbed ones count."""
+    slowed = np.linspace(1.0, 1.04, 100)
+    pairs = np.column_stack([4096 * slowed, np.full(100, 3 * 4096)]).astype(np.int64)
+    assert _link(pairs) == 3
+    pairs[:, 1] = 3.5 * 4096
+    with pytest.raises(UnavailableError, match="where a whole number was expected"):
+        _link(pairs)
+
+
 def test_the_quoted_quantile():
-    result = TrueCycles("k", np.arange(101.0) + 100, 120, 19, 1, 0.10, 1.0, "")
+    result = TrueCycles("k", np.arange(101.0) + 100, 120, 19, 1, 0.10, 1.0, 3, "")
     assert result.cycles == 110
     assert result.spread == pytest.approx(150 / 110 - 1)
     assert result.per(10) == 11
 
 
 def test_results_are_kept(tmp_path):
-    result = TrueCycles("k", np.arange(9.0), 10, 1, 2, 0.1, 1.25, "a host")
+    result = TrueCycles("k", np.arange(9.0), 10, 1, 2, 0.1, 1.25, 3, "a host")
     back = TrueCycles.load(result.save(tmp_path / "cycles.npz"))
     assert back.samples.tolist() == result.samples.tolist()
     assert back.to_frame().equals(result.to_frame())
@@ -94,6 +105,6 @@ def test_mistakes_are_told():
 
 def test_a_machine_that_never_stays_quiet_is_refused(monkeypatch):
     chaos = np.tile([CHAIN, 10_000, 2 * CHAIN], (400, 1)).astype(np.int64)
-    monkeypatch.setattr("perfkit.collectors.true_cycles._run", lambda *_: chaos)
+    monkeypatch.setattr("perfkit.collectors.true_cycles._run", lambda *_: (3, chaos))
     with pytest.raises(UnavailableError, match="400 of 400 repetitions were rejected"):
         true_cycles(corpus_kernel("latency-add", "scalar"), calls=1)

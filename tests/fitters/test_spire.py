@@ -345,6 +345,7 @@ def test_samples_without_further_events_are_refused():
     [
         (["i5-507.cactuBSSN_r.txt.xz", "i5-531.deepsjeng_r.txt.xz"], "i5-520.omnetpp_r.txt.xz"),
         (["grouped-557.xz_r.txt.xz"], "grouped-520.omnetpp_r.txt.xz"),
+        (["paper-526.blender_r.txt.xz"], "paper-526.blender_r.txt.xz"),
     ],
 )
 def test_training_on_real_dumps_and_analysing_another(shared_perf, train, analyse):

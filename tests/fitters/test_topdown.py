@@ -1,5 +1,8 @@
 """Level 1 of top-down analysis: hand-computed fractions for each family of events."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,3 +125,9 @@ def test_fractions_can_be_stored(tmp_path, ending):
     assert read(path)["front_end"].tolist() == pytest.approx([0.2])
     with pytest.raises(SettingError):
         result.save(tmp_path / "a.pickle")
+
+
+def test_the_module_is_reached_without_an_import_of_its_own():
+    code = "import perfkit as pk; assert pk.fitters.topdown.TopDown is pk.TopDown; pk.fitters.bottomup"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "module 'perfkit.fitters' has no attribute 'bottomup'" in done.stderr

@@ -181,3 +181,12 @@ def test_a_ranking_function_is_all_it_needs(model, samples):
     view.axes = "linear"
     view.window = (1.0, 10.0)
     assert calls == [80, 10]
+
+
+def test_a_workload_faster_than_its_bound_asks_for_more_training(training):
+    slow = pk.Samples.from_frame(
+        training.to_frame().query("event in ['stalls', 'hits']").assign(work=lambda t: t["work"] / 3)
+    )
+    view = SpireExplorer(pk.Spire().fit(slow), training.select(events=["stalls", "hits"]))
+    assert view.timeline.throughput.mean() > view.ranking.throughput_bound
+    assert "Train on more workloads" in view._head.value

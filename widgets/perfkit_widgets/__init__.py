@@ -11,12 +11,16 @@ _HOME = {
     "CpiStackExplorer": "perfkit_widgets.cpi_stack_explorer",
     "SamplesExplorer": "perfkit_widgets.samples_explorer",
     "SpireExplorer": "perfkit_widgets.spire_explorer",
+    "StudyExplorer": "perfkit_widgets.study_explorer",
+    "TreeView": "perfkit_widgets.tree_view",
 }
 
 if TYPE_CHECKING:
     from perfkit_widgets.cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
     from perfkit_widgets.samples_explorer import SamplesExplorer as SamplesExplorer
     from perfkit_widgets.spire_explorer import SpireExplorer as SpireExplorer
+    from perfkit_widgets.study_explorer import StudyExplorer as StudyExplorer
+    from perfkit_widgets.tree_view import TreeView as TreeView
 
 __all__ = sorted(_HOME)
 

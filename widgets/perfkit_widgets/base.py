@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Frame(anywidget.AnyWidget):
-    """The style of a view, and its right to the arrow keys while one of its controls has the focus."""
+    """The style of a view, and its right to the arrow keys while one of its controls has the focus.
+
+    It has nothing to show: that it exists is enough.
+    """
 
     _esm = Path(__file__).parent / "static" / "frame.js"
     _css = Path(__file__).parent / "static" / "frame.css"
@@ -35,7 +38,7 @@ class Explorer(widgets.VBox):
         super().__init__(**kwargs)
         self.add_class("pk-view")
         self.layout.width = "100%"
-        self._frame = Frame(layout={"height": "0px", "margin": "0"})
+        self._frame = Frame()
 
     def table(self) -> "pd.DataFrame":
         """Return what the view shows as a table."""

@@ -9,7 +9,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import DataError
-from perfkit.plots.samples import PER, check_events, position_label, rate_label, throughput_label
+from perfkit.plots.samples import PER, check_events, rate_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short
 from perfkit.plots.timeline import Timeline
 from perfkit.samples import Samples
@@ -143,7 +143,6 @@ class SamplesExplorer(Explorer):
             layout={"flex": "2 1 380px", "min_width": "0px"},
         )
         self.children = [
-            self._frame,
             self._about,
             widgets.HBox([self._choose_x, self._choose_y, self._choose_per], layout={"flex_flow": "row wrap"}),
             widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),
@@ -224,7 +223,7 @@ class SamplesExplorer(Explorer):
         label = throughput_label(self.samples).split(" (")[0]
         note = (
             f"{where}: {chosen.n_intervals:,} intervals, {html.escape(label)} {short(chosen.throughput())} "
-            f"(total work over total time). Position axis: {position_label(self.timeline)}."
+            "(total work over total time)."
         )
         self._head.value = heading("Events: how much of each was counted", note)
         self._health.value = _health(chosen)

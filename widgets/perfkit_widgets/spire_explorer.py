@@ -151,7 +151,7 @@ class SpireExplorer(Explorer):
             selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
         )
         self._bars.observe(self._clicked, "selected")
-        self._measured = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dotted")
+        self._measured = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dashed")
         self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 1.5)
         self._names = figures.axis(scales["x"], "left", grid_lines="none")
         self._bounds = figures.axis(scales["y"], "bottom", f"bound of {self._throughput}")
@@ -181,9 +181,11 @@ class SpireExplorer(Explorer):
         top = widgets.HBox(
             [self._title, self._choose_axes], layout={"justify_content": "space-between", "width": "100%"}
         )
-        right = widgets.VBox([top, self._sides, self._roofline], layout={"flex": "1.25 1 480px", "min_width": "0px"})
+        right = widgets.VBox(
+            [top, self._sides, self._roofline],
+            layout={"flex": "1.25 1 480px", "min_width": "0px", "margin": "0 0 0 12px"},
+        )
         self.children = [
-            self._frame,
             self._head,
             widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"}),
             self._bar,
@@ -269,6 +271,11 @@ class SpireExplorer(Explorer):
             f"{len(self._ranked())} events ranked of {len(self._ranks)}."
         )
         labels = kind_html(self.samples.kind)
+        if measured > self.ranking.throughput_bound:
+            labels += (
+                "<div class='pk-note'>Measured above its bound: the training holds nothing as fast at these "
+                "intensities. Train on more workloads.</div>"
+            )
         if trained not in ("", self.samples.kind):
             labels += f"<span class='pk-muted'>The model was trained on {html.escape(trained)} samples.</span>"
         self._head.value = heading(f"What bounds {abbreviate(name, 60)}{more}", note) + labels

@@ -80,9 +80,10 @@ def page_of(notebook: Any, title: str, site: Site) -> str:
         require_js_url="",
     )
     views = any(_VIEW in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", []))
-    resources = {"metadata": {"name": title}, "pk_bar": site.bar, "pk_scripts": _scripts(site) if views else ""}
-    body, _ = exporter.from_notebook_node(notebook, resources=resources)
-    return str(body)
+    body, _ = exporter.from_notebook_node(notebook, resources={"metadata": {"name": title}, "pk_bar": site.bar})
+    # nbconvert parses the whole page once more; two megabytes of scripts are better put in afterwards.
+    head, end, rest = str(body).rpartition("</html>")
+    return f"{head}{_scripts(site)}\n{end}{rest}" if views else str(body)
 
 
 def single_page(notebook: Any, title: str) -> str:

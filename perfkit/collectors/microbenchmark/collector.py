@@ -4,6 +4,7 @@ import fcntl
 import json
 import math
 import os
+import random
 import shlex
 import shutil
 import subprocess
@@ -81,6 +82,9 @@ class Microbenchmark:
         Parallel compilations (joblib).
     batch : int
         Variants in an object file.
+    seed : int
+        Of the order of measurement: shuffled, so that a machine that drifts does not look like an effect of a
+        dimension.
     limit : int
         The largest space that is measured without being asked twice.
     spread : bool
@@ -98,6 +102,7 @@ class Microbenchmark:
     repetitions: int | None = None
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     batch: int = 128
+    seed: int = 0
     limit: int = CALM
     spread: bool = False
     progress: Progress | None = None
@@ -205,8 +210,9 @@ class Microbenchmark:
                     self._spread(study, todo, total, store)
                 else:
                     self._here(study, todo, total, store, folder)
-            wanted = {one.key(fingerprint) for one in study.configurations()}
-            records = [record for record in store.records() if record["key"] in wanted]
+            stored = {record["key"]: record for record in store.records()}
+            wanted = [one.key(fingerprint) for one in study.configurations()]
+            records = [stored[key] for key in wanted]
         return StudyRuns.from_records(records, metadata, study.derive)
 
     def _here(
@@ -225,8 +231,10 @@ class Microbenchmark:
         for results in finished:
             built |= {one.key: one for one in results}
             self._say(total - len(todo), total, f"compiling ({len(built)} of {len(todo)} variants)")
+        shuffled = list(todo)
+        random.Random(self.seed).shuffle(shuffled)  # noqa: S311 (an order, not a secret)
         with exclusive():
-            for number, record in enumerate(measure_all(study, todo, built, harness, objects)):
+            for number, record in enumerate(measure_all(study, shuffled, built, harness, objects)):
                 store.add(record)
                 self._say(total - len(todo) + number + 1, total, "measuring")
         if folder.exists():
@@ -297,6 +305,9 @@ def measure_all(
         with MeasuringProcess(harness, folder, cpus[:threads], threads, fifo) as process:
             if not events:
                 events = _countable(study)
+            if fifo and not process.is_fifo:
+                reason = "machine state: the FIFO scheduling class was refused (it needs root); measuring without it"
+                warnings.warn(reason, PerfkitWarning, stacklevel=2)
             for one, key in mine:
                 result = built[key]
                 if result.failed:

@@ -1,6 +1,7 @@
 """Compile batches of variants, many to an object; a failing batch is halved until the faulty variants stand alone."""
 
 import hashlib
+import itertools
 import shlex
 import subprocess
 from dataclasses import dataclass, field
@@ -105,19 +106,20 @@ def _inspect(batch: Batch, place: Path, done: Path) -> list[Built]:
     """Check every variant's region by disassembly and collect the static columns."""
     needs = batch.static or any(one.expect for one in batch.variants)
     functions = toolchain.disassemble(done) if needs else {}
-    loops = {one.key: toolchain.hottest_loop(functions.get(one.symbol, ())) for one in batch.variants} if needs else {}
+    regions = {one.key: toolchain.region(functions, one.symbol) for one in batch.variants}
+    loops = {key: toolchain.hottest_loop(found) for key, found in regions.items()}
     figures = toolchain.mca(loops) if "mca" in batch.static else {}
     records = toolchain.vectorization(place) if "vectorization" in batch.static else {}
     out = []
     for one in batch.variants:
-        lacking = toolchain.missing_instructions(functions.get(one.symbol, ()), dict(one.expect))
+        lacking = toolchain.missing_instructions(itertools.chain(*regions[one.key]), dict(one.expect))
         if lacking:
             message = f"the compiled region lacks what was asked for ({lacking}): use PK_KEEP on what it computes"
             out.append(Built(one.key, message=message))
             continue
         static: dict[str, float] = {}
         if "mix" in batch.static:
-            static |= toolchain.instruction_mix(functions.get(one.symbol, ()))
+            static |= toolchain.instruction_mix(loops[one.key])
         static |= figures.get(one.key, {})
         if "vectorization" in batch.static:
             static |= records.get(one.symbol, {"vectorized_loops": 0.0, "vectorized_bytes": 0.0})

@@ -1,20 +1,11 @@
-// Lets a view's controls have their keys: without a mark on the control itself, JupyterLab takes arrow keys on a focused
-// list for moves between cells.
-const mark = (event) => event.target.setAttribute('data-lm-suppress-shortcuts', 'true');
-
+// Lets the views' controls have their keys: without a mark on the control itself, JupyterLab takes arrow keys on a focused
+// list for moves between cells. The listener is the document's, so that it waits for no view to be drawn.
 export default {
-  render({ el }) {
-    let view = null;
-    let stopped = false;
-    const listen = () => {
-      view = el.closest('.pk-view');
-      if (view) view.addEventListener('focusin', mark);
-      else if (!stopped) requestAnimationFrame(listen); // not in the page yet
+  initialize() {
+    const mark = ({ target }) => {
+      if (target.closest?.('.pk-view')) target.setAttribute('data-lm-suppress-shortcuts', 'true');
     };
-    listen();
-    return () => {
-      stopped = true;
-      if (view) view.removeEventListener('focusin', mark);
-    };
+    document.addEventListener('focusin', mark);
+    return () => document.removeEventListener('focusin', mark);
   },
 };

@@ -1,0 +1,97 @@
+"""``perfkit gus``: simulate a trace, rank the resources by sensitivity and name the instructions that cost the time."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from perfkit.simulators.gus import GusResult
+    from perfkit.trace import Trace
+
+
+def gus(
+    what: str = typer.Argument("", help="A trace file (perfkit trace), corpus:NAME or a shipped trace's name."),
+    source: Path | None = typer.Option(None, "--source", help="A C file: compile it, trace it, simulate it."),
+    function: str = typer.Option("", "--function", "-f", help="With --source: the function (if there are several)."),
+    core: str = typer.Option("skylake_x", "--core", help="A core's name or a core file (*.toml)."),
+    sensitivity: bool = typer.Option(False, "--sensitivity", help="Rank the resources by the speedup they allow."),
+    causality: bool = typer.Option(False, "--causality", help="Rank the instructions by what they delay."),
+    weights: str = typer.Option("1.1,1.5,2", help="With --sensitivity: factors on each capacity."),
+    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
+    build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
+    flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
+    limit: int = typer.Option(10_000_000, help="For kernels: record at most so many instructions."),
+    top: int = typer.Option(10, help="Rows of each table."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Simulate a trace on a core: cycles, where they went, what would help.
+
+    perfkit gus --source kernel.c --function f --sensitivity --causality
+    """
+    from perfkit.microarchitecture import Microarchitecture
+    from perfkit.simulators.gus import Gus
+    from perfkit.simulators.sensitivity import sensitivity as rank
+
+    trace = _trace(what, source, function, build, flags, limit)
+    settings = Gus(Microarchitecture.load(core), warm=warm)
+    result = settings.run(trace)
+    found = _summary(result, core)
+    tables = {"CPI stack": result.cpi_stack().rename("CPI").reset_index()}
+    tables["occupancy"] = result.occupancy().rename("share").rename_axis("resource").reset_index()
+    if sensitivity:
+        tables["sensitivity"] = rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame()
+    if causality:
+        guilty = result.causality().to_frame()
+        tables["causality"] = guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]]
+    if as_json:
+        rows = {name.replace(" ", "_"): json.loads(t.to_json(orient="records")) for name, t in tables.items()}
+        print(json.dumps(found | rows, indent=2))
+        return
+    print(f"{found['trace']} on {found['core']} (simulated): {found['instructions']:,} instructions")
+    print(f"{found['cycles']:,.0f} cycles, {found['ipc']:.2f} instructions per cycle")
+    for name, table in tables.items():
+        print(f"\n{name} (simulated)")
+        shown = table.head(top).copy()
+        if "pc" in shown:
+            shown["pc"] = shown["pc"].map("{:#x}".format)
+        print(shown.to_string(index=False, float_format="{:.3f}".format))
+
+
+def _trace(what: str, source: Path | None, function: str, build: str, flags: str, limit: int) -> "Trace":
+    from perfkit import datasets
+    from perfkit.collectors.kernels import compile_kernel, corpus_kernel
+    from perfkit.errors import SettingError
+    from perfkit.trace import Trace
+
+    if bool(what) == bool(source):
+        raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE.c")
+    options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
+    if source is not None:
+        return compile_kernel(source, function or None, **options).trace(limit=limit)
+    if what.startswith("corpus:"):
+        return corpus_kernel(what.removeprefix("corpus:"), **options).trace(limit=limit)
+    if Path(what).exists():
+        return Trace.load(what)
+    loaded = datasets.load(what if what.startswith("traces/") else f"traces/{what}")
+    if not isinstance(loaded, Trace):
+        raise SettingError(f"{what} is no trace")
+    return loaded
+
+
+def _summary(result: "GusResult", core: str) -> dict[str, Any]:
+    origin = result.trace.provenance
+    branches, missed = result.branches
+    return {
+        "trace": f"{origin.workload}:{origin.function}".strip(":"),
+        "complete": origin.complete,
+        "core": core,
+        "kind": result.kind,
+        "instructions": result.instructions,
+        "cycles": result.cycles,
+        "ipc": result.ipc,
+        "served": dict(zip(("L1", "L2", "L3", "memory"), result.served.served.tolist(), strict=True)),
+        "branches": branches,
+        "mispredicted": missed,
+    }

@@ -1,0 +1,51 @@
+"""The study explorer in a real JupyterLab and Chromium: the tree is clicked, the boundaries are typed and dragged."""
+
+from typing import Any
+
+import pytest
+
+from tests.browser.lab import Lab, open_and_run
+
+pytestmark = pytest.mark.browser
+
+LINES = """() => [...document.querySelectorAll('path.line')].map(p => p.getAttribute('d')).join('|')"""
+
+
+def test_fma_tree_and_explorer(page: Any, lab: Lab):
+    open_and_run(page, lab, "21_fma.ipynb", views=2)
+    trees = page.locator(".pk-tree-svg")
+    trees.last.wait_for(timeout=30_000)
+    assert trees.count() == 2
+
+    # A click on a node says which rows reach it; the arrow keys go on from there.
+    view = page.locator(".pk-view", has=page.locator(".pk-tree-svg")).first
+    view.scroll_into_view_if_needed()
+    view.locator("[data-node='1']").first.click()
+    view.locator(".pk-hint", has_text="INSTRUCTIONS <=").wait_for(timeout=10_000)
+    page.keyboard.press("ArrowUp")
+    view.locator(".pk-hint", has_text="all rows").wait_for(timeout=10_000)
+
+    # A click in the explorer's own tree redraws its lines with the node's rows alone.
+    before = page.evaluate(LINES)
+    trees.last.locator("[data-node='1']").click()
+    page.wait_for_function(f"before => ({LINES})() !== before", arg=before, timeout=15_000)
+
+    # Other boundaries make other categories.
+    typed = page.get_by_label("Boundaries").last
+    typed.fill("1.1")
+    typed.press("Enter")
+    page.get_by_text("2 categories").first.wait_for(timeout=20_000)
+
+    # The handle on the boundary can be dragged.
+    handle = page.locator(".bqplot .dot").first
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 120, box["y"] + box["height"] / 2, steps=10)
+    page.mouse.up()
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('input[type=text]')].some(i => +i.value > 1.15 && +i.value < 1.9)",
+        timeout=20_000,
+    )
+    assert page.failures == []

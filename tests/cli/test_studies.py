@@ -1,0 +1,98 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from perfkit.cli.main import app
+from perfkit.errors import PerfkitError
+from perfkit.study_runs import StudyRuns
+
+KERNEL = "PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }\n"
+FILE = "kernel: k.c\ndimensions: {N: [4, 16]}\npolicy: {repetitions: 3, attempts: 2, windows: 3, tolerance: 0.5}\n"
+
+
+@pytest.fixture
+def study(tmp_path):
+    (tmp_path / "k.c").write_text(KERNEL)
+    (tmp_path / "s.yaml").write_text(FILE)
+    return tmp_path / "s.yaml"
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_dry_run_counts_and_estimates_and_measures_nothing(study, tmp_path):
+    done = invoke("study", "run", study, "--folder", tmp_path / "out", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "2 configurations, 0 of them already" in done.output
+    assert "estimate" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.measures
+def test_run_show_and_export(study, tmp_path):
+    done = invoke("study", "run", study, "--folder", tmp_path / "out", "--output", tmp_path / "t.csv", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    assert "2 configurations: 2 settled" in done.output
+    assert pd.read_csv(tmp_path / "t.csv")["N"].tolist() == [4, 16]
+    shown = invoke("study", "show", tmp_path / "out", "--output", tmp_path / "t.parquet")
+    assert shown.exit_code == 0, shown.output
+    assert len(StudyRuns.from_parquet(tmp_path / "t.parquet").raw) >= 6
+    assert "2 of them already" in invoke("study", "run", study, "--folder", tmp_path / "out", "--dry-run").output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kernal: k.c\n", "did you mean 'kernel'"),
+        ("kernel: k.c\ndimensions: {N: []}\n", "has no values"),
+        ("kernel: k.c\nthreads: many\n", "threads"),
+        ("kernel: k.c\ndimensions: {A: {from: 1, to: 1000}, B: {from: 1, to: 1000}}\n", "--yes"),
+    ],
+)
+def test_bad_files_are_one_line_errors(study, tmp_path, text, message):
+    study.write_text(text)
+    done = invoke("study", "run", study, "--folder", tmp_path / "out")
+    assert isinstance(done.exception, PerfkitError)
+    assert message in str(done.exception)
+
+
+def test_a_million_fold_space_is_counted_only_with_yes(study, tmp_path):
+    study.write_text("kernel: k.c\ndimensions: {A: {from: 1, to: 1000}, B: {from: 1, to: 500}}\n")
+    done = invoke("study", "run", study, "--folder", tmp_path / "out", "--dry-run", "--yes")
+    assert "500000 configurations" in done.output
+    assert "add --yes" in done.output
+
+
+@pytest.mark.measures
+def test_ctrl_c_and_resume(study, tmp_path):
+    study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 60}") + "steps: 200000\n")
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "perfkit.cli", "study", "run", str(study), "--folder", str(out), "--jobs", "1"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ})
+    deadline = time.monotonic() + 60
+    results = out / "results.jsonl"
+    while time.monotonic() < deadline and not (results.exists() and results.read_bytes().count(b"\n") >= 3):
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=60)
+    kept = results.read_bytes()
+    assert 3 <= kept.count(b"\n") < 60
+    study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 6}") + "steps: 200000\n")
+    assert "6 configurations" in invoke("study", "run", study, "--folder", out).output
+    assert results.read_bytes().startswith(kept)
+
+
+def test_analyze(tmp_path):
+    pd.DataFrame({"N": range(40), "t": [1.0] * 20 + [9.0] * 20}).to_csv(tmp_path / "d.csv", index=False)
+    (tmp_path / "a.yaml").write_text("categories: {target: t, method: bins, bins: [5]}\ntree: {features: [N]}\n")
+    done = invoke("analyze", tmp_path / "a.yaml", "--input", tmp_path / "d.csv", "--output", tmp_path / "o")
+    assert done.exit_code == 0, done.output
+    assert "N <= 19.5" in done.output
+    assert (tmp_path / "o" / "tree.png").exists()

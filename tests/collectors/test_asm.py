@@ -1,0 +1,94 @@
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from perfkit.cli.main import app
+from perfkit.collectors.asm import chosen, expected, loop_source
+from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.collectors.toolchain import Instruction, hottest_loop, missing_instructions, operand_kinds, same_mnemonic
+from perfkit.errors import SettingError
+from perfkit.study import Study
+
+FILLED = {
+    "instructions": ["vaddp{T} %{R}1, %{R}2, %{R}3", "vmulp{T} %{R}4, %{R}5, %{R}6"],
+    "select": "subsets", "permutations": True, "unroll": 3,
+}  # fmt: skip
+
+
+def study(**assembly):
+    return Study(dimensions={"T": ["s", "d"], "R": ["xmm", "ymm"]}, assembly={**FILLED, **assembly})
+
+
+def test_dimensions_subsets_and_permutations_are_filled_in():
+    space = list(study().configurations())
+    assert len(space) == 4 * 4
+    last = space[-1]
+    assert chosen(study().assembly, last) == ["vmulpd %ymm4, %ymm5, %ymm6", "vaddpd %ymm1, %ymm2, %ymm3"]
+    assert expected(study().assembly, last) == {"vmulpd": 3, "vaddpd": 3}
+
+
+def test_the_loop_counter_is_a_register_that_the_instructions_leave_alone():
+    one = Study(assembly={"instructions": ["add %r15d, %eax", "mov %r14, %rcx"], "unroll": 2})
+    text = loop_source(one.assembly, next(one.configurations()), "pk_run_x")
+    assert "dec %r13" in text
+    wide = [f"add %{register}, %rax" for register in ("r15", "r14", "r13", "r12")]
+    everything = [*wide, "add %bl, %al", "add %ebp, %eax"]
+    full = Study(assembly={"instructions": everything})
+    with pytest.raises(SettingError, match="leave one for the loop counter"):
+        loop_source(full.assembly, next(full.configurations()), "pk_run_x")
+
+
+def test_operands_and_mnemonics():
+    assert operand_kinds("(%rax,%ymm2,4),%ymm3,$0x4,%k1,%rax") == ["MEM", "YMM", "IMM", "K", "GPR"]
+    assert operand_kinds("%zmm1{%k2}{z}") == ["ZMM"]
+    assert same_mnemonic("add", "addq")
+    assert same_mnemonic("addq", "add")
+    assert not same_mnemonic("add", "adc")
+
+
+def test_loops_are_found_by_their_backward_jump():
+    plain = [Instruction(at, name, "") for at, name in ((0, "xor"), (2, "add"), (4, "dec"), (8, "ret"))]
+    lines = [*plain[:3], Instruction(6, "jne", "2 <f+0x2>"), plain[3]]
+    assert [line.mnemonic for line in hottest_loop([lines])] == ["add", "dec", "jne"]
+    assert [line.mnemonic for line in hottest_loop([lines[:1] + lines[-1:]])] == ["xor"]
+    assert missing_instructions(lines, {"add": 1}) == ""
+    assert missing_instructions(lines, {"add": 2}) == "add: 1 found, 2 expected"
+
+
+@pytest.mark.measures
+def test_both_syntaxes_and_clang_measure_the_same():
+    policy = {"metric": "cycles", "attempts": 50}
+    att = Study(assembly={"instructions": ["imul %rcx, %rax"]}, compilers=["gcc", "clang"], policy=policy)
+    intel = Study(assembly={"instructions": ["imul rax, rcx"], "syntax": "intel"}, compilers=["gcc"], policy=policy)
+    table = Microbenchmark().collect(att).table
+    assert table["message"].tolist() == ["", ""]
+    other = Microbenchmark().collect(intel).table
+    assert table["cycles"].tolist() == pytest.approx([other["cycles"].iloc[0]] * 2, rel=0.02)
+
+
+@pytest.mark.measures
+def test_loads_can_be_chained_through_memory():
+    chase = Study(assembly={"instructions": ["mov (%rsi), %rsi"], "unroll": 32}, policy={"metric": "cycles"})
+    row = Microbenchmark().collect(chase).table.iloc[0]
+    assert row["status"] == "ok"
+    assert 3 <= row["cycles"] / 32 <= 6  # the L1 load-to-use latency of every x86-64 core since 2008
+
+
+@pytest.mark.measures
+def test_crashing_and_unknown_instructions_fail_with_the_reason():
+    bad = Study(assembly={"instructions": ["mov (%rdx), %rdx"]})  # rdx is 0
+    assert "SIGSEGV" in Microbenchmark().collect(bad).table["message"].iloc[0]
+    unknown = Study(assembly={"instructions": ["bogus %rax"]})
+    assert "no such instruction" in Microbenchmark().collect(unknown).table["message"].iloc[0]
+
+
+@pytest.mark.measures
+def test_the_command():
+    done = CliRunner().invoke(app, ["asm", "--json", "--repetitions", "3", "add %rcx, %rax"])
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)
+    assert row["cycles"] == pytest.approx(1, rel=0.05)
+    text = CliRunner().invoke(app, ["asm", "add %rcx, %rax", "imul %rcx, %rbx", "--subsets"]).stdout
+    assert len(re.findall(r"^[01](?:,1)? ", text, re.MULTILINE)) == 3

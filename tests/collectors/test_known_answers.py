@@ -1,0 +1,74 @@
+"""Measured on this machine, and compared with what is published of its core. Nothing here is mocked.
+
+A measurement that does not settle is repeated by the method's own policy; the tolerance is the issue's 5 %.
+"""
+
+import shutil
+
+import pytest
+
+from perfkit.collectors.machine_state import read_state
+from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.study import Study
+
+pytestmark = pytest.mark.measures
+
+# (vendor, family, models) -> FMA latency, and FMAs a cycle by width. Sources: Intel's and AMD's optimisation manuals,
+# uops.info. Server Skylake, Cascade Lake and Ice Lake parts have one or two 512-bit units; either is a right answer.
+CORES = {
+    ("GenuineIntel", 6, (85,)): (4, {128: (2,), 256: (2,), 512: (1, 2)}),
+    ("GenuineIntel", 6, (106, 108)): (4, {128: (2,), 256: (2,), 512: (1, 2)}),
+    ("GenuineIntel", 6, (143, 207)): (4, {128: (2,), 256: (2,), 512: (2,)}),
+    ("AuthenticAMD", 25, tuple(range(0x10, 0x20)) + tuple(range(0x60, 0x80)) + tuple(range(0xA0, 0xB0))): (
+        4,
+        {128: (2,), 256: (2,), 512: (1,)},
+    ),
+}
+POLICY = {"metric": "cycles", "repetitions": 5, "tolerance": 0.02, "attempts": 50}
+
+
+def cycles(instructions: list[str], unroll: int = 64, **more) -> float:
+    """Cycles that one pass over the instructions takes."""
+    study = Study(assembly={"instructions": instructions, "unroll": unroll, **more}, policy=POLICY)
+    row = Microbenchmark().collect(study).table.iloc[0]
+    assert row["status"] == "ok", row["message"]
+    assert row["settled"], f"never settled in {row['attempts']} experiments: the machine is too busy to measure"
+    return row["cycles"] / unroll
+
+
+@pytest.fixture(scope="module")
+def core():
+    if shutil.which("gcc") is None:
+        pytest.skip("needs gcc")
+    state = read_state()
+    for (vendor, family, models), answer in CORES.items():
+        if (state.vendor, state.family) == (vendor, family) and state.model in models:
+            if "fma" not in state.flags:
+                pytest.skip("this machine hides FMA from its guests")
+            return answer, state.flags
+    pytest.skip(
+        f"no published answers for {state.vendor} family {state.family} model {state.model} in this test's table"
+    )
+
+
+def test_a_chain_of_adds_takes_a_cycle_each():
+    """True of every x86-64 core of the last twenty years."""
+    assert cycles(["add %rcx, %rax"]) == pytest.approx(1, rel=0.05)
+    assert cycles(["add rax, rcx", "add rax, rcx"], syntax="intel") == pytest.approx(2, rel=0.05)
+
+
+def test_fma_latency(core):
+    (latency, _), _flags = core
+    assert cycles(["vfmadd213ps %xmm2, %xmm1, %xmm0"]) == pytest.approx(latency, rel=0.05)
+    assert cycles(["vfmadd213pd %ymm2, %ymm1, %ymm0"]) == pytest.approx(latency, rel=0.05)
+
+
+@pytest.mark.parametrize("width", [128, 256, 512])
+def test_fma_throughput(core, width):
+    (_, rates), flags = core
+    if width == 512 and "avx512f" not in flags:
+        pytest.skip("this machine has no AVX-512")
+    register = {128: "xmm", 256: "ymm", 512: "zmm"}[width]
+    body = [f"vfmadd213ps %{register}11, %{register}10, %{register}{i}" for i in range(10)]
+    rate = len(body) / cycles(body, unroll=16)
+    assert any(rate == pytest.approx(expected, rel=0.05) for expected in rates[width]), rate

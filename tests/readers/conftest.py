@@ -1,0 +1,20 @@
+"""Where the readers' tests find their files."""
+
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parent / "fixtures"
+SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "perf"
+
+
+@pytest.fixture
+def fixtures() -> Path:
+    return FIXTURES
+
+
+@pytest.fixture
+def shared_perf() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip("the real perf dumps beside the project (../shared/data/perf) are not here")
+    return SHARED

@@ -1,0 +1,56 @@
+"""One word for a source of samples."""
+
+from pathlib import Path
+
+import pytest
+
+import perfkit as pk
+from perfkit.errors import SettingError
+
+
+@pytest.fixture
+def dumps(tmp_path: Path) -> Path:
+    for name in ("a", "b"):
+        lines = [
+            f"{i}.000100200,{c},,{e},1000000,100.00,,"
+            for i in (1, 2)
+            for e, c in (("cycles", 10), ("instructions", 20), ("x", i))
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_data_sets_files_and_patterns(dumps: Path):
+    assert pk.open_samples("spire/memory").kind == "generated"
+    assert len(pk.open_samples(dumps / "a.csv").runs) == 1
+    assert len(pk.open_samples(f"{dumps}/*.csv").runs) == 2
+    assert len(pk.open_samples([dumps / "a.csv", dumps / "b.csv"]).runs) == 2
+
+
+def test_patterns_relative_to_the_working_folder(dumps: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(dumps)
+    assert len(pk.open_samples("*.csv").runs) == 2
+    assert len(pk.open_samples("**/a.csv").runs) == 1
+
+
+def test_time_and_work_can_be_chosen(dumps: Path):
+    s = pk.open_samples("spire/memory", work_event="br_inst_retired.all_branches")
+    assert s.work_event == "br_inst_retired.all_branches"
+    assert s.time_event == "cpu_clk_unhalted.thread"
+    assert pk.open_samples(dumps / "a.csv", work_event="x").work_event == "x"
+
+
+def test_data_sets_and_dumps_with_other_units_are_not_mixed(dumps: Path):
+    with pytest.raises(SettingError, match="time and work"):
+        pk.open_samples(["spire/memory", dumps / "a.csv"])
+
+
+@pytest.mark.parametrize("source", ["spire/trian", "nowhere/*.txt"])
+def test_an_unknown_source_names_the_nearest_data_sets(source: str):
+    with pytest.raises(SettingError, match=r"neither a data set nor a file.*nearest names: \w+/"):
+        pk.open_samples(source)
+
+
+def test_no_source_is_an_error():
+    with pytest.raises(SettingError, match="found none"):
+        pk.open_samples([])

@@ -1,0 +1,111 @@
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+import perfkit_widgets as pw
+from perfkit.errors import SettingError
+
+mpl.use("Agg")
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"N": rng.integers(1, 9, 300), "layout": rng.choice(["row", "column"], 300)})
+    frame["t"] = np.where(frame["N"] <= 4, 10.0, np.where(frame["layout"] == "row", 20.0, 40.0))
+    frame["t"] += rng.normal(0, 0.5, 300)
+    return frame
+
+
+@pytest.fixture
+def view(table):
+    features = ["N", "layout"]
+    return pw.StudyExplorer(
+        table, features, categorise=pk.KdeCategories("t", 1.0, prominence=0.01).fit,
+        grow=pk.DecisionTree(features, max_depth=3).fit, rank=pk.RandomForest(features, trees=5).fit,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def tree(table):
+    return pk.DecisionTree(["N", "layout"]).fit(table, pk.FixedBins("t", (15, 30)).fit(table))
+
+
+def test_a_node_selects_its_rows(tree, table):
+    view = pw.TreeView(tree, table)
+    assert len(view.rows) == 300
+    view._canvas.set_state({"selected": tree.nodes[0].left})  # as a click in the browser does
+    assert view.node == tree.nodes[0].left
+    assert (view.rows["N"] <= 4).all()
+    assert len(view.table()) == len(view.rows) == tree.nodes[view.node].samples
+    assert "N &lt;= 4.5" in view._path.value
+    with pytest.raises(SettingError, match="no node 99"):
+        view.node = 99
+
+
+def test_the_drawing_has_every_node_in_its_place(tree, table):
+    nodes = pw.TreeView(tree, table)._canvas.nodes
+    assert len(nodes) == len(tree.nodes)
+    assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)
+    assert nodes[0]["share"] == 1
+    assert all(nodes[node["parent"]]["y"] == node["y"] - 1 for node in nodes[1:])
+
+
+def test_the_static_picture_travels_with_the_view(tree, table, view):
+    for one in (pw.TreeView(tree, table), pw.TreeView(tree), view):
+        assert one.png().startswith(b"\x89PNG")
+
+
+def test_choosing_values_learns_from_those_rows_alone(view, table):
+    assert len(view.categories) == 3
+    view._controls["layout"].value = ("row",)
+    assert view.chosen["layout"] == ("row",)
+    assert len(view.frame) == (table["layout"] == "row").sum()
+    assert set(view.table()["layout"]) == {"row"}
+    assert len({node.feature for node in view.tree.nodes} - {""}) == 1
+    view._take_all()
+    assert len(view.frame) == 300
+
+
+def test_dragged_and_typed_boundaries_are_the_same_thing(view):
+    view._handles.x = np.array([15.0, 35.0])
+    view._dragged()
+    assert view.boundaries == (15.0, 35.0)
+    assert view.categories.boundaries == (15.0, 35.0)
+    assert view.tree.classes == view.categories.labels
+    view._typed.value = "18"
+    assert view.boundaries == (18.0,)
+    assert len(view.categories) == 2
+    view._refit()
+    assert len(view.categories) == 3
+    assert list(view._handles.x) == list(view.boundaries)
+
+
+def test_faults_are_said_and_leave_the_view_as_it_was(view):
+    before = view.boundaries
+    view._typed.value = "15, lots"
+    assert "numbers with commas" in view._note.value
+    assert view.boundaries == before
+    view._controls["N"].value = ()
+    assert "pk-note" in view._note.value
+    assert len(view.frame) == 300
+    view._take_all()
+    assert view._note.value == ""
+
+
+def test_a_node_narrows_the_lines(view):
+    view.x, view.by = "N", "layout"
+    assert sum(mark.visible for mark in view._series) == 2
+    view.node = view.tree.nodes[0].left
+    xs = np.concatenate([mark.x for mark in view._series if mark.visible])
+    assert xs.max() <= 4
+    view.x = "layout"
+    view.by = ""
+    assert sum(mark.visible for mark in view._series) == 1
+
+
+def test_unknown_features_are_errors(table):
+    with pytest.raises(SettingError, match="did you mean 'layout'"):
+        pw.StudyExplorer(table, ["layuot"], categorise=None, grow=None)

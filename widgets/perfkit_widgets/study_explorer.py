@@ -1,0 +1,361 @@
+"""StudyExplorer: a study's configurations, the distribution of a figure over them, and what decides it."""
+
+import html
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+import numpy as np
+import pandas as pd
+import traitlets
+
+from perfkit.errors import PerfkitError, SettingError
+from perfkit.names import nearest
+from perfkit.plots.studies import category_colours
+from perfkit.plots.style import ACCENT, SERIES, short
+from perfkit_widgets import figures
+from perfkit_widgets.base import Downloads, Explorer, heading, keys
+from perfkit_widgets.tree_view import TreeView
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BINS = 60
+_MOST_LINES = 12
+_MOST_PLACES = 200
+_LISTED = 24
+
+
+class StudyExplorer(Explorer):
+    """Choose a part of a study's space, move the category boundaries, click the tree.
+
+    Left, a control for each dimension. Then the distribution of the target: the handles on its boundaries can be
+    dragged, or typed. Below, the decision tree of the categories: a node selects its rows, which the lines then show
+    alone. Last, the importance of each feature, and the target over any dimension.
+
+    Parameters
+    ----------
+    runs : StudyRuns or DataFrame
+        The measured table.
+    features : sequence of str
+        The columns that the tree may split on; each gets a control.
+    categorise : callable
+        ``categorise(table) -> Categories``, e.g. ``pk.KdeCategories("tsc").fit``.
+    grow : callable
+        ``grow(table, categories) -> Tree``, e.g. ``pk.DecisionTree(features).fit``.
+    rank : callable, optional
+        ``rank(table, categories) -> Importance``, e.g. ``pk.RandomForest(features, trees=30).fit``.
+
+    Attributes
+    ----------
+    chosen : dict
+        Dimension -> the values that are in.
+    boundaries : tuple of float
+        Of the categories.
+    node : int
+        The tree's chosen node.
+    x, by : str
+        The columns of the lines: across, and one line each ("" for one line).
+    """
+
+    chosen = traitlets.Dict()
+    boundaries = traitlets.Tuple()
+    node = traitlets.Int(0)
+    x = traitlets.Unicode()
+    by = traitlets.Unicode()
+
+    def __init__(
+        self,
+        runs: Any,
+        features: Sequence[str],
+        *,
+        categorise: Callable[[Any], Any],
+        grow: Callable[[Any, Any], Any],
+        rank: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._all = runs.ok if hasattr(runs, "ok") else runs
+        for name in features:
+            if name not in self._all.columns:
+                raise SettingError(f"no column {name!r}; {nearest(name, self._all.columns)}")
+        self.features = list(features)
+        self._categorise, self._grow, self._rank = categorise, grow, rank
+        self.frame = self._all
+        self.categories = categorise(self.frame)
+        self.tree = grow(self.frame, self.categories)
+        self.importance = rank(self.frame, self.categories) if rank is not None else None
+        self.target = self.categories.target
+        self._busy = False
+        self._build()
+        self.x = self.features[0]
+        self.chosen = {name: tuple(control.value) for name, control in self._controls.items()}
+        self.boundaries = tuple(self.categories.boundaries)
+        traitlets.link((self, "node"), (self._tree, "node"))
+        traitlets.link((self, "x"), (self._x, "value"))
+        traitlets.link((self, "by"), (self._by, "value"))
+        self.observe(lambda _: self._choose_rows(), "chosen")
+        self.observe(lambda _: self._move(), "boundaries")
+        self.observe(lambda _: self._draw_lines(), ["node", "x", "by"])
+        self._draw()
+
+    # ------------------------------------------------------------- results
+
+    def table(self) -> pd.DataFrame:
+        """Return the rows that are in and reach the chosen node, with their category."""
+        rows = self.selected.reset_index()
+        return rows.assign(category=self.categories.assign(rows[self.target]))
+
+    @property
+    def selected(self) -> pd.DataFrame:
+        """The rows that are in and reach the tree's chosen node."""
+        return self.frame[self.tree.rows_of(self.node, self.frame)]
+
+    def picture(self) -> "Figure":
+        """Return what is shown as a static picture."""
+        from perfkit.plots.studies import plot_exploration
+
+        by = [self.by] if self.by else []
+        return plot_exploration(self.categories, self.tree, self.importance, self.frame, self.x, by)
+
+    # ------------------------------------------------------------- building
+
+    def _build(self) -> None:
+        self._head, self._note, self._legend = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._controls = {}
+        for name in self.features:
+            values = sorted(self._all[name].dropna().unique().tolist())
+            if len(values) < 2:
+                continue
+            control = widgets.SelectMultiple(
+                options=[(str(v), v) for v in values], value=tuple(values), rows=min(len(values), 6),
+                layout={"width": "130px"},
+            )  # fmt: skip
+            control.observe(self._chose, "value")
+            self._controls[name] = control
+        boxes = [widgets.VBox([widgets.Label(name), control]) for name, control in self._controls.items()]
+        every = widgets.Button(description="All rows", tooltip="Take every value of every dimension in again")
+        every.on_click(lambda _: self._take_all())
+        left = widgets.VBox([*boxes, every], layout={"min_width": "145px"})
+        right = widgets.VBox([self._distribution(), self._boundary_row()], layout={"flex": "1", "min_width": "0px"})
+        self._tree = TreeView(self.tree, self.frame)
+        self._tree.children = self._tree.children[:-1]  # one set of links is enough
+        self._downloads = Downloads(self, f"study-{self.target}")
+        bottom = widgets.HBox(
+            [self._bars_of_importance(), self._lines()], layout={"flex_flow": "row wrap", "width": "100%"}
+        )
+        top = widgets.HBox([left, right], layout={"width": "100%"})
+        self.children = [self._frame, self._head, self._note, top, self._tree, bottom, self._downloads]
+
+    def _distribution(self) -> Any:
+        self._log = bool(self.categories.log)
+        scale = figures.bq.LogScale() if self._log else figures.bq.LinearScale()
+        counts = figures.bq.LinearScale(min=0)
+        self._across = figures.axis(scale, "bottom", self.target)
+        self._up = figures.axis(counts, "left", "configurations")
+        self._bars = figures.line(
+            {"x": scale, "y": counts}, "#9AA5B1", 1, fill="bottom", fill_opacities=[0.7], fill_colors=["#9AA5B1"]
+        )
+        self._handles = figures.bq.Scatter(
+            x=np.array([0.0]), y=np.array([0.0]), scales={"x": scale, "y": counts}, colors=[ACCENT], default_size=110,
+            marker="diamond", enable_move=True, restrict_x=True, update_on_move=False,
+        )  # fmt: skip
+        self._handles.on_drag_end(self._dragged)
+        self._walls = figures.line({"x": scale, "y": counts}, ACCENT, 1.5)
+        margin = {"left": 62, "right": 12, "top": 8, "bottom": 46}
+        return figures.figure(
+            [self._bars, self._walls, self._handles], [self._across, self._up], height=250, margin=margin
+        )
+
+    def _boundary_row(self) -> Any:
+        self._typed = widgets.Text(
+            description="Boundaries", continuous_update=False, layout={"flex": "1"},
+            tooltip="Numbers with commas between them; Enter applies them",
+        )  # fmt: skip
+        self._typed.observe(self._typed_boundaries, "value")
+        reset = widgets.Button(description="Find them again", tooltip="Categorise the rows that are in anew")
+        reset.on_click(lambda _: self._refit())
+        return widgets.VBox([self._legend, widgets.HBox([self._typed, reset], layout={"width": "100%"})])
+
+    def _bars_of_importance(self) -> Any:
+        scales = {"x": figures.bq.OrdinalScale(reverse=True), "y": figures.bq.LinearScale(min=0, max=1)}
+        self._ranked = figures.bq.Bars(
+            x=["-"], y=[0.0], scales=scales, orientation="horizontal", colors=[SERIES[0]], padding=0.3
+        )
+        axes = [
+            figures.axis(scales["x"], "left", grid_lines="none"),
+            figures.axis(scales["y"], "bottom", "mean decrease in impurity"),
+        ]
+        margin = {"left": 110, "right": 12, "top": 6, "bottom": 46}
+        figure = figures.figure([self._ranked], axes, height=90 + 30 * len(self.features), margin=margin)
+        self._rank_note = widgets.HTML()
+        shown = [widgets.HTML('<div class="pk-title">What decides</div>'), figure, self._rank_note]
+        return widgets.VBox(shown if self._rank is not None else [], layout={"flex": "1 1 330px", "min_width": "0px"})
+
+    def _lines(self) -> Any:
+        scale, up = figures.bq.LinearScale(), figures.bq.LinearScale(min=0)
+        self._line_axes = (figures.axis(scale, "bottom", ""), figures.axis(up, "left", self.target))
+        self._series = [
+            figures.line(
+                {"x": scale, "y": up}, (*SERIES, "#555555", "#8C6BB1")[i % 8], 2,
+                "solid" if i < 8 else "dashed", marker="circle", marker_size=30,
+            )
+            for i in range(_MOST_LINES)
+        ]  # fmt: skip
+        kinds = {name: self._all[name].nunique() for name in self._all.columns if name != self.target}
+        varied = [name for name, count in kinds.items() if 1 < count <= _MOST_PLACES]
+        numbers = [name for name in varied if pd.api.types.is_numeric_dtype(self._all[name])]
+        few = [name for name in varied if kinds[name] <= _MOST_LINES]
+        across = list(dict.fromkeys([*self.features, *numbers]))
+        self._x = widgets.Dropdown(options=across, description="Across", layout={"width": "220px"})
+        self._by = widgets.Dropdown(
+            options=[("one line", ""), *((name, name) for name in few)], description="Lines", layout={"width": "220px"}
+        )
+        self._line_keys = widgets.HTML()
+        figure = figures.figure(
+            self._series, self._line_axes, height=270, margin={"left": 62, "right": 14, "top": 8, "bottom": 46}
+        )
+        return widgets.VBox(
+            [widgets.HBox([self._x, self._by]), figure, self._line_keys],
+            layout={"flex": "1.3 1 400px", "min_width": "0px"},
+        )
+
+    # ------------------------------------------------------------- choosing
+
+    def _chose(self, _: Any) -> None:
+        if not self._busy:
+            self.chosen = {name: tuple(control.value) for name, control in self._controls.items()}
+
+    def _take_all(self) -> None:
+        self.chosen = {name: tuple(value for _, value in control.options) for name, control in self._controls.items()}
+
+    def _choose_rows(self) -> None:
+        self._busy = True
+        for name, control in self._controls.items():
+            control.value = tuple(self.chosen.get(name, control.value))
+        self._busy = False
+        keep = np.ones(len(self._all), dtype=bool)
+        for name in self._controls:
+            keep &= self._all[name].isin(list(self.chosen[name])).to_numpy()
+        self._learn(self._all[keep], self.categories.boundaries)
+
+    def _move(self) -> None:
+        if tuple(self.boundaries) != tuple(self.categories.boundaries):
+            self._learn(self.frame, self.boundaries)
+
+    def _dragged(self, *_: Any) -> None:
+        self.boundaries = tuple(sorted(float(x) for x in self._handles.x))
+
+    def _typed_boundaries(self, change: Any) -> None:
+        if self._busy:
+            return
+        try:
+            wanted = tuple(sorted({float(part) for part in str(change["new"]).split(",") if part.strip()}))
+        except ValueError:
+            self._say(f"Boundaries are numbers with commas between them, not {change['new']!r}.")
+            return
+        self.boundaries = wanted
+
+    def _refit(self) -> None:
+        try:
+            found = self._categorise(self.frame)
+        except PerfkitError as error:
+            self._say(str(error))
+            return
+        self._learn(self.frame, found.boundaries, found)
+
+    def _learn(self, frame: pd.DataFrame, boundaries: Sequence[float], found: Any = None) -> None:
+        """Hand the rows and boundaries to the given functions; on an error keep what was shown, and say why."""
+        try:
+            categories = found or self.categories.with_boundaries(boundaries, frame)
+            tree = self._grow(frame, categories)
+            importance = self._rank(frame, categories) if self._rank is not None else None
+        except PerfkitError as error:
+            self._say(str(error))
+            return
+        self.frame, self.categories, self.tree, self.importance = frame, categories, tree, importance
+        self._say("")
+        self.boundaries = tuple(categories.boundaries)
+        self._tree.show(tree, frame)
+        self._draw()
+
+    def _say(self, text: str) -> None:
+        self._note.value = f'<div class="pk-note" role="alert">{html.escape(text)}</div>' if text else ""
+
+    # ------------------------------------------------------------- drawing
+
+    def _draw(self) -> None:
+        rows = f"{len(self.frame)} of {len(self._all)} configurations, {len(self.categories)} categories"
+        self._head.value = heading(f"What decides {self.target}", f"{rows}; {html.escape(self.tree.summary())}")
+        self._draw_distribution()
+        self._draw_importance()
+        self._draw_lines()
+
+    def _draw_distribution(self) -> None:
+        values = self.frame[self.target].dropna().to_numpy(dtype=float)
+        edges = _edges(values, self._log)
+        counts, _ = np.histogram(values, edges)
+        top = float(max(counts.max(initial=1), 1)) * 1.12
+        figures.set_range(self._across, float(edges[0]), float(edges[-1]))
+        figures.set_range(self._up, 0.0, top)
+        figures.set_xy(self._bars, np.repeat(edges, 2), np.r_[0, np.repeat(counts, 2), 0].astype(float))
+        at = np.array(self.categories.boundaries, dtype=float)
+        figures.set_xy(self._walls, np.repeat(at, 3), np.tile([0.0, top, np.nan], len(at)))
+        with self._handles.hold_sync():
+            self._handles.visible = bool(len(at))
+            if len(at):
+                self._handles.x, self._handles.y = at, np.full(len(at), top * 0.9)
+        self._busy = True
+        self._typed.value = ", ".join(f"{value:.6g}" for value in at)
+        self._busy = False
+        colours = category_colours(len(self.categories))
+        named = zip(self.categories.labels, colours, self.categories.counts, strict=True)
+        entries = {f"{label}: {count}": (colour, "bar") for label, colour, count in named}
+        shown = dict(list(entries.items())[:_LISTED])
+        more = len(entries) - len(shown)
+        self._legend.value = keys(shown) + (f"and {more} more" if more else "")
+
+    def _draw_importance(self) -> None:
+        if self.importance is None:
+            return
+        ranked = self.importance.to_frame()
+        with self._ranked.hold_sync():
+            self._ranked.x, self._ranked.y = list(ranked.index), ranked["mdi"].to_numpy()
+        falls = ", ".join(f"{html.escape(str(name))} {row['permutation']:.3f}" for name, row in ranked.iterrows())
+        self._rank_note.value = f'<span class="pk-muted">Held-out score lost when shuffled: {falls}</span>'
+
+    def _draw_lines(self) -> None:
+        rows = self.selected
+        groups = (
+            [("", rows)] if not self.by else [(str(key), part) for key, part in rows.groupby(self.by, observed=True)]
+        )
+        labels: dict[str, tuple[str, str]] = {}
+        lines = [part.groupby(self.x)[self.target].median() for _, part in groups[:_MOST_LINES]]
+        words = [] if not lines else sorted({str(v) for line in lines for v in line.index if isinstance(v, str)})
+        for mark, line, (name, _) in zip(self._series, lines, groups, strict=False):
+            x = np.array([words.index(v) if isinstance(v, str) else v for v in line.index], dtype=float)
+            figures.set_xy(mark, x, line.to_numpy(dtype=float))
+            if name:
+                labels[f"{self.by} {name}"] = (mark.colors[0], "line")
+        for mark in self._series[len(lines) :]:
+            figures.set_xy(mark, np.array([np.nan]), np.array([np.nan]))
+        known = [mark for mark in self._series if mark.visible]
+        across, up = self._line_axes
+        across.label = self.x
+        if known:
+            xs = np.concatenate([np.asarray(mark.x) for mark in known])
+            ys = np.concatenate([np.asarray(mark.y) for mark in known])
+            low, high = float(np.nanmin(xs)), float(np.nanmax(xs))
+            pad = (high - low) * 0.04 or 0.5
+            figures.set_range(across, low - pad, high + pad, {float(i): w for i, w in enumerate(words)})
+            figures.set_range(up, 0.0, float(np.nanmax(ys)) * 1.1 or 1.0)
+        over_all = short(float(rows[self.target].median()))
+        note = f'<span class="pk-muted">{len(rows)} rows; medians ({over_all} over all rows)</span>'
+        self._line_keys.value = keys(labels) + note
+        self._downloads.refresh()
+
+
+def _edges(values: np.ndarray, log: bool) -> np.ndarray:
+    low, high = float(values.min()), float(values.max())
+    if log and low > 0:
+        return np.geomspace(low, max(high, low * 1.001), _BINS + 1)
+    return np.linspace(low, max(high, low + 1e-9 + abs(low) * 1e-3), _BINS + 1)
