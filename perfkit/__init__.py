@@ -30,7 +30,10 @@ _HOME = {
     "DagScheduler": "perfkit.simulators.dag_schedule",
     "ExtendedRoofline": "perfkit.simulators.extended_roofline",
     "Schedule": "perfkit.simulators.dag_measures",
+    "rescheduler": "perfkit.simulators.dag_schedule",
     "sweep": "perfkit.simulators.dag_schedule",
+    "trace_c": "perfkit.collectors.clang_kernel",
+    "trace_numba": "perfkit.collectors.numba_kernel",
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
@@ -58,7 +61,9 @@ _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "
 
 if TYPE_CHECKING:
     from perfkit.areas import Areas as Areas
+    from perfkit.collectors.clang_kernel import trace_c as trace_c
     from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
+    from perfkit.collectors.numba_kernel import trace_numba as trace_numba
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.dag import Dag as Dag
@@ -88,6 +93,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.dag_core import DagCore as DagCore
     from perfkit.simulators.dag_measures import Schedule as Schedule
     from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
+    from perfkit.simulators.dag_schedule import rescheduler as rescheduler
     from perfkit.simulators.dag_schedule import sweep as sweep
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
     from perfkit.simulators.gus import Gus as Gus

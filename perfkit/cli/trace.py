@@ -18,6 +18,8 @@ def trace(
     callees: bool = typer.Option(False, "--callees", help="Record called functions, too."),
     backend: str = typer.Option("auto", help="auto, cloner or qemu."),
     timeout: float = typer.Option(120.0, help="Seconds."),
+    begin: str = typer.Option("", help="Record from each call of this function ..."),
+    end: str = typer.Option("", help="... to the call of this one."),
     build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
     flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
     compiler: str = typer.Option("gcc", help="For kernels."),
@@ -31,7 +33,9 @@ def trace(
     from perfkit.collectors.tracer.tracer import Tracer
     from perfkit.errors import SettingError
 
-    tracer = Tracer(limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout)
+    tracer = Tracer(
+        limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end
+    )
     if what.startswith("corpus:") or what.endswith(".c"):
         if arguments:
             raise SettingError("a kernel is recorded without arguments; from Python it can be given some")

@@ -47,6 +47,7 @@ _TWO_OPERANDS = re.compile(
     rf"^({_LOCAL}) = (?:shufflevector|insertelement|insertvalue) ({_FLOAT}) ({_VALUE}), {_FLOAT} ({_VALUE})"
 )
 _CALLED = re.compile(rf"^(?:({_LOCAL}) = )?(?:(?:tail|musttail|notail) )?call (.*?)@({_ID})\((.*)\)")
+_INDIRECT = re.compile(rf"^(?:({_LOCAL}) = )?(?:(?:tail|musttail|notail) )?call (.*?) ?{_LOCAL}\((.*)\)")
 _INVOKED = re.compile(r"^(?:%.* = )?invoke ")
 _VECTOR = re.compile(rf"^<(\d+) x ({_SCALAR})>$")
 _BYTES = {"double": 8, "float": 4, "half": 2}
@@ -168,8 +169,8 @@ class Instrumented:
         The static tables.
     entry
         The traced function's name.
-    parameters
-        The types of its parameters, as in the IR.
+    parameters, returns
+        The types of its parameters and of its result, as in the IR.
     ignored
         External functions called with floating-point values: their work is not in the DAG.
     """
@@ -179,6 +180,7 @@ class Instrumented:
     program: Program
     entry: str
     parameters: tuple[str, ...]
+    returns: str
     ignored: tuple[str, ...]
 
 
@@ -210,7 +212,8 @@ def instrument(ir: str, entry: str) -> Instrumented:
     plain = "\n".join([*rest, *(_text(f, recorded=False) for f in traced.values())])
     text = "\n".join([*rest, *(_text(f, recorded=True) for f in traced.values()), _RUNTIME])
     parameters = tuple(kind for kind, _ in traced[entry].parameters)
-    return Instrumented(text, plain, program, entry, parameters, tuple(sorted(ignored)))
+    returns = traced[entry].header.split("@", 1)[0].split()[-1]
+    return Instrumented(text, plain, program, entry, parameters, returns, tuple(sorted(ignored)))
 
 
 def _split(ir: str) -> tuple[dict[str, _Function], list[str]]:
@@ -367,6 +370,10 @@ def _read(function: _Function, traced: dict[str, _Function], ignored: set[str]) 
                 parts.append(part)
             elif called:
                 _read_external(part, called, ignored)
+            elif pointed := _INDIRECT.match(line):
+                values = [kind for kind, _ in map(_typed, _arguments(pointed[3]))]
+                if any(re.fullmatch(_FLOAT, kind) for kind in values):
+                    ignored.add("a function called through a pointer")
             else:
                 _read_operation(part, line, at, traced)
         function.parts.append(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -16,10 +17,13 @@ from perfkit.collectors.llvm_ir import instrument
 from perfkit.errors import SettingError
 
 _COMPILING = threading.Lock()
+_POINTER = re.compile(r'(%[\w.$-]+) = load ptr, ptr @"\.numba\.unresolved\$([^"]*)"')
 _KEPT_OPTIONS = ("fastmath", "error_model", "boundscheck", "inline")
 
 
-def trace_numba(function: Callable[..., Any], *arguments: Any, vectorize: bool = False) -> KernelTrace:
+def trace_numba(
+    function: Callable[..., Any], *arguments: Any, vectorize: bool = False, name: str | None = None
+) -> KernelTrace:
     """Compile a Python function with numba so that running it yields its DAG.
 
     Parameters
@@ -30,6 +34,8 @@ def trace_numba(function: Callable[..., Any], *arguments: Any, vectorize: bool =
         Contiguous arrays, numbers and tuples of numbers. The kernel works on copies: they are not changed.
     vectorize
         Let LLVM vectorise; vector operations become nodes of their width. The paper's model is scalar.
+    name
+        What to call it; by default the function and the shapes of its arrays.
 
     Raises
     ------
@@ -52,12 +58,13 @@ def trace_numba(function: Callable[..., Any], *arguments: Any, vectorize: bool =
     python = getattr(function, "py_func", function)
     copies = [working_copy(a) if isinstance(a, np.ndarray) else None for a in arguments]
     actual = [pair[0] if pair else a for pair, a in zip(copies, arguments, strict=True)]
+    made: dict[Any, Any] = {}
     with _vectorisation(vectorize):
-        fresh = _fresh(function, {})
+        fresh = _fresh(function, made)
         fresh.compile(tuple(numba.typeof(a) for a in actual))
     signature = fresh.signatures[0]
     overload = fresh.overloads[signature]
-    code = instrument(fresh.inspect_llvm(signature), overload.fndesc.mangled_name)
+    code = instrument(_linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name)
     result, exception = (ctypes.c_int64 * 64)(), ctypes.c_void_p()
     values = [ctypes.addressof(result), ctypes.addressof(exception), *(v for a in actual for v in _flattened(a))]
     if len(values) != len(code.parameters):
@@ -65,9 +72,8 @@ def trace_numba(function: Callable[..., Any], *arguments: Any, vectorize: bool =
             f"{python.__name__}: {len(code.parameters) - 2} native arguments expected, {len(values) - 2} made of those "
             "given; pass contiguous arrays, numbers and tuples of numbers"
         )
-    name = f"{python.__name__}({sizes(arguments)})" if sizes(arguments) else python.__name__
     return KernelTrace(
-        name=name,
+        name=name or f"{python.__name__}({sizes(arguments)})",
         code=code,
         native=tuple(values),
         arrays=tuple(pair for pair in copies if pair),
@@ -105,19 +111,51 @@ def _fresh(function: Any, made: dict[Any, Any]) -> Any:
     if python in made:
         return made[python]
     names = dict(python.__globals__)
-    clone = types.FunctionType(python.__code__, names, python.__name__, python.__defaults__, python.__closure__)
+    cells = tuple(types.CellType() for _ in python.__closure__ or ())
+    clone = types.FunctionType(python.__code__, names, python.__name__, python.__defaults__, cells or None)
     clone.__kwdefaults__, clone.__module__ = python.__kwdefaults__, python.__module__
     options = {k: v for k, v in getattr(function, "targetoptions", {}).items() if k in _KEPT_OPTIONS}
     made[python] = numba.njit(**options)(clone)
-    for name, value in list(names.items()):
-        if name in _referred(python.__code__) and isinstance(value, Dispatcher):
-            names[name] = _fresh(value, made)
+    for name in _referred(python.__code__):
+        if isinstance(names.get(name), Dispatcher):
+            names[name] = _fresh(names[name], made)
+    for cell, old in zip(cells, python.__closure__ or (), strict=True):
+        value = old.cell_contents
+        cell.cell_contents = _fresh(value, made) if isinstance(value, Dispatcher) else value
     return made[python]
 
 
 def _referred(code: types.CodeType) -> set[str]:
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return set(code.co_names).union(*map(_referred, inner))
+
+
+def _linked(ir: str, made: dict[Any, Any]) -> str:
+    """Resolve the function pointers by which numba lets functions with several signatures call each other."""
+    import llvmlite.binding as llvm
+
+    libraries = {
+        overload.fndesc.mangled_name: overload.library
+        for dispatcher in made.values()
+        for overload in dispatcher.overloads.values()
+    }
+    linked: set[str] = set()
+    while missing := {name for _, name in _POINTER.findall(ir) if name in libraries} - linked:
+        name = missing.pop()
+        linked.add(name)
+        if not re.search(rf'^define .*@"?{re.escape(name)}"?\(', ir, re.MULTILINE):
+            module = llvm.parse_assembly(ir)
+            module.link_in(llvm.parse_assembly(libraries[name].get_llvm_str()))
+            ir = str(module)
+    functions = re.split(r"^(?=define )", ir, flags=re.MULTILINE)
+    return "".join(_direct(text) for text in functions)
+
+
+def _direct(function: str) -> str:
+    """Turn a function's calls through such pointers into direct ones."""
+    for value, name in _POINTER.findall(function):
+        function = function.replace(f" {value}(", f' @"{name}"(')
+    return function
 
 
 def _flattened(argument: Any) -> list[Any]:

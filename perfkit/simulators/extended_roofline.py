@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
 NAMES = {"comp": "computation", "L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}
+_FULL_OVERLAP = 0.95
 _BUFFER_NAMES = {
     "RS": "reservation station",
     "ROB": "reorder buffer",
@@ -136,9 +137,9 @@ class ExtendedRoofline:
 
     @cached_property
     def roofs(self) -> tuple[Roof, ...]:
-        """Every roof, the nearest to the performance point first."""
+        """Every roof, the nearest to the performance point first; within 1 %, those of single types before overlaps."""
         found = [*_single_roofs(self.schedule), *_overlap_roofs(self.schedule)]
-        return tuple(sorted(found, key=lambda roof: (roof.distance, KINDS.index(roof.kind), roof.of)))
+        return tuple(sorted(found, key=lambda roof: (round(roof.distance, 2), KINDS.index(roof.kind), roof.distance)))
 
     @property
     def hits(self) -> tuple[Roof, ...]:
@@ -163,7 +164,12 @@ class ExtendedRoofline:
                 f"{head}\nNo roof comes within {self.tolerance:.0%} of the point; the nearest is {roof.label}, "
                 f"{roof.distance:.2f} times higher: no single resource explains the time."
             )
-        lines = [f"{k}. {roof.label} ({roof.distance:.2f}): {_reason(s, roof)}." for k, roof in enumerate(self.hits, 1)]
+        # A full overlap says no more than the longer of its two parts, so that the paper names none.
+        telling = [roof for roof in self.hits if roof.kind != "overlap" or roof.utilisation < _FULL_OVERLAP]
+        shown = telling or list(self.hits)
+        lines = [f"{k}. {roof.label} ({roof.distance:.2f}): {_reason(s, roof)}." for k, roof in enumerate(shown, 1)]
+        if len(shown) < len(self.hits):
+            lines.append(f"(Left out: {len(self.hits) - len(shown)} overlaps of {_FULL_OVERLAP:.0%} and more.)")
         return "\n".join([head, f"Roofs that hit the point (within {self.tolerance:.0%}), nearest first:", *lines])
 
     def to_frame(self) -> pd.DataFrame:
@@ -281,5 +287,4 @@ def _reason(s: Schedule, roof: Roof) -> str:
         )
     y = NAMES[roof.of[1]]
     times = " and ".join(f"{NAMES[kind]} {s.time(kind) / s.cycles:.0%}" for kind in roof.of)
-    how = "hide each other fully" if roof.alpha == 1 or roof.utilisation == 1 else f"overlap by {roof.utilisation:.0%}"
-    return f"{x} and {y} {how}, and with stalls {times} of the time"
+    return f"{x} and {y} overlap by {roof.utilisation:.0%} of the shorter; with stalls they take {times} of the cycles"

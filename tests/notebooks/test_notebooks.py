@@ -30,6 +30,9 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["bound of the ensemble"],
         ),
     ],
+    "20_gather": [({"live": True, "live_elements": 2, "log": True, "max_depth": 2}, ["{'configurations': 3,"])],
+    "21_fma": [({"live": True, "live_instructions": 2, "max_depth": 2}, ["{'configurations': 8,"])],
+    "22_stream": [({"live": True, "live_blocks_log2": 12, "max_depth": 2}, ["precomputed"])],
 }
 
 

@@ -136,7 +136,10 @@ class Session:
             for i, each in zip(block.instructions, block.accesses, strict=True):
                 operands = [[a.read, a.write, a.size] for a in each for _ in range(a.slots)]
                 rows.append([i.ip, self._original(i.ip, i.len).hex(), formatter.format(i), operands])
-            blocks.append({"function": block.function, "instructions": rows})
+            last = block.instructions[-1]
+            target = last.near_branch_target if last.is_call_near else 0
+            calls = self._name(target) if target else ""
+            blocks.append({"function": block.function, "instructions": rows, "calls": calls})
         outside = sorted(self._name(target) for target in self.region.outside)
         return {"blocks": blocks, "outside": outside, "block_buffer": self.buffers["blocks"]}
 
@@ -183,10 +186,11 @@ class Session:
                 arguments.append(
                     {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
                 )
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         for _ in range(self.spec["calls"]):
             function(*arguments)
-        say(self.spec["channel"], b"T", struct.pack("<d", time.perf_counter() - start))
+        seconds = time.perf_counter() - start, time.process_time() - cpu
+        say(self.spec["channel"], b"T", struct.pack("<2d", *seconds))
 
     def _array(self, path: str) -> ctypes.c_void_p:
         """Load an array at an address that is a multiple of 64."""
@@ -200,25 +204,15 @@ class Session:
         return ctypes.c_void_p(room.ctypes.data + start)
 
     def _find(self, address: int) -> Any:
-        from perfkit.collectors.tracer.clone import Function
+        if not hasattr(self, "modules"):
+            from perfkit.collectors.tracer.modules import Modules
 
-        symbol = self.elf.holds(address - self.load_address)
-        return symbol and Function(symbol.name, self.load_address + symbol.address, symbol.size)
+            self.modules = Modules(self.read)
+        return self.modules.function(address)
 
     def _name(self, address: int) -> str:
         found = self._find(address)
-        if found is not None:
-            return str(found.name)
-        return self._imported(address) or f"{address:#x}"
-
-    def _imported(self, address: int) -> str:
-        """Name what a procedure linkage stub leads to."""
-        from iced_x86 import Decoder, FlowControl
-
-        for i in list(Decoder(64, self.read(address, 32), ip=address))[:3]:
-            if i.flow_control == FlowControl.INDIRECT_BRANCH and i.is_ip_rel_memory_operand:
-                return self.elf.imports.get(i.ip_rel_memory_address - self.load_address, "")
-        return ""
+        return found.name.removesuffix("@plt") if found is not None else f"{address:#x}"
 
     def _original(self, address: int, size: int) -> bytes:
         """Machine code as it was before the entry was patched."""

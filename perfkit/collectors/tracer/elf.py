@@ -1,8 +1,10 @@
 """As much of an ELF file as a tracer needs: its machine, its kind, its function symbols, its writable code."""
 
+import bisect
 import difflib
 import hashlib
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -120,16 +122,26 @@ class ElfFile:
     def imports(self) -> dict[int, str]:
         """Names of other libraries' symbols, by the address (before relocation) of the pointer to them."""
         found = {}
-        for section in self._sections:
-            if section[1] == _SHT_RELA and section[9] == 24:
+        for section, place, info in self._relocations():
+            if info >> 32:
                 names = self._sections[section[6]]
                 strings = self._sections[names[6]][4]
+                (name,) = struct.unpack_from("<I", self.data, names[4] + 24 * (info >> 32))
+                found[place] = self.data[strings + name : self.data.index(0, strings + name)].decode()
+        return found
+
+    @cached_property
+    def relocated(self) -> frozenset[int]:
+        """Addresses (before relocation) of all pointers that the dynamic linker sets."""
+        return frozenset(place for _, place, _ in self._relocations())
+
+    def _relocations(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """Yield section, place and info of every relocation with addend."""
+        for section in self._sections:
+            if section[1] == _SHT_RELA and section[9] == 24:
                 for at in range(section[4], section[4] + section[5], 24):
                     place, info = struct.unpack_from("<QQ", self.data, at)
-                    if info >> 32:
-                        (name,) = struct.unpack_from("<I", self.data, names[4] + 24 * (info >> 32))
-                        found[place] = self.data[strings + name : self.data.index(0, strings + name)].decode()
-        return found
+                    yield section, place, info
 
     @property
     def is_stripped(self) -> bool:
@@ -161,7 +173,15 @@ class ElfFile:
 
     def holds(self, address: int) -> Symbol | None:
         """Return the function that an address (before relocation) lies in."""
-        return next((s for s in self.functions.values() if s.address <= address < s.address + s.size), None)
+        k = bisect.bisect_right(self._sorted[0], address) - 1
+        found = self._sorted[1][k] if k >= 0 else None
+        return found if found and address < found.address + found.size else None
+
+    @cached_property
+    def _sorted(self) -> tuple[list[int], list[Symbol]]:
+        """Functions by address; of several at one address the one that says its size."""
+        found = sorted(self.functions.values(), key=lambda s: (s.address, s.size))
+        return [s.address for s in found], found
 
     def is_writable(self, address: int) -> bool:
         """Whether the code at an address (before relocation) lies in memory that the program may write."""

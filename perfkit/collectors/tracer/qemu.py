@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.recording import Recording, whole_blocks
+from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, UnavailableError
 from perfkit.trace import NO_ACCESS, expand
 
@@ -174,17 +174,7 @@ def _recording(
         _refuse_what_qemu_gets_wrong([(i.pc, i.code) for b in blocks for i in b])
     notes = {"exit_status": str(status), "load_bias": hex(bias)} if executed <= settings.limit else {}
     made = Rebuilt(blocks, executions, events).recording(elf.isa, notes, stopped)
-    lengths = np.array([len(block["instructions"]) for block in made.blocks], dtype=np.int64)
-    slots = np.array([sum(len(r[3]) for r in block["instructions"]) for block in made.blocks], dtype=np.int64)
-    dynamics = np.array(
-        [sum(o[2] == 0 for r in block["instructions"] for o in r[3]) for block in made.blocks], dtype=np.int64
-    )
-    keep, _, accesses, sizes = whole_blocks(made.stream, lengths, slots, dynamics, settings.limit)
-    if keep < len(made.stream):
-        stopped = f"limit of {settings.limit} instructions"
-    return Recording(
-        made.isa, made.blocks, made.stream[:keep], made.addresses[:accesses], made.sizes[:sizes], stopped, made.notes
-    )
+    return made.within(settings.limit)
 
 
 def _read_code(path: Path, elf: ElfFile) -> tuple[list[list[_Instruction]], int | None, int, int]:

@@ -1,11 +1,12 @@
 """What every backend hands over, and how it becomes a trace."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.errors import DataError
 from perfkit.trace import Provenance, StaticCode, Trace
 
 
@@ -18,7 +19,8 @@ class Recording:
     isa : str
         Instruction set.
     blocks : list of dict
-        ``{"function": name, "instructions": [[pc, bytes as hex, text, [[read, write, size], ...]], ...]}``.
+        ``{"function": name, "instructions": [[pc, bytes as hex, text, [[read, write, size], ...]], ...]}``, and
+        ``"calls"``, the name of the function that the block ends by calling, where there is one.
     stream, addresses, sizes : arrays
         As in :class:`~perfkit.trace.Trace`.
     stopped : str
@@ -52,9 +54,74 @@ class Recording:
             size=np.array([operand[2] for operand in operands], dtype=np.uint32),
         )
 
+    def executed(self) -> "Recording":
+        """Leave out the code of functions that never ran (callees may drag in many)."""
+        counts = np.bincount(self.stream, minlength=len(self.blocks))
+        ran = {block["function"] for block, count in zip(self.blocks, counts, strict=True) if count}
+        keep = np.array([block["function"] in ran for block in self.blocks])
+        if keep.all():
+            return self
+        number = (np.cumsum(keep) - 1).astype(np.uint32)
+        blocks = [block for block, kept in zip(self.blocks, keep, strict=True) if kept]
+        return replace(self, blocks=blocks, stream=number[self.stream])
+
+    def between(self, begin: str, end: str) -> "Recording":
+        """Keep what ran after each call of `begin`, up to and including the block that calls `end`.
+
+        Raises
+        ------
+        DataError
+            When `begin` was never called.
+        """
+        calls = np.array([block.get("calls", "") for block in self.blocks])
+        begins, ends = calls[self.stream] == begin, calls[self.stream] == end
+        if not begins.any():
+            raise DataError(f"the region never called the marker {begin!r} directly; it calls: {_names(calls)}")
+        places = np.arange(len(self.stream))
+        # A block is inside when the last marker before it was a beginning.
+        last_begin = np.maximum.accumulate(np.where(begins, places, -1))
+        last_end = np.maximum.accumulate(np.where(ends, places, -1))
+        keep = np.concatenate(([False], last_begin[:-1] > last_end[:-1]))
+        if not keep.any():
+            raise DataError(f"nothing ran between {begin!r} and {end!r}")
+        _, slots, dynamics = self.sizes_of_blocks()
+        return replace(
+            self,
+            stream=self.stream[keep],
+            addresses=self.addresses[np.repeat(keep, slots[self.stream])],
+            sizes=self.sizes[np.repeat(keep, dynamics[self.stream])],
+        )
+
+    def sizes_of_blocks(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return each block's instructions, operands, and operands of dynamic size."""
+        rows = [block["instructions"] for block in self.blocks]
+        return (
+            np.array([len(block) for block in rows], dtype=np.int64),
+            np.array([sum(len(row[3]) for row in block) for block in rows], dtype=np.int64),
+            np.array([sum(o[2] == 0 for row in block for o in row[3]) for block in rows], dtype=np.int64),
+        )
+
+    def within(self, limit: int) -> "Recording":
+        """Cut to the leading whole blocks that make at most `limit` instructions."""
+        lengths, slots, dynamics = self.sizes_of_blocks()
+        blocks, _, accesses, sizes = whole_blocks(self.stream, lengths, slots, dynamics, limit)
+        if blocks == len(self.stream):
+            return self
+        return replace(
+            self,
+            stream=self.stream[:blocks],
+            addresses=self.addresses[:accesses],
+            sizes=self.sizes[:sizes],
+            stopped=self.stopped or f"limit of {limit} instructions",
+        )
+
     def trace(self, provenance: Provenance) -> Trace:
         """Make the trace, checked."""
         return Trace.from_parts(self.code(), self.stream, self.addresses, self.sizes, provenance)
+
+
+def _names(calls: NDArray[np.str_]) -> str:
+    return ", ".join(sorted({str(name) for name in calls if name})) or "nothing"
 
 
 def _offsets(counts: list[int]) -> NDArray[np.int32]:

@@ -4,8 +4,9 @@ import hashlib
 import platform
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,9 @@ class Tracer:
         AVX-512 and gathers, AArch64, RISC-V). ``"auto"`` takes the cloner where it can, and the trace says why.
     timeout : float
         Stop after this many seconds.
+    begin, end : str
+        Markers, where the region is a part of the function: names of functions that it calls where recording is to
+        begin and to end. The limit counts what lies outside of them, too.
 
     Examples
     --------
@@ -54,6 +58,8 @@ class Tracer:
     callees: bool = False
     backend: str = "auto"
     timeout: float = 120.0
+    begin: str = ""
+    end: str = ""
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -64,6 +70,8 @@ class Tracer:
                 raise SettingError(f"{name} must be a whole number, {least} or more; found {value!r}")
         if not self.timeout > 0:
             raise SettingError(f"timeout must be positive, found {self.timeout}")
+        if bool(self.begin) != bool(self.end):
+            raise SettingError("give both markers, begin and end, or none")
 
     def run(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> Trace:
         """Run a program and record the calls of one of its functions.
@@ -124,6 +132,10 @@ class Tracer:
         self, elf: ElfFile, function: str, arguments: list[Any], why_not: str, kernel: "Kernel | None"
     ) -> tuple[Recording, str, str]:
         """Choose the backend and run it; also say which and why."""
+        if elf.isa == "x86-64" and find_spec("iced_x86") is None:
+            raise UnavailableError("tracing x86-64 code needs the package iced-x86 (perfkit's extra 'trace')")
+        if platform.machine() != "x86_64" and not why_not:
+            why_not = f"this machine is {platform.machine()}"
         if self.backend != "qemu" and not why_not:
             import perfkit.collectors.tracer.cloner as cloner
 
@@ -152,6 +164,11 @@ class Tracer:
     ) -> tuple[Recording, str, str]:
         import perfkit.collectors.tracer.qemu as qemu
 
+        if self.begin:
+            raise UnavailableError(
+                f"{function} must be traced by QEMU ({why_not or 'as asked'}), which knows no markers; make the part "
+                "to be traced a function of its own"
+            )
         if kernel is not None and arguments:
             raise UnavailableError(
                 f"{function} must be traced by QEMU ({why_not or 'as asked'}), which runs whole programs: a kernel for "
@@ -168,9 +185,11 @@ class Tracer:
         return recording, "qemu", f"not the cloner: {why_not}" if why_not else "as asked"
 
     def _finish(self, recording: Recording, provenance: Provenance) -> Trace:
-        from dataclasses import replace
-
-        settings = {"skip": self.skip, "repeat": self.repeat, "callees": self.callees, "limit": self.limit}
+        recording = recording.between(self.begin, self.end) if self.begin else recording
+        recording = recording.executed()
+        settings: dict[str, Any] = {"skip": self.skip, "repeat": self.repeat, "callees": self.callees}
+        settings["limit"] = self.limit
+        settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
         extra = {key: str(value) for key, value in settings.items()}
         return recording.trace(
             replace(

@@ -119,6 +119,16 @@ def single_step(
     return Truth(pcs, accesses)
 
 
+def step_everything(stepper: Path, kernel: Kernel, stack: int, folder: Path, most: int = 100_000) -> list[int]:
+    """Places within their pages of all instructions from entry to return, in whichever library they lie."""
+    output = folder / "steps"
+    words = [str(stepper), str(kernel.path), kernel.function, str(output), str(most), str(stack), "all", "all", "-"]
+    subprocess.run(words, check=True, timeout=300)
+    _, steps = read(output)
+    assert len(steps) - 1 < most
+    return [step.pc % 4096 for step in steps[:-1]]
+
+
 def read(path: Path) -> tuple[int, list[Step]]:
     data = path.read_bytes()
     base, _ = struct.unpack_from("<QQ", data)

@@ -1,5 +1,5 @@
 /* The oracle: run FUNCTION of LIBRARY one instruction at a time and write the registers before each.
-   stepper LIBRARY FUNCTION OUTPUT MOST STACK RANGES... VECTORS: STACK is the stack pointer's lower bits, RANGES are pairs "start end" and "-" ends them; VECTORS are
+   stepper LIBRARY FUNCTION OUTPUT MOST STACK RANGES... VECTORS: STACK is the stack pointer's lower bits, RANGES are pairs "start end" or "all all", and "-" ends them; VECTORS are
    addresses at which the vector and mask registers are wanted, too. All addresses are relative to the load address. */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -49,6 +49,10 @@ int main(int argc, char **argv) {
     uint64_t ranges[64][2], vectors[256];
     int n_ranges = 0, n_vectors = 0, arg = 6;
     for (; arg < argc && strcmp(argv[arg], "-"); arg += 2, n_ranges++) {
+        if (!strcmp(argv[arg], "all")) {
+            ranges[n_ranges][0] = 0, ranges[n_ranges][1] = -1;
+            continue;
+        }
         ranges[n_ranges][0] = shared->base + strtoull(argv[arg], 0, 0);
         ranges[n_ranges][1] = shared->base + strtoull(argv[arg + 1], 0, 0);
     }

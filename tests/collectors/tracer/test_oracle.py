@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perfkit.collectors.kernels import BUILDS, compile_kernel, corpus_kernel
@@ -82,3 +83,28 @@ def test_callees_are_followed_on_request(stepper, tmp_path):
     assert with_callees.instruction_count > 10 * alone.instruction_count
     assert alone.provenance.extra["not_followed"] == "callee"
     assert "not_followed" not in with_callees.provenance.extra
+
+
+def test_callees_are_followed_into_libraries(stepper, tmp_path):
+    """Through linkage stubs into libm and libc, where no symbol tells their functions' bounds."""
+    source = """
+    #include <math.h>
+    #include <string.h>
+    #include "kernel.h"
+    static ALIGNED double x[40], y[40];
+    EXPORT void setup(void) { FILL(x); }
+    KERNEL void f(void) {
+        for (long i = 0; i < 40; i++) y[i] = exp(x[i]) + sin(30 * x[i]);
+        memcpy(x, y, sizeof x);
+    }
+    """
+    kernel = compile_kernel(source, "f", flags="-O1 -fno-builtin")
+    trace = kernel.trace(callees=True)
+    assert "not_followed" not in trace.provenance.extra
+    steps = oracle.step_everything(stepper, kernel, int(trace.addresses[-1]), tmp_path)
+    places = (np.concatenate([trace.code.pc[ids] for ids in trace.instructions()]) % 4096).tolist()
+    assert len(places) > 2000
+    assert places == steps
+    # Only functions that ran are in the table.
+    ran = {trace.code.function[i] for i in np.flatnonzero(trace.instruction_counts())}
+    assert ran == set(trace.code.function)

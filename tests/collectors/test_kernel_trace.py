@@ -1,0 +1,262 @@
+"""Kernels traced through LLVM IR: what they compute, how many nodes they have, and which depend on which."""
+
+import shutil
+import warnings
+
+import numba
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.collectors.llvm_ir import instrument
+from perfkit.dag import Dag
+from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.kernels import KERNELS, kernel
+from perfkit.simulators.dag_core import DagCore
+from perfkit.simulators.dag_schedule import DagScheduler
+
+CORE = DagCore.sandy_bridge_erm()
+SMALL = {
+    "reduction": 50, "mvm": 9, "mmm_triple": 7, "mmm_sixfold": 23, "fft": 32, "wht_iterative": 32,
+    "wht_recursive": 32, "stencil": 6, "kmeans": 40,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def traced():
+    return {name: kernel(name).trace(size) for name, size in SMALL.items()}
+
+
+def same_schedule(source, dag):
+    """Schedule the nodes as they are traced, and as a hand-made DAG of the same nodes; return both issue lists."""
+    nodes = dag.nodes()
+    address = [None if np.isnan(a) else int(a) for a in nodes["address"].astype(float)]
+    written = Dag.from_nodes(list(nodes["op"]), list(nodes["deps"]), address)
+    scheduler = DagScheduler(CORE.replace(rs=6, rob=20), record=True)
+    return scheduler.run(source).issue.tolist(), scheduler.run(written).issue.tolist()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_kernels_count_their_flops_and_replay_as_their_nodes(traced, name):
+    source = traced[name]
+    dag = source.dag()
+    counts = dag.counts
+    if kernel(name).flops:
+        assert counts["A"] + counts["M"] + counts["D"] == kernel(name).flops(SMALL[name])
+    assert len(dag) == sum(counts.values()) == len(dag.nodes())
+    in_memory, by_hand = same_schedule(dag, dag)
+    assert in_memory == by_hand
+
+
+def test_kernels_compute_what_they_should(traced):
+    rng = np.random.default_rng(0)
+    n = SMALL["mmm_triple"]
+    a, b, c = (rng.random((n, n)) for _ in range(3))
+    assert np.allclose(traced["mmm_triple"].run()[2], c + a @ b)
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.random((23, 23)) for _ in range(3))
+    assert np.allclose(traced["mmm_sixfold"].run()[2], c + a @ b)
+    rng = np.random.default_rng(0)
+    a, x, y = rng.random((9, 9)), rng.random(9), rng.random(9)
+    assert np.allclose(traced["mvm"].run()[2], y + a @ x)
+    data = np.random.default_rng(0).random(64)
+    expected = np.fft.ifft(data.view(complex)) * 32  # Numerical Recipes' sign
+    assert np.allclose(traced["fft"].run()[0].view(complex), expected)
+    x = np.random.default_rng(0).random(32)
+    hadamard = np.ones((1, 1))
+    for _ in range(5):
+        hadamard = np.kron(hadamard, np.array([[1, 1], [1, -1]]))
+    for name in ("wht_iterative", "wht_recursive"):
+        assert np.allclose(traced[name].run()[0], hadamard @ x)
+    assert np.isclose(traced["reduction"].run()[1][0], np.random.default_rng(0).random(50).sum())
+    points = np.random.default_rng(0).random((40, 3))
+    nearest = ((points[:, None] - points[:10]) ** 2).sum(axis=2).argmin(axis=1)
+    means = np.array([points[nearest == c].mean(axis=0) for c in range(10)])
+    assert np.allclose(traced["kmeans"].run()[1], means)
+
+
+def test_streaming_a_kernel_equals_its_dag_in_memory(traced):
+    source = traced["fft"]
+    scheduler = DagScheduler(CORE, record=True)
+    streamed, kept = scheduler.run(source), scheduler.run(source.dag())
+    assert streamed.issue.tolist() == kept.issue.tolist()
+    assert streamed.to_frame().equals(kept.to_frame())
+
+
+def test_a_long_stream_passes_many_buffers():
+    source = kernel("reduction").trace(300_000)
+    run = DagScheduler(CORE, warm=False, record=False).run(source)
+    assert (run.work, run.n_nodes("mem")) == (300_000, 37_500 + 1)
+    assert run.performance == pytest.approx(1 / 3, rel=1e-3)
+
+
+def test_inputs_are_not_changed_and_every_replay_begins_anew():
+    x = np.arange(8.0)
+
+    def double(v):
+        for i in range(v.size):
+            v[i] *= 2.0
+
+    source = pk.trace_numba(double, x)
+    assert source.run()[0].tolist() == source.run()[0].tolist() == (2 * x).tolist()
+    assert x.tolist() == list(range(8))
+    assert source.seconds(2).shape == (2,)
+
+
+def test_calls_and_recursion_pass_values():
+    @numba.njit
+    def power(x, n):
+        if n == 0:
+            return 1.0
+        return x * power(x, n - 1)
+
+    def apply(v, out):
+        out[0] = power(v[0], 5)
+
+    source = pk.trace_numba(apply, np.array([3.0]), np.zeros(1))
+    assert source.run()[1][0] == 3.0**5
+    nodes = source.dag().nodes()
+    multiplies = nodes[nodes["op"] == "M"]
+    assert len(multiplies) == 5
+    assert nodes["op"].iloc[-1] == "S"
+    in_memory, by_hand = same_schedule(source, source.dag())
+    assert in_memory == by_hand
+
+
+C_CODE = """
+static double __attribute__((noinline)) square(double x) { return x * x; }
+double __attribute__((noinline)) power(double x, int n) { return n ? square(x) + power(x * 0.5, n - 1) : 1.0; }
+void kernel(double *a, double *b, long n) {
+    for (long i = 0; i < n; i++) a[i] = power(b[i], 3);
+    for (long i = 0; i < n; i++) b[i] = 0;
+}
+float smallest(float *a, long n) {
+    float least = a[0];
+    for (long i = 1; i < n; i++) least = a[i] < least ? a[i] : least;
+    return least;
+}
+"""
+needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+
+
+@needs_clang
+def test_clang_calls_recursion_and_cleared_arrays():
+    source = pk.trace_c(C_CODE, "kernel", np.ones(4), np.full(4, 2.0), 4)
+    a, b = source.run()
+    assert a.tolist() == [4 + 1 + 0.25 + 1] * 4
+    assert b.tolist() == [0] * 4
+    dag = source.dag()
+    # Per element three squares, three halvings, three additions; the loop that clears b became a memset.
+    assert dag.counts == {"A": 12, "M": 24, "D": 0, "L": 4, "S": 8}
+    nodes = dag.nodes()
+    first_store = nodes.index[nodes["op"] == "S"][0]
+    assert nodes.loc[nodes["deps"][first_store][0], "op"] == "A"
+    assert nodes[nodes["op"] == "S"]["deps"].tolist()[-1] == ()
+    in_memory, by_hand = same_schedule(source, dag)
+    assert in_memory == by_hand
+
+
+@needs_clang
+def test_clang_floats_and_compares():
+    source = pk.trace_c(C_CODE, "smallest", np.array([3, 1, 2], dtype=np.float32), 3)
+    dag = source.dag()
+    assert dag.counts["A"] == 2
+    assert dag.nodes()["bytes"].unique().tolist() == [4]
+
+
+@needs_clang
+def test_clang_vectors_are_nodes_of_their_width():
+    code = "void add(double *restrict a, double *restrict b, long n) {\n for (long i = 0; i < n; i++) a[i] += b[i]; }"
+    flags = ("-O3", "-mavx2")
+    dag = pk.trace_c(code, "add", np.ones(64), np.ones(64), 64, flags=flags).dag()
+    assert dag.counts == {"A": 16, "M": 0, "D": 0, "L": 32, "S": 16}
+    run = DagScheduler(CORE).run(dag)
+    assert (run.work, run.traffic, run.peak("A")) == (64, 3 * 64 * 8, 4)
+
+
+@needs_clang
+def test_clang_errors_say_what_is_wrong(tmp_path):
+    with pytest.raises(DataError, match="defines no function 'none'; it defines: kernel"):
+        pk.trace_c(C_CODE, "none")
+    with pytest.raises(SettingError, match="3 parameters, 1 arguments"):
+        pk.trace_c(C_CODE, "kernel", np.ones(4))
+    with pytest.raises(SettingError, match="argument 2 of kernel is a i64"):
+        pk.trace_c(C_CODE, "kernel", np.ones(4), np.ones(4), 4.5)
+    with pytest.raises(DataError, match="does not compile"):
+        pk.trace_c("int broken(\n", "broken")
+    with pytest.raises(DataError, match="no such file"):
+        pk.trace_c(tmp_path / "none.c", "kernel")
+    with pytest.raises(UnavailableError, match="install clang"):
+        pk.trace_c(C_CODE, "kernel", compiler="no-such-clang")
+    source = tmp_path / "sum.ll"
+    source.write_text("define double @f(ptr %p) {\n  %x = load double, ptr %p\n  ret double %x\n}\n")
+    assert pk.trace_c(source, "f", np.ones(1)).dag().counts["L"] == 1
+
+
+def test_external_work_is_named():
+    def shrink(v):
+        for i in range(v.size):
+            v[i] = np.exp(v[i])
+
+    with pytest.warns(PerfkitWarning, match="exp"):
+        source = pk.trace_numba(shrink, np.ones(3))
+    assert source.dag().counts == {"A": 0, "M": 0, "D": 0, "L": 3, "S": 3}
+
+
+def test_square_roots_minima_and_fused_operations():
+    ir = """
+declare double @llvm.fma.f64(double, double, double)
+declare double @llvm.sqrt.f64(double)
+declare double @llvm.minnum.f64(double, double)
+define double @f(double %x, double %y) {
+  %a = call double @llvm.fma.f64(double %x, double %y, double 1.0)
+  %b = call double @llvm.sqrt.f64(double %a)
+  %c = call double @llvm.minnum.f64(double %b, double %y)
+  %d = fneg double %c
+  ret double %d
+}
+"""
+    code = instrument(ir, "f")
+    assert code.returns == "double"
+    assert code.program.op.tolist()[:4] == [1, 0, 2, 0]
+
+
+def test_what_cannot_be_traced_says_so():
+    with pytest.raises(DataError, match="defines no function"):
+        instrument("", "f")
+    for bad, message in ((np.ones((4, 4))[:, ::2], "contiguous"), (np.array([None]), "objects")):
+        with pytest.raises(SettingError, match=message):
+            pk.trace_numba(len, bad)
+    with pytest.raises(SettingError, match="unknown kernel"):
+        kernel("sort")
+    with pytest.raises(SettingError, match="power of two"):
+        kernel("fft").trace(100)
+
+    def fails(v):
+        if v.size > 0:
+            raise ValueError("no")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", numba.NumbaWarning)
+        source = pk.trace_numba(fails, np.ones(1))
+    with pytest.raises(DataError, match="raised an exception"):
+        source.dag()
+
+
+def test_an_error_of_the_consumer_ends_the_replay(traced):
+    def refuse(records, length):
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        traced["mvm"].replay(refuse)
+
+
+def test_saved_traces_schedule_alike(traced, tmp_path):
+    dag = traced["wht_recursive"].dag()
+    again = Dag.load(dag.save(tmp_path / "wht.npz"))
+    assert again.name == dag.name == "wht_recursive(32)"
+    assert DagScheduler(CORE).run(again).issue.tolist() == DagScheduler(CORE).run(dag).issue.tolist()
+
+
+def test_every_kernel_has_a_size_that_runs():
+    assert set(SMALL) == set(KERNELS)
