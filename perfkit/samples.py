@@ -508,7 +508,9 @@ def _from_arrow(arrow: "pa.Table") -> pd.DataFrame:
             continue
         values = arrow.column(name)
         if name not in _TEXT:
-            columns[name] = values.chunk(0).to_numpy() if values.num_chunks == 1 else values.to_numpy()
+            # A file may hold what is missing as nulls, which takes a copy, or as NaN, which takes none.
+            one = values.chunk(0) if values.num_chunks == 1 else None
+            columns[name] = values.to_numpy() if one is None else one.to_numpy(zero_copy_only=False)
             continue
         coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
         coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
