@@ -30,6 +30,7 @@ _HOME = {
     "DagScheduler": "perfkit.simulators.dag_schedule",
     "ExtendedRoofline": "perfkit.simulators.extended_roofline",
     "Schedule": "perfkit.simulators.dag_measures",
+    "rescheduler": "perfkit.simulators.dag_schedule",
     "sweep": "perfkit.simulators.dag_schedule",
     "trace_c": "perfkit.collectors.clang_kernel",
     "trace_numba": "perfkit.collectors.numba_kernel",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.dag_core import DagCore as DagCore
     from perfkit.simulators.dag_measures import Schedule as Schedule
     from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
+    from perfkit.simulators.dag_schedule import rescheduler as rescheduler
     from perfkit.simulators.dag_schedule import sweep as sweep
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
     from perfkit.simulators.gus import Gus as Gus

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 # Public name -> the module that defines it.
 _HOME = {
     "CpiStackExplorer": "perfkit_widgets.cpi_stack_explorer",
+    "RooflineView": "perfkit_widgets.roofline_view",
     "SamplesExplorer": "perfkit_widgets.samples_explorer",
+    "ScheduleView": "perfkit_widgets.schedule_view",
     "SpireExplorer": "perfkit_widgets.spire_explorer",
     "StudyExplorer": "perfkit_widgets.study_explorer",
     "TreeView": "perfkit_widgets.tree_view",
@@ -17,7 +19,9 @@ _HOME = {
 
 if TYPE_CHECKING:
     from perfkit_widgets.cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
+    from perfkit_widgets.roofline_view import RooflineView as RooflineView
     from perfkit_widgets.samples_explorer import SamplesExplorer as SamplesExplorer
+    from perfkit_widgets.schedule_view import ScheduleView as ScheduleView
     from perfkit_widgets.spire_explorer import SpireExplorer as SpireExplorer
     from perfkit_widgets.study_explorer import StudyExplorer as StudyExplorer
     from perfkit_widgets.tree_view import TreeView as TreeView
