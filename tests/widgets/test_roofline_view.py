@@ -38,6 +38,10 @@ def test_roofs_and_point_are_the_rooflines(view):
     assert view.png().startswith(b"\x89PNG")
 
 
+def test_sliders_begin_at_the_core(view):
+    assert view.values == {"rs": 54, "latency_A": 3}
+
+
 def test_a_slider_reschedules(view):
     before = view.roofline.performance
     view._sliders["latency_A"].value = 30

@@ -89,7 +89,7 @@ class RooflineView(Explorer):
         for button in self._buttons.values():
             button.layout.width = "auto"
             button.observe(self._on_button, "value")
-        self._sliders = self._make_sliders(sliders or {})
+        self._sliders = self._make_sliders(sliders or {}, roofline.schedule.core)
         self.children = [
             self._title,
             widgets.HBox(list(self._buttons.values()), layout={"flex_flow": "row wrap"}),
@@ -112,24 +112,19 @@ class RooflineView(Explorer):
         """Return the plot as a static picture."""
         return plot_roofline(self.roofline).figure
 
-    def _make_sliders(self, sliders: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-        core = self._core_values(sliders)
+    def _make_sliders(self, sliders: Mapping[str, Sequence[float]], core: Any) -> dict[str, Any]:
         made = {}
         for name, allowed in sliders.items():
-            options = sorted({*allowed, *([core[name]] if name in core else [])})
+            now = getattr(core, name)
             made[name] = widgets.SelectionSlider(
-                options=[(f"{value:g}", value) for value in options],
-                value=core.get(name, options[0]),
+                options=[(f"{value:g}", value) for value in sorted({*allowed, now})],
+                value=now,
                 description=name,
-                style={"description_width": "90px"},
-                layout={"width": "330px"},
+                style={"description_width": "120px"},
+                layout={"width": "340px"},
             )
             made[name].observe(self._on_slider, "value")
         return made
-
-    def _core_values(self, names: Mapping[str, Any]) -> dict[str, float]:
-        core = getattr(getattr(self.roofline, "schedule", None), "core", None)
-        return {name: getattr(core, name) for name in names if hasattr(core, name)}
 
     def _on_slider(self, _: Any) -> None:
         self.values = {name: slider.value for name, slider in self._sliders.items()}
@@ -193,7 +188,7 @@ class RooflineView(Explorer):
         head, *lines = self.roofline.verdict.split("\n")
         self._title.value = heading(f"Extended roofline: {schedule.name} on {schedule.core.name}", html.escape(head))
         items = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
-        self._verdict.value = f'<div class="pk-note">{items}</div>{kind_html("simulated")}'
+        self._verdict.value = f"<div>{items}</div>{kind_html('simulated')}"
         present = {kind for roof in self.roofline.roofs for kind in roof.of}
         names = {"comp": "computation", "mem": "memory"}
         entries = {names.get(kind, kind): (COLOURS[kind], "line") for kind in COLOURS if kind in present}

@@ -120,9 +120,7 @@ class ScheduleView(Explorer):
 
 
 def _area(scales: dict[str, Any], colour: str, opacity: float) -> Any:
-    return figures.line(
-        scales, colour, 0, fill="inside", fill_colors=[colour], fill_opacities=[opacity], opacities=[0.0]
-    )
+    return figures.line(scales, colour, 0, fill="inside", fill_colors=[colour], fill_opacities=[opacity])
 
 
 def _fill(mark: Any, first: int, heights: np.ndarray, base: float) -> None:
