@@ -33,7 +33,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         if tried == TRIES or not any(r.failed for r in reports):
             break
-        print(f"\n{item.nodeid}: failed on try {tried} of {TRIES}, tried again")
+        item.config.get_terminal_writer().line(f"\n{item.nodeid}: failed on try {tried} of {TRIES}, tried again")
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
