@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 
-# Tests that read this machine's clock or drive a browser. A failure of theirs may be the machine's: they get three tries,
-# as the repetition policy of the methods themselves does; no tolerance is widened. All other tests get one.
+# Tests that read this machine's clock or drive a browser. A failure of theirs may be the machine's: they get three
+# tries, as the repetition policy of the methods themselves does; no tolerance is widened. All other tests get one.
 TRIES = 3
 DEPEND_ON_THE_MACHINE = (
     "browser/",
