@@ -442,7 +442,7 @@ def _metadata(study: Study, state: MachineState) -> dict[str, Any]:
             versions[name] = f"missing: {error}"
     return {
         "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
-        "perfkit": __version__, "compilers": versions, "machine": state.to_dict(),
+        "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
         "policy": study.policy.model_dump(), "cache": study.cache,
     }  # fmt: skip
 
