@@ -6,23 +6,22 @@ Source: Caparros Cabezas and Pueschel, ISPASS 2014, Fig. 4 and Table I.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from importlib.resources import files
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfkit.microarchitecture import Microarchitecture
+
 TYPES = ("A", "M", "D", "L1", "L2", "L3", "mem")
 BUFFERS = ("RS", "ROB", "LB", "SB", "LFB")
 MEMORY = ("L1", "L2", "L3", "mem")
-_WORD = 8  # bandwidths are in doubles a cycle, as in the paper
+_WHOLE = ("fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus")
 _LARGEST = 10_000  # lanes that fit the engine's counters
 _FINEST = 1_000  # a throughput is a fraction with at most this denominator
 
@@ -50,6 +49,8 @@ class DagCore:
         Bytes (gamma).
     line
         Bytes of a cache line (chi), a power of two; 0 where every access names its level.
+    load_ports, store_ports, agus
+        Loads, stores, and both together that may issue in a cycle (not in the paper's model).
     sources
         Where each figure comes from.
 
@@ -85,6 +86,9 @@ class DagCore:
     size_L2: float = 0  # noqa: N815
     size_L3: float = 0  # noqa: N815
     line: float = 0
+    load_ports: float = 0
+    store_ports: float = 0
+    agus: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -96,7 +100,7 @@ class DagCore:
                 raise SettingError(
                     f"{name} is a whole number of cycles, not {value!r}: with an infinite one nothing would ever end"
                 )
-            if name in ("fetch", "rs", "rob", "lb", "sb", "lfb") and not math.isinf(value) and value != int(value):
+            if name in _WHOLE and not math.isinf(value) and value != int(value):
                 raise SettingError(f"{name} is a whole number, not {value!r}")
             if name.startswith("throughput"):
                 lanes(value)
@@ -104,10 +108,31 @@ class DagCore:
     @classmethod
     def sandy_bridge_erm(cls) -> DagCore:
         """Return the paper's machine: an Intel Xeon E5-2680 as in its Table I."""
-        text = (
-            files("perfkit").joinpath("cores", "extended_roofline", "sandy_bridge_erm.toml").read_text(encoding="utf-8")
-        )
-        return _from_toml(tomllib.loads(text))
+        return cls.load("sandy_bridge_erm")
+
+    @classmethod
+    def load(cls, name: str) -> DagCore:
+        """Return a shipped core by name: `from_microarchitecture` of ``Microarchitecture.load(name)``."""
+        from perfkit.microarchitecture import Microarchitecture
+
+        return cls.from_microarchitecture(Microarchitecture.load(name))
+
+    @classmethod
+    def from_microarchitecture(cls, core: Microarchitecture) -> DagCore:
+        """Take the parameters from a core file and its instruction table.
+
+        Latency and throughput of operations are those of the scalar double instructions (ADDSD, MULSD, DIVSD), ports
+        those of MOVSD to and from memory. Where additions and multiplications share their ports, each type gets half
+        of them. Latencies are rounded to whole cycles. What the core file does not give is not modelled.
+
+        Raises
+        ------
+        UnavailableError
+            If the core has no table of x86 instructions.
+        """
+        from perfkit.simulators.dag_core_files import read_core
+
+        return read_core(core)
 
     def replace(self, **changes: float) -> DagCore:
         """Return the core with some parameters changed; an unknown name is an error that lists the known ones."""
@@ -153,31 +178,3 @@ def lanes(throughput: float) -> tuple[int, int]:
             f"{_FINEST} a cycle, not {throughput!r}"
         )
     return fraction.numerator, fraction.denominator
-
-
-def _from_toml(data: dict[str, Any]) -> DagCore:
-    """Make a core of a core file (see `perfkit.microarchitecture`)."""
-    flops = (("A", "add"), ("M", "multiply"), ("D", "divide"))
-    levels = (("L1", "L1"), ("L2", "L2"), ("L3", "L3"), ("mem", "memory"))
-    entries = {
-        "fetch": data["widths"]["front_end"],
-        **{f"throughput_{kind}": data["floating_point"][f"{name}_throughput"] for kind, name in flops},
-        **{f"latency_{kind}": data["floating_point"][f"{name}_latency"] for kind, name in flops},
-        **{f"throughput_{kind}": data["bandwidths"][f"{name}_bandwidth"] for kind, name in levels},
-        **{f"latency_{kind}": data["latencies"][f"{name}_latency"] for kind, name in levels},
-        "rs": data["buffers"]["scheduler"],
-        "rob": data["buffers"]["rob"],
-        "lb": data["buffers"]["load_buffer"],
-        "sb": data["buffers"]["store_buffer"],
-        "lfb": data["buffers"]["line_fill_buffers"],
-        **{f"size_{kind}": data["caches"][kind]["size"] for kind in MEMORY[:3]},
-        "line": data["caches"]["L1"]["line"],
-    }
-    values = {name: entry["value"] for name, entry in entries.items()}
-    for kind, _ in levels:
-        values[f"throughput_{kind}"] /= _WORD
-    sources = {
-        name: "; ".join(filter(None, (data["sources"][entry["source"]], entry.get("note"))))
-        for name, entry in entries.items()
-    }
-    return DagCore(data["name"], **values, sources=MappingProxyType(sources))

@@ -7,7 +7,7 @@ Constraints", ISPASS 2014, section III. What the paper leaves open is settled as
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from perfkit.simulators.reuse import LruStack, grown, line_shift, new_stack
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.simulators.extended_roofline import ExtendedRoofline
 
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _LONGEST_RING = 1 << 25
@@ -57,7 +59,7 @@ class DagScheduler:
     memory_dependences
         A load of a word does not issue before the last store to it (it may forward in the same cycle).
     load_ports, store_ports, agus
-        Loads, stores, and both together that may issue in a cycle; 0 or infinity: no such limit.
+        Loads, stores, and both together that may issue in a cycle; 0 or infinity: no such limit; None: the core's.
     l3_rounding
         "none"; "up" or "down": round the number of lines of L3 to a power of two (Table I's 20 MB become 32 or 16).
     below_l1
@@ -80,9 +82,9 @@ class DagScheduler:
     x86_order: bool = True
     inflight_blocking: bool = False
     memory_dependences: bool = True
-    load_ports: float = 2
-    store_ports: float = 1
-    agus: float = 2
+    load_ports: float | None = None
+    store_ports: float | None = None
+    agus: float | None = None
     l3_rounding: str = "none"
     below_l1: str = "access"
     record: bool | None = None
@@ -95,9 +97,8 @@ class DagScheduler:
         if self.below_l1 not in _BELOW_L1:
             raise SettingError(f"below_l1 is one of {', '.join(_BELOW_L1)}, not {self.below_l1!r}")
         for name in ("load_ports", "store_ports", "agus"):
-            value = getattr(self, name)
-            if not math.isinf(value) and not (value >= 0 and value == int(value)):
-                raise SettingError(f"{name} is a whole number, 0 or infinite (no limit), not {value!r}")
+            if (value := getattr(self, name)) is not None:
+                self.core.replace(**{name: value})
 
     def run(self, dag: NodeSource) -> Schedule:
         """Schedule a DAG (or a kernel that is traced as it runs) and return the schedule with all measures.
@@ -119,6 +120,23 @@ class DagScheduler:
     def settings(self) -> dict[str, Any]:
         """Return the switches (without the core), as saved with a schedule."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "core"}
+
+
+def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., ExtendedRoofline]:
+    """Return a function of the core's parameters that schedules a DAG anew and returns its roofline (for views).
+
+    Examples
+    --------
+    >>> from perfkit import Dag
+    >>> changed = rescheduler(Dag.from_nodes("AA", [[], [0]]), DagScheduler(DagCore.sandy_bridge_erm()))
+    >>> changed(latency_A=5).schedule.cycles
+    10
+    """
+
+    def schedule(**changes: float) -> ExtendedRoofline:
+        return replace(scheduler, core=scheduler.core.replace(**changes)).run(dag).roofline()
+
+    return schedule
 
 
 def sweep(
@@ -172,6 +190,8 @@ def sweep(
 
 
 def _as_core(core: Any) -> DagCore:
+    if hasattr(core, "resources"):
+        return DagCore.from_microarchitecture(core)
     raise SettingError(f"core is a DagCore or a Microarchitecture, not {type(core).__name__}")
 
 
@@ -299,7 +319,9 @@ def _limit(value: float) -> int:
 def _units(settings: DagScheduler, program: Program, line: int) -> engine.Units:
     core = settings.core
     throughputs = [core.throughput(kind) for kind in TYPES]
-    throughputs += [settings.load_ports, settings.store_ports, settings.agus]
+    for name in ("load_ports", "store_ports", "agus"):
+        chosen = getattr(settings, name)
+        throughputs.append(getattr(core, name) if chosen is None else chosen)
     pairs = np.array([lanes(value) for value in throughputs], dtype=np.int64)
     pairs[pairs[:, 0] == 0, 0] = engine.UNLIMITED
     need = np.ones((len(TYPES), len(program.shapes)), dtype=np.int64)

@@ -300,3 +300,15 @@ def test_sweep_over_a_parameter_and_a_switch():
     assert table["cycles"].tolist() == [4, 2, 1]
     with pytest.raises(SettingError, match="unknown parameter"):
         sweep(dag, DagCore(), "speed", [1])
+
+
+def test_cores_of_the_kit():
+    core = DagCore.load("skylake_x")
+    assert (core.latency_A, core.latency_M, core.rob, core.rs, core.latency_L2) == (4, 4, 224, 97, 14)
+    # Additions and multiplications share two ports; loads have two, and an address unit more is for stores.
+    assert (core.throughput_A, core.throughput_M, core.load_ports, core.store_ports, core.agus) == (1, 1, 2, 1, 3)
+    assert DagScheduler(pk.Microarchitecture.load("skylake_x")).core == core
+    erm = DagCore.sandy_bridge_erm()
+    assert (erm.load_ports, erm.store_ports, erm.agus) == (2, 1, 2)
+    with pytest.raises(UnavailableError, match="cortex_a72"):
+        DagCore.load("cortex_a72")

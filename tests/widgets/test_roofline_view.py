@@ -1,0 +1,79 @@
+"""RooflineView and ScheduleView, by setting their traits."""
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.simulators.dag_measures import Schedule
+from perfkit_widgets import RooflineView, ScheduleView
+
+
+@pytest.fixture
+def dag():
+    n = 60
+    return pk.Dag.from_nodes(
+        "LMA" * n, [d for i in range(n) for d in ([], [3 * i], [3 * i + 1])], level=["L1", None, None] * n
+    )
+
+
+@pytest.fixture
+def view(dag):
+    core = pk.DagCore.sandy_bridge_erm()
+
+    def reschedule(**changes):
+        return pk.DagScheduler(core.replace(**changes)).run(dag).roofline()
+
+    return RooflineView(reschedule(), reschedule, {"rs": [4, 20, 54], "latency_A": [1, 3, 30]})
+
+
+def test_roofs_and_point_are_the_rooflines(view):
+    roofline = view.roofline
+    assert {label for label, mark in view._marks.items() if mark.visible} == {roof.label for roof in roofline.roofs}
+    roof = roofline.roofs[0]
+    mark = view._marks[roof.label]
+    assert mark.y == pytest.approx(roof.at(mark.x))
+    assert roof.formula in mark.labels[0]
+    assert view._point.y.tolist() == [roofline.performance]
+    assert view.table()["label"].tolist() == [r.label for r in roofline.roofs]
+    assert view.png().startswith(b"\x89PNG")
+
+
+def test_sliders_begin_at_the_core(view):
+    assert view.values == {"rs": 54, "latency_A": 3}
+
+
+def test_a_slider_reschedules(view):
+    before = view.roofline.performance
+    view._sliders["latency_A"].value = 30
+    assert view.values["latency_A"] == 30
+    assert view.roofline.schedule.core.latency_A == 30
+    assert view.roofline.performance < before
+    assert view._point.y.tolist() == [view.roofline.performance]
+    assert f"{view.roofline.performance:.3g}" in view._title.value
+
+
+def test_kinds_are_toggled(view):
+    view._buttons["latency"].value = False
+    assert "latency" not in view.kinds
+    shown = {roof.kind for roof in view.roofline.roofs if view._marks[roof.label].visible}
+    assert "latency" not in shown
+    assert "throughput" in shown
+    view.kinds = ("latency",)
+    assert [kind for kind, button in view._buttons.items() if button.value] == ["latency"]
+
+
+def test_schedule_view_draws_the_cycles_it_shows(dag):
+    run = pk.DagScheduler(pk.DagCore.sandy_bridge_erm().replace(rs=2)).run(dag)
+    view = ScheduleView(run, width=20)
+    light, dark = view._bodies["A"]
+    nodes = run.node_table()
+    first = nodes[(nodes["type"] == "A")]["issue"].min()
+    assert dark.x[np.flatnonzero(dark.y > dark.y[0])[0]] == first
+    assert "RS stall" in view._legend.value
+    view.first = 10
+    assert light.x[0] == 10
+    assert view._slider.value == 10
+    assert ((view.table()["done"] > 10) & (view.table()["issue"] < 30)).all()
+    assert view.png().startswith(b"\x89PNG")
+    view.schedule = Schedule.from_table(["A"], [0], [3], {}, run.core)
+    assert view.first == 0

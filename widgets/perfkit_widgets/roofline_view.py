@@ -1,0 +1,199 @@
+"""RooflineView: the extended roofline of a schedule, with sliders that change the core."""
+
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+import numpy as np
+import traitlets
+
+from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_roofline
+from perfkit.plots.style import ROOF
+from perfkit_widgets import figures
+from perfkit_widgets.base import Explorer, heading, keys, kind_html
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+KINDS = ("throughput", "issue", "latency", "stall", "overlap")
+_STYLES = {
+    "throughput": "solid",
+    "issue": "dashed",
+    "latency": "dash_dotted",
+    "stall": "dotted",
+    "overlap": "solid",
+}
+
+
+class RooflineView(Explorer):
+    """All roofs of a schedule with the performance point; hover over a roof for its equation.
+
+    Classical bounds are solid black; issue, latency and stall bounds dashed in the colour of their node type; overlaps
+    grey. The buttons show and hide each kind. With `reschedule` there is a slider for each of the core's parameters
+    named in `sliders`; moving one schedules the DAG anew.
+
+    Parameters
+    ----------
+    roofline : ExtendedRoofline
+        What is drawn first.
+    reschedule : callable, optional
+        Called with the sliders' values as keywords; returns the roofline of the changed core. The view itself works
+        nothing out.
+    sliders : mapping of str to sequence of numbers, optional
+        For each parameter the values it may take, in order.
+
+    Attributes
+    ----------
+    roofline : ExtendedRoofline
+        What is drawn.
+    kinds : tuple of str
+        The kinds of roofs that are shown.
+    values : dict
+        The sliders' values.
+    """
+
+    roofline = traitlets.Any()
+    kinds = traitlets.Tuple(default_value=KINDS)
+    values = traitlets.Dict()
+
+    def __init__(
+        self,
+        roofline: Any,
+        reschedule: Callable[..., Any] | None = None,
+        sliders: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        super().__init__()
+        self._reschedule = reschedule
+        scales = {"x": figures.bq.LogScale(), "y": figures.bq.LogScale()}
+        self._scales = scales
+        self._marks: dict[str, Any] = {}
+        self._point = figures.bq.Scatter(
+            x=[1.0],
+            y=[1.0],
+            scales=scales,
+            colors=[ROOF],
+            default_size=90,
+            tooltip=figures.bq.Tooltip(
+                fields=["x", "y"], labels=["flops/byte", "flops/cycle"], formats=[".3~g", ".3~g"]
+            ),
+        )
+        self._across = figures.axis(scales["x"], "bottom", "operational intensity [flops/byte, all levels]")
+        self._up = figures.axis(scales["y"], "left", "performance [flops/cycle]", label_offset="48px")
+        margin = {"left": 70, "right": 20, "top": 8, "bottom": 48}
+        self._figure = figures.figure([self._point], [self._across, self._up], height=400, margin=margin)
+        self._title, self._verdict, self._legend = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._buttons = {kind: widgets.ToggleButton(value=True, description=kind) for kind in KINDS}
+        for button in self._buttons.values():
+            button.layout.width = "auto"
+            button.observe(self._on_button, "value")
+        self._sliders = self._make_sliders(sliders or {}, roofline.schedule.core)
+        self.children = [
+            self._title,
+            widgets.HBox(list(self._buttons.values()), layout={"flex_flow": "row wrap"}),
+            self._figure,
+            self._legend,
+            *([widgets.HBox(list(self._sliders.values()), layout={"flex_flow": "row wrap"})] if self._sliders else []),
+            self._verdict,
+        ]
+        self.values = {name: slider.value for name, slider in self._sliders.items()}
+        self.observe(self._on_values, "values")
+        self.observe(lambda _: self._draw(), "roofline")
+        self.observe(self._on_kinds, "kinds")
+        self.roofline = roofline
+
+    def table(self) -> "pd.DataFrame":
+        """Return every roof with its bound and distance."""
+        return self.roofline.to_frame()
+
+    def picture(self) -> "Figure":
+        """Return the plot as a static picture."""
+        return plot_roofline(self.roofline).figure
+
+    def _make_sliders(self, sliders: Mapping[str, Sequence[float]], core: Any) -> dict[str, Any]:
+        made = {}
+        for name, allowed in sliders.items():
+            now = getattr(core, name)
+            made[name] = widgets.SelectionSlider(
+                options=[(f"{value:g}", value) for value in sorted({*allowed, now})],
+                value=now,
+                description=name,
+                style={"description_width": "120px"},
+                layout={"width": "340px"},
+            )
+            made[name].observe(self._on_slider, "value")
+        return made
+
+    def _on_slider(self, _: Any) -> None:
+        self.values = {name: slider.value for name, slider in self._sliders.items()}
+
+    def _on_values(self, change: Any) -> None:
+        for name, value in change["new"].items():
+            if name in self._sliders and self._sliders[name].value != value:
+                self._sliders[name].value = value
+        if self._reschedule is not None:
+            self.roofline = self._reschedule(**change["new"])
+
+    def _on_button(self, _: Any) -> None:
+        self.kinds = tuple(kind for kind, button in self._buttons.items() if button.value)
+
+    def _on_kinds(self, change: Any) -> None:
+        for kind, button in self._buttons.items():
+            button.value = kind in change["new"]
+        for roof in self.roofline.roofs:
+            self._marks[roof.label].visible = roof.kind in self.kinds
+
+    def _draw(self) -> None:
+        roofline = self.roofline
+        x = intensities(roofline, points=61)
+        hits = {roof.label for roof in roofline.hits}
+        shown = set()
+        for roof in roofline.roofs:
+            mark = self._mark(roof)
+            shown.add(roof.label)
+            hit = roof.label in hits
+            with mark.hold_sync():
+                mark.x, mark.y = x, roof.at(x)
+                mark.stroke_width = 2.6 if hit or roof.kind == "throughput" else 1.3
+                mark.opacities = [1.0 if hit or roof.kind == "throughput" else 0.6]
+                mark.labels = [_hover(roof)]
+                mark.visible = roof.kind in self.kinds
+        for label, mark in self._marks.items():
+            if label not in shown:
+                mark.visible = False
+        marks = [*self._marks.values(), self._point]
+        if len(marks) != len(self._figure.marks):
+            self._figure.marks = marks
+        point = roofline.intensity if math.isfinite(roofline.intensity) else float(x[-1])
+        with self._point.hold_sync():
+            self._point.x, self._point.y = np.array([point]), np.array([roofline.performance])
+        figures.set_range(self._across, float(x[0]), float(x[-1]))
+        top = max(roof.bound for roof in roofline.roofs)
+        figures.set_range(self._up, roofline.performance / 5, top * 3)
+        self._texts()
+
+    def _mark(self, roof: Any) -> Any:
+        if roof.label not in self._marks:
+            shade = ROOF if roof.kind == "throughput" else colour(roof)
+            mark = figures.line(self._scales, shade, 1.3, _STYLES[roof.kind])
+            mark.interactions = {"hover": "tooltip"}
+            mark.tooltip = figures.bq.Tooltip(fields=["name"], labels=[""], show_labels=False)
+            self._marks[roof.label] = mark
+        return self._marks[roof.label]
+
+    def _texts(self) -> None:
+        schedule = self.roofline.schedule
+        head, *lines = self.roofline.verdict.split("\n")
+        self._title.value = heading(f"Extended roofline: {schedule.name} on {schedule.core.name}", html.escape(head))
+        items = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
+        self._verdict.value = f"<div>{items}</div>{kind_html('simulated')}"
+        present = {kind for roof in self.roofline.roofs for kind in roof.of}
+        names = {"comp": "computation", "mem": "memory"}
+        entries = {names.get(kind, kind): (COLOURS[kind], "line") for kind in COLOURS if kind in present}
+        self._legend.value = keys({**entries, "classical bounds": (ROOF, "line"), "overlaps": ("#9a9a9a", "line")})
+
+
+def _hover(roof: Any) -> str:
+    return f"{roof.label}: {roof.bound:.3g} flops/cycle, {roof.distance:.2f} x the performance. {roof.formula}"
