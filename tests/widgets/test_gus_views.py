@@ -183,6 +183,7 @@ def test_the_canvas_gets_the_times_as_they_are(schedule):
 def test_the_chain_goes_back_to_the_start_of_the_window(schedule):
     view = pw.TimelineView(schedule)
     assert view.chain().empty
+    assert pw.TimelineView(schedule, selected=1002).canvas.selected == 1002
     view.canvas.set_state({"selected": 1003})
     assert view.chain()["n"].tolist() == [1003, 1002, 1001, 1000]
     with pytest.raises(SettingError, match="goes from 1000 to 1059"):

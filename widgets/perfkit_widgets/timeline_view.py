@@ -43,6 +43,8 @@ class TimelineView(Explorer):
         retire in cycles, and parent, the executed instruction that it last waited for (-1: none).
     title : str
         What was simulated.
+    selected : int
+        The instruction that is chosen first.
 
     Attributes
     ----------
@@ -52,7 +54,7 @@ class TimelineView(Explorer):
 
     selected = traitlets.Int(-1)
 
-    def __init__(self, schedule: pd.DataFrame, *, title: str = "") -> None:
+    def __init__(self, schedule: pd.DataFrame, *, title: str = "", selected: int = -1) -> None:
         super().__init__()
         absent = [name for name in ["n", "text", *_TIMES, "parent"] if name not in schedule]
         if absent:
@@ -70,6 +72,7 @@ class TimelineView(Explorer):
         note = f"executed instructions {self._first:,} to {last:,}; with the focus on the picture, the wheel scrolls it"
         head = heading(f"Schedule {title}".strip(), note) + kind_html("simulated")
         self.children = [widgets.HTML(head), self.canvas, self._downloads]
+        self.selected = selected
         traitlets.link((self, "selected"), (self.canvas, "selected"))
         self._downloads.refresh()
 

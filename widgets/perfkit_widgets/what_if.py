@@ -68,11 +68,11 @@ class WhatIf(Explorer):
         self._bars = RankedBars("what would help next: speedup at twice the capacity (%)", top)
         self._downloads = Downloads(self, "what-if")
         rows = [
-            widgets.HBox([slider, widgets.HTML(f"<span class='pk-muted'>{html.escape(resources[name])}</span>")])
+            widgets.HBox([slider, widgets.HTML(_aside(resources[name]))], layout={"align_items": "center"})
             for name, slider in self.sliders.items()
         ]
-        left = widgets.VBox([*rows, self._reset], layout={"flex": "1 1 420px", "min_width": "0px"})
-        right = widgets.VBox([self._words, self._bars], layout={"flex": "1.2 1 480px", "min_width": "0px"})
+        left = widgets.VBox([*rows, self._reset], layout={"flex": "0 1 510px", "min_width": "0px"})
+        right = widgets.VBox([self._words, self._bars], layout={"flex": "1 1 480px", "min_width": "0px"})
         both = widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"})
         self.children = [self._head, both, self._downloads]
         self.observe(lambda _: self._changed(), "capacities")
@@ -125,7 +125,7 @@ class WhatIf(Explorer):
             readout_format=".2f",
             tooltip=f"Factor on the capacity of {name} ({text})",
             style={"description_width": "170px"},
-            layout={"width": "400px"},
+            layout={"width": "390px", "flex": "0 0 auto"},
         )
         slider.observe(lambda change: self._moved(name, change["new"]), "value")
         return slider
@@ -160,3 +160,7 @@ class WhatIf(Explorer):
             f"{self._first.cycles:,.0f} on the core as it is. {html.escape(after)}.</div>"
         )
         self._downloads.refresh()
+
+
+def _aside(text: str) -> str:
+    return f"<span class='pk-muted' style='white-space:nowrap'>{html.escape(text)}</span>"

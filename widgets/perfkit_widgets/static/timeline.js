@@ -134,8 +134,9 @@ function render({ model, el }) {
       return;
     }
     const cycles = (k) => at(i, k).toLocaleString('en', { maximumFractionDigits: 2 });
-    const parent = causes.length > 1 ? `; last waited for ${text(causes[1])} (instruction ${first + causes[1]})` : '';
-    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${cycles(0)}, started ${cycles(1)}, ended ${cycles(2)}, retired ${cycles(3)}${parent}. Arrows: ${causes.length - 1} dependences back.`;
+    const earlier = at(i, 5) >= 0 ? `; last waited for instruction ${at(i, 5)}, before this window` : '; waited for no other result';
+    const parent = causes.length > 1 ? `; last waited for ${text(causes[1])} (instruction ${first + causes[1]})` : earlier;
+    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${cycles(0)}, started ${cycles(1)}, ended ${cycles(2)}, retired ${cycles(3)}${parent}.${causes.length > 1 ? ` Arrows: ${causes.length - 1} dependences back.` : ''}`;
   }
 
   // Time goes with the rows, so that the window stays on the diagonal.
@@ -255,7 +256,7 @@ function render({ model, el }) {
   const resized = new ResizeObserver(draw);
   resized.observe(el);
   load();
-  requestAnimationFrame(draw);
+  requestAnimationFrame(show);
   return () => {
     resized.disconnect();
     model.off('change:times', load);
