@@ -5,7 +5,7 @@ import sys
 import typer
 
 from perfkit._version import __version__
-from perfkit.cli import cpi, report, samples, spire, study
+from perfkit.cli import cpi, dag, report, samples, spire, study
 from perfkit.cli.analyze import analyze
 from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
@@ -46,6 +46,7 @@ app.command("convert")(samples.convert)
 app.command("trace")(trace)
 app.command("gus")(gus)
 app.add_typer(study.app, name="study")
+app.add_typer(dag.app, name="dag")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.collectors.llvm_ir import ENTRY_SYMBOLS, Instrumented
+from perfkit.collectors.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
 from perfkit.dag import Consumer, Dag, Program
 from perfkit.errors import DataError, PerfkitWarning, SettingError
 
@@ -120,25 +120,26 @@ class KernelTrace:
         self._run(function)
         return [work.copy() for work, _ in self.arrays]
 
-    def seconds(self, repetitions: int = 10, warm: bool = True) -> npt.NDArray[np.float64]:
-        """Return how long the kernel takes without recording, once per repetition.
+    def seconds(self, calls: int = 1, warm: bool = True) -> float:
+        """Return the processor time of one call of the kernel without recording, in seconds.
 
         Parameters
         ----------
+        calls
+            Calls timed as one; the arrays are not restored in between.
         warm
-            Run once before each measured run, so that caches are filled as in the warm model; the arrays are not
-            restored in between.
+            Call once before, so that caches are filled as in the warm model.
         """
-        _, function = self._compiled("plain", self.code.plain)
-        found = np.empty(repetitions)
-        for k in range(repetitions):
-            self._restore()
-            if warm:
-                function(*self.native)
-            begin = time.perf_counter()
+        engine, function = self._compiled("plain", self.code.plain)
+        types = [_CTYPES[kind] for kind in self.code.parameters]
+        repeat = ctypes.CFUNCTYPE(None, *types, ctypes.c_int64)(engine.get_function_address(REPEAT))
+        self._restore()
+        if warm:
             function(*self.native)
-            found[k] = time.perf_counter() - begin
-        return found
+        # Time on the processor, not on the clock: another process may have it in between.
+        begin = time.thread_time()
+        repeat(*self.native, calls)
+        return (time.thread_time() - begin) / calls
 
     def _restore(self) -> None:
         for work, original in self.arrays:
@@ -152,7 +153,7 @@ class KernelTrace:
 
     def _compiled(self, which: str, text: str) -> tuple[Any, Any]:
         if which not in self._loaded:
-            machine = _jit(text)
+            machine = jit(text)
             types = [_CTYPES[kind] for kind in self.code.parameters]
             address = machine.get_function_address(self.code.entry)
             self._loaded[which] = (machine, ctypes.CFUNCTYPE(_CTYPES[self.returns], *types)(address))
@@ -160,7 +161,7 @@ class KernelTrace:
         return machine, function
 
 
-def _jit(text: str) -> Any:
+def jit(text: str) -> Any:
     """Compile a module for this machine; loops stay as scalar as they came."""
     import llvmlite.binding as llvm
 
@@ -192,6 +193,7 @@ def _prepared(text: str) -> tuple[Any, Any]:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # the clock of kernel_timing is inline assembly
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=llvm.get_host_cpu_name())
     module = llvm.parse_assembly(text)
     module.triple = machine.triple

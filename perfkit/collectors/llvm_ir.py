@@ -59,6 +59,7 @@ _REDUCED = re.compile(r"^llvm\.vector\.reduce\.(fadd|fmul|fmin|fmax)")
 _SQUARE_ROOT = re.compile(r"^(?:llvm\.sqrt\.|sqrtf?$)")
 _BLOCK_MOVES = re.compile(r"^llvm\.(memset|memcpy|memmove)\.p0(?:\.p0)?\.i(32|64)")
 
+REPEAT = "erm_repeat"
 ENTRY_SYMBOLS = ("erm_cursor", "erm_end", "erm_flush")
 
 # Recording is one reservation in the buffer per block; the block's stores into it follow in line.
@@ -210,10 +211,33 @@ def instrument(ir: str, entry: str) -> Instrumented:
     parts = _number(traced)
     program = _program(traced, parts, entry)
     plain = "\n".join([*rest, *(_text(f, recorded=False) for f in traced.values())])
+    plain += _repeat(traced[entry])
     text = "\n".join([*rest, *(_text(f, recorded=True) for f in traced.values()), _RUNTIME])
     parameters = tuple(kind for kind, _ in traced[entry].parameters)
     returns = traced[entry].header.split("@", 1)[0].split()[-1]
     return Instrumented(text, plain, program, entry, parameters, returns, tuple(sorted(ignored)))
+
+
+def _repeat(entry: _Function) -> str:
+    """Return a function that calls the entry again and again: calls from Python take longer than small kernels."""
+    returns = entry.header.split("@", 1)[0].split()[-1]
+    kinds = [kind for kind, _ in entry.parameters]
+    formal = ", ".join([*(f"{kind} %a{k}" for k, kind in enumerate(kinds)), "i64 %n"])
+    actual = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
+    return f"""
+define void @{REPEAT}({formal}) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  call {returns} @"{entry.name}"({actual}) noinline
+  %j = add i64 %i, 1
+  %more = icmp ult i64 %j, %n
+  br i1 %more, label %loop, label %out
+out:
+  ret void
+}}
+"""
 
 
 def _split(ir: str) -> tuple[dict[str, _Function], list[str]]:

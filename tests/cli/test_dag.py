@@ -1,0 +1,25 @@
+"""`perfkit dag`."""
+
+from typer.testing import CliRunner
+
+from perfkit.cli.main import app
+from perfkit.errors import SettingError
+
+RUN = CliRunner()
+
+
+def test_kernel_prints_verdict_and_roofs(tmp_path):
+    picture = tmp_path / "plot.png"
+    done = RUN.invoke(app, ["dag", "kernel", "reduction", "--size", "500", "--set", "rs=20", "--picture", str(picture)])
+    assert done.exit_code == 0, done.output
+    assert "flops/cycle" in done.output
+    assert "peak computation" not in done.output.split("\n\n")[0]
+    assert "throughput" in done.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_wrong_settings_are_named():
+    for arguments, words in ((["--set", "rs"], "PARAMETER=NUMBER"), (["--set", "speed=1"], "unknown parameter speed")):
+        done = RUN.invoke(app, ["dag", "kernel", "mvm", *arguments])
+        assert isinstance(done.exception, SettingError)
+        assert words in str(done.exception)
