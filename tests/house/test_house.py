@@ -91,3 +91,12 @@ def test_every_module_says_what_it_is_for():
         if path.name == "_version.py":
             continue
         assert path.read_text().lstrip().startswith('"""'), path
+
+
+def test_links_between_documents_lead_somewhere():
+    broken = []
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.name}: {target}")
+    assert not broken
