@@ -94,9 +94,7 @@ def test_every_module_says_what_it_is_for():
 
 
 def test_links_between_documents_lead_somewhere():
-    broken = []
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            if not (page.parent / target).exists():
-                broken.append(f"{page.name}: {target}")
-    assert not broken
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    links = [(p, target) for p in pages for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", p.read_text())]
+    assert links
+    assert [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()] == []
