@@ -23,6 +23,9 @@ _HOME = {
     "artefact_cpi": "perfkit.collectors.synthetic_cpi",
     "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
     "Gus": "perfkit.simulators.gus",
+    "flops": "perfkit.floating_point",
+    "peak_flops": "perfkit.floating_point",
+    "open_traces": "perfkit.trace_sources",
     "GusResult": "perfkit.simulators.gus",
     "Microarchitecture": "perfkit.microarchitecture",
     "Dag": "perfkit.dag",
@@ -56,6 +59,7 @@ _HOME = {
     "Tree": "perfkit.fitters.decision_tree",
     "Trace": "perfkit.trace",
     "sensitivity": "perfkit.simulators.sensitivity",
+    "what_if": "perfkit.simulators.sensitivity",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
 
@@ -86,6 +90,8 @@ if TYPE_CHECKING:
     from perfkit.fitters.spire import SpireModel as SpireModel
     from perfkit.fitters.spire_ranking import Ranking as Ranking
     from perfkit.fitters.topdown import TopDown as TopDown
+    from perfkit.floating_point import flops as flops
+    from perfkit.floating_point import peak_flops as peak_flops
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline
@@ -99,10 +105,12 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus import Gus as Gus
     from perfkit.simulators.gus import GusResult as GusResult
     from perfkit.simulators.sensitivity import sensitivity as sensitivity
+    from perfkit.simulators.sensitivity import what_if as what_if
     from perfkit.sources import open_samples as open_samples
     from perfkit.study import Study as Study
     from perfkit.study_runs import StudyRuns as StudyRuns
     from perfkit.trace import Trace as Trace
+    from perfkit.trace_sources import open_traces as open_traces
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 

@@ -47,11 +47,12 @@ class Samples:
     Attributes
     ----------
     table : DataFrame
-        One row a sample: ``run``, ``place`` (``""``, or the CPU, core or socket), ``interval`` (its number within the
-        run), ``at`` (seconds from the run's start to the interval's end), ``seconds`` (its length on the clock),
-        ``event``, ``time`` (T, in units of ``time_event``), ``work`` (W, in units of ``work_event``), ``count`` (M_x)
-        and ``running`` (the fraction of the interval in which the event was counted, below 1 when counters were
-        multiplexed). NaN means not measured or not known; it never means zero.
+        One row a sample: ``run``, ``place`` (``""``, or the CPU, core, socket or thread, or the function, kernel or
+        region for tools that count by those), ``interval`` (its number within the run), ``at`` (seconds from the run's
+        start to the interval's end), ``seconds`` (its length on the clock), ``event``, ``time`` (T, in units of
+        ``time_event``), ``work`` (W, in units of ``work_event``), ``count`` (M_x) and ``running`` (the fraction of the
+        interval in which the event was counted, below 1 when counters were multiplexed). NaN means not measured or not
+        known; it never means zero.
     runs : DataFrame
         One row a run (indexed by run): ``workload``, ``host``, ``command``, ``parameters`` (JSON), ``source`` (the file
         or program the counts come from) and ``kind``: measured, simulated, generated or published.
@@ -222,9 +223,12 @@ class Samples:
                 taken.add(names[run])
             tables.append(part.table.assign(run=part.table["run"].cat.rename_categories(names)))
             runs.append(part.runs.rename(index=names))
-        table = pd.concat([t.astype(dict.fromkeys(_TEXT, object)) for t in tables], ignore_index=True)
+        columns: dict[str, Any] = {}
+        for name in COLUMNS:
+            of_parts = [t[name] for t in tables]
+            columns[name] = _joined(of_parts) if name in _TEXT else np.concatenate([v.to_numpy() for v in of_parts])
         return cls(
-            complete_table(table),
+            pd.DataFrame(columns, copy=False),
             pd.concat(runs),
             parts[0].time_event,
             parts[0].work_event,
@@ -486,6 +490,16 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
     }
 
 
+def _joined(parts: list[pd.Series]) -> pd.Categorical:
+    """Put categorical columns one after another, their categories in order of first appearance."""
+    order: dict[str, int] = {}
+    codes = []
+    for part in parts:
+        new = [order.setdefault(str(c), len(order)) for c in part.cat.categories]
+        codes.append(np.array(new, dtype="int32")[part.cat.codes.to_numpy()])
+    return pd.Categorical.from_codes(np.concatenate(codes), categories=list(order))
+
+
 def _to_arrow(values: pd.Series) -> "pa.Array":
     """Return a column as Arrow holds it; NaN stays NaN, which unlike null needs no second look at reading."""
     import pyarrow as pa
@@ -508,7 +522,9 @@ def _from_arrow(arrow: "pa.Table") -> pd.DataFrame:
             continue
         values = arrow.column(name)
         if name not in _TEXT:
-            columns[name] = values.chunk(0).to_numpy() if values.num_chunks == 1 else values.to_numpy()
+            # A file may hold what is missing as nulls, which takes a copy, or as NaN, which takes none.
+            one = values.chunk(0) if values.num_chunks == 1 else None
+            columns[name] = values.to_numpy() if one is None else one.to_numpy(zero_copy_only=False)
             continue
         coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
         coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()

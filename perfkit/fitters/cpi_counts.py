@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -102,6 +103,10 @@ class CpiCounts:
 
     def segments(self) -> np.ndarray:
         """Return a number for each row: rows of the same run and place have the same one, in order."""
+        return self._segments
+
+    @cached_property
+    def _segments(self) -> np.ndarray:
         codes = [pd.factorize(self.rows[c])[0].astype(np.int64) for c in ("run", "place")]
         return np.asarray(codes[0] * (codes[1].max(initial=0) + 1) + codes[1])
 

@@ -175,7 +175,7 @@ def _result(
     correlation: pd.DataFrame,
     kind: str,
 ) -> PaperCpiFit:
-    from scipy.stats import f as f_distribution
+    from scipy.special import fdtrc
 
     n, k = rates.shape
     error = cpi[test] - coefficients[0] - rates.to_numpy()[test] @ coefficients[1:]
@@ -195,7 +195,7 @@ def _result(
         rmse=float(np.sqrt((error**2).mean())),
         adjusted_r2=1.0 - (1.0 - r2) * (n - 1) / free,
         f=f,
-        p=float(f_distribution.sf(f, k, free)),
+        p=float(fdtrc(k, free, f)),
         rows=n,
         train_rows=len(train),
         test_rows=len(test),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 BASE_COLOUR = "#9aa0a6"
 RESIDUAL_COLOUR = "#ffffff"
+OTHERS_COLOUR = "#d9d9d9"
 # Twenty colours that neighbours can be told apart by (matplotlib's tab20, strong ones first).
 EVENT_COLOURS = (
     "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#bcbd22", "#17becf", "#4c5a8a",
@@ -36,7 +37,8 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
     if ax is None:
         _, ax = plt.subplots(figsize=(2.8 + 1.3 * len(fits), 5), layout="constrained")
     table = _stacked_parts(fits, at_most)
-    palette = colours([p for p in table.index if p not in ("base", "residual")])
+    # By the order of counting, so that an event has one colour in all pictures; what is summed up is grey.
+    palette = colours(list(dict.fromkeys(e for f in fits.values() for e in f.source.events)))
     top, bottom = np.zeros(len(fits)), np.zeros(len(fits))
     places = np.arange(len(fits))
     for part, row in table.iterrows():
@@ -45,7 +47,15 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
         hatch = "///" if part == "residual" else None
         label = "unattributed" if part == "residual" else str(part)
         ax.bar(
-            places, heights, 0.6, start, color=palette[str(part)], edgecolor="#444444", lw=0.4, hatch=hatch, label=label
+            places,
+            heights,
+            0.6,
+            start,
+            color=palette.get(str(part), OTHERS_COLOUR),
+            edgecolor="#444444",
+            lw=0.4,
+            hatch=hatch,
+            label=label,
         )
         top, bottom = top + np.maximum(heights, 0), bottom + np.minimum(heights, 0)
     for place, fit in zip(places, fits.values(), strict=True):
@@ -55,7 +65,7 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
         ax.annotate(f"{fit.cpi:.3f}", (place, max(top[place], fit.cpi)), ha="center", va="bottom", fontsize=9)
     ax.set_xticks(places, [_label(name, fit) for name, fit in fits.items()])
     ax.set_xlim(-0.6, len(fits) - 0.4)
-    ax.margins(y=0.08)
+    ax.set_ylim(1.08 * float(bottom.min()), 1.08 * float(top.max()))
     ax.set_ylabel("CPI (cycles an instruction)")
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
@@ -164,7 +174,7 @@ def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
 
     if ax is None:
         _, ax = plt.subplots(figsize=(4.1, 5), layout="constrained")
-    palette = colours(fit.events)
+    palette = colours(list(fit.correlation.columns[1:]))
     top = 0.0
     for part, height in fit.stack.items():
         ax.bar([0], [height], 0.6, [top], color=palette[str(part)], edgecolor="#444444", lw=0.4, label=str(part))

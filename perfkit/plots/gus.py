@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
+
+from perfkit.plots.style import SERIES
 
 if TYPE_CHECKING:
     from perfkit.simulators.causality import Causality, Schedule
@@ -16,7 +20,12 @@ if TYPE_CHECKING:
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, axes: Axes | None = None) -> Axes:
     """Draw the speedup of each weighted resource as ranked bars, a colour a weight."""
-    table = result.to_frame().head(top).iloc[::-1].set_index("resource")
+    return plot_speedups(result.to_frame(), f"Sensitivity on {result.core} (simulated)", top, axes)
+
+
+def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, axes: Axes | None = None) -> Axes:
+    """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, a colour a weight."""
+    table = frame.head(top).iloc[::-1].set_index("resource")
     axes = _axes(axes, 0.32 * len(table) + 1.2)
     rows = np.arange(len(table))
     height = 0.8 / len(table.columns)
@@ -25,7 +34,7 @@ def plot_sensitivity(result: Sensitivity, top: int = 12, axes: Axes | None = Non
         axes.barh(place, 100 * table[weight], height, label=str(weight), color=f"C{k}")
     axes.set_yticks(rows, table.index)
     axes.set_xlabel("speedup of the simulated run (%)")
-    axes.set_title(f"Sensitivity on {result.core} (simulated)")
+    axes.set_title(title)
     axes.legend(title="capacity", frameon=False)
     return axes
 
@@ -60,9 +69,53 @@ def plot_causality(result: Causality, top: int = 12, axes: Axes | None = None) -
     return axes
 
 
-def plot_schedule(result: Schedule, axes: Axes | None = None) -> Axes:
-    """Draw each instruction's waiting, execution and time to retirement."""
-    frame = result.table
+def plot_listing(frame: pd.DataFrame, shares: Sequence[str], axes: Axes | None = None) -> Axes:
+    """Draw instructions (columns pc and text) as a heat map of the named columns, each a share from 0 to 1."""
+    axes = _axes(axes, 0.21 * len(frame) + 1.4)
+    values = frame[list(shares)].to_numpy(dtype="float64")
+    axes.imshow(
+        np.nan_to_num(values), cmap="Blues", aspect="auto", vmin=0, vmax=max(1e-9, np.nanmax(values, initial=0))
+    )
+    for row, column in zip(*np.nonzero(np.nan_to_num(values) >= 0.005), strict=True):
+        share = values[row, column]
+        colour = "white" if share > 0.6 * np.nanmax(values) else "black"
+        axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=colour)
+    axes.set_xticks(np.arange(len(shares)), list(shares), rotation=60, ha="left", fontsize="small")
+    axes.xaxis.tick_top()
+    axes.set_yticks(
+        np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
+    )
+    axes.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
+    axes.set_xlabel("shares of each column's total, per cent (simulated)")
+    return axes
+
+
+def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], axes: Axes | None = None) -> Axes:
+    """Draw per cent of peak of several versions (the index) as groups of bars.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row a version.
+    columns : mapping
+        Column of per cent of peak -> what to call it: whether it was measured, simulated or published.
+    """
+    axes = _axes(axes, 3.6)
+    place = np.arange(len(table))
+    width = 0.8 / max(1, len(columns))
+    for k, (column, label) in enumerate(columns.items()):
+        shift = (k - (len(columns) - 1) / 2) * width
+        axes.bar(place + shift, table[column].to_numpy(dtype="float64"), width, label=label, color=SERIES[k])
+    axes.set_xticks(place, [str(name) for name in table.index])
+    axes.set_ylabel("per cent of peak")
+    axes.set_ylim(0, 100)
+    axes.legend(frameon=False, loc="upper left")
+    return axes
+
+
+def plot_schedule(result: Schedule | pd.DataFrame, axes: Axes | None = None) -> Axes:
+    """Draw each instruction's waiting, execution and time to retirement (a schedule, or rows of its table)."""
+    frame = result if isinstance(result, pd.DataFrame) else result.table
     axes = _axes(axes, 0.2 * len(frame) + 1.2)
     rows = np.arange(len(frame))
     for first, second, label, colour in (

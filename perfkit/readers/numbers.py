@@ -8,6 +8,7 @@ of all numbers of a file; where there is none it raises an error instead of gues
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from perfkit.errors import FormatError
 from perfkit.readers.report import Report
@@ -18,6 +19,7 @@ SIGNS = ".,'\u2019" + SPACES
 NUMBER = rf"[+-]?\d(?:[\d{SIGNS}]*\d)?(?:[eE][+-]?\d+)?"
 NUMBER_PATTERN = re.compile(NUMBER)
 _ONLY_GROUPS = "'\u2019" + SPACES
+_SHAPE = str.maketrans("0123456789", "0000000000")
 _EXPONENT = re.compile(r"[eE][+-]?\d+$")
 
 
@@ -30,6 +32,8 @@ class NumberStyle:
 
     def parse(self, token: str) -> float:
         """Return the number that a token means."""
+        if token.isdigit():
+            return float(token)
         for sign in self.grouping:
             token = token.replace(sign, "")
         return float(token.replace(self.decimal, ".") if self.decimal != "." else token)
@@ -41,8 +45,7 @@ class NumberStyle:
         return (f"{groups} groups digits, " if groups else "") + f"{self.decimal!r} is the decimal sign"
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A number as written, the line it is on, and whether its format prints it as a whole number."""
 
     text: str
@@ -75,18 +78,22 @@ def settle(
     groups: dict[str, list[Token]] = {}
     decimals: dict[str, list[Token]] = {}
     undecided: dict[str, list[Token]] = {}
+    alike: dict[tuple[str, bool, bool], list[Token]] = {}  # by shape, of which there are few
     for token in tokens:
-        claims = _claims(token.text)
+        alike.setdefault((token.text.translate(_SHAPE), token.text[0] == "0", token.whole), []).append(token)
+    for (_, _, whole), same in alike.items():
+        claims = _claims(same[0].text)
         if claims is None:
-            report.problem(token.line, token.text, "not a number in any digit grouping (1,234,567, 12,34,567 or 1.234)")
+            for token in same:
+                report.problem(token.line, token.text, "not a number in any digit grouping (1,234,567 or 12,34,567)")
             continue
         group, decimal, either = claims
         for sign in group:
-            groups.setdefault(sign, []).append(token)
+            groups.setdefault(sign, []).extend(same)
         if decimal:
-            decimals.setdefault(decimal, []).append(token)
+            decimals.setdefault(decimal, []).extend(same)
         if either:
-            (groups if token.whole else undecided).setdefault(either, []).append(token)
+            (groups if whole else undecided).setdefault(either, []).extend(same)
     if decimal_sign:
         decimals.setdefault(decimal_sign, [])
     _settle_contradictions(groups, decimals, decimal_sign, report)

@@ -6,7 +6,6 @@ grouping, splits concatenated runs, numbers the intervals, and says what is miss
 
 import json
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,15 +56,28 @@ class PerfRows:
 
 def build(found: PerfRows, report: Report, run: str) -> Dump:
     """Make one dump of all rows of a file."""
+    events = [r.event if " " not in r.event else _UNIT_IN_NAME.sub(r"\g<event>", r.event) for r in found.rows]
     values = _values(found, report)
-    rows = pd.DataFrame(found.rows, columns=list(Row._fields))
-    rows["count"] = values
-    rows["event"] = [m["event"] if (m := _UNIT_IN_NAME.match(e)) else e for e in rows["event"]]
-    rows = rows[~np.isnan(values) | rows["value"].str.startswith("<")]  # numbers that fit no style are problems already
-    rows.loc[rows["value"] == NOT_SUPPORTED, "running"] = np.nan
+    rows = pd.DataFrame(
+        {
+            "line": [r.line for r in found.rows],
+            "block": [r.block for r in found.rows],
+            "at": [r.at for r in found.rows],
+            "place": _categorical([r.place for r in found.rows]),
+            "mark": _categorical([r.value if r.value[0] == "<" else "" for r in found.rows]),
+            "unit": _categorical([r.unit for r in found.rows]),
+            "event": _categorical(events),
+            "running": [r.running for r in found.rows],
+            "variance": [r.variance for r in found.rows],
+            "count": values,
+        }
+    )
+    rows = rows[~np.isnan(values) | (rows["mark"] != "")]  # numbers that fit no style are problems already
+    rows.loc[rows["mark"] == NOT_SUPPORTED, "running"] = np.nan
     _note_missing(rows, report)
     part = _split(rows, report)
-    rows["run"] = _run_names(part, run)
+    names = [run, *[f"{run} ({i})" for i in range(2, int(part.max(initial=0)) + 2)]]
+    rows["run"] = pd.Categorical.from_codes(part, categories=names)
     rows["interval"], rows["seconds"] = _intervals(rows, part, found.blocks)
     rows["at"] = rows["at"].fillna(rows["seconds"])
     _note_long_start(rows, report)
@@ -75,6 +87,12 @@ def build(found: PerfRows, report: Report, run: str) -> Dump:
         rows[["run", "place", "interval", "at", "seconds", "event", "count", "running"]].reset_index(drop=True),
         _runs(rows, found.blocks),
     )
+
+
+def _categorical(values: list[str]) -> pd.Categorical:
+    """Return values as categories in order of first appearance."""
+    order = {v: i for i, v in enumerate(dict.fromkeys(values))}
+    return pd.Categorical.from_codes(np.fromiter(map(order.__getitem__, values), "int32", len(values)), list(order))
 
 
 def running_share(text: str) -> float:
@@ -88,7 +106,7 @@ def running_share(text: str) -> float:
 def _values(found: PerfRows, report: Report) -> np.ndarray:
     """Return the counts as numbers; ``<not counted>`` and ``<not supported>`` are NaN."""
     marked = [
-        Token(r.value, r.line, whole=not r.unit and not _UNIT_IN_NAME.match(r.event))
+        Token(r.value, r.line, not r.unit and (" " not in r.event or not _UNIT_IN_NAME.match(r.event)))
         for r in found.rows
         if not r.value.isdigit() and r.value[0] != "<"
     ]
@@ -96,10 +114,11 @@ def _values(found: PerfRows, report: Report) -> np.ndarray:
     if style.grouping or style.decimal != ".":
         report.note(f"numbers: {style.describe()}")
     bad = {line for _, line, _, _ in report.rows}
-    out = np.empty(len(found.rows))
-    for i, row in enumerate(found.rows):
-        out[i] = np.nan if row.value[0] == "<" or (bad and row.line in bad) else style.parse(row.value)
-    return out
+    parse = style.parse
+    return np.array(
+        [np.nan if r.value[0] == "<" or (bad and r.line in bad) else parse(r.value) for r in found.rows],
+        dtype="float64",
+    )
 
 
 def decimal_sign_of(text: str) -> str:
@@ -132,11 +151,6 @@ def _split(rows: pd.DataFrame, report: Report) -> np.ndarray:
     return np.cumsum(back | new_block)
 
 
-def _run_names(part: np.ndarray, run: str) -> np.ndarray:
-    names = np.array([run, *[f"{run} ({i})" for i in range(2, int(part[-1]) + 2)]] if len(part) else [], dtype=object)
-    return names[part]
-
-
 def _intervals(rows: pd.DataFrame, part: np.ndarray, blocks: list[Block]) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's interval number within its run, and the length of that interval in seconds."""
     at = rows["at"].to_numpy()
@@ -153,7 +167,9 @@ def _intervals(rows: pd.DataFrame, part: np.ndarray, blocks: list[Block]) -> tup
 
 def _runs(rows: pd.DataFrame, blocks: list[Block]) -> pd.DataFrame:
     described = {}
-    for name, block in dict(zip(rows["run"], rows["block"], strict=True)).items():
+    units = rows[["event", "unit"]].drop_duplicates()
+    units = {str(e): str(u) for e, u in units.itertuples(index=False) if u}
+    for name, block in rows[["run", "block"]].drop_duplicates("run").itertuples(index=False):
         said = blocks[block]
         parameters: dict[str, object] = {}
         if said.started:
@@ -163,10 +179,9 @@ def _runs(rows: pd.DataFrame, blocks: list[Block]) -> pd.DataFrame:
         of_run = rows[(rows["run"] == name) & rows["variance"].notna()]
         if len(of_run):
             parameters["variance_percent"] = dict(zip(of_run["event"], of_run["variance"].tolist(), strict=True))
-        units = {e: u for e, u in zip(rows["event"], rows["unit"], strict=True) if u}
         if units:
             parameters["units"] = units
-        described[name] = {"command": said.command, "parameters": json.dumps(parameters)}
+        described[str(name)] = {"command": said.command, "parameters": json.dumps(parameters)}
     return pd.DataFrame.from_dict(described, orient="index")
 
 
@@ -182,7 +197,7 @@ def settle_duplicates(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
     key = ["run", "place", "interval", "event"]
     if not rows.duplicated(key).any():
         return rows
-    nth = rows.groupby(key, sort=False).cumcount().to_numpy()
+    nth = rows.groupby(key, sort=False, observed=True).cumcount().to_numpy()
     rows = rows.assign(nth=nth)
     drop = np.zeros(len(rows), dtype=bool)
     event = rows["event"].to_numpy(dtype=object, copy=True)
@@ -202,21 +217,21 @@ def settle_duplicates(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
 
 
 def _note_missing(rows: pd.DataFrame, report: Report) -> None:
+    total = rows["event"].value_counts(sort=False)
     for mark in (NOT_SUPPORTED, NOT_COUNTED):
-        here = rows["value"] == mark
+        here = rows["mark"] == mark
         if not here.any():
             continue
-        of = Counter(rows.loc[here, "event"])
-        total = Counter(rows["event"])
-        always = [e for e in of if of[e] == total[e]]
-        sometimes = [f"{e} ({n:,} of {total[e]:,})" for e, n in of.items() if n < total[e]]
+        of = rows.loc[here, "event"].value_counts(sort=False)
+        always = [e for e, n in of.items() if n and n == total[e]]
+        sometimes = [f"{e} ({n:,} of {total[e]:,})" for e, n in of.items() if 0 < n < total[e]]
         told = ([f"always for {', '.join(always)}"] if always else []) + sometimes
         report.note(f"{mark} {here.sum():,} times, kept as missing: {'; '.join(told)}")
 
 
 def _note_long_start(rows: pd.DataFrame, report: Report) -> None:
     """Say where a run's first interval is much longer than the others; it is kept, with its true length."""
-    for run, of_run in rows.groupby("run", sort=False):
+    for run, of_run in rows.groupby("run", sort=False, observed=True):
         lengths = of_run.groupby("interval")["seconds"].first()
         usual = lengths.median()
         if len(lengths) > 2 and lengths.iloc[0] > 3 * usual:
@@ -225,8 +240,8 @@ def _note_long_start(rows: pd.DataFrame, report: Report) -> None:
 
 def _note_ragged(rows: pd.DataFrame, report: Report) -> None:
     """Say where an interval lacks events that the others of its run have (a dump that was cut, or edited)."""
-    per = rows.groupby(["run", "place", "interval"], sort=False).size()
-    most = per.groupby(level=["run", "place"]).transform("max")
+    per = rows.groupby(["run", "place", "interval"], sort=False, observed=True).size()
+    most = per.groupby(level=["run", "place"], observed=True).transform("max")
     short = per[per < most]
     if len(short):
         run, _, interval = short.index[-1]

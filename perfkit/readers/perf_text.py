@@ -23,6 +23,11 @@ _THREAD = r"(?P<cpu>\S.*?-\d+)[ \t]+(?P<part>\Z)?"
 _REST = r"(?P<rest>[^#\s\d].*)$"
 _LINE = re.compile(rf"^[ \t]*{_AT}{_PLACE}{_VALUE}[ \t]+{_REST}")
 _THREAD_LINE = re.compile(rf"^[ \t]*{_AT}{_THREAD}{_VALUE}[ \t]+{_REST}")
+# The most frequent line, without place and variance, at once.
+_PLAIN = re.compile(
+    r"^[ \t]*(?P<at>\d+\.\d{9})[ \t]+(?P<value>[\d.,]*\d)[ \t]+(?P<event>[^\s\d#(<][^\s#]*)"
+    r"(?:[ \t]+#[^()]*)?(?:[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\))?[ \t]*$"
+)
 _PERCENT = re.compile(r"[ \t]*\([ \t]*(?P<pct>\d+[.,]\d+)%\)[ \t]*$")
 _VARIANCE = re.compile(r"[ \t]*\([ \t]*\+-[ \t]*(?P<pct>\d+[.,]\d+|-?nan)%[ \t]*\)[ \t]*$")
 _EVENT = re.compile(
@@ -82,6 +87,13 @@ class _Reader:
 
     def take(self, number: int, line: str) -> bool:
         """Use a line; say whether it made sense."""
+        if self.timed and self.line is _LINE and (plain := _PLAIN.match(line)) is not None and not self.in_totals:
+            at, value, event, share = plain.groups()
+            running = running_share(share) if share else 1.0
+            if share and not self.found.decimal_sign:
+                self.found.decimal_sign = decimal_sign_of(share)
+            self.found.rows.append(Row(number, len(self.found.blocks) - 1, float(at), "", value, "", event, running))
+            return True
         if "seconds" in line and (said := _SECONDS.match(line)) is not None:
             if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:
                 self.found.blocks[-1].elapsed = float(said["s"].replace(",", "."))

@@ -4,8 +4,8 @@ The speedup of weighting the capacity c of resource r by w is s = f(c) / f(w c) 
 resources that give a speedup are the bottlenecks; the others are not worth an effort.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -116,3 +116,36 @@ def sensitivity(
     found = np.concatenate(cycles)
     speedup = (found[0] / found[1:] - 1.0).reshape(len(what), len(weights))
     return Sensitivity(gus.core.name, float(found[0]), weights, what, speedup)
+
+
+def what_if(
+    gus: Gus,
+    trace: Trace,
+    capacities: Mapping[str, float],
+    weight: float = 2.0,
+    resources: Sequence[str] | None = None,
+) -> Sensitivity:
+    """Return the sensitivity of another core: ``gus.core`` with some capacities multiplied.
+
+    Its ``cycles`` tell what the change is worth, its ``bottleneck`` what holds the run back next.
+
+    Parameters
+    ----------
+    gus, trace, resources
+        As for `sensitivity`.
+    capacities : mapping of str to float
+        Resource -> factor on its capacity (a latency is divided by it).
+    weight : float
+        The weight of the ranking on the changed core.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> pk.what_if(gus, trace, {"instruction_latency": 2}).bottleneck  # doctest: +SKIP
+    'instruction_latency'
+    """
+    core = gus.core
+    for name, factor in capacities.items():
+        core = core.scaled(name, factor)
+    # Caches and the instruction table are those of the core as it is.
+    return sensitivity(replace(gus, core=core), trace, (weight,), resources)

@@ -23,13 +23,16 @@ def product():
 
 @pytest.fixture(scope="module")
 def recorded(product):
-    """A trace, the seconds it took in all, and the seconds the traced code ran."""
+    """A trace, the seconds it took in all, and the seconds of processor time that the traced code ran.
+
+    Processor time: what else a shared machine runs meanwhile is not the tracer's.
+    """
     best = None
     for _ in range(3):
         start = time.perf_counter()
         trace = product.trace(limit=300_000_000)
         total = time.perf_counter() - start
-        running = float(trace.provenance.extra["seconds"])
+        running = float(trace.provenance.extra["cpu_seconds"])
         if best is None or running < best[2]:
             best = trace, total, running
     return best
@@ -39,10 +42,10 @@ def test_the_cloner_records_100_million_instructions_a_second(product, recorded)
     trace, total, running = recorded
     count = trace.instruction_count
     seconds = untraced(product)
+    wall = float(trace.provenance.extra["seconds"])
     print(f"\n{count:,} instructions, {trace.access_count:,} accesses")
-    print(
-        f"cloner: {count / running / 1e6:.0f} M instr/s while running, {count / total / 1e6:.0f} with start and set-up"
-    )
+    print(f"cloner: {count / running / 1e6:.0f} M instr/s of processor time, {count / wall / 1e6:.0f} by the clock")
+    print(f"with start and set-up: {count / total / 1e6:.0f} M instr/s by the clock")
     print(f"untraced: {count / seconds / 1e6:.0f} M instr/s; traced, it runs {running / seconds:.1f} times as long")
     assert count / running >= 100e6
 
@@ -91,11 +94,11 @@ def timed_load(path) -> float:
 
 
 def untraced(kernel) -> float:
-    """Seconds that the kernel runs by itself; the shortest of three."""
+    """Seconds of processor time that the kernel runs by itself; the shortest of three."""
     code = (
         "import ctypes, sys, time\n"
         "k = ctypes.CDLL(sys.argv[1]); k.setup(); f = getattr(k, sys.argv[2]); f.restype = None\n"
-        "for _ in range(3):\n    t = time.perf_counter(); f(); print(time.perf_counter() - t)"
+        "for _ in range(3):\n    t = time.process_time(); f(); print(time.process_time() - t)"
     )
     words = [sys.executable, "-c", code, kernel.path, kernel.function]
     return min(map(float, subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()))

@@ -84,21 +84,23 @@ def chromium() -> str | None:
     return named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-def open_and_run(page: Any, lab: Lab, notebook: str, views: int = 1, timeout: float = 90_000) -> None:
+def open_and_run(page: Any, lab: Lab, notebook: str, views: int = 1, timeout: float = 180_000) -> None:
     """Open a notebook, run all cells, and wait for that many bqplot figures and an idle kernel.
 
-    JupyterLab sometimes ignores Run All while it is still settling; then it is asked once more.
+    JupyterLab sometimes ignores Run All while it is still settling; then the page is opened anew, once.
     """
-    page.goto(lab.address(notebook))
-    page.wait_for_selector(IDLE, timeout=60_000)
+    from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
     for attempt in (1, 2):
-        page.keyboard.press("Escape")
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_text("Run All Cells", exact=True).click()
         try:
-            page.wait_for_selector(".jp-InputPrompt:has-text('[*]'), .jp-OutputArea-output", timeout=10_000)
+            page.goto(lab.address(notebook), timeout=60_000)
+            page.wait_for_selector(IDLE, timeout=60_000)
+            page.keyboard.press("Escape")
+            page.get_by_role("menuitem", name="Run", exact=True).click(timeout=60_000)
+            page.get_by_text("Run All Cells", exact=True).click()
+            page.wait_for_selector(".jp-InputPrompt:has-text('[*]'), .jp-OutputArea-output", timeout=20_000)
             break
-        except Exception:
+        except PlaywrightTimeoutError:
             if attempt == 2:
                 raise
     page.wait_for_function("n => document.querySelectorAll('svg.svg-figure').length >= n", arg=views, timeout=timeout)

@@ -2,6 +2,10 @@
 
 import hashlib
 import json
+import os
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -80,3 +84,21 @@ def test_the_shipped_truth_is_recovered_from_the_shipped_samples():
     for name in ("compute", "branchy", "memory"):
         known = truth[name].dropna().drop("unattributed")
         assert np.abs(stacks[name].components[known.index] - known).max() < 0.05 * stacks[name].cpi
+
+
+def test_the_script_makes_the_shipped_data_again(tmp_path):
+    """The script finds its folder beside itself, so a copy of it writes elsewhere."""
+    root = DATA.parents[1]
+    copy = tmp_path / "data" / "make" / "cpi.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text((root / "data" / "make" / "cpi.py").read_text())
+    shutil.copytree(DATA / "tables", tmp_path / "data" / "cpi" / "tables")
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    subprocess.run([sys.executable, str(copy)], check=True, cwd=root, capture_output=True, env=environment)
+    made = pk.datasets.catalogue(tmp_path / "data")
+    assert [d.name for d in made] == [n for n in pk.datasets.names() if n.startswith("cpi/")]
+    for dataset in made:
+        ours, shipped = dataset.load(), pk.datasets.load(dataset.name)
+        if isinstance(ours, pk.Samples):
+            ours, shipped = ours.table, shipped.table
+        pd.testing.assert_frame_equal(ours, shipped)

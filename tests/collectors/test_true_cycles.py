@@ -23,7 +23,8 @@ def test_the_gus_papers_figure_1_takes_8_cycles_an_iteration(name):
 
 def test_a_dependent_addition_takes_a_cycle():
     measured = true_cycles(corpus_kernel("latency-add", "scalar", defines={"COUNT": COUNT}))
-    assert measured.per(COUNT) == pytest.approx(1.0, rel=0.01)
+    # Never less than one; a neighbour on the core's other thread takes some of the adders (up to 3 % were seen).
+    assert 0.995 < measured.per(COUNT) < 1.05
     assert measured.calls > 1  # 4000 cycles are too few for one sample
     assert len(measured.samples) + measured.rejected == measured.repetitions == 400
     assert 0 <= measured.spread < 0.5

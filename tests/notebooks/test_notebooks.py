@@ -20,6 +20,9 @@ SHARED = ROOT.parent / "shared" / "data" / "perf"
 # defaults only. "{dumps}" is a folder of small perf dumps that this test writes.
 CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
     "00_tour": [({"source": "{dumps}/app.csv"}, ["2 events in 20 intervals"])],
+    "30_gus_optimization": [
+        ({"kernel": "triad", "core": "zen4", "top": 3}, ["No published or measured figures", "triad:", "simulated"]),
+    ],
     "10_spire_walkthrough": [
         (
             {"training": "{dumps}/train-*.csv", "analysed": "{dumps}/app.csv", "top": 3},
@@ -30,6 +33,9 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["bound of the ensemble"],
         ),
     ],
+    "20_gather": [({"live": True, "live_elements": 2, "log": True, "max_depth": 2}, ["{'configurations': 3,"])],
+    "21_fma": [({"live": True, "live_instructions": 2, "max_depth": 2}, ["{'configurations': 8,"])],
+    "22_stream": [({"live": True, "live_blocks_log2": 12, "max_depth": 2}, ["precomputed"])],
 }
 
 

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfkit import datasets
 from perfkit.errors import DataError, SettingError
 from perfkit.microarchitecture import Microarchitecture
 from perfkit.simulators.causality import causality, schedule
 from perfkit.simulators.gus import Gus
-from perfkit.simulators.sensitivity import sensitivity
+from perfkit.simulators.sensitivity import sensitivity, what_if
 from perfkit.trace import Trace
 from tests.simulators.assembled import loop, needs_assembler
 
@@ -227,3 +228,12 @@ def test_weights_must_be_positive(skylake, weights):
 def test_unknown_resources_are_named(skylake):
     with pytest.raises(SettingError, match="p01"):
         sensitivity(skylake, loop("nop", 5), resources=["p0l"])
+
+
+def test_what_if_is_the_sensitivity_of_the_changed_core(skylake):
+    trace = datasets.load("traces/fig1a")
+    gus = skylake
+    as_it_is = what_if(gus, trace, {}, resources=["instruction_latency"])
+    halved = what_if(gus, trace, {"instruction_latency": 2.0}, resources=["instruction_latency"])
+    assert as_it_is.cycles == gus.run(trace).cycles
+    assert as_it_is.cycles / halved.cycles - 1 == pytest.approx(as_it_is.speedup[0, 0])

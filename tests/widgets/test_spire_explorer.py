@@ -75,7 +75,7 @@ def test_every_sample_lies_on_or_below_the_drawn_line(view, axes):
         view.event = event
         x, y = roof(view)
         end = np.flatnonzero(~np.isfinite(y))[0] if (~np.isfinite(y)).any() else len(y)
-        px, py = points_of(view._roofline.views[axes].training)
+        px, py = view._roofline.views[axes].points["training"]
         inside = px <= x[:end].max()
         assert inside.any()
         assert (py[inside] <= np.interp(px[inside], x[:end], y[:end]) * (1 + 1e-3)).all()
@@ -85,7 +85,7 @@ def test_intervals_without_the_event_stand_at_infinity(view):
     view.event = "clears"
     drawn = view._roofline.views["log"]
     assert "∞" in drawn.across.tick_labels.values()
-    px, _ = points_of(drawn.chosen)
+    px, _ = drawn.points["chosen"]
     assert (px == px.max()).sum() == 60
 
 
@@ -94,8 +94,8 @@ def test_a_window_ranks_that_part_anew(view, model, samples):
     part = samples.select(runs=["run-0"], between=(1.0, 20.0))
     expected = model.rank(part).to_frame()
     pd.testing.assert_frame_equal(view.ranking.to_frame(), expected)
-    assert len(points_of(view._roofline.views["log"].chosen)[0]) == 20
-    assert len(points_of(view._roofline.views["log"].outside)[0]) == 60
+    assert len(view._roofline.views["log"].points["chosen"][0]) == 20
+    assert len(view._roofline.views["log"].points["outside"][0]) == 60
     assert "outside the window" in view._roofline._note.value
 
 
@@ -149,7 +149,7 @@ def test_a_large_cloud_is_thinned_but_keeps_hull_and_front():
     train = pk.Samples.from_frame(frame)
     model = pk.Spire().fit(train)
     view = SpireExplorer(model, pk.Samples.from_frame(frame.iloc[:50]), train)
-    px, py = points_of(view._roofline.views["log"].training)
+    px, py = view._roofline.views["log"].points["training"]
     assert 10_000 <= len(px) < 12_000
     corners = model.rooflines["x"].breakpoints[1:]
     drawn = set(zip(px.round(6), py.round(6), strict=True))
@@ -190,3 +190,20 @@ def test_a_workload_faster_than_its_bound_asks_for_more_training(training):
     view = SpireExplorer(pk.Spire().fit(slow), training.select(events=["stalls", "hits"]))
     assert view.timeline.throughput.mean() > view.ranking.throughput_bound
     assert "Train on more workloads" in view._head.value
+
+
+def test_clouds_are_drawn_in_fractions_of_the_axes(view):
+    for axes in ("log", "linear"):
+        view.axes = axes
+        drawn = view._roofline.views[axes]
+        across, up = drawn.across.scale, drawn.up.scale
+        x, y = drawn.points["training"]
+        ux, uy = points_of(drawn.training)
+        assert (drawn.training.scales["x"].min, drawn.training.scales["x"].max) == (0, 1)
+        if axes == "log":
+            assert ux == pytest.approx(np.log(x / across.min) / np.log(across.max / across.min))
+            assert uy == pytest.approx(np.log(y / up.min) / np.log(up.max / up.min))
+        else:
+            assert ux == pytest.approx((x - across.min) / (across.max - across.min))
+            assert uy == pytest.approx((y - up.min) / (up.max - up.min))
+        assert ((ux >= 0) & (ux <= 1) & (uy >= 0) & (uy <= 1)).all()

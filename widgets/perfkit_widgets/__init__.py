@@ -15,16 +15,24 @@ _HOME = {
     "SpireExplorer": "perfkit_widgets.spire_explorer",
     "StudyExplorer": "perfkit_widgets.study_explorer",
     "TreeView": "perfkit_widgets.tree_view",
+    "ListingView": "perfkit_widgets.listing_view",
+    "SensitivityView": "perfkit_widgets.sensitivity_view",
+    "TimelineView": "perfkit_widgets.timeline_view",
+    "WhatIf": "perfkit_widgets.what_if",
 }
 
 if TYPE_CHECKING:
     from perfkit_widgets.cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
+    from perfkit_widgets.listing_view import ListingView as ListingView
     from perfkit_widgets.roofline_view import RooflineView as RooflineView
     from perfkit_widgets.samples_explorer import SamplesExplorer as SamplesExplorer
     from perfkit_widgets.schedule_view import ScheduleView as ScheduleView
+    from perfkit_widgets.sensitivity_view import SensitivityView as SensitivityView
     from perfkit_widgets.spire_explorer import SpireExplorer as SpireExplorer
     from perfkit_widgets.study_explorer import StudyExplorer as StudyExplorer
+    from perfkit_widgets.timeline_view import TimelineView as TimelineView
     from perfkit_widgets.tree_view import TreeView as TreeView
+    from perfkit_widgets.what_if import WhatIf as WhatIf
 
 __all__ = sorted(_HOME)
 

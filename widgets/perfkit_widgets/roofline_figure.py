@@ -12,6 +12,7 @@ from perfkit_widgets.thinning import LIMIT, thin
 
 Points = tuple[np.ndarray, np.ndarray]
 _NONE = (np.empty(0), np.empty(0))
+_OUTLINED = 500  # beyond so many, points have no dark rim
 
 
 class RooflineFigure(widgets.VBox):
@@ -57,19 +58,14 @@ class RooflineFigure(widgets.VBox):
         figures.set_range(view.up, frame.bottom, frame.top)
         view.across.label = f"intensity: {work} per {abbreviate(event, 44)}"
         view.up.label = self._throughput
-        drawn = 0
-        for mark, points in (
-            (view.training, training),
-            (view.outside, outside),
-            (view.halo, chosen),
-            (view.chosen, chosen),
-        ):
-            x, y = frame.place(*points)
-            picked = thin(*frame.scaled(x, y), keep=_on_bound(roofline, *points), limit=self.limit)
-            figures.set_points(mark, x[picked], y[picked])
-            drawn += len(picked) if mark is view.training else 0
-        view.chosen.colors = [colour]
+        # First what the eye follows, then the clouds.
         figures.set_xy(view.roof, *_outline(roofline, frame))
+        drawn = {}
+        for name, points in (("training", training), ("outside", outside), ("chosen", chosen)):
+            drawn[name] = self._draw_cloud(view, name, points, roofline, frame)
+        few = drawn["chosen"] <= _OUTLINED
+        figures.set_points(view.halo, *(frame.unit(*view.points["chosen"]) if few else _NONE))
+        view.chosen.colors = [colour]
         corners = np.asarray(roofline.breakpoints)
         corners = corners[(corners[:, 0] >= frame.low) & (corners[:, 0] <= frame.high)]
         with view.corners.hold_sync():
@@ -78,19 +74,35 @@ class RooflineFigure(widgets.VBox):
         figures.set_xy(view.peak, np.array([peak, peak]), np.array([frame.bottom, frame.top]))
         figures.set_xy(view.bound, np.array([frame.left, frame.right]), np.array([bound, bound]))
         self._box.children = [view.figure]
-        self._note.value = _legend(colour, bound, training, outside, drawn, frame)
+        self._note.value = _legend(colour, bound, training, outside, drawn["training"], frame)
+
+    def _draw_cloud(self, view: "_View", name: str, points: Points, roofline: Any, frame: "_Frame") -> int:
+        """Draw one cloud, thinned where it is large; return how many points are drawn."""
+        x, y = frame.place(*points)
+        unit = frame.unit(x, y)
+        picked = thin(*unit, keep=_on_bound(roofline, *points), limit=self.limit)
+        view.points[name] = (x[picked], y[picked])
+        figures.set_points(getattr(view, name), unit[0][picked], unit[1][picked])
+        return len(picked)
 
 
 class _View:
-    """The marks of one kind of axes."""
+    """The marks of one kind of axes.
+
+    Clouds are drawn in fractions of the axes, on scales that never change: bqplot draws a mark anew whenever one of
+    its scales does, and for thousands of points that is most of the time of a redraw. ``points`` holds what is drawn
+    in the units of the axes, with infinity at its tick.
+    """
 
     def __init__(self, axes: str) -> None:
         scale = figures.bq.LogScale if axes == "log" else figures.bq.LinearScale
         scales = {"x": scale(), "y": scale()}
-        self.training = figures.cloud(scales, CLOUD, 4, 0.75)
-        self.outside = figures.cloud(scales, "#D9C9A3", 5)
-        self.halo = figures.cloud(scales, "#222222", 7.5)
-        self.chosen = figures.cloud(scales, CLOUD, 5.5)
+        unit = {"x": figures.bq.LinearScale(min=0, max=1), "y": figures.bq.LinearScale(min=0, max=1)}
+        self.points: dict[str, Points] = dict.fromkeys(("training", "outside", "chosen"), _NONE)
+        self.training = figures.cloud(unit, CLOUD, 4, 0.75)
+        self.outside = figures.cloud(unit, "#D9C9A3", 5)
+        self.halo = figures.cloud(unit, "#222222", 7.5)
+        self.chosen = figures.cloud(unit, CLOUD, 5.5)
         self.roof = figures.line(scales, ROOF, 2.5)
         self.peak = figures.line(scales, ROOF, 1, "dashed")
         self.bound = figures.line(scales, "#B34700", 1.5, "dashed")
@@ -154,9 +166,12 @@ class _Frame:
             x, y = np.maximum(x, self.left), np.maximum(y, self.bottom)
         return x, y
 
-    def scaled(self, x: np.ndarray, y: np.ndarray) -> Points:
-        """Return points as fractions of the axes, up to a factor."""
-        return (np.log(x), np.log(y)) if self.axes == "log" else (x, y)
+    def unit(self, x: np.ndarray, y: np.ndarray) -> Points:
+        """Return points as fractions of the axes."""
+        if self.axes == "log":
+            across, up = np.log(self.right / self.left), np.log(self.top / self.bottom)
+            return np.log(x / self.left) / across, np.log(y / self.bottom) / up
+        return (x - self.left) / (self.right - self.left), (y - self.bottom) / (self.top - self.bottom)
 
 
 def _on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _BINS = 60
 _MOST_LINES = 12
 _MOST_PLACES = 200
+_MOST_TICKS = 9
+_DECADES = 50
 _LISTED = 24
 
 
@@ -331,8 +333,12 @@ class StudyExplorer(Explorer):
         labels: dict[str, tuple[str, str]] = {}
         lines = [part.groupby(self.x)[self.target].median() for _, part in groups[:_MOST_LINES]]
         words = [] if not lines else sorted({str(v) for line in lines for v in line.index if isinstance(v, str)})
+        places = sorted({float(v) for line in lines for v in line.index if not isinstance(v, str)})
+        # Powers of two, and whatever else spans decades: by the logarithm, with the values themselves as ticks.
+        log = not words and len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= _DECADES
         for mark, line, (name, _) in zip(self._series, lines, groups, strict=False):
             x = np.array([words.index(v) if isinstance(v, str) else v for v in line.index], dtype=float)
+            x = np.log2(x) if log else x
             figures.set_xy(mark, x, line.to_numpy(dtype=float))
             if name:
                 labels[f"{self.by} {name}"] = (mark.colors[0], "line")
@@ -346,7 +352,12 @@ class StudyExplorer(Explorer):
             ys = np.concatenate([np.asarray(mark.y) for mark in known])
             low, high = float(np.nanmin(xs)), float(np.nanmax(xs))
             pad = (high - low) * 0.04 or 0.5
-            figures.set_range(across, low - pad, high + pad, {float(i): w for i, w in enumerate(words)})
+            ticks = {float(i): w for i, w in enumerate(words)}
+            if log:
+                ticks = {float(np.log2(v)): short(v) for v in places[:: -(-len(places) // _MOST_TICKS)]}
+            figures.set_range(across, low - pad, high + pad, ticks)
+            if ticks:
+                across.tick_values = np.array(list(ticks))
             figures.set_range(up, 0.0, float(np.nanmax(ys)) * 1.1 or 1.0)
         over_all = short(float(rows[self.target].median()))
         note = f'<span class="pk-muted">{len(rows)} rows; medians ({over_all} over all rows)</span>'

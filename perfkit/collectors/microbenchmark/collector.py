@@ -202,35 +202,43 @@ class Microbenchmark:
                 for reason in state.refused.values():
                     warnings.warn(f"machine state: {reason}", PerfkitWarning, stacklevel=3)
                 done = {record["key"] for record in store.records()}
-                todo = [(one, one.key(fingerprint)) for one in study.configurations()]
-                total = len(todo)
-                todo = [(one, key) for one, key in todo if key not in done]
+                space = [(one, one.key(fingerprint)) for one in study.configurations()]
+                total = len(space)
+                todo = [(one, key) for one, key in space if key not in done]
                 self._say(total - len(todo), total, "compiling")
                 if self.spread:
                     self._spread(study, todo, total, store)
                 else:
-                    self._here(study, todo, total, store, folder)
+                    self._here(study, space, todo, store, folder)
             stored = {record["key"]: record for record in store.records()}
             wanted = [one.key(fingerprint) for one in study.configurations()]
             records = [stored[key] for key in wanted]
         return StudyRuns.from_records(records, metadata, study.derive)
 
     def _here(
-        self, study: Study, todo: Sequence[tuple[Configuration, str]], total: int, store: Store, folder: Path
+        self,
+        study: Study,
+        space: Sequence[tuple[Configuration, str]],
+        todo: Sequence[tuple[Configuration, str]],
+        store: Store,
+        folder: Path,
     ) -> None:
         """Compile everything in parallel, then measure with nothing else running."""
         from joblib import Parallel, delayed
 
         objects = folder / "objects"
         harness = compiling.build_harness(objects)
-        jobs = list(_batches(study, todo, self.batch))
+        total, wanted = len(space), {key for _, key in todo}
+        # Cut from the whole space, so that a study that goes on finds the objects that it compiled before.
+        cut = _batches(study, space, self.batch)
+        jobs = [one for one in cut if any(each.key in wanted for each in one.variants)]
         built: dict[str, compiling.Built] = {}
         finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator")(
             delayed(compiling.build)(one, objects) for one in jobs
         )
         for results in finished:
             built |= {one.key: one for one in results}
-            self._say(total - len(todo), total, f"compiling ({len(built)} of {len(todo)} variants)")
+            self._say(total - len(todo), total, f"compiling ({len(built)} variants)")
         shuffled = list(todo)
         random.Random(self.seed).shuffle(shuffled)  # noqa: S311 (an order, not a secret)
         with exclusive():
@@ -305,6 +313,9 @@ def measure_all(
         with MeasuringProcess(harness, folder, cpus[:threads], threads, fifo) as process:
             if not events:
                 events = _countable(study)
+            if fifo and not process.is_fifo:
+                reason = "machine state: the FIFO scheduling class was refused (it needs root); measuring without it"
+                warnings.warn(reason, PerfkitWarning, stacklevel=2)
             for one, key in mine:
                 result = built[key]
                 if result.failed:
@@ -431,7 +442,7 @@ def _metadata(study: Study, state: MachineState) -> dict[str, Any]:
             versions[name] = f"missing: {error}"
     return {
         "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
-        "perfkit": __version__, "compilers": versions, "machine": state.to_dict(),
+        "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
         "policy": study.policy.model_dump(), "cache": study.cache,
     }  # fmt: skip
 

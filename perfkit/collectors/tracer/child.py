@@ -186,10 +186,11 @@ class Session:
                 arguments.append(
                     {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
                 )
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         for _ in range(self.spec["calls"]):
             function(*arguments)
-        say(self.spec["channel"], b"T", struct.pack("<d", time.perf_counter() - start))
+        seconds = time.perf_counter() - start, time.process_time() - cpu
+        say(self.spec["channel"], b"T", struct.pack("<2d", *seconds))
 
     def _array(self, path: str) -> ctypes.c_void_p:
         """Load an array at an address that is a multiple of 64."""

@@ -164,8 +164,8 @@ class _Run:
                 (status,) = struct.unpack("<i", payload)
                 self.notes["exit_status"] = str(status)
             elif kind == b"T":
-                (seconds,) = struct.unpack("<d", payload)
-                self.notes["seconds"] = f"{seconds:.6f}"
+                seconds, cpu = struct.unpack("<2d", payload)
+                self.notes |= {"seconds": f"{seconds:.6f}", "cpu_seconds": f"{cpu:.6f}"}
             elif kind == b"M":
                 raise DataError(
                     f"{self.job.function} changed its own code while it ran: self-modifying code is not traced"

@@ -285,6 +285,23 @@ def test_a_finished_study_is_not_measured_again_and_a_larger_one_only_grows(tmp_
     assert len(StudyRuns.from_folder(tmp_path).table) == 4
 
 
+def test_a_stopped_study_finds_its_objects_again(tmp_path, study):
+    """Interrupted after its first row, it compiles nothing anew: the objects on disk are not touched."""
+
+    def stop(done, total, what):
+        if what == "measuring":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Microbenchmark(folder=tmp_path, batch=2, progress=stop).collect(study)
+    objects = {path: path.stat().st_mtime_ns for path in tmp_path.glob("objects/*/variants.so")}
+    assert len(objects) == 2
+    seen = {}
+    note = lambda *_: seen.update({path: path.stat().st_mtime_ns for path in tmp_path.glob("objects/*/variants.so")})  # noqa: E731
+    assert len(Microbenchmark(folder=tmp_path, batch=2, progress=note).collect(study).table) == 3
+    assert seen == objects
+
+
 def test_a_folder_belongs_to_one_study_one_machine_and_one_writer(tmp_path, study):
     Microbenchmark(folder=tmp_path).collect(study)
     with pytest.raises(SettingError, match="another kernel"):

@@ -59,6 +59,16 @@ function render({ model, el }) {
       make("title", {}, group).textContent = node.title;
       group.addEventListener("click", () => choose(index));
     });
+    // A wide tree shrinks to its place as far as it stays readable; the chosen node is in view.
+    const room = box.clientWidth || width;
+    const scale = Math.min(1, Math.max(room / width, 0.5));
+    svg.setAttribute("width", width * scale);
+    svg.setAttribute("height", height * scale);
+    if (chosen >= 0 && chosen < nodes.length) {
+      const [x, y] = centre(nodes[chosen]);
+      box.scrollLeft = x * scale - room / 2;
+      box.scrollTop = y * scale - box.clientHeight / 2;
+    }
   };
 
   const choose = (index) => {
@@ -87,6 +97,7 @@ function render({ model, el }) {
   box.addEventListener("keydown", key);
   model.on("change:nodes change:selected", draw);
   draw();
+  requestAnimationFrame(draw); // once more when the place has its width
   return () => {
     box.removeEventListener("keydown", key);
     model.off("change:nodes change:selected", draw);

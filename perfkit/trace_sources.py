@@ -1,0 +1,76 @@
+"""One word for where traces come from: shipped ones by name or pattern, trace files, or C sources to run and record."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from perfkit.errors import SettingError
+from perfkit.events import nearest
+from perfkit.trace import Trace
+
+
+def open_traces(
+    source: str, *, function: str = "", build: str = "", defines: str | Mapping[str, Any] = "", limit: int = 10_000_000
+) -> dict[str, Trace]:
+    """Return the traces that a notebook's parameter or a command's argument names, by a short name each.
+
+    Parameters
+    ----------
+    source : str
+        Names of shipped traces (``fig1a``), patterns of them (``correlation-v?-small``), trace files, or C sources
+        (``kernel.c``), which are compiled, run and recorded; several with commas between.
+    function : str
+        Of a C source: the function ("" where it has only one).
+    build : str
+        Of a C source: ``scalar``, ``avx2`` or ``avx512`` ("": ``-O3 -march=native``).
+    defines : str or mapping
+        Of a C source: macros, ``"N=64,M=48"``.
+    limit : int
+        Of a C source: record at most so many instructions.
+
+    Raises
+    ------
+    SettingError
+        Nothing has this name; the message names the nearest traces.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> list(pk.open_traces("fig1?"))
+    ['fig1a', 'fig1b']
+    """
+    from perfkit import datasets
+
+    shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
+    found: dict[str, Trace] = {}
+    for each in (part.strip().removeprefix("traces/") for part in source.split(",") if part.strip()):
+        if each.endswith(".c"):
+            found[Path(each).stem] = _record(each, function, build, _macros(defines), limit)
+        elif Path(each).is_file():
+            found[Path(each).stem] = Trace.load(each)
+        else:
+            names = [name for name in shipped if fnmatchcase(name, each)]
+            if not names:
+                near = nearest(each, shipped) or shipped[:3]
+                raise SettingError(f"no trace, trace file or C source {each!r}; did you mean {', '.join(near)}?")
+            found |= {name: datasets.load(f"traces/{name}") for name in sorted(names)}
+    if not found:
+        raise SettingError("name a shipped trace, a trace file or a C source; found nothing")
+    return found
+
+
+def _record(source: str, function: str, build: str, defines: Mapping[str, Any], limit: int) -> Trace:
+    from perfkit.collectors.kernels import compile_kernel
+
+    kernel = compile_kernel(Path(source), function or None, build=build or None, defines=defines)
+    return kernel.trace(limit=limit)
+
+
+def _macros(defines: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(defines, str):
+        return defines
+    pairs = [part.partition("=") for part in defines.replace(" ", "").split(",") if part]
+    if any(not name for name, _, _ in pairs):
+        raise SettingError(f"macros are written NAME=VALUE with commas between; found {defines!r}")
+    return {name: value or "1" for name, _, value in pairs}

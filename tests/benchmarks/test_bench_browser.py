@@ -1,0 +1,93 @@
+"""From the key press to the redrawn roofline, in a real JupyterLab and Chromium, with 3000 samples an event.
+
+The baseline of the same run is a bare ipywidgets list that moves a bqplot line of two points: what the round trip
+through the kernel costs by itself.
+"""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.browser.lab import Lab, chromium, open_and_run
+
+N = 3000
+SETUP = f"""
+import numpy as np, pandas as pd, perfkit as pk, perfkit_widgets as pw, bqplot as bq, ipywidgets as widgets
+rng = np.random.default_rng(0)
+n, names = {N}, [f"event-{{i}}" for i in range(8)]
+parts = []
+for run in range(2):
+    counts = 10 ** rng.uniform(3, 7, (8, n))
+    time = 2.5e8 + (counts * rng.uniform(1, 20, (8, 1))).sum(axis=0)
+    parts.append(pk.Samples.from_frame(pd.DataFrame({{
+        "event": np.repeat(names, n), "interval": np.tile(np.arange(n), 8), "time": np.tile(time, 8),
+        "work": 1e9, "count": counts.ravel()}}), kind="generated"))
+train, workload = parts
+"""
+EXPLORER = "pw.SpireExplorer(pk.Spire().fit(train), workload, train)"
+BASELINE = """
+x, y = bq.LinearScale(min=0, max=1), bq.LinearScale(min=0, max=100)
+line = bq.Lines(x=[0.0, 1.0], y=[0.0, 0.5], scales={"x": x, "y": y}, stroke_width=9.5)
+choice = widgets.Dropdown(options=list(range(50)), description="baseline")
+choice.observe(lambda c: setattr(line, "y", [0.0, float(c["new"])]), "value")
+frame = pw.SamplesExplorer(workload)  # brings the keys to the list, as in the view
+box = widgets.VBox([choice, bq.Figure(marks=[line], animation_duration=0)])
+box.add_class("pk-view")
+box
+"""
+# Milliseconds from the key's event to the first frame in which the line with this stroke has another shape.
+TIMED = """([width]) => new Promise(resolve => {
+    const shape = () => [...document.querySelectorAll('path.line')]
+        .filter(p => p.style.strokeWidth.startsWith(width)).map(p => p.getAttribute('d')).join();
+    const before = shape();
+    let start = 0;
+    document.addEventListener('keydown', () => { start = performance.now(); }, {capture: true, once: true});
+    setTimeout(() => resolve(NaN), 5000);
+    const look = () => {
+        if (shape() !== before) resolve(performance.now() - start);
+        else requestAnimationFrame(look);
+    };
+    look();
+})"""
+
+
+def median_of(page, select, width: str, presses: int = 9) -> float:
+    times = []
+    for i in range(presses):
+        select.focus()
+        page.evaluate(f"() => {{ window.pkTimed = ({TIMED})(['{width}']); }}")
+        page.keyboard.press("ArrowDown" if i < presses // 2 + 1 else "ArrowUp")
+        times.append(page.evaluate("() => window.pkTimed"))
+        assert times[-1] == times[-1], f"press {i}: no redraw within 5 s; times so far {times}"
+        page.wait_for_timeout(250)
+    return sorted(times)[presses // 2]
+
+
+@pytest.mark.browser
+def test_a_choice_is_redrawn_soon(tmp_path: Path):
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium found: install Debian's package chromium, or name a browser with CHROMIUM=/path")
+    from playwright.sync_api import sync_playwright
+
+    cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, EXPLORER, BASELINE)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    lab = Lab(tmp_path)
+    try:
+        nbformat.write(notebook, lab.notebooks / "bench.ipynb")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1500, "height": 2400})
+            open_and_run(page, lab, "bench.ipynb", views=4)
+            page.wait_for_timeout(3000)
+            events = page.locator("select", has=page.locator("option", has_text="event-1")).first
+            numbers = page.locator("select", has=page.locator("option", has_text="49")).first
+            view, baseline = median_of(page, events, "2.5"), median_of(page, numbers, "9.5")
+            browser.close()
+    finally:
+        lab.stop()
+    print(f"\nkey press to redrawn roofline: {view:.0f} ms with {N} + {N} samples; limit 150 ms")
+    print(f"baseline (a bare list and a two-point line): {baseline:.0f} ms; ratio {view / baseline:.1f}")
+    assert view < 150

@@ -1,0 +1,223 @@
+"""The views of Gus's results, without a kernel and without Gus: they draw what they are handed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit_widgets as pw
+from perfkit.errors import DataError, SettingError
+
+
+def ranking(weight: float = 2.0) -> pd.DataFrame:
+    gains = {"p01": 0.2 * (weight - 1), "rob": 0.05, "L2_latency": 0.0}
+    frame = pd.DataFrame({"resource": list(gains), f"x{weight:g}": list(gains.values())})
+    return frame.sort_values(f"x{weight:g}", ascending=False, kind="stable").reset_index(drop=True)
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "pc": [0x400, 0x404, 0x408, 0x410],
+            "function": "f",
+            "text": ["vmovaps ymm2,[rdi]", "vfmadd231ps ymm0,ymm1,ymm2", "dec rax", "jne 400h"],
+            "att": ["vmovaps (%rdi),%ymm2", "vfmadd231ps %ymm2,%ymm1,%ymm0", "dec %rax", "jne 0x400"],
+            "block": [0, 0, 0, 0],
+            "executions": [100, 100, 100, 100],
+            "slots": [1, 1, 1, 1],
+            "latency": [7.0, 4.0, 1.0, np.nan],
+            "inverse_throughput": [0.5, 0.5, 0.25, 0.5],
+            "time_share": [0.1, 0.8, 0.1, 0.0],
+            "cause": ["retire", "instruction_latency", "retire", ""],
+            "p01": [0.0, 1.0, 0.0, 0.0],
+            "p23": [1.0, 0.0, 0.0, 0.0],
+        }
+    )
+
+
+@pytest.fixture
+def schedule() -> pd.DataFrame:
+    n = np.arange(1000, 1060)
+    start = 4.0 * (n - 1000)
+    return pd.DataFrame(
+        {
+            "n": n,
+            "instruction": n % 2,
+            "text": np.where(n % 2, "vfmadd231ps ymm0,ymm1,ymm2", "vfmadd231ps ymm0,ymm1,ymm3"),
+            "dispatch": (n - 1000) / 4,
+            "start": start,
+            "end": start + 4,
+            "retire": start + 4.25,
+            "parent": np.where(n > 1000, n - 1, -1),
+        }
+    )
+
+
+# ------------------------------------------------------------- SensitivityView
+
+
+def test_the_slider_calls_the_function_once_a_weight():
+    calls = []
+    view = pw.SensitivityView(lambda w: calls.append(w) or ranking(w), weight=2.0)
+    assert view._bars.names == ["p01", "rob", "L2_latency"]
+    assert view._bars.bars.y.tolist() == pytest.approx([20, 5, 0])
+    view._slider.value = 1.1  # at this weight the buffer wins
+    assert view._bars.names[0] == "rob"
+    view.weight = 2.0
+    assert calls == [2.0, 1.1]
+
+
+def test_choosing_a_resource_says_what_it_is_worth():
+    view = pw.SensitivityView(ranking)
+    assert view.resource == "p01"
+    assert "20.0% faster" in view._words.value
+    view._bars.bars.selected = [2]
+    assert view.resource == "L2_latency"
+    assert "no difference" in view._words.value
+    with pytest.raises(SettingError, match="no resource 'p9'"):
+        view.resource = "p9"
+
+
+def test_weights_stay_on_the_slider():
+    view = pw.SensitivityView(ranking, weights=(1.1, 3.0))
+    view.weight = 100.0
+    assert view.weight == view._slider.value == 3.0
+    with pytest.raises(SettingError, match="larger one"):
+        pw.SensitivityView(ranking, weights=(2.0, 1.0))
+
+
+# ------------------------------------------------------------- WhatIf
+
+
+@dataclass(frozen=True)
+class Simulated:
+    cycles: float
+    weight: float
+
+    def to_frame(self) -> pd.DataFrame:
+        return ranking(self.weight)
+
+
+def test_moving_a_slider_simulates_the_changed_core():
+    calls = []
+    view = pw.WhatIf(
+        lambda factors: calls.append(factors) or Simulated(1000 / factors.get("p01", 1), 2 - 0.9 * ("p01" in factors)),
+        {"p01": "2 uops/cycle", "rob": "224 entries"},
+    )
+    assert "Next bottleneck: p01" in view._words.value
+    view.sliders["p01"].value = 2.0
+    assert view.capacities == {"p01": 2.0}
+    assert view.speedup == pytest.approx(1.0)
+    assert "<b>500 cycles</b>" in view._words.value
+    assert "Next bottleneck: rob" in view._words.value
+    view._reset.click()
+    assert view.sliders["p01"].value == 1.0
+    assert view.speedup == 0.0
+    assert calls == [{}, {"p01": 2.0}]
+
+
+def test_a_factor_can_be_set_from_another_cell_within_bounds():
+    view = pw.WhatIf(lambda f: Simulated(10.0, 2.0), {"rob": "224 entries"})
+    view.capacities = {"rob": 0.5}
+    assert view.sliders["rob"].value == 0.5
+    with pytest.raises(SettingError, match="no slider for p7"):
+        view.capacities = {"p7": 2.0}
+    with pytest.raises(SettingError, match=r"0\.25 to 4"):
+        view.capacities = {"rob": 9.0}
+
+
+# ------------------------------------------------------------- ListingView
+
+
+def test_a_click_in_the_browser_reaches_the_view(frame):
+    view = pw.ListingView(frame, [0.0, 1.0, 0.0, 0.0])
+    assert view.instruction is None
+    view.listing.set_state({"selected": 1})  # what the browser sends
+    assert view.selected == 1
+    assert view.instruction["text"].startswith("vfmadd231ps")
+    with pytest.raises(SettingError, match="no instruction 4"):
+        view.selected = 4
+
+
+def test_the_table_is_what_is_shown(frame):
+    view = pw.ListingView(frame, [0.3, 0.7, 0.0, 0.0])
+    view.sort = "causality"
+    assert view.table()["pc"].tolist() == [0x404, 0x400, 0x408, 0x410]
+    assert view.listing.sort == "causality"
+    view.listing.set_state({"search": "YMM2", "descending": False})
+    assert view.table()["pc"].tolist() == [0x400, 0x404]
+    with pytest.raises(SettingError, match="no column 'speed'"):
+        view.sort = "speed"
+
+
+def test_cells_are_heated_by_kind_and_missing_stays_missing(frame):
+    view = pw.ListingView(frame, [0.3, 0.7, 0.0, 0.0])
+    columns = {c["key"]: c for c in view.listing.columns}
+    assert [k for k, c in columns.items() if c["kind"] == "resource"] == ["p01", "p23"]
+    assert columns["time_share"]["most"] == 0.8
+    assert columns["causality"]["most"] == 0.7
+    latency = list(columns).index("latency")
+    assert [row[latency] for row in view.listing.rows] == [7, 4, 1, None]
+
+
+def test_a_listing_refuses_what_does_not_fit(frame):
+    with pytest.raises(DataError, match="3 shares of causality for 4"):
+        pw.ListingView(frame, [0, 0, 1])
+    with pytest.raises(DataError, match="pc"):
+        pw.ListingView(frame.drop(columns="pc"))
+
+
+# ------------------------------------------------------------- TimelineView
+
+
+def test_the_canvas_gets_the_times_as_they_are(schedule):
+    view = pw.TimelineView(schedule)
+    sent = np.frombuffer(view.canvas.times).reshape(-1, 6)
+    assert sent[:, :4].tolist() == schedule[["dispatch", "start", "end", "retire"]].to_numpy().tolist()
+    assert [view.canvas.texts[int(k)] for k in sent[:, 4]] == schedule["text"].tolist()
+    assert sent[:, 5].tolist() == schedule["parent"].tolist()
+
+
+def test_the_chain_goes_back_to_the_start_of_the_window(schedule):
+    view = pw.TimelineView(schedule)
+    assert view.chain().empty
+    assert pw.TimelineView(schedule, selected=1002).canvas.selected == 1002
+    view.canvas.set_state({"selected": 1003})
+    assert view.chain()["n"].tolist() == [1003, 1002, 1001, 1000]
+    with pytest.raises(SettingError, match="goes from 1000 to 1059"):
+        view.selected = 5
+
+
+def test_a_schedule_with_gaps_is_refused(schedule):
+    with pytest.raises(DataError, match="consecutive"):
+        pw.TimelineView(schedule.drop(index=3))
+    with pytest.raises(DataError, match="parent"):
+        pw.TimelineView(schedule.drop(columns="parent"))
+
+
+# ------------------------------------------------------------- all of them
+
+
+def test_each_view_travels_with_a_picture_that_says_simulated(frame, schedule):
+    views = [
+        pw.SensitivityView(ranking),
+        pw.WhatIf(lambda f: Simulated(10.0, 2.0), {"rob": "224 entries"}),
+        pw.ListingView(frame, [0.0, 1.0, 0.0, 0.0]),
+        pw.TimelineView(schedule),
+    ]
+    for view in views:
+        axes = view.picture().axes[0]
+        assert "simulated" in f"{axes.get_title()} {axes.get_xlabel()}"
+        assert view.png().startswith(b"\x89PNG")
+        assert "image/png" in view._repr_mimebundle_()
+
+
+def test_the_browser_code_is_in_the_package():
+    from perfkit_widgets.listing_view import Listing
+    from perfkit_widgets.timeline_view import Canvas
+
+    for widget in (Listing(), Canvas()):
+        assert "export default" in widget._esm
+        assert ".pk-" in widget._css

@@ -1,0 +1,203 @@
+"""ListingView: annotated assembly, a row an instruction, heat cells for where the time and the resources go."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import ipywidgets as widgets
+import numpy as np
+import pandas as pd
+import traitlets
+
+from perfkit.errors import DataError, SettingError
+from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STATIC = Path(__file__).parent / "static"
+# Column of the frame -> label, kind (how its cells are drawn), what it says.
+_KNOWN = {
+    "pc": ("address", "code", "address"),
+    "text": ("instruction", "code", "instruction, Intel syntax"),
+    "att": ("instruction", "code", "instruction, AT&T syntax"),
+    "source_line": ("line", "text", "source line"),
+    "executions": ("runs", "number", "executions"),
+    "latency": ("latency", "number", "cycles from its last register operand to its result"),
+    "cause": ("held up by", "text", "what most delayed its retirement"),
+    "time_share": ("time %", "time", "share of the cycles by which retirement waited for it"),
+    "causality": ("cause %", "cause", "share of the causes of the run's length"),
+}
+_NOT_RESOURCES = {"function", "block", "slots", "inverse_throughput", "source", "count", "instruction"}
+
+
+class Listing(anywidget.AnyWidget):
+    """The table that a browser draws; `ListingView` fills it."""
+
+    _esm = _STATIC / "listing.js"
+    _css = _STATIC / "listing.css"
+    columns: Any = traitlets.List().tag(sync=True)
+    rows: Any = traitlets.List().tag(sync=True)
+    selected = traitlets.Int(-1).tag(sync=True)
+    sort = traitlets.Unicode().tag(sync=True)
+    descending = traitlets.Bool(True).tag(sync=True)
+    search = traitlets.Unicode().tag(sync=True)
+    syntax = traitlets.Enum(["intel", "att"], default_value="intel").tag(sync=True)
+
+
+class ListingView(Explorer):
+    """Sort by a column's head, search, click a row or use the arrow keys; the choice reaches Python.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row a static instruction, in the program's order (`perfkit.GusResult.to_frame`): ``pc`` and ``text``;
+        ``att``, ``block``, ``executions``, ``latency``, ``cause``, ``time_share`` where known; every further numeric
+        column is the instruction's share of one resource.
+    causality : sequence of float, optional
+        Each instruction's share of the causes (`perfkit.simulators.Causality.shares`).
+    title : str
+        What was simulated.
+
+    Attributes
+    ----------
+    selected : int
+        The chosen instruction, a row of ``frame`` (-1: none).
+    sort : str
+        The column to sort by ("": the program's order).
+    descending : bool
+        Whether the largest comes first.
+    search : str
+        Only instructions whose address or text holds this.
+    syntax : "intel" or "att"
+        Of the assembly.
+    """
+
+    selected = traitlets.Int(-1)
+    sort = traitlets.Unicode()
+    descending = traitlets.Bool(True)
+    search = traitlets.Unicode()
+    syntax = traitlets.Enum(["intel", "att"], default_value="intel")
+
+    def __init__(self, frame: pd.DataFrame, causality: Sequence[float] | None = None, *, title: str = "") -> None:
+        super().__init__()
+        absent = [name for name in ("pc", "text") if name not in frame]
+        if absent or not len(frame):
+            raise DataError(f"a listing needs rows with pc and text; found {len(frame)} rows without {absent}")
+        self.frame = frame.reset_index(drop=True)
+        if causality is not None:
+            shares = np.asarray(causality, dtype="float64")
+            if len(shares) != len(frame):
+                raise DataError(f"{len(shares)} shares of causality for {len(frame)} instructions")
+            self.frame = self.frame.assign(causality=shares)
+        self._title = title
+        named = {*_KNOWN, *_NOT_RESOURCES}
+        numeric = self.frame.select_dtypes("number").columns
+        self._resources = [c for c in numeric if c not in named and self.frame[c].notna().any()]
+        self.listing = Listing(columns=self._columns(), rows=self._rows())
+        self._downloads = Downloads(self, "listing")
+        note = "per cent; colours are relative to each kind's largest cell. Arrow keys choose, / searches, Esc clears."
+        legend = keys(
+            {
+                "share of the time": ("#D55E00", "bar"),
+                "share of the causes": ("#CC79A7", "bar"),
+                "share of a resource's use": ("#0072B2", "bar"),
+            }
+        )
+        head = heading(f"Instructions {title}".strip(), note) + kind_html("simulated") + legend
+        self.children = [widgets.HTML(head), self.listing, self._downloads]
+        for name in ("selected", "sort", "descending", "search", "syntax"):
+            traitlets.link((self, name), (self.listing, name))
+        self.observe(lambda _: self._downloads.refresh(), ["sort", "descending", "search"])
+        self._downloads.refresh()
+
+    @traitlets.validate("selected")
+    def _one_of_them(self, proposal: Any) -> int:
+        row = int(proposal["value"])
+        if not -1 <= row < len(self.frame):
+            raise SettingError(f"there is no instruction {row}: the listing has {len(self.frame)}, from 0 (-1: none)")
+        return row
+
+    @traitlets.validate("sort")
+    def _one_of_its_columns(self, proposal: Any) -> str:
+        name = str(proposal["value"])
+        if name and name not in self.frame:
+            raise SettingError(f"no column {name!r} to sort by; there are: {', '.join(map(str, self.frame.columns))}")
+        return name
+
+    @property
+    def instruction(self) -> pd.Series | None:
+        """The chosen instruction's row of the frame, None where none is chosen."""
+        return None if self.selected < 0 else self.frame.iloc[self.selected]
+
+    def table(self) -> pd.DataFrame:
+        """Return the rows that are shown, in their order."""
+        text = self.frame["att" if self.syntax == "att" and "att" in self.frame else "text"].astype(str)
+        address = self.frame["pc"].map(lambda pc: f"{pc:x}")
+        found = (address + " " + text).str.lower().str.contains(self.search.lower(), regex=False)
+        frame = self.frame[found]
+        if self.sort:
+            frame = frame.sort_values(self.sort, ascending=not self.descending, kind="stable")
+        return frame
+
+    def picture(self) -> "Figure":
+        """Return the part of the listing with most of the time as a static picture."""
+        from matplotlib.figure import Figure
+
+        from perfkit.plots.gus import plot_listing
+
+        rows, most = self.table(), 40
+        shares = [c for c in ("time_share", "causality") if c in rows] + self._resources
+        if len(rows) > most and not self.sort and "time_share" in rows:
+            around = rows["time_share"].rolling(most, min_periods=1).sum().to_numpy().argmax()
+            rows = rows.iloc[max(0, int(around) - most + 1) :]
+        rows = rows.head(most)
+        figure = Figure(figsize=(5 + 0.42 * len(shares), 1.6 + 0.21 * len(rows)), layout="constrained")
+        plot_listing(rows, shares, figure.subplots())
+        return figure
+
+    def _columns(self) -> list[dict[str, Any]]:
+        columns: list[dict[str, Any]] = [
+            {"key": key, "label": label, "kind": kind, "title": title}
+            for key, (label, kind, title) in _KNOWN.items()
+            if key in self.frame
+        ]
+        if "att" not in self.frame:
+            columns.append({"key": "att", "label": "instruction", "kind": "code", "title": "instruction"})
+        columns += [
+            {"key": str(name), "label": str(name), "kind": "resource", "title": f"share of the use of {name}"}
+            for name in self._resources
+        ]
+        most = {
+            kind: max((self._largest(c["key"]) for c in columns if c["kind"] == kind), default=0.0)
+            for kind in ("time", "cause", "resource")
+        }
+        columns = [{**c, "most": most.get(c["kind"]) or 1.0} for c in columns]
+        return [*columns, {"key": "block", "label": "", "kind": "number", "title": "basic block"}]
+
+    def _largest(self, column: str) -> float:
+        values = self.frame[column].to_numpy(dtype="float64")
+        return float(values[np.isfinite(values)].max(initial=0.0))
+
+    def _rows(self) -> list[list[Any]]:
+        wanted = [c["key"] for c in self._columns()]
+        cells: list[list[Any]] = []
+        for key in wanted:
+            if key == "pc":
+                cells.append([f"{pc:x}" for pc in self.frame["pc"]])
+            elif key in self.frame:
+                cells.append([_plain(v) for v in self.frame[key]])
+            else:
+                cells.append(list(self.frame["text"]) if key == "att" else [0] * len(self.frame))
+        return [list(row) for row in zip(*cells, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON knows it; a missing number is null."""
+    if isinstance(value, str):
+        return value
+    number = float(value)
+    if not np.isfinite(number):
+        return None
+    return int(number) if number == int(number) else number

@@ -1,0 +1,69 @@
+"""RankedBars: resources by the speedup they allow; a click or a trait chooses one."""
+
+from typing import Any
+
+import ipywidgets as widgets
+import pandas as pd
+import traitlets
+
+from perfkit.plots.style import CLOUD, ROOF, SERIES
+from perfkit_widgets import figures
+
+
+class RankedBars(widgets.VBox):
+    """Horizontal bars, the largest on top.
+
+    Attributes
+    ----------
+    chosen : str
+        The chosen bar's name ("": none).
+    names : list of str
+        What is drawn, from the top.
+    """
+
+    chosen = traitlets.Unicode()
+
+    def __init__(self, label: str, top: int) -> None:
+        super().__init__(layout={"width": "100%"})
+        self._top = top
+        self.names: list[str] = []
+        scales = {"x": figures.bq.OrdinalScale(reverse=True), "y": figures.bq.LinearScale(min=0)}
+        self.bars = figures.bq.Bars(
+            x=["-"],
+            y=[0.0],
+            scales=scales,
+            orientation="horizontal",
+            color_mode="no_group",
+            padding=0.25,
+            interactions={"click": "select"},
+            unselected_style={"opacity": "0.8"},
+            selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
+        )
+        self._across = figures.axis(scales["y"], "bottom", label)
+        names = figures.axis(scales["x"], "left", grid_lines="none")
+        margin = {"left": 216, "right": 24, "top": 6, "bottom": 46}
+        self.figure = figures.figure([self.bars], [names, self._across], height=300, margin=margin)
+        self.children = [self.figure]
+        self.bars.observe(self._clicked, "selected")
+        self.observe(lambda _: self._mark(), "chosen")
+
+    def draw(self, table: pd.DataFrame) -> None:
+        """Draw the first rows of a ranked table: resource, and its speedup in the last column."""
+        shown = table.head(self._top)
+        self.names = [str(name) for name in shown["resource"]]
+        values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")
+        with self.bars.hold_sync():
+            self.bars.x, self.bars.y = self.names, values
+            self.bars.colors = [SERIES[0] if v > 0.5 else CLOUD for v in values]
+        figures.set_range(self._across, 0.0, max(1.0, 1.06 * float(values.max(initial=0.0))))
+        self.figure.layout.height = f"{56 + 24 * max(1, len(values))}px"
+        self._mark()
+
+    def _clicked(self, change: Any) -> None:
+        if change["new"] is not None and len(change["new"]):
+            self.chosen = self.names[int(change["new"][-1])]
+        else:
+            self._mark()  # a second click takes bqplot's mark off; the choice stays
+
+    def _mark(self) -> None:
+        self.bars.selected = [self.names.index(self.chosen)] if self.chosen in self.names else []
