@@ -98,7 +98,8 @@ def test_restored_after_an_error_and_ctrl_c(machine):
 def test_restored_when_killed(machine, sent):
     """Not even kill -9 leaves the machine changed: a process of its own holds the old values."""
     script = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what runs in the background, as CI may
 from pathlib import Path
 from perfkit.collectors.machine_state import prepared
 from perfkit.study import MachineSettings
