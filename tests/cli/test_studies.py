@@ -74,7 +74,9 @@ def test_a_million_fold_space_is_counted_only_with_yes(study, tmp_path):
 def test_ctrl_c_and_resume(study, tmp_path):
     study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 60}") + "steps: 200000\n")
     out = tmp_path / "out"
-    program = [sys.executable, "-c", "from perfkit.cli import main; main()"]
+    # Where tests run in the background, SIGINT is ignored and children inherit that: a person's shell does not do it.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = [sys.executable, "-c", f"{listen}; from perfkit.cli import main; main()"]
     command = [*program, "study", "run", str(study), "--folder", str(out), "--jobs", "1"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ})
     deadline = time.monotonic() + 60

@@ -91,3 +91,10 @@ def test_every_module_says_what_it_is_for():
         if path.name == "_version.py":
             continue
         assert path.read_text().lstrip().startswith('"""'), path
+
+
+def test_links_between_documents_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    links = [(p, target) for p in pages for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", p.read_text())]
+    assert links
+    assert [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()] == []

@@ -14,8 +14,7 @@ def view(model, samples, training):
 
 
 def roof(view):
-    mark = view._roofline.views[view.axes].roof
-    return mark.x, mark.y
+    return view._roofline.views[view.axes].points["roof"]
 
 
 def test_the_ranking_is_the_models(view, model, samples):
@@ -207,3 +206,6 @@ def test_clouds_are_drawn_in_fractions_of_the_axes(view):
             assert ux == pytest.approx((x - across.min) / (across.max - across.min))
             assert uy == pytest.approx((y - up.min) / (up.max - up.min))
         assert ((ux >= 0) & (ux <= 1) & (uy >= 0) & (uy <= 1)).all()
+        line = drawn.roof.y[np.isfinite(drawn.roof.y)]
+        assert ((line >= 0) & (line <= 1)).all()
+        assert len(drawn.roof.x) == len(drawn.points["roof"][0])

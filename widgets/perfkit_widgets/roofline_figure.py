@@ -54,14 +54,15 @@ class RooflineFigure(widgets.VBox):
         """Draw a roofline and its samples, each as (intensity, throughput)."""
         view = self.views[axes]
         frame = _Frame.of(axes, roofline, (training, outside, chosen))
+        # First what the eye follows, then the axes and the clouds.
+        view.points["roof"] = _outline(roofline, frame)
+        figures.set_xy(view.roof, *frame.unit(*view.points["roof"]))
         figures.set_range(view.across, frame.left, frame.right, {frame.infinity: "∞"} if frame.infinity else None)
         figures.set_range(view.up, frame.bottom, frame.top)
         view.across.label = f"intensity: {work} per {abbreviate(event, 44)}"
         view.up.label = self._throughput
-        # First what the eye follows, then the clouds.
-        figures.set_xy(view.roof, *_outline(roofline, frame))
         drawn = {}
-        for name, points in (("training", training), ("outside", outside), ("chosen", chosen)):
+        for name, points in (("chosen", chosen), ("outside", outside), ("training", training)):
             drawn[name] = self._draw_cloud(view, name, points, roofline, frame)
         few = drawn["chosen"] <= _OUTLINED
         figures.set_points(view.halo, *(frame.unit(*view.points["chosen"]) if few else _NONE))
@@ -71,8 +72,8 @@ class RooflineFigure(widgets.VBox):
         with view.corners.hold_sync():
             view.corners.x, view.corners.y = corners[:, 0], np.maximum(corners[:, 1], frame.bottom)
         peak = min(roofline.peak_intensity, frame.right)
-        figures.set_xy(view.peak, np.array([peak, peak]), np.array([frame.bottom, frame.top]))
-        figures.set_xy(view.bound, np.array([frame.left, frame.right]), np.array([bound, bound]))
+        figures.set_xy(view.peak, *frame.unit(np.array([peak, peak]), np.array([frame.bottom, frame.top])))
+        figures.set_xy(view.bound, *frame.unit(np.array([frame.left, frame.right]), np.array([bound, bound])))
         self._box.children = [view.figure]
         self._note.value = _legend(colour, bound, training, outside, drawn["training"], frame)
 
@@ -89,23 +90,23 @@ class RooflineFigure(widgets.VBox):
 class _View:
     """The marks of one kind of axes.
 
-    Clouds are drawn in fractions of the axes, on scales that never change: bqplot draws a mark anew whenever one of
-    its scales does, and for thousands of points that is most of the time of a redraw. ``points`` holds what is drawn
-    in the units of the axes, with infinity at its tick.
+    Clouds and lines are drawn in fractions of the axes, on scales that never change: bqplot draws a mark anew whenever
+    one of its scales does, and for thousands of points that is most of the time of a redraw. ``points`` holds what is
+    drawn in the units of the axes, with infinity at its tick.
     """
 
     def __init__(self, axes: str) -> None:
         scale = figures.bq.LogScale if axes == "log" else figures.bq.LinearScale
         scales = {"x": scale(), "y": scale()}
         unit = {"x": figures.bq.LinearScale(min=0, max=1), "y": figures.bq.LinearScale(min=0, max=1)}
-        self.points: dict[str, Points] = dict.fromkeys(("training", "outside", "chosen"), _NONE)
+        self.points: dict[str, Points] = dict.fromkeys(("training", "outside", "chosen", "roof"), _NONE)
         self.training = figures.cloud(unit, CLOUD, 4, 0.75)
         self.outside = figures.cloud(unit, "#D9C9A3", 5)
         self.halo = figures.cloud(unit, "#222222", 7.5)
         self.chosen = figures.cloud(unit, CLOUD, 5.5)
-        self.roof = figures.line(scales, ROOF, 2.5)
-        self.peak = figures.line(scales, ROOF, 1, "dashed")
-        self.bound = figures.line(scales, "#B34700", 1.5, "dashed")
+        self.roof = figures.line(unit, ROOF, 2.5)
+        self.peak = figures.line(unit, ROOF, 1, "dashed")
+        self.bound = figures.line(unit, "#B34700", 1.5, "dashed")
         self.corners = figures.bq.Scatter(
             x=[1.0],
             y=[1.0],
