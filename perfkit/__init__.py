@@ -36,6 +36,7 @@ _HOME = {
     "rescheduler": "perfkit.simulators.dag_schedule",
     "sweep": "perfkit.simulators.dag_schedule",
     "trace_c": "perfkit.collectors.clang_kernel",
+    "trace_dag": "perfkit.collectors.x86_dag",
     "trace_numba": "perfkit.collectors.numba_kernel",
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from perfkit.collectors.numba_kernel import trace_numba as trace_numba
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
+    from perfkit.collectors.x86_dag import trace_dag as trace_dag
     from perfkit.dag import Dag as Dag
     from perfkit.errors import PerfkitError as PerfkitError
     from perfkit.fitters.analysis import Analysis as Analysis

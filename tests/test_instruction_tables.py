@@ -84,6 +84,7 @@ KNOWN = {
     "ice_lake": [(FMA, 4, 0.5), ("MOV_RM64_R64/m", None, 0.5)],
     "alder_lake_p": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.2), ("MOV_R64_RM64/m", None, 1 / 3)],
     "sandy_bridge": [("VEX_VADDPD_YMM_YMM_YMMM256", 3, 1), ("VEX_VMULPD_YMM_YMM_YMMM256", 5, 1)],
+    "sandy_bridge_erm": [("ADDSD_XMM_XMMM64", 3, 1), ("MULSD_XMM_XMMM64", 5, 1)],
 }
 
 

@@ -1,0 +1,77 @@
+"""The DAG of a trace of x86 instructions."""
+
+import numpy as np
+import pytest
+
+from perfkit.collectors.x86_dag import trace_dag
+from perfkit.simulators.dag_core import DagCore
+from perfkit.simulators.dag_schedule import DagScheduler
+from perfkit.trace import StaticCode, Trace
+
+pytest.importorskip("iced_x86")
+
+
+def traced(rows, runs, addresses):
+    """Make a trace of one block of (machine code, operands as (read, write, size))."""
+    operands = [operand for _, found in rows for operand in found]
+    code = StaticCode(
+        "x86-64",
+        pc=np.cumsum([0, *(len(data) for data, _ in rows[:-1])]).astype(np.uint64) + 4096,
+        encoding=tuple(data for data, _ in rows),
+        text=tuple("" for _ in rows),
+        function=tuple("f" for _ in rows),
+        block_start=[0, len(rows)],
+        operand_start=np.cumsum([0, *(len(found) for _, found in rows)]),
+        read=[o[0] for o in operands],
+        write=[o[1] for o in operands],
+        size=[o[2] for o in operands],
+    )
+    return Trace.from_parts(code, [0] * runs, addresses)
+
+
+def hexes(text):
+    return bytes.fromhex(text)
+
+
+def test_operations_registers_and_addresses():
+    rows = [
+        (hexes("f20f1007"), [(True, False, 8)]),  # movsd xmm0, [rdi]
+        (hexes("f20f5906"), [(True, False, 8)]),  # mulsd xmm0, [rsi]
+        (hexes("f20f58c8"), []),  # addsd xmm1, xmm0
+        (hexes("4883c708"), []),  # add rdi, 8
+        (hexes("f20f110a"), [(False, True, 8)]),  # movsd [rdx], xmm1
+    ]
+    dag = trace_dag(traced(rows, 2, [0, 800, 1600, 8, 808, 1600]))
+    nodes = dag.nodes()
+    assert "".join(nodes["op"]) == "LLMASLLMAS"
+    assert nodes["deps"].tolist()[2:5] == [(0, 1), (2,), (3,)]
+    assert nodes["deps"][8] == (3, 7)  # xmm1 carries the sum into the next run
+    assert nodes["address"].dropna().tolist() == [0, 800, 1600, 8, 808, 1600]
+    assert DagScheduler(DagCore.sandy_bridge_erm()).run(dag).work == 4
+
+
+def test_fused_operations_vectors_zeroing_and_spills():
+    rows = [
+        (hexes("c5fd57c0"), []),  # vxorpd ymm0, ymm0, ymm0
+        (hexes("c4e2f5b807"), [(True, False, 32)]),  # vfmadd231pd ymm0, ymm1, [rdi]
+        (hexes("c5fd11442410"), [(False, True, 32)]),  # vmovupd [rsp+16], ymm0: a spill
+        (hexes("c5fd10542410"), [(True, False, 32)]),  # vmovupd ymm2, [rsp+16]
+        (hexes("c5ed58da"), []),  # vaddpd ymm3, ymm2, ymm2
+    ]
+    dag = trace_dag(traced(rows, 1, [4096, 64, 64]))
+    nodes = dag.nodes()
+    assert "".join(nodes["op"]) == "LMAA"
+    assert nodes["deps"].tolist() == [(), (0,), (1,), (2,)]
+    assert nodes["width"].tolist() == [4] * 4
+
+
+def test_a_shipped_trace_is_scheduled():
+    from perfkit import datasets
+
+    trace = datasets.load("traces/gemm-scalar")
+    dag = trace_dag(trace)
+    counts = dag.counts
+    assert counts["A"] > 0
+    assert counts["M"] > 0
+    run = DagScheduler(DagCore.sandy_bridge_erm(), record=False).run(dag)
+    assert 0 < run.performance <= run.peak("comp")
