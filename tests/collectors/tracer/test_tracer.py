@@ -120,7 +120,8 @@ def test_markers_bound_the_region():
     reads = [Counter(trace.addresses.tolist()) for trace in (whole, part)]
     elements = [a for a in reads[1] if all(reads[1][a + 8 * k] == 3 for k in range(4)) and reads[1][a + 32] == 0]
     assert len(elements) == 1
-    assert [reads[0][elements[0] + 8 * k] for k in range(7)] == [7, 7, 7, 7, 4, 1, 1]
+    # The two runs may lie at different addresses (a container may not switch randomisation off).
+    assert [7, 7, 7, 7, 4, 1, 1] in [[reads[0][a + 8 * k] for k in range(7)] for a in reads[0]]
     with pytest.raises(
         DataError, match="never called the marker 'absent' directly; it calls: region_begins, region_ends"
     ):
