@@ -118,6 +118,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     n = len(decoded)
     found = [forms(form_name(i)) for i in decoded]
     second = fused_pairs(code, decoded, core)
+    copies = fused_copies(code, decoded, core)
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}
     at_load = _load_groups(forms)
@@ -128,7 +129,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     operands = [_operands(i) for i in decoded]
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
         eliminated = _eliminated(instruction, core)
-        slots[k] = 0 if k in second else max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
+        slots[k] = 0 if k in second or k in copies else max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
         latency[k] = 0.0 if eliminated else form.latency
         idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
         own = {} if idle else dict(form.uses)
@@ -224,6 +225,26 @@ def fused_pairs(code: StaticCode, decoded: Sequence[Any], core: Microarchitectur
         if name in ("INC", "DEC") and _mnemonic(decoded[k]) not in _CONDITIONS_OF_INC:
             continue
         found.add(k)
+    return found
+
+
+# What a copy of one of its operands fuses with: operations that write the register they read.
+_COPIED = ("ADD", "SUB", "AND", "OR", "XOR", "INC", "DEC", "NOT", "NEG", "SHL", "SHR", "SAR")
+
+
+def fused_copies(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the register moves that the core fuses with the operation on their copy that follows, by index."""
+    from iced_x86 import OpKind
+
+    feature = core.features.get("mov_fusion")
+    found: set[int] = set()
+    if not (feature and feature.value):
+        return found
+    for k, (first, then) in enumerate(zip(decoded[:-1], decoded[1:], strict=True)):
+        if code.block[k] != code.block[k + 1] or _mnemonic(then) not in _COPIED or not _eliminated(first, core):
+            continue
+        if then.op_kind(0) == OpKind.REGISTER and then.op_register(0) == first.op_register(0):
+            found.add(k)
     return found
 
 
