@@ -59,6 +59,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "unlamination": str,
     "move_elimination": bool,
     "mov_fusion": bool,
+    "add_forwarding": (int, float),
     "next_line_prefetch": bool,
     "line_split_penalty": (int, float),
 }

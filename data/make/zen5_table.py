@@ -111,6 +111,10 @@ def operation(own, measured, vector):
     return scaled(own or {FP["0123"]: 1}, cycles)
 
 
+# A chain of additions is measured at 2 cycles each, but a chain of additions and anything else at 3 and the other's: the
+# core file's add_forwarding says so, and the table's latency is the general one.
+ADDITION = re.compile(r"^(VEX_V|EVEX_V)?(ADD|SUB)[PS][SD]_")
+FORWARD = 1
 MOVES = re.compile(r"^(VEX_V|EVEX_V)?MOV(?!MSK|DDUP|SHDUP|SLDUP|SX|ZX|S_|SB|SW|SQ|BE)")
 
 
@@ -166,7 +170,7 @@ def latencies(form, row, rows, measured, loads):
     known = measured.get(register, {}).get("latency")
     idiom = "/same" in form and not row["uses"]
     if known is not None and trustworthy(register) and not idiom and not (is_move(form) and row["load"]):
-        value = tidy(known) if known >= 0.4 else 0
+        value = tidy(known) + FORWARD * (ADDITION.match(form) is not None) if known >= 0.4 else 0
         return value, value if row["load"] else ""
     if not row["load"]:
         return row["latency"], ""

@@ -70,6 +70,7 @@ class Static(NamedTuple):
     write_start: NDArray[np.int32]
     write_register: NDArray[np.uint16]
     vector: NDArray[np.bool_]
+    early: NDArray[np.int64]
     loads: NDArray[np.bool_]  # whether any operand is read
     stores: NDArray[np.bool_]  # whether any operand is written
 
@@ -92,6 +93,7 @@ class Costs(NamedTuple):
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (K,)
+    commit: NDArray[np.int64]  # (K,)
 
 
 class State(NamedTuple):
@@ -100,6 +102,7 @@ class State(NamedTuple):
     now: NDArray[np.int64]  # dispatch, front end, retirement, last store written, end of last instruction
     counts: NDArray[np.int64]  # instructions, then the next place in each ring: rob, loads, stores, misses
     register: NDArray[np.int64]
+    quick: NDArray[np.int64]
     port: NDArray[np.int64]
     level: NDArray[np.int64]
     rob: NDArray[np.int64]
@@ -127,6 +130,7 @@ def static(program: Program) -> Static:
         program.write_start,
         program.write_register.astype(np.uint16),
         program.vector,
+        np.rint(program.early * TICKS).astype(np.int64),
         _any(code.read, code.operand_start),
         _any(code.write, code.operand_start),
     )
@@ -194,6 +198,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([0.0, *(line / b for b in bandwidth[1:])]),
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks(value("misprediction_penalty", 0.0)),
+        ticks(1.0 / value("store_commit", 1.0)),
     )
 
 
@@ -202,6 +207,7 @@ def state(program: Program, cost: Costs) -> State:
     return State(
         np.zeros(5, dtype=np.int64),
         np.zeros(6, dtype=np.int64),
+        np.zeros(REGISTERS, dtype=np.int64),
         np.zeros(REGISTERS, dtype=np.int64),
         np.zeros(max(1, len(program.groups)), dtype=np.int64),
         np.zeros(4, dtype=np.int64),
@@ -250,6 +256,9 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
     s_now = s.now
     s_port = s.port
     s_register = s.register
+    s_quick = s.quick
+    p_early = p.early
+    commit = c.commit[0]
     s_rob = s.rob
     s_stores = s.stores
     w_code = w.code
@@ -380,8 +389,9 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     arrived = got + c_beyond[level, 0]
                 j += 1
             # The execution stage: data registers, ports.
+            early = p_early[i]
             for k in range(p_data_start[i], p_data_start[i + 1]):
-                v = s_register[p_data_register[k]]
+                v = s_quick[p_data_register[k]] if early > 0 else s_register[p_data_register[k]]
                 if v > x:
                     x = v
                     cause = LATENCY
@@ -398,6 +408,7 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 cause = by_memory
             for k in range(p_write_start[i], p_write_start[i + 1]):
                 s_register[p_write_register[k]] = end
+                s_quick[p_write_register[k]] = end - early
             # Retirement, in order.
             before = ret
             ret += ret_cost * u
@@ -421,8 +432,8 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     for q in range(g, last):
                         if shadow[q] < end:
                             shadow[q] = end
-                if written + TICKS > ret:
-                    written += TICKS
+                if written + commit > ret:
+                    written += commit
                 else:
                     written = ret
                 if arrived > written:

@@ -60,6 +60,8 @@ class Program:
         Whether a loaded value goes to a vector register (L1 and store-forward latencies differ).
     branch : (n,) bool
         Conditional branches.
+    early : (n,) float
+        Cycles by which a floating-point addition takes its operands from, and gives its result to, another one early.
     forms : tuple of InstructionForm
         Where each instruction's figures come from.
     """
@@ -83,6 +85,7 @@ class Program:
     write_register: NDArray[np.int32]
     vector: NDArray[np.bool_]
     branch: NDArray[np.bool_]
+    early: NDArray[np.float64]
     forms: tuple[InstructionForm, ...]
 
     @cached_property
@@ -155,6 +158,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
         branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
+        early=np.array([_early(i, core) for i in decoded]),
         forms=tuple(found),
     )
 
@@ -284,6 +288,13 @@ def _is_conditional(instruction: Any) -> bool:
     from iced_x86 import FlowControl
 
     return bool(instruction.flow_control == FlowControl.CONDITIONAL_BRANCH)
+
+
+def _early(instruction: Any, core: Microarchitecture) -> float:
+    """Return by how many cycles additions forward to each other earlier than to other operations."""
+    feature = core.features.get("add_forwarding")
+    name = _mnemonic(instruction).removeprefix("V")
+    return float(feature.value) if feature and name[:3] in ("ADD", "SUB") and name[3:] in ("PS", "PD", "SS", "SD") else 0.0
 
 
 def _eliminated(instruction: Any, core: Microarchitecture) -> bool:
