@@ -28,7 +28,7 @@ TICKS_PER_CYCLE = 7920
 
 # Section of the core file -> kind of resource, the unit of its value, the names it must define and those it may.
 _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
-    "widths": ("width", "uops/cycle", ("front_end", "retire"), ("store_commit",)),
+    "widths": ("width", "uops/cycle", ("front_end", "retire"), ("store_commit", "taken_branches")),
     "buffers": (
         "buffer",
         "entries",
@@ -59,6 +59,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "unlamination": str,
     "move_elimination": bool,
     "mov_fusion": bool,
+    "branch_history": int,
     "add_forwarding": (int, float),
     "next_line_prefetch": bool,
     "line_split_penalty": (int, float),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from perfkit.simulators.causality import Causality, Schedule
 
+WARM_PASSES = 12
 Progress = Callable[[int, int], None]
 
 
@@ -65,9 +66,15 @@ class Gus:
         """Return the pass over memory and branches, with caches and predictor cold or warm."""
         memory = MemoryPass.of(trace, program, self.core)
         if self.warm:
-            for _ in windows(trace, memory):
-                pass
-            memory.begin_counting()
+            before = -1
+            for _ in range(WARM_PASSES):
+                for _ in windows(trace, memory):
+                    pass
+                branches, missed = int(memory.predictor.meta[1]), int(memory.predictor.meta[2])
+                memory.begin_counting()
+                if missed * 200 <= branches or 0 <= before <= missed:
+                    break
+                before = missed
         return memory
 
     def run(self, trace: Trace, *, progress: Progress | None = None) -> "GusResult":

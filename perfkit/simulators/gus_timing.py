@@ -94,6 +94,7 @@ class Costs(NamedTuple):
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (K,)
     commit: NDArray[np.int64]  # (K,)
+    taken: NDArray[np.int64]  # (K,)
 
 
 class State(NamedTuple):
@@ -199,13 +200,14 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks(value("misprediction_penalty", 0.0)),
         ticks(1.0 / value("store_commit", 1.0)),
+        ticks(1.0 / value("taken_branches", np.inf)),
     )
 
 
 def state(program: Program, cost: Costs) -> State:
     """Return the state before the first instruction, for one configuration."""
     return State(
-        np.zeros(5, dtype=np.int64),
+        np.zeros(6, dtype=np.int64),
         np.zeros(6, dtype=np.int64),
         np.zeros(REGISTERS, dtype=np.int64),
         np.zeros(REGISTERS, dtype=np.int64),
@@ -258,7 +260,8 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
     s_register = s.register
     s_quick = s.quick
     p_early = p.early
-    commit = c.commit[0]
+    commit, taken = c.commit[0], c.taken[0]
+    jump = s_now[5]
     s_rob = s.rob
     s_stores = s.stores
     w_code = w.code
@@ -271,9 +274,15 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
     fe_cost, ret_cost, penalty, byte = c_front_end[0], c_retire[0], c_penalty[0], c_byte[0]
     rob, lb, sb, fb = len(s_rob), len(s_loads), len(s_stores), len(s_misses)
     j = 0
+    previous = np.int64(-5)
     for t in range(len(w_stream)):
         b = w_stream[t]
         why = FRONT_END
+        if b != previous + 1:  # FIXME fall through
+            jump = max(jump + taken, disp)
+            if jump > fe:
+                fe = jump
+        previous = b
         if w_mispredicted[t] and end + penalty > disp:
             disp = end + penalty
             why = MISPREDICTION
@@ -442,4 +451,5 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 stores = stores + 1 if stores + 1 < sb else 0
             n += 1
     s_now[0], s_now[1], s_now[2], s_now[3], s_now[4] = disp, fe, ret, written, end
+    s_now[5] = jump
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

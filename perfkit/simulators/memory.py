@@ -18,7 +18,8 @@ from perfkit.trace import Trace, TraceChunk
 
 PAGE_GRANULES = 512  # granules of 8 bytes in a page of 4 KiB
 _COUNTERS = 1 << 12  # of each table of the branch predictor
-_HISTORIES = (6, 14, 30, 60)  # branches that index the tagged tables
+_TABLES = 4  # tagged tables
+_HISTORY = 60  # branches that the last of them tells apart, where the core file does not say
 
 # The bits of an access's code.
 LEVEL = 0b11
@@ -55,6 +56,7 @@ class Predictor(NamedTuple):
     counter: NDArray[np.int8]
     tag: NDArray[np.int16]
     useful: NDArray[np.int8]
+    histories: NDArray[np.int64]
     meta: NDArray[np.int64]
 
 
@@ -77,6 +79,7 @@ class MemoryPass:
     def of(cls, trace: Trace, program: Program, core: Microarchitecture) -> "MemoryPass":
         """Begin a pass with empty caches and a predictor that expects branches not to be taken."""
         feature = core.features.get("next_line_prefetch")
+        history = core.features.get("branch_history")
         code = trace.code
         last = code.block_start[1:] - 1
         begin_of = {int(pc): k for k, pc in enumerate(code.pc[code.block_start[:-1]].tolist())}
@@ -86,7 +89,7 @@ class MemoryPass:
             program,
             caches(core.caches, bool(feature and feature.value)),
             _pages(1 << 12),
-            _predictor(),
+            _predictor(int(history.value) if history else _HISTORY),
             np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64),
             program.branch[last],
         )
@@ -152,13 +155,14 @@ def _pages(size: int) -> Pages:
     )
 
 
-def _predictor() -> Predictor:
-    tables = len(_HISTORIES)
+def _predictor(history: int) -> Predictor:
+    tables = _TABLES
     return Predictor(
         np.full(_COUNTERS, 1, dtype=np.int8),
         np.zeros((tables, _COUNTERS), dtype=np.int8),
         np.full((tables, _COUNTERS), -1, dtype=np.int16),
         np.zeros((tables, _COUNTERS), dtype=np.int8),
+        np.array([max(1, history >> (tables - 1 - k)) for k in range(tables)], dtype=np.int64),
         np.array([-1, 0, 0, 0], dtype=np.int64),
     )
 
@@ -212,7 +216,7 @@ def _fold(history: Any, length: Any, block: Any, table: Any) -> Any:  # pragma: 
 
 @njit(cache=True)
 def _predict(  # pragma: no cover - compiled
-    bimodal: Any, counter: Any, tag: Any, useful: Any, past: Any, block: Any, taken: Any
+    bimodal: Any, counter: Any, tag: Any, useful: Any, lengths: Any, past: Any, block: Any, taken: Any
 ) -> Any:
     """Predict a block's branch as TAGE does, learn from the outcome and return whether the prediction was wrong.
 
@@ -222,14 +226,14 @@ def _predict(  # pragma: no cover - compiled
     b = np.int64(block) & (_COUNTERS - 1)
     predicted = bimodal[b] >= 2
     provider = -1
-    for k in range(len(_HISTORIES) - 1, -1, -1):
-        h = _fold(history, _HISTORIES[k], block, k)
+    for k in range(_TABLES - 1, -1, -1):
+        h = _fold(history, lengths[k], block, k)
         if tag[k, h & (_COUNTERS - 1)] == (h >> 20) & 0x7FFF:
             provider = k
             predicted = counter[k, h & (_COUNTERS - 1)] >= 0
             break
     if provider >= 0:
-        h = _fold(history, _HISTORIES[provider], block, provider)
+        h = _fold(history, lengths[provider], block, provider)
         i = h & (_COUNTERS - 1)
         counter[provider, i] = min(3, counter[provider, i] + 1) if taken else max(-4, counter[provider, i] - 1)
         useful[provider, i] = min(3, useful[provider, i] + 1) if predicted == taken else max(0, useful[provider, i] - 1)
@@ -238,8 +242,8 @@ def _predict(  # pragma: no cover - compiled
     wrong = predicted != taken
     if wrong:
         past[2] += 1
-        for k in range(provider + 1, len(_HISTORIES)):
-            h = _fold(history, _HISTORIES[k], block, k)
+        for k in range(provider + 1, _TABLES):
+            h = _fold(history, lengths[k], block, k)
             i = h & (_COUNTERS - 1)
             if useful[k, i] == 0:
                 tag[k, i] = (h >> 20) & 0x7FFF
@@ -279,7 +283,7 @@ def _pass(  # pragma: no cover - compiled
     bimodal, counter, tag, useful = predictor.bimodal, predictor.counter, predictor.tag, predictor.useful
     first_sets, first_mask, first_ways = g[0, 0], g[0, 1], g[0, 2]
     key, meta = pages.key, pages.meta
-    past = predictor.meta
+    past, lengths = predictor.meta, predictor.histories
     last_line = np.int64(-2)
     j, d = at[1], at[2]
     room = len(key) // 2
@@ -290,7 +294,7 @@ def _pass(  # pragma: no cover - compiled
             return
         last = past[0]
         if last >= 0 and ends_in_branch[last]:
-            wrong[t] = _predict(bimodal, counter, tag, useful, past, last, b != fall_through[last])
+            wrong[t] = _predict(bimodal, counter, tag, useful, lengths, past, last, b != fall_through[last])
         past[0] = b
         for m in range(first[b], first[b + 1]):
             width = np.int64(static_size[m])
