@@ -71,6 +71,7 @@ class Static(NamedTuple):
     write_register: NDArray[np.uint16]
     vector: NDArray[np.bool_]
     early: NDArray[np.int64]
+    kind: NDArray[np.int8]
     loads: NDArray[np.bool_]  # whether any operand is read
     stores: NDArray[np.bool_]  # whether any operand is written
 
@@ -110,6 +111,9 @@ class State(NamedTuple):
     loads: NDArray[np.int64]
     stores: NDArray[np.int64]
     misses: NDArray[np.int64]
+    wait: NDArray[np.int32]
+    clock: NDArray[np.int64]
+    nsq: NDArray[np.int64]
 
 
 def static(program: Program) -> Static:
@@ -132,6 +136,7 @@ def static(program: Program) -> Static:
         program.write_register.astype(np.uint16),
         program.vector,
         np.rint(program.early * TICKS).astype(np.int64),
+        program.kind,
         _any(code.read, code.operand_start),
         _any(code.write, code.operand_start),
     )
@@ -207,7 +212,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
 def state(program: Program, cost: Costs) -> State:
     """Return the state before the first instruction, for one configuration."""
     return State(
-        np.zeros(6, dtype=np.int64),
+        np.zeros(8, dtype=np.int64),
         np.zeros(6, dtype=np.int64),
         np.zeros(REGISTERS, dtype=np.int64),
         np.zeros(REGISTERS, dtype=np.int64),
@@ -217,7 +222,56 @@ def state(program: Program, cost: Costs) -> State:
         np.zeros(int(cost.load_buffer[0]), dtype=np.int64),
         np.zeros(int(cost.store_buffer[0]), dtype=np.int64),
         np.zeros(int(cost.fill_buffers[0]), dtype=np.int64),
+        np.zeros((3, 4096), dtype=np.int32),
+        np.array([[0, 0, size] for size in _schedulers(program.core)], dtype=np.int64),
+        np.zeros(_queue(program.core), dtype=np.int64),
     )
+
+
+import os
+def _schedulers(core: Any) -> list[int]:
+    return [int(x) for x in os.environ.get("SCHED", "88,56,76").split(",")]
+
+
+def _queue(core: Any) -> int:
+    return int(os.environ.get("NSQ", "96"))
+
+
+RING = 4096
+
+
+@njit(cache=True)
+def _enter(wait: Any, clock: Any, q: Any, t: Any) -> Any:
+    cycle = np.int64((t + 0.5) * (1.0 / TICKS))
+    now, held, size = clock[q, 0], clock[q, 1], clock[q, 2]
+    if cycle > now:
+        if cycle - now > RING:
+            now = cycle - RING
+        while now < cycle:
+            held -= wait[q, now & (RING - 1)]
+            wait[q, now & (RING - 1)] = 0
+            now += 1
+        if held < 0:
+            held = 0
+    while held >= size:
+        held -= wait[q, now & (RING - 1)]
+        wait[q, now & (RING - 1)] = 0
+        now += 1
+        if now * TICKS > t:
+            t = now * TICKS
+    clock[q, 0], clock[q, 1] = now, held
+    return t
+
+
+@njit(cache=True)
+def _wait(wait: Any, clock: Any, q: Any, t: Any) -> None:
+    cycle = np.int64((t + 0.5) * (1.0 / TICKS))
+    now = clock[q, 0]
+    if cycle >= now:
+        if cycle > now + RING - 1:
+            cycle = now + RING - 1
+        wait[q, cycle & (RING - 1)] += 1
+        clock[q, 1] += 1
 
 
 @njit(cache=True)
@@ -262,6 +316,8 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
     p_early = p.early
     commit, taken = c.commit[0], c.taken[0]
     jump = s_now[5]
+    s_wait, s_clock, s_nsq, p_kind = s.wait, s.clock, s.nsq, p.kind
+    nsq = s_now[7]
     s_rob = s.rob
     s_stores = s.stores
     w_code = w.code
@@ -307,12 +363,34 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 if free > disp:
                     disp = free
                     why = STORE_BUFFER
+            kind = p_kind[i]
+            if kind == 1:
+                got = _enter(s_wait, s_clock, 0, disp)
+                if got > disp:
+                    disp = got
+                    why = ROB
+            if m1 > m0:
+                got = _enter(s_wait, s_clock, 1, disp)
+                if got > disp:
+                    disp = got
+                    why = ROB
+            if kind == 2:
+                free = s_nsq[nsq]
+                if free > disp:
+                    disp = free
+                    why = ROB
             if fe > disp:
                 why = FRONT_END
                 fe += fe_cost * u
             else:
                 fe = disp + fe_cost * u
             disp = fe
+            enter = disp
+            if kind == 2:
+                enter = _enter(s_wait, s_clock, 2, max(disp, s_now[6]))
+                s_now[6] = enter
+                s_nsq[nsq] = enter
+                nsq = nsq + 1 if nsq + 1 < len(s_nsq) else 0
             # The load stage: address registers, load ports, memory.
             a = disp
             cause = why
@@ -332,7 +410,11 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 s_port[r] = (v if v > disp else disp) + c_use[k, 0]
             vector = 1 if p_vector[i] else 0
             # What does not load waits for its address registers as for its data; a load's value comes by itself.
+            if m1 > m0:
+                _wait(s_wait, s_clock, 1, a)
             x = disp if is_load else a
+            if enter > x:
+                x = enter
             loaded = NEVER
             by_memory = by_address = cause
             if is_load:
@@ -411,6 +493,11 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     x = v
                     cause = PORTS + r
                 s_port[r] = (v if v > disp else disp) + c_use[k, 0]
+            if kind == 1:
+                _wait(s_wait, s_clock, 0, x)
+            elif kind == 2:
+                issue = x if x > loaded else loaded
+                _wait(s_wait, s_clock, 2, issue)
             end = x + c_latency[i, 0]
             if loaded + c_value[i, 0] > end:
                 end = loaded + c_value[i, 0]
@@ -452,4 +539,5 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
             n += 1
     s_now[0], s_now[1], s_now[2], s_now[3], s_now[4] = disp, fe, ret, written, end
     s_now[5] = jump
+    s_now[7] = nsq
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses
