@@ -212,7 +212,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
 def state(program: Program, cost: Costs) -> State:
     """Return the state before the first instruction, for one configuration."""
     return State(
-        np.zeros(8, dtype=np.int64),
+        np.zeros(12, dtype=np.int64),
         np.zeros(6, dtype=np.int64),
         np.zeros(REGISTERS, dtype=np.int64),
         np.zeros(REGISTERS, dtype=np.int64),
@@ -473,6 +473,11 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                         if v > got:
                             got = v
                             which = FORWARD
+                    if way == 2 and which == FORWARD:  # one such load at a time
+                        v = s_now[8] + 14 * TICKS
+                        if v > got:
+                            got = v
+                        s_now[8] = got
                     if got > loaded:
                         loaded = got
                         by_memory = which
@@ -486,13 +491,16 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 if v > x:
                     x = v
                     cause = LATENCY
+            twice = 1
+            if is_store and not is_load and m1 > m0 and (w_code[j - 1] & 64) != 0:
+                twice = 2
             for k in range(u1, p_use_start[i + 1]):
                 r = p_use[k]
                 v = s_port[r]
                 if v > x:
                     x = v
                     cause = PORTS + r
-                s_port[r] = (v if v > disp else disp) + c_use[k, 0]
+                s_port[r] = (v if v > disp else disp) + c_use[k, 0] * twice
             if kind == 1:
                 _wait(s_wait, s_clock, 0, x)
             elif kind == 2:
@@ -528,8 +536,13 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     for q in range(g, last):
                         if shadow[q] < end:
                             shadow[q] = end
-                if written + commit > ret:
-                    written += commit
+                line = w_granule[j - (m1 - m0)] >> 3
+                step = commit if line == s_now[9] or line == s_now[10] else TICKS
+                if line != s_now[9]:
+                    s_now[10] = s_now[9]
+                    s_now[9] = line
+                if written + step > ret:
+                    written += step
                 else:
                     written = ret
                 if arrived > written:
