@@ -425,7 +425,7 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 if g < 0:
                     j += 1
                     continue
-                code = w_code[j]
+                code = np.int64(w_code[j])
                 level = code & 3
                 split = (code & 64) != 0
                 size = np.int64(w_size[j])
@@ -469,15 +469,16 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                     last = min(g + ((size + 7) >> 3), (g | 511) + 1)  # the part in the same page
                     way = vector if code < 128 else 2
                     for q in range(g, last):
-                        v = shadow[q] + c_forward[way, 0]
+                        v = shadow[q] + c_forward[vector, 0]
                         if v > got:
                             got = v
                             which = FORWARD
-                    if way == 2 and which == FORWARD:  # one such load at a time
-                        v = s_now[8] + 14 * TICKS
+                    if code >= 128:  # bytes of several stores: it waits until the newest of them is written
+                        q = stores - 1 - (code >> 8)
+                        v = s_stores[q if q >= 0 else q + sb] + c_forward[2, 0]
                         if v > got:
                             got = v
-                        s_now[8] = got
+                            which = FORWARD
                     if got > loaded:
                         loaded = got
                         by_memory = which

@@ -17,7 +17,7 @@ from perfkit.simulators.program import Program
 from perfkit.trace import Trace, TraceChunk
 
 PAGE_GRANULES = 512  # granules of 8 bytes in a page of 4 KiB
-_COUNTERS = 1 << 12  # of each table of the branch predictor
+_COUNTERS = 1 << 14  # of each table of the branch predictor
 _TABLES = 4  # tagged tables
 _HISTORY = 60  # branches that the last of them tells apart, where the core file does not say
 
@@ -28,7 +28,8 @@ PREFETCH_SHIFT = 4
 SPLIT = 0b100_0000
 BLOCKED = 0b1000_0000  # a load of bytes from several recent stores: it cannot be forwarded
 
-_RECENT = 56  # stores that may still be in the store buffer
+DISTANCE_SHIFT = 8  # of a blocked load: how many stores ago the newest of those was
+_RECENT = 104  # stores that may still be in the store buffer
 
 
 class Window(NamedTuple):
@@ -37,7 +38,7 @@ class Window(NamedTuple):
     stream: NDArray[np.uint32]
     mispredicted: NDArray[np.bool_]
     granule: NDArray[np.int64]
-    code: NDArray[np.uint8]
+    code: NDArray[np.uint16]
     size: NDArray[np.uint32]
 
 
@@ -112,7 +113,7 @@ class MemoryPass:
         """Return the window for the trace's next chunk; windows must be taken in order."""
         code = self.trace.code
         granule = np.empty(len(chunk.addresses), dtype=np.int64)
-        kind = np.empty(len(chunk.addresses), dtype=np.uint8)
+        kind = np.empty(len(chunk.addresses), dtype=np.uint16)
         size = np.empty(len(chunk.addresses), dtype=np.uint32)
         wrong = np.zeros(len(chunk.stream), dtype=np.bool_)
         at = np.zeros(3, dtype=np.int64)  # next block, next access, next dynamic size
@@ -340,7 +341,7 @@ def _pass(  # pragma: no cover - compiled
                     same &= writer[q] == writer[begin]
                     newest = max(newest, writer[q])
                 if not same and newest > stores[0] - _RECENT:
-                    code |= BLOCKED
+                    code |= BLOCKED | ((stores[0] - newest) << DISTANCE_SHIFT)
             if write[m]:
                 stores[0] += 1
                 for q in range(begin, until):

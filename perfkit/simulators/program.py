@@ -160,16 +160,17 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
         branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
         early=np.array([_early(i, core) for i in decoded]),
-        kind=np.array([_kind(u, l, groups, at_load) for u, l in zip(uses, operands, strict=True)], dtype=np.int8),
+        kind=np.array([_kind(u, o, groups, f) for u, o, f in zip(uses, operands, found, strict=True)], dtype=np.int8),
         forms=tuple(found),
     )
 
 
-def _kind(uses, operands, groups, at_load) -> int:
+def _kind(uses: Any, operands: Any, groups: Any, form: Any) -> int:
     names = [groups[g] for g, _ in uses]
-    if any(n.startswith("FP") for n in names):
+    vector = any(16 <= r < 56 for r in operands.data)
+    if any(n.startswith("FP") for n in names) or (form.stores and vector):
         return 2
-    return 1 if any(n.startswith("ALU") for n in names) else 0
+    return 1 if form.stores or any(n.startswith("ALU") for n in names) else 0
 
 
 def pruned(program: Program, cores: Sequence[Microarchitecture]) -> Program:
