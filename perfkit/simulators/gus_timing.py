@@ -222,7 +222,7 @@ def state(program: Program, cost: Costs) -> State:
         np.zeros(int(cost.load_buffer[0]), dtype=np.int64),
         np.zeros(int(cost.store_buffer[0]), dtype=np.int64),
         np.zeros(int(cost.fill_buffers[0]), dtype=np.int64),
-        np.zeros((3, 4096), dtype=np.int32),
+        np.zeros((4, 4096), dtype=np.int32),
         np.array([[0, 0, size] for size in _schedulers(program.core)], dtype=np.int64),
         np.zeros(_queue(program.core), dtype=np.int64),
     )
@@ -230,7 +230,7 @@ def state(program: Program, cost: Costs) -> State:
 
 import os
 def _schedulers(core: Any) -> list[int]:
-    return [int(x) for x in os.environ.get("SCHED", "88,56,76").split(",")]
+    return [int(x) for x in os.environ.get("SCHED", "88,56,76,38").split(",")]
 
 
 def _queue(core: Any) -> int:
@@ -374,7 +374,7 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 if got > disp:
                     disp = got
                     why = ROB
-            if kind == 2:
+            if kind >= 2:
                 free = s_nsq[nsq]
                 if free > disp:
                     disp = free
@@ -386,8 +386,8 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 fe = disp + fe_cost * u
             disp = fe
             enter = disp
-            if kind == 2:
-                enter = _enter(s_wait, s_clock, 2, max(disp, s_now[6]))
+            if kind >= 2:
+                enter = _enter(s_wait, s_clock, kind, max(disp, s_now[6]))
                 s_now[6] = enter
                 s_nsq[nsq] = enter
                 nsq = nsq + 1 if nsq + 1 < len(s_nsq) else 0
@@ -504,9 +504,9 @@ def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pra
                 s_port[r] = (v if v > disp else disp) + c_use[k, 0] * twice
             if kind == 1:
                 _wait(s_wait, s_clock, 0, x)
-            elif kind == 2:
+            elif kind >= 2:
                 issue = x if x > loaded else loaded
-                _wait(s_wait, s_clock, 2, issue)
+                _wait(s_wait, s_clock, kind, issue)
             end = x + c_latency[i, 0]
             if loaded + c_value[i, 0] > end:
                 end = loaded + c_value[i, 0]

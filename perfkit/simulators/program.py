@@ -168,7 +168,9 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
 def _kind(uses: Any, operands: Any, groups: Any, form: Any) -> int:
     names = [groups[g] for g, _ in uses]
     vector = any(16 <= r < 56 for r in operands.data)
-    if any(n.startswith("FP") for n in names) or (form.stores and vector):
+    if "FP45" in names or (form.stores and vector):
+        return 3
+    if any(n.startswith("FP") for n in names):
         return 2
     return 1 if form.stores or any(n.startswith("ALU") for n in names) else 0
 
