@@ -43,12 +43,12 @@ class Window(NamedTuple):
 class Pages(NamedTuple):
     """An open-addressing table from page numbers to slots, and what is kept of each slot's granules and lines.
 
-    ``last`` holds, for each static operand, the page and slot it touched last; ``count`` the number of pages.
+    ``last`` holds, for each static operand, the page and slot it touched last; ``number`` the number of pages.
     """
 
     key: NDArray[np.int64]
     slot: NDArray[np.int64]
-    count: NDArray[np.int64]
+    number: NDArray[np.int64]
     last: NDArray[np.int64]  # (operands, 2)
     where: NDArray[np.int16]  # (lines, levels) the way that holds a line in each level of cache, or -1
     writer: NDArray[np.int64]  # (granules,) the number of the last store
@@ -102,7 +102,7 @@ class MemoryPass:
     @property
     def page_count(self) -> int:
         """Pages touched so far."""
-        return int(self.pages.count[0])
+        return int(self.pages.number[0])
 
     def counts(self) -> CacheCounts:
         """Return what each level has served so far."""
@@ -178,8 +178,9 @@ def _grown(pages: Pages) -> Pages:
     """Return a table with four times the room."""
     bigger = _pages(4 * len(pages.key), len(pages.last), len(pages.where) // len(pages.stored))
     _place(pages.key, pages.slot, bigger.key, bigger.slot)
-    for old, new in zip(pages[2:], bigger[2:], strict=True):
-        new[: len(old)] = old
+    for name in ("number", "last", "where", "writer", "stored"):
+        old = getattr(pages, name)
+        getattr(bigger, name)[: len(old)] = old
     return bigger
 
 
@@ -238,10 +239,9 @@ def _predict(  # pragma: no cover - compiled
             break
     wrong = predicted != taken
     if provider >= 0:
-        k = _U(provider)
-        i = _U(_fold(history, _HISTORIES[provider], block, provider) & (_COUNTERS - 1))
-        counter[k, i] = min(3, counter[k, i] + 1) if taken else max(-4, counter[k, i] - 1)
-        useful[k, i] = max(0, useful[k, i] - 1) if wrong else min(3, useful[k, i] + 1)
+        p, i = _U(provider), _U(_fold(history, _HISTORIES[provider], block, provider) & (_COUNTERS - 1))
+        counter[p, i] = min(3, counter[p, i] + 1) if taken else max(-4, counter[p, i] - 1)
+        useful[p, i] = max(0, useful[p, i] - 1) if wrong else min(3, useful[p, i] + 1)
     else:
         bimodal[b] = min(3, bimodal[b] + 1) if taken else max(0, bimodal[b] - 1)
     if wrong:
@@ -280,11 +280,12 @@ def _pass(  # pragma: no cover - compiled
     bimodal, counter, tag, useful = predictor.bimodal, predictor.counter, predictor.tag, predictor.useful
     levels = len(g)
     first_sets, first_mask, first_ways, plru = g[0, 0], g[0, 1], _U(g[0, 2]), g[0, 4] == 0
-    key, slots, count, last_page = pages.key, pages.slot, pages.count, pages.last
+    key, slots, count, last_page = pages.key, pages.slot, pages.number, pages.last
     where, writer, stored = pages.where, pages.writer, pages.stored
     lines = np.int64(4096) >> bits  # in a page
     past = predictor.meta
-    before, branches, misses, history = past[0], past[1], past[2], past[3]
+    before: Any = past[0]
+    branches, misses, history = past[1], past[2], past[3]
     last_line = np.int64(-2)
     at_once, written = np.int64(0), stores[0]
     j, d = at[1], at[2]
@@ -341,12 +342,12 @@ def _pass(  # pragma: no cover - compiled
                     node = tree[_U(index)]
                     tree[_U(index)] = (node & point[first_ways, _U(way), 0]) | point[first_ways, _U(way), 1]
                 else:
-                    fetched = np.int64(0)
+                    fetched: Any = np.int64(0)
                     for part in range(1 if beyond == line else 2):
                         if part == 1:
                             line = beyond
                             place = _slot(key, slots, count, line // lines) * lines + line % lines
-                        found = np.int64(MEMORY)
+                        found: Any = np.int64(MEMORY)
                         for k in range(levels):
                             if touch(g, k, tags, used, tree, point, clock, where, line, place):
                                 found = g[_U(k), 3]
