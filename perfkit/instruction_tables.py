@@ -227,6 +227,12 @@ class InstructionTables:
 
     def coverage(self, trace: Any) -> Coverage:
         """Say which layer served which share of a trace's executed instructions; warn of class defaults by name."""
+        coverage = self.served(trace)
+        coverage.warn()
+        return coverage
+
+    def served(self, trace: Any) -> Coverage:
+        """Return `coverage` without a warning."""
         from perfkit.decode import form_names
 
         tables = self.extended(trace.code)
@@ -235,9 +241,7 @@ class InstructionTables:
             counts[name] = counts.get(name, 0) + executed
         served = {name: tables.form(name).source for name in counts}
         titles = MappingProxyType({layer.name: layer.title for layer in tables.layers})
-        coverage = Coverage(self.core.name, MappingProxyType(counts), MappingProxyType(served), titles, tables.note)
-        coverage.warn()
-        return coverage
+        return Coverage(self.core.name, MappingProxyType(counts), MappingProxyType(served), titles, tables.note)
 
 
 @dataclass(frozen=True)
@@ -324,11 +328,29 @@ def _overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where
                 f"{where}: unknown key {key!r}; known: schema, core, title, host, measured, forms, resources"
             )
     if data.get("core", core.name) != core.name:
-        raise FormatError(f"{where}: made for the core {data['core']}, not for {core.name}")
+        raise FormatError(
+            f"{where}: made for the core {data['core']}, not for {core.name}; choose that core, or make another with "
+            f"perfkit calibrate --core {core.name} -o FILE"
+        )
+    if layer != "calibration" and "resources" in data:
+        raise FormatError(f"{where}: [resources] belongs to a calibration; overrides hold [forms] only")
+    _overlay_resources(data.get("resources", {}), core, where)
     rows = {}
     for form, entry in data.get("forms", {}).items():
         rows[form] = _overlay_row(entry, core, f'{where}: [forms."{form}"]')
+    if layer == "calibration" and "core" not in data:
+        raise FormatError(f'{where}: core = "NAME" is missing: a calibration says which core it was made for')
     return Layer(layer, MappingProxyType(rows), str(data.get("title", where)))
+
+
+def _overlay_resources(table: Any, core: Microarchitecture, where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise FormatError(f"{where}: [resources] name = number expected, found {table!r}")
+    for name, value in table.items():
+        if name not in core.resources:
+            raise FormatError(f"{where}: [resources] {name}: {core.name} has no such resource")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise FormatError(f"{where}: [resources] {name}: a number above 0 expected, found {value!r}")
 
 
 def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:

@@ -47,7 +47,7 @@ Resources:
  1      1     0.17                         1    NOOPL  nopl	16777216(%rax)
  1      7     0.50    *                    7    SKXPort23,SKXPortAny  VMOVUPSYrm  vmovups	(%rax), %ymm1
  1      1     0.17                         1    NOOPL  nopl	16777217(%rax)
- 2      11    0.50    *                    4    SKXPort01,SKXPort23,SKXPortAny[2]  VFMADD231PSYm  vfmadd231ps	(%rax), %ymm1, %ymm0
+ 2      11    0.50    *                    4    SKXPort01,SKXPort23,SKXPortAny[2] VFMADD231 vfma	(%rax), %ymm1, %ymm0
  1      1     0.17                         1    NOOPL  nopl	16777218(%rax)
  1      1     0.17                         1    NOOPL  nopl	16777219(%rax)
 """
