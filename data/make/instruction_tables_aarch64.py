@@ -22,13 +22,14 @@ import re
 import subprocess
 import sys
 
-from instruction_tables import COLUMNS, TABLES, check, cumulated, exclusive, parse_row, unit_sets
+from instruction_tables import COLUMNS, TABLES, check
 
 from perfkit.decode_aarch64 import FLAGS, decode_one, memory_access, simpler_forms
 from perfkit.errors import DataError, UnavailableError
+from perfkit.llvm_mca import cumulated, exclusive, look_up, resource_prefix, unit_sets, uses_of
 from perfkit.microarchitecture import Microarchitecture
 
-CPU, PREFIX = "cortex-a72", "A57Unit"
+CPU = "cortex-a72"
 SAMPLES = 4  # encodings of each form that must cost the same
 RD, RN = 0, 1 << 5
 # What the sweep leaves out: branches, and the instructions of the system that compiled code holds.
@@ -110,32 +111,6 @@ def disassemble(encodings, suffix):
     return texts
 
 
-def look_up(texts, suffix):
-    """Return LLVM's resources {name: (units, subunits)} and {encoding: row}."""
-    arguments = [f"llvm-mca{suffix}", "-mtriple=aarch64", f"-mcpu={CPU}", "-instruction-tables=full",
-                 "-resource-pressure=false", "-skip-unsupported-instructions=any"]  # fmt: skip
-    resources, rows = {}, {}
-    for start in range(0, len(texts), 4000):
-        part = list(texts)[start : start + 4000]
-        lines = [line for k, e in enumerate(part) for line in (texts[e], f"brk #{k}")]
-        run = subprocess.run(arguments, input="\n".join(lines), capture_output=True, text=True, check=False)
-        if run.returncode:
-            raise SystemExit(f"llvm-mca failed: {run.stderr[:2000]}")
-        pending, inside = [], False
-        for line in run.stdout.splitlines():
-            if match := re.match(r"\[\d+\]\s+- (\S+?):(\d+)\s*(.*)$", line):
-                resources[match[1]] = (int(match[2]), [name.strip() for name in match[3].split(",") if name.strip()])
-            elif line.startswith("[1]    [2]"):
-                inside = True
-            elif inside and (match := re.search(r"\tbrk\t#(0x[0-9a-f]+|\d+)|\bbrk\t#(0x[0-9a-f]+|\d+)", line)):
-                if len(pending) == 1:
-                    rows[part[int(match[1] or match[2], 0)]] = pending[0]
-                pending = []
-            elif inside and line.strip():
-                pending.append(parse_row(line, resources))
-    return resources, rows
-
-
 def registers_named(text):
     """Return the numbers of the registers in a line of assembly (the zero register is none)."""
     found = set()
@@ -164,8 +139,8 @@ def plain(text):
 
 def table(samples, rows, resources):
     """Return the table's rows, and how many forms have encodings that cost different things."""
-    sets = unit_sets(resources, PREFIX)
-    names = {units: "".join(sorted({unit.split(".")[0] for unit in units})) for units in sets.values()}
+    sets = unit_sets(resources, resource_prefix(resources))
+    names = {"".join(sorted({unit.split(".")[0] for unit in units})): units for units in sets.values()}
     core = Microarchitecture.load("cortex_a72")
     first = core.value("L1_latency"), core.value("L1_vector_latency")
     out, ambiguous = [], 0
@@ -177,29 +152,28 @@ def table(samples, rows, resources):
         if len(figures) > 1:
             ambiguous += 1
             print(f"  {form} costs different things: {sorted(figures)}", file=sys.stderr)
-        out.append((form, known[0][1]["opcode"], *cost(form, decode_one(known[0][0]), known[0][1], sets, names, first)))
+        out.append((form, known[0][1].opcode, *cost(form, decode_one(known[0][0]), known[0][1], sets, names, first)))
     return out, ambiguous
 
 
 def cost(form, instruction, row, sets, names, first):
     """Return fused, unfused, latency, memory_latency, flags and uses of one row."""
     base = exclusive(cumulated(row, sets))
-    uses = {name: sum(n for units, n in base.items() if units <= group) for group, name in names.items()}
-    packed = " ".join(f"{name}:{n:g}" for name, n in sorted(uses.items()) if n)
+    packed = " ".join(f"{name}:{n:g}" for name, n in sorted(uses_of(base, names).items()))
     loads, stores = memory_access(form)
     merges = instruction.merges
     results = set(instruction.written) - {instruction.updated}
     # What is accumulated may come late: LLVM's "bypass latency" is the one from there.
-    latency, memory = (min(row["bypass"], row["latency"]) if merges or "/accumulate" in form else row["latency"]), ""
+    latency, memory = (min(row.bypass, row.latency) if merges or "/accumulate" in form else row.latency), ""
     if loads:
         vector = any(32 <= register < FLAGS for register in instruction.written)
-        memory = max(row["latency"] - int(first[vector]), 0)
+        memory = max(row.latency - int(first[vector]), 0)
         latency = memory if merges else 0
     elif stores:
-        latency = row["latency"] if results else 0  # data to memory: what follows is the store-forward latency
+        latency = row.latency if results else 0  # data to memory: what follows is the store-forward latency
     # Three instructions are decoded a cycle, and no more than five uops dispatched: slots of a third of a cycle.
-    fused = max(1, round(row["uops"] * 3 / 5))
-    return fused, row["uops"] if packed else 0, latency, memory, "L" * loads + "S" * stores, packed
+    fused = max(1, round(row.uops * 3 / 5))
+    return fused, row.uops if packed else 0, latency, memory, "L" * loads + "S" * stores, packed
 
 
 def without_repeats(out):
@@ -226,7 +200,8 @@ def main():
     texts = disassemble(encodings, options.llvm_suffix)
     print(f"LLVM {version}: {len(samples)} forms encoded, {len(texts)} of {len(encodings)} encodings are {CPU}'s")
     different = compare_texts(texts)
-    resources, rows = look_up(texts, options.llvm_suffix)
+    answer = look_up(texts, CPU, f"llvm-mca{options.llvm_suffix}", "aarch64", seconds=600, batch=4000)
+    resources, rows = answer.resources, answer.rows
     bad = check({texts[data]: row for data, row in rows.items()}, resources)
     out, ambiguous = table(samples, rows, resources)
     text = io.StringIO()
