@@ -313,6 +313,8 @@ class _Reader:
         return str(name[0]).upper()
 
     def form(self) -> str:
+        if self.mnemonic == "HINT":  # nop, yield, bti, paciasp, ...
+            return "HINT_I"
         parts, suffixes = [self.mnemonic], set()
         kinds: list[str] = []
         for k, o in enumerate(self.operands):

@@ -47,7 +47,7 @@ def sweep():
         if group & 7 == 7:  # vectors and floating point
             seconds = range(32)
         elif group & 5 == 4:  # loads and stores; 0 and 31 are opcodes of some
-            seconds = (0, 2, 31)
+            seconds = (2, 0, 31)
         elif group & 7 == 5:  # on registers; 0 and 1 are opcodes of some
             seconds = (0, 1, 2)
         elif group & 14 == 8:  # with an immediate
@@ -56,9 +56,10 @@ def sweep():
             continue
         for second, middle in itertools.product(seconds, low):
             yield head | second << 16 | middle | RN | RD
-        if group == 15 or group == 7:  # comparisons have an opcode where others have a destination
-            for second, opcode in itertools.product((0, 2), (8, 16, 24)):
-                yield head | second << 16 | 8 << 10 | RN | opcode
+        if group & 7 == 7:  # comparisons have an opcode where others have a destination, fmov's immediate has zeros
+            yield from (head | 2 << 16 | middle for middle in low)
+            for second, middle, opcode in itertools.product((0, 2), (1, 8), (8, 16, 24)):
+                yield head | second << 16 | middle << 10 | RN | opcode
 
 
 def encoded_forms(others):
@@ -77,13 +78,13 @@ def encoded_forms(others):
 
 
 def assemble(lines, suffix):
-    """Return the words of instructions written in assembly."""
+    """Return the words of instructions written in assembly; what a linker would fill in ("A") is 0."""
     arguments = [f"llvm-mc{suffix}", "-triple=aarch64", f"-mcpu={CPU}", "-show-encoding"]
     text = subprocess.run(arguments, input="\n".join(lines), capture_output=True, text=True, check=True).stdout
     found = []
     for match in re.finditer(r"encoding: \[(.*)\]", text):
-        parts = [part.strip("'") for part in match[1].split(",")]
-        found.append(sum((int(p, 16) if re.fullmatch("0x[0-9a-f]+", p) else 0) << (8 * k) for k, p in enumerate(parts)))
+        parts = [part.replace("'A'", "").replace("A", "0") for part in match[1].split(",")]
+        found.append(sum(int(part, 0) << (8 * k) for k, part in enumerate(parts)))
     return found
 
 
