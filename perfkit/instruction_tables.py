@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.decode import class_of, is_vector, memory_access, simpler_forms
+from perfkit import decode, decode_aarch64
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
 
@@ -38,6 +38,11 @@ LAYERS = ("user", "calibration", "uops.info", "correction", "llvm", "llvm-mca", 
 _COMPLETE = ("llvm", "llvm-mca")  # layers whose rows say everything; the stronger ones change part of such a row
 _NOT_ASKED = "llvm-mca has no figures of locked or repeated instructions, or of extensions that the core lacks"
 _NUMBERS = ("fused_uops", "unfused_uops", "latency", "address_latency", "memory_latency", "inverse_throughput")
+
+
+def _rules(isa: str) -> Any:
+    """Return the module that knows what the names of an instruction set's forms mean."""
+    return decode_aarch64 if isa == "aarch64" else decode
 
 
 @dataclass(frozen=True)
@@ -184,23 +189,22 @@ class InstructionTables:
 
     def _unknown(self, code: StaticCode) -> dict[str, str]:
         """Return the forms of `code` that no complete layer knows -> the text of one such instruction."""
-        from perfkit.decode import code_features, decode, form_name
-
         found: dict[str, str] = {}
-        for instruction in decode(code):
-            form = form_name(instruction)
-            if form in found or any(self._base(name) is not None for name in (form, *simpler_forms(form))):
+        for instruction in decode.decode(code):
+            form = decode.form_name(instruction)
+            if form in found or any(self._base(name) is not None for name in (form, *decode.simpler_forms(form))):
                 continue
             if {"rep", "lock"} & set(form.split("/")):
                 continue
             known = _features_of(self.core.table)
-            if not known or code_features(form) <= known:
+            if not known or decode.code_features(form) <= known:
                 found[form] = str(_gas().format(instruction))
         return found
 
     def form(self, name: str) -> InstructionForm:
         """Return what a form costs; `InstructionForm.source` names the strongest layer that said something."""
-        known = next((n for n in (name, *simpler_forms(name)) if self._base(n) is not None), name)
+        stand_ins = _rules(self.core.isa).simpler_forms(name)
+        known = next((n for n in (name, *stand_ins) if self._base(n) is not None), name)
         row = self._base(known)
         source = "" if row is None else self._base_source(known)
         if row is None:
@@ -233,11 +237,10 @@ class InstructionTables:
 
     def served(self, trace: Any) -> Coverage:
         """Return `coverage` without a warning."""
-        from perfkit.decode import form_names
-
+        names = _rules(trace.isa).form_names(trace.code)
         tables = self.extended(trace.code)
         counts: dict[str, int] = {}
-        for name, executed in zip(form_names(trace.code), trace.instruction_counts().tolist(), strict=True):
+        for name, executed in zip(names, trace.instruction_counts().tolist(), strict=True):
             counts[name] = counts.get(name, 0) + executed
         served = {name: tables.form(name).source for name in counts}
         titles = MappingProxyType({layer.name: layer.title for layer in tables.layers})
@@ -424,8 +427,9 @@ def _read_table(text: str) -> dict[str, Row]:
 
 
 def _complete(name: str, row: Row, core: Microarchitecture, source: str) -> InstructionForm:
-    loads, stores = memory_access(name)
-    level = "L1_vector_latency" if is_vector(name) and "L1_vector_latency" in core.resources else "L1_latency"
+    rules = _rules(core.isa)
+    loads, stores = rules.memory_access(name)
+    level = "L1_vector_latency" if rules.is_vector(name) and "L1_vector_latency" in core.resources else "L1_latency"
     latency = 1.0 if row.latency is None else row.latency
     return InstructionForm(
         name,
@@ -492,12 +496,14 @@ _REFERENCES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def _reference(name: str, tables: InstructionTables) -> str | None:
     """Return the form of the same class, width and memory operand whose cost stands in for an unknown one."""
-    candidates = _REFERENCES[class_of(name)]
+    if tables.core.isa == "aarch64":
+        return decode_aarch64.reference_form(name)
+    candidates = _REFERENCES[decode.class_of(name)]
     width = re.search(r"[XYZ]MM", name)
     fitting = [form for form in candidates if width and width[0] in form] or [
         form for form in candidates if not re.search(r"[YZ]MM", form)
     ]
-    loads, stores = memory_access(name)
+    loads, stores = decode.memory_access(name)
     for form in fitting:
         if stores and not loads:
             store = "MOV_RM64_R64/m" if not width else "VEX_VMOVAPS_XMMM128_XMM/m"

@@ -293,7 +293,9 @@ class GusResult:
 
 
 def att_text(code: Any) -> list[str]:
-    """Return the instructions in AT&T syntax."""
+    """Return the instructions in AT&T syntax; as they are where there is no such syntax (AArch64)."""
+    if code.isa != "x86-64":
+        return list(code.text)
     from iced_x86 import Formatter, FormatterSyntax
 
     from perfkit.simulators.program import decode
