@@ -114,9 +114,7 @@ class _Unit:
             k = bisect.bisect_right(starts, address) - 1
             if k >= 0 and rows[k] is not None:
                 found[address] = rows[k]
-        for address, call in self._artificial(found).items():
-            found[address] = call
-        return found
+        return found | self._artificial(found)
 
     def _table(self) -> tuple[list[int], list[Any]]:
         """Return addresses in order and the place of each, up to the next one (None: no code of this unit)."""
@@ -125,7 +123,7 @@ class _Unit:
             state = entry.state
             if state is None:
                 continue
-            # At one address, the end of a sequence comes before the start of the next; of several lines the last counts.
+            # At one address the end of a sequence comes before the start of the next; of several lines the last counts
             place = None if state.end_sequence else (self._file(state.file), state.line)
             rows.append((state.address, 0 if state.end_sequence else 1 + len(rows), place))
         rows.sort(key=lambda row: row[:2])
@@ -239,7 +237,7 @@ def _decode(value: Any) -> str:
 
 
 def _damaged() -> tuple[type[Exception], ...]:
-    """What pyelftools raises for damaged or unknown debug information."""
+    """Name what pyelftools raises for damaged or unknown debug information."""
     plain = (LookupError, ValueError, TypeError, AttributeError, AssertionError, NotImplementedError, OSError)
     try:
         from elftools.common.exceptions import DWARFError, ELFError

@@ -1,4 +1,4 @@
-"""Source lines of traced instructions: from the line tables of gcc and clang, kept with the trace, and never in the way."""
+"""Source lines of traced instructions: from the line tables of gcc and clang, and kept with the trace."""
 
 import hashlib
 import shutil
