@@ -242,7 +242,8 @@ class GusResult:
         """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
 
         Columns: pc, function, text, att (AT&T syntax), block, executions, slots, latency (cycles), inverse_throughput
-        (cycles), source (the layer of the instruction table), time_share (of the cycles, by `spent`), cause (the
+        (cycles), source (the layer of the instruction table), file, line and source_line (where the trace knows the
+        source: `Trace.places`), time_share (of the cycles, by `spent`), cause (the
         largest) and one share of the total use of each resource it uses.
         """
         import pandas as pd
@@ -263,6 +264,7 @@ class GusResult:
                 "latency": p.latency,
                 "inverse_throughput": p.inverse_throughput,
                 "source": [f.source for f in p.forms],
+                **self.trace.places(),
                 "time_share": time / max(1, self.ticks),
                 "cause": [cause[k] if t else "" for k, t in zip(self.spent.argmax(axis=1), time, strict=True)],
             }
