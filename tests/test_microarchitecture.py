@@ -94,7 +94,10 @@ def test_replaced_says_where_the_value_comes_from():
     ("old", "new", "message"),
     [
         ("front_end =", "frontend =", "unknown key 'frontend'; did you mean 'front_end'"),
-        ("value = 64, source", "value = -64, source", "above 0 expected, found -64"),
+        ("value = 64, source", "value = -64, source", "[buffers] rob: a finite value above 0 expected, found -64"),
+        ("front_end = { value = 4", "front_end = { value = -4", "[widths] front_end: a finite value above 0 expected"),
+        ("retire = { value = 4", "retire = { value = 0", "[widths] retire: a finite value above 0 expected, found 0"),
+        ('units = ["p0", "p1"]', 'units = ["p0", "p1"], capacity = -1', "uops per cycle above 0 expected, found -1"),
         ('rob = { value = 64, source = "made" }', "rob = { value = 64 }", "no source"),
         ('rob = { value = 64, source = "made" }', 'rob = { value = 64, source = "hearsay" }', "'hearsay' is not in"),
         ('rob = { value = 64, source = "made" }', "rob = 64", "expected, found 64"),
