@@ -68,6 +68,16 @@ def test_every_figure_has_a_source_and_the_file_round_trips(name):
     assert all(level.sets * level.ways * level.line == level.size for level in core.caches)
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_an_estimate_says_why(name):
+    frame = Microarchitecture.load(name).to_frame()
+    guessed = frame[frame["source"].str.startswith("estimate")]
+    assert (guessed["note"].str.len() > 5).all(), guessed[guessed["note"].str.len() <= 5]["name"].tolist()
+    used = set(frame["source"])
+    unused = [text for key, text in Microarchitecture.load(name).sources.items() if text not in used and key != "model"]
+    assert not unused, "a source that no figure names"
+
+
 def test_minimal_core_and_scaling():
     core = Microarchitecture.from_toml(MINIMAL)
     assert core.resource("p01").inverse_throughput == 0.5
