@@ -175,8 +175,10 @@ class InstructionTables:
         another core's guess), and what LLVM refuses; the tables are returned as they are where there is no llvm-mca,
         or ``look_up`` is False.
         """
-        if code.isa != "x86-64" or any(layer.name == "llvm-mca" for layer in self.layers):
+        if any(layer.name == "llvm-mca" for layer in self.layers):
             return self
+        if code.isa != "x86-64":
+            return replace(self, note="llvm-mca is asked at run time about x86-64 only")
         from perfkit.runtime_tables import runtime_layer
 
         texts = self._unknown(code)
@@ -219,6 +221,10 @@ class InstructionTables:
             if found is not None:
                 form = _changed(form, found, layer.name, self.core)
         return form
+
+    def stood_in_for(self, name: str) -> bool:
+        """Say whether the core's table lacks a form and has one that stands in for it."""
+        return self._base(name) is None and self.form(name).source != "class default"
 
     def _base(self, name: str) -> Row | None:
         for layer in self.layers:
