@@ -196,6 +196,8 @@ class TraceFile:
                 read=operands["read"].to_numpy(),
                 write=operands["write"].to_numpy(),
                 size=operands["size"].to_numpy(),
+                # Later than the format's first version, and only there where lines are known.
+                **({"file": code["file"].to_pylist(), "line": code["line"].to_numpy()} if _has_lines(code) else {}),
             )
         except (pa.ArrowException, KeyError, DataError) as error:
             if isinstance(error, FormatError):
@@ -254,6 +256,7 @@ def _compress(codec: "pa.Codec", values: NDArray[Any]) -> bytes:
 def _tables(code: StaticCode) -> dict[str, "pa.Table"]:
     import pyarrow as pa
 
+    places = {"file": pa.array(code.file, pa.string()), "line": pa.array(code.line)} if code.line.any() else {}
     return {
         "instructions": pa.table(
             {
@@ -262,11 +265,16 @@ def _tables(code: StaticCode) -> dict[str, "pa.Table"]:
                 "text": pa.array(code.text, pa.string()),
                 "function": pa.array(code.function, pa.string()),
                 "operands": pa.array(np.diff(code.operand_start)),
+                **places,
             }
         ),
         "operands": pa.table({name: pa.array(getattr(code, name)) for name in ("read", "write", "size")}),
         "blocks": pa.table({"instructions": pa.array(np.diff(code.block_start))}),
     }
+
+
+def _has_lines(table: "pa.Table") -> bool:
+    return {"file", "line"} <= set(table.column_names)
 
 
 def _parquet(table: "pa.Table", level: int) -> bytes:
