@@ -25,8 +25,8 @@ def gus():
     return Gus(Microarchitecture.load("cortex_a72"))
 
 
-# Cycles of an iteration. The core dispatches 3 uops a cycle; it has 2 integer units (I), one for shifts and products (M),
-# one for loads (L), one for stores (S), and 2 for vectors (W, X).
+# Cycles of an iteration. The core dispatches 3 uops a cycle; it has 2 integer units (I), one for shifts and products
+# (M), one for loads (L), one for stores (S), and 2 for vectors (W, X).
 LOOPS = {
     "a chain of additions": ("add x0, x0, #1\nadd x0, x0, #1\nadd x0, x0, x1", 3),
     "a chain of shifted additions": ("add x0, x0, x1, lsl #2", 2),
