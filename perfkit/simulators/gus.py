@@ -8,7 +8,7 @@ is available.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class Gus:
 
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
-        return lower(trace.code, self.core, self.instruction_tables(trace).form)
+        return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
 
     def instruction_tables(self, trace: Trace) -> InstructionTables:
         """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""
@@ -91,7 +91,8 @@ class Gus:
             The trace holds no instruction.
         """
         program = self.program(trace)
-        self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
+        if any(form.source == "class default" for form in program.forms):
+            self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         fast = pruned(program, (self.core,))
         cost = timing.costs(fast, (self.core,))
         memory = self.memory(trace, program)
