@@ -83,7 +83,7 @@ class Calibration:
             if name in core.resources:
                 rows.append((name, core.resource(name).unit, value, core.value(name)))
             else:
-                rows.append((name, EXTRAS.get(name, ""), value, math.nan))
+                rows.append((name, EXTRAS.get(name, "cycles"), value, math.nan))
         frame = pd.DataFrame(rows, columns=["name", "what", "measured", "table"])
         timed = frame["what"].isin(["latency", "cycles per instruction", "cycles"])
         frame["seconds"] = np.where(timed, frame["measured"] * self.cycle_seconds, np.nan)
