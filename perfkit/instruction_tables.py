@@ -243,6 +243,8 @@ class InstructionTables:
 
     def served(self, trace: Any) -> Coverage:
         """Return `coverage` without a warning."""
+        if trace.isa == "aarch64" and self.core.isa != trace.isa:
+            raise SettingError(f"the trace is aarch64, {self.core.title} is {self.core.isa}: choose a core of its kind")
         names = _rules(trace.isa).form_names(trace.code)
         tables = self.extended(trace.code)
         counts: dict[str, int] = {}
