@@ -147,6 +147,10 @@ def test_cores_and_traces_of_different_kinds(gus):
         Gus(Microarchitecture.load("zen4")).run(arm)
     with pytest.raises(SettingError, match="the trace is aarch64, AMD Zen 4 is x86-64"):
         Microarchitecture.load("zen4").coverage(arm)
+    code = StaticCode("x86-64", [0], [bytes.fromhex("90")], ["nop"], ["f"], [0, 1], [0, 0], [], [], [])
+    for simulate in (gus.run, gus.core.coverage):
+        with pytest.raises(SettingError, match="the trace is x86-64, Arm Cortex-A72 is aarch64: choose a core"):
+            simulate(Trace.from_parts(code, stream=[0]))
     code = StaticCode("riscv64", [0], [bytes.fromhex("0505")], ["addi a0,a0,1"], ["f"], [0, 1], [0, 0], [], [], [])
     with pytest.raises(UnavailableError, match=r"this one is riscv64. What is missing: a decoder .* and a core"):
         gus.run(Trace.from_parts(code, stream=[0]))
