@@ -31,6 +31,9 @@ def gus(
     flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
     limit: int = typer.Option(10_000_000, help="For kernels: record at most so many instructions."),
     top: int = typer.Option(10, help="Rows of each table."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Save the result: perfkit.GusResult.load opens it."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Simulate a trace on a core: cycles, where they went, what would help.
@@ -49,6 +52,8 @@ def gus(
     costs = InstructionTables.load(machine, overrides, calibration, uops_info, look_up)
     settings = Gus(machine, tables=costs, warm=warm)
     result = settings.run(trace)
+    if output is not None:
+        result.save(output)
     coverage = costs.served(trace)
     found = _summary(result, core) | {"layers": {name: share for name, share in coverage.shares.items() if share}}
     found["calibrated"] = sorted(_calibrated(machine)) if calibration is not None else []

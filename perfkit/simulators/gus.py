@@ -9,6 +9,7 @@ is available.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,6 +289,25 @@ class GusResult:
         from perfkit.simulators.causality import causality
 
         return causality(self.settings, self.trace, exact=exact)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result, with core, forms and trace, to a file that `load` opens."""
+        from perfkit.simulators.gus_files import save
+
+        return save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "GusResult":
+        """Read a result that `save` wrote: what it says, and what can be asked of it, is the same.
+
+        Raises
+        ------
+        FormatError
+            The file is no saved result, truncated, damaged, or of a later version.
+        """
+        from perfkit.simulators.gus_files import load
+
+        return load(Path(path))
 
     def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
