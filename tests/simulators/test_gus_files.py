@@ -153,15 +153,21 @@ def test_arrays_hold_numbers_only(saved, tmp_path):
         GusResult.load(changed(saved, tmp_path, "spent.npy", data.getvalue()))
 
 
-def test_the_command_line_saves_what_a_notebook_opens_and_starts_without_pandas(tmp_path):
-    """pandas takes as long to import as everything else of a small trace's run together (docs/gus.md, speed)."""
+def run_in_a_new_process(*words):
     code = (
         "import sys\nfrom perfkit.cli.main import main\n"
         "try:\n    main()\nfinally:\n    print('pandas' in sys.modules, file=sys.stderr)"
     )
-    words = ["gus", "fig1a", "-o", str(tmp_path / "fig1a.gus")]
-    done = subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True, text=True)
+
+
+def test_the_command_line_starts_without_pandas():
+    """pandas takes as long to import as a small trace's simulation: docs/gus.md, speed."""
+    assert run_in_a_new_process("gus", "fig1a").stderr.split() == ["False"]
+
+
+def test_the_command_line_saves_what_a_notebook_opens(tmp_path):
+    done = run_in_a_new_process("gus", "fig1a", "-o", str(tmp_path / "fig1a.gus"))
     found = GusResult.load(tmp_path / "fig1a.gus")
     assert f"{found.cycles:,.0f} cycles" in done.stdout
     assert f"instruction_latency  {found.cpi['instruction_latency']:.3f}" in done.stdout
-    assert done.stderr.split() == ["False"]
