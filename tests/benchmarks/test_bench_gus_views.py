@@ -57,7 +57,8 @@ def test_from_a_new_weight_to_new_bars(name):
     best = min(spent)
     print(
         f"\n{name}, {trace.instruction_count:,} instructions: new bars after {best:.0f} ms of processor time, "
-        f"worst {max(spent):.0f} (goal {GOAL:g}: {'reached' if best <= GOAL else 'missed'}); made ready once in {made:.0f} ms; "
+        f"worst {max(spent):.0f} (goal {GOAL:g}: {'reached' if best <= GOAL else 'missed'}); "
+        f"made ready once in {made:.0f} ms; "
         f"{min(whole) / best:.1f} times as fast as everything anew ({min(whole):.0f} ms)"
     )
     assert best < min(whole)
