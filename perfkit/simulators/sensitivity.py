@@ -20,8 +20,6 @@ from perfkit.trace import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-LANES = 16  # configurations in one pass
-
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
@@ -114,13 +112,7 @@ def sensitivity(
             for name in group:
                 variant = variant.scaled(name, w)
             variants.append(variant)
-    parts = [variants[k : k + LANES] for k in range(0, len(variants), LANES)]
-    cycles = []
-    for k, part in enumerate(parts):
-        cycles.append(gus.cycles(trace, part))
-        if progress is not None:
-            progress(k + 1, len(parts))
-    found = np.concatenate(cycles)
+    found = gus.cycles(trace, variants, progress=progress)
     speedup = (found[0] / found[1:] - 1.0).reshape(len(what), len(weights))
     return Sensitivity(base.name, float(found[0]), weights, what, speedup)
 
