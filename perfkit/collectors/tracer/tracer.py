@@ -120,7 +120,8 @@ class Tracer:
         taken = parameters(kernel.path, kernel.function)
         if taken is not None and len(taken) != len(arguments):
             raise SettingError(
-                f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), found {len(arguments)}; "
+                f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), "
+                f"found {len(arguments)}; "
                 "give a number or a numpy array for each (open_traces: arguments='f8[1000], 2.0, 1000')"
             )
         values = [describe_argument(value) for value in arguments]
