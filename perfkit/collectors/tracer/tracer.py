@@ -117,6 +117,7 @@ class Tracer:
             When the function takes another number of arguments, as far as its debug information tells.
         """
         elf = ElfFile(kernel.path)
+        values = [describe_argument(value) for value in arguments]
         taken = parameters(kernel.path, kernel.function)
         if taken is not None and len(taken) != len(arguments):
             raise SettingError(
@@ -124,7 +125,6 @@ class Tracer:
                 f"found {len(arguments)}; "
                 "give a number or a numpy array for each (open_traces: arguments='f8[1000], 2.0, 1000')"
             )
-        values = [describe_argument(value) for value in arguments]
         why_not = "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
         recording, backend, reason = self._record(elf, kernel.function, values, why_not, kernel)
         return self._finish(
