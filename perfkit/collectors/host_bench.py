@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from perfkit.collectors.cycle_clock import CHAIN, QUANTILE, link_cycles, ticks_to_cycles
-from perfkit.collectors.host_code import assemble, chained, iced, independent, stamp_code
+from perfkit.collectors.host_code import assemble, chained, flags, iced, independent, stamp_code
 from perfkit.errors import UnavailableError
 
 BODY = 48  # instructions in one pass of a measured loop
@@ -121,11 +121,15 @@ class Bench:
         """Return latency (None where operand and result cannot be chained) and cycles per instruction of a form."""
         self._fill("PS" if re.search(r"[PS]S(_|$)", form) else "PD")
         chain, several = chained(form), independent(form)
-        latency = self.cycles(chain * BODY, BODY) if chain else None
+        before: list[Any] = []
+        if "MM" in form and not form.startswith(("VEX_", "EVEX_")) and "avx" in flags():
+            # An instruction of SSE keeps the upper half of its result, and waits for it unless it is known to be zero.
+            before = [iced().Instruction.create(iced().Code.VEX_VZEROUPPER)]
+        latency = self.cycles(chain * BODY, BODY, before) if chain else None
         throughput = None
         if several:
             many = several * max(BODY // len(several), 1)
-            throughput = self.cycles(many, len(many))
+            throughput = self.cycles(many, len(many), before)
         return latency, throughput
 
     def _fill(self, kind: str) -> None:

@@ -112,12 +112,30 @@ def test_the_host_is_recognised(monkeypatch, info, core):
     assert host_core() == core
 
 
+def test_what_a_form_says_of_others(tmp_path):
+    """Moves are loads with a memory operand; forms that stand in for one another keep their own figures."""
+    core = Microarchitecture.load("zen4")
+    found = made_up(
+        latencies={"MOV_R64_RM64": 0.19, "LEA_R64_M/m": 0.19, "LEA_R64_M/m2": 1.0, "ADDSD_XMM_XMMM64": 1.99},
+        throughputs={"DIVSD_XMM_XMMM64": 3.98},
+    )
+    path = found.save_overlay(tmp_path / "host.toml", core)
+    tables, plain = InstructionTables.load(core, calibration=path), InstructionTables.load(core)
+    assert tables.form("MOV_R64_RM64/m") == plain.form("MOV_R64_RM64/m")
+    assert tables.form("MOV_R64_RM64").latency == 0, "renamed: no latency, whatever a chain of them shows"
+    assert tables.form("LEA_R64_M/m").latency == 0
+    assert tables.form("LEA_R64_M/m2").latency == 1
+    assert (tables.form("ADDSD_XMM_XMMM64").latency, tables.form("ADDSD_XMM_XMMM64/m").memory_latency) == (2, 2)
+    assert tables.form("DIVSD_XMM_XMMM64").inverse_throughput(core) == 4
+
+
 def test_only_forms_the_host_has_are_measured():
     old = common_forms(["sse2", "cmov"])
     new = common_forms(["sse2", "cmov", "avx", "avx2", "fma", "avx512f"])
     assert "ADD_R64_RM64" in old
     assert not any("YMM" in form for form in old)
     assert FMA in new
+    assert {"ADDSD_XMM_XMMM64", "PADDD_XMM_XMMM128"} <= set(old), "SSE's forms, with a first operand that is the result"
     assert any("ZMM" in form for form in new)
 
 
