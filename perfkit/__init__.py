@@ -27,7 +27,9 @@ _HOME = {
     "peak_flops": "perfkit.floating_point",
     "open_traces": "perfkit.trace_sources",
     "GusResult": "perfkit.simulators.gus",
+    "InstructionTables": "perfkit.instruction_tables",
     "Microarchitecture": "perfkit.microarchitecture",
+    "calibrated_core": "perfkit.instruction_tables",
     "Dag": "perfkit.dag",
     "DagCore": "perfkit.simulators.dag_core",
     "DagScheduler": "perfkit.simulators.dag_schedule",
@@ -59,7 +61,9 @@ _HOME = {
     "StudyRuns": "perfkit.study_runs",
     "Tree": "perfkit.fitters.decision_tree",
     "Trace": "perfkit.trace",
+    "prepare": "perfkit.simulators.prepared",
     "sensitivity": "perfkit.simulators.sensitivity",
+    "timeline": "perfkit.simulators.timeline",
     "what_if": "perfkit.simulators.sensitivity",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
@@ -94,6 +98,8 @@ if TYPE_CHECKING:
     from perfkit.fitters.topdown import TopDown as TopDown
     from perfkit.floating_point import flops as flops
     from perfkit.floating_point import peak_flops as peak_flops
+    from perfkit.instruction_tables import InstructionTables as InstructionTables
+    from perfkit.instruction_tables import calibrated_core as calibrated_core
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline
@@ -106,8 +112,10 @@ if TYPE_CHECKING:
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
     from perfkit.simulators.gus import Gus as Gus
     from perfkit.simulators.gus import GusResult as GusResult
+    from perfkit.simulators.prepared import prepare as prepare
     from perfkit.simulators.sensitivity import sensitivity as sensitivity
     from perfkit.simulators.sensitivity import what_if as what_if
+    from perfkit.simulators.timeline import timeline as timeline
     from perfkit.sources import open_samples as open_samples
     from perfkit.study import Study as Study
     from perfkit.study_runs import StudyRuns as StudyRuns

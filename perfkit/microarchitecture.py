@@ -33,7 +33,15 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         "buffer",
         "entries",
         ("rob",),
-        ("scheduler", "load_buffer", "store_buffer", "line_fill_buffers"),
+        (
+            "scheduler",
+            "vector_scheduler",
+            "vector_store_scheduler",
+            "vector_queue",
+            "load_buffer",
+            "store_buffer",
+            "line_fill_buffers",
+        ),
     ),
     "latencies": (
         "latency",

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.microarchitecture import Microarchitecture
     from perfkit.simulators.gus import GusResult
     from perfkit.trace import Trace
 
@@ -19,44 +22,81 @@ def gus(
     sensitivity: bool = typer.Option(False, "--sensitivity", help="Rank the resources by the speedup they allow."),
     causality: bool = typer.Option(False, "--causality", help="Rank the instructions by what they delay."),
     weights: str = typer.Option("1.1,1.5,2", help="With --sensitivity: factors on each capacity."),
+    calibration: Path | None = typer.Option(None, help="This host's figures (perfkit calibrate --core CORE -o FILE)."),
+    uops_info: Path | None = typer.Option(None, help="Your copy of uops.info's instructions.xml."),
+    overrides: Path | None = typer.Option(None, help="Your own figures of instruction forms (TOML; docs/cores.md)."),
+    look_up: bool = typer.Option(True, help="Ask an installed llvm-mca about forms that no table knows."),
     warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
     build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
     flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
     limit: int = typer.Option(10_000_000, help="For kernels: record at most so many instructions."),
     top: int = typer.Option(10, help="Rows of each table."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Save the result: perfkit.GusResult.load opens it."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Simulate a trace on a core: cycles, where they went, what would help.
 
     perfkit gus --source kernel.c --function f --sensitivity --causality
     """
+    from perfkit.instruction_tables import InstructionTables, calibrated_core
     from perfkit.microarchitecture import Microarchitecture
     from perfkit.simulators.gus import Gus
     from perfkit.simulators.sensitivity import sensitivity as rank
 
     trace = _trace(what, source, function, build, flags, limit)
-    settings = Gus(Microarchitecture.load(core), warm=warm)
+    machine = Microarchitecture.load(core)
+    if calibration is not None:
+        machine = calibrated_core(machine, calibration)
+    costs = InstructionTables.load(machine, overrides, calibration, uops_info, look_up)
+    settings = Gus(machine, tables=costs, warm=warm)
     result = settings.run(trace)
-    found = _summary(result, core)
-    tables = {"CPI stack": result.cpi_stack().rename("CPI").reset_index()}
-    tables["occupancy"] = result.occupancy().rename("share").rename_axis("resource").reset_index()
+    if output is not None:
+        result.save(output)
+    coverage = costs.served(trace)
+    found = _summary(result, core) | {"layers": {name: share for name, share in coverage.shares.items() if share}}
+    found["calibrated"] = sorted(_calibrated(machine)) if calibration is not None else []
+    # Rows and not frames: pandas takes as long to import as a small trace's simulation.
+    tables = {"CPI stack": [{"cause": cause, "CPI": cycles} for cause, cycles in result.cpi.items()]}
+    tables["occupancy"] = [{"resource": name, "share": share} for name, share in result.busy.items()]
     if sensitivity:
-        tables["sensitivity"] = rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame()
+        tables["sensitivity"] = _rows(rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame())
     if causality:
         guilty = result.causality().to_frame()
-        tables["causality"] = guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]]
+        tables["causality"] = _rows(guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]])
     if as_json:
-        rows = {name.replace(" ", "_"): json.loads(t.to_json(orient="records")) for name, t in tables.items()}
+        rows = {name.replace(" ", "_"): table for name, table in tables.items()}
         print(json.dumps(found | rows, indent=2))
         return
     print(f"{found['trace']} on {found['core']} (simulated): {found['instructions']:,} instructions")
     print(f"{found['cycles']:,.0f} cycles, {found['ipc']:.2f} instructions per cycle")
+    print("\nlayers of the instruction table, by share of the executed instructions")
+    for name, share in found["layers"].items():
+        print(f"  {share:7.1%}  {name}: {coverage.titles.get(name, 'a guess')}")
+    if found["calibrated"]:
+        print(f"  and from the calibration, of the core: {', '.join(found['calibrated'])}")
     for name, table in tables.items():
         print(f"\n{name} (simulated)")
-        shown = table.head(top).copy()
-        if "pc" in shown:
-            shown["pc"] = shown["pc"].map("{:#x}".format)
-        print(shown.to_string(index=False, float_format="{:.3f}".format))
+        print(_text(table[:top]))
+
+
+def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return found
+
+
+def _text(rows: list[dict[str, Any]]) -> str:
+    """Return rows as text, in columns aligned to the right."""
+    if not rows:
+        return "(nothing)"
+
+    def said(name: str, value: Any) -> str:
+        return f"{value:#x}" if name == "pc" else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    lines = [list(rows[0]), *([said(name, value) for name, value in row.items()] for row in rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+    return "\n".join("  ".join(word.rjust(w) for word, w in zip(line, widths, strict=True)) for line in lines)
 
 
 def _trace(what: str, source: Path | None, function: str, build: str, flags: str, limit: int) -> "Trace":
@@ -78,6 +118,11 @@ def _trace(what: str, source: Path | None, function: str, build: str, flags: str
     if not isinstance(loaded, Trace):
         raise SettingError(f"{what} is no trace")
     return loaded
+
+
+def _calibrated(core: "Microarchitecture") -> list[str]:
+    """Return the names of the core's figures that a calibration set."""
+    return [name for name, resource in core.resources.items() if resource.source == "user"]
 
 
 def _summary(result: "GusResult", core: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ is available.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from perfkit.instruction_tables import InstructionTables
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
 from perfkit.simulators import gus_timing as timing
 from perfkit.simulators.cache import CacheCounts
-from perfkit.simulators.gus_lanes import lanes, run_lanes
-from perfkit.simulators.memory import PAGE_GRANULES, MemoryPass, Window
+from perfkit.simulators.gus_lanes import LANES, padded
+from perfkit.simulators.gus_recurrence import simulate
+from perfkit.simulators.memory import MemoryPass, Window
 from perfkit.simulators.program import Program, lower, pruned
 from perfkit.trace import Trace
 
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 
     from perfkit.simulators.causality import Causality, Schedule
 
+# A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
 WARM_PASSES = 12
+SETTLED = 0.005  # mispredicted branches below which it has
+
 Progress = Callable[[int, int], None]
 
 
@@ -44,7 +49,7 @@ class Gus:
     tables : InstructionTables, optional
         What instructions cost on it; the bundled table by default.
     warm : bool
-        Let the trace go through caches and branch predictor once before it is timed, as in a loop over the same data.
+        Let the trace go through caches and branch predictor before it is timed, as in a loop over the same data.
 
     Examples
     --------
@@ -59,22 +64,25 @@ class Gus:
 
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
+        return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
+
+    def instruction_tables(self, trace: Trace) -> InstructionTables:
+        """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""
         tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
-        return lower(trace.code, self.core, tables.form)
+        return tables.extended(trace.code)
 
     def memory(self, trace: Trace, program: Program) -> MemoryPass:
         """Return the pass over memory and branches, with caches and predictor cold or warm."""
         memory = MemoryPass.of(trace, program, self.core)
         if self.warm:
-            before = -1
+            missed = -1
             for _ in range(WARM_PASSES):
                 for _ in windows(trace, memory):
                     pass
-                branches, missed = int(memory.predictor.meta[1]), int(memory.predictor.meta[2])
+                before, (branches, missed) = missed, memory.branches
                 memory.begin_counting()
-                if missed * 200 <= branches or 0 <= before <= missed:
+                if missed <= SETTLED * branches or 0 <= before <= missed:
                     break
-                before = missed
         return memory
 
     def run(self, trace: Trace, *, progress: Progress | None = None) -> "GusResult":
@@ -93,17 +101,16 @@ class Gus:
             The trace holds no instruction.
         """
         program = self.program(trace)
-        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
-        tables.coverage(trace)  # warns, by name, of forms that no table knows
+        if any(form.source == "class default" for form in program.forms):
+            self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         fast = pruned(program, (self.core,))
         cost = timing.costs(fast, (self.core,))
         memory = self.memory(trace, program)
-        arrays, now = timing.static(fast), timing.state(program, cost)
+        arrays, now, shadow = timing.static(fast), timing.state(program, cost), timing.shadow(cost)
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
-        shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
         for window in windows(trace, memory, progress):
-            shadow = room(shadow, memory.page_count)
-            timing.run(window, arrays, cost, now, shadow, spent)
+            shadow = timing.room(shadow, memory.page_count)
+            simulate(window, arrays, cost, now, shadow, spent, None)
         return GusResult(
             settings=self,
             trace=trace,
@@ -111,7 +118,7 @@ class Gus:
             ticks=int(now.now[2]),
             spent=spent,
             served=memory.counts(),
-            branches=(int(memory.predictor.meta[1]), int(memory.predictor.meta[2])),
+            branches=memory.branches,
         )
 
     def cycles(
@@ -122,15 +129,19 @@ class Gus:
         The variants may differ in resources; caches and instruction table are those of ``self.core``.
         """
         program = self.program(trace)
-        fast = pruned(program, cores)
-        cost = timing.costs(fast, tuple(cores))
         memory = self.memory(trace, program)
-        arrays, now = timing.static(fast), lanes(program, cost)
-        shadow = np.full((PAGE_GRANULES, len(cores)), timing.NEVER, dtype=np.int64)
+        parts, shadows = [], []
+        for k in range(0, len(cores), LANES):
+            variants = padded(cores[k : k + LANES])
+            fast = pruned(program, variants)
+            cost = timing.costs(fast, variants)
+            parts.append((timing.static(fast), cost, timing.state(program, cost)))
+            shadows.append(timing.shadow(cost))
         for window in windows(trace, memory, progress):
-            shadow = room(shadow, memory.page_count)
-            run_lanes(window, arrays, cost, now, shadow)
-        return now.now[2] / timing.TICKS
+            shadows = [timing.room(shadow, memory.page_count) for shadow in shadows]
+            for part, shadow in zip(parts, shadows, strict=True):
+                simulate(window, *part, shadow, None, None)
+        return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
 
 
 def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
@@ -143,16 +154,6 @@ def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) 
         yield memory.window(chunk)
         if progress is not None:
             progress(min(total, (k + 1) * blocks), total)
-
-
-def room(array: NDArray[Any], pages: int, fill: int = timing.NEVER) -> NDArray[Any]:
-    """Return an array over the granules of memory with room for so many pages, and as many again when it grows."""
-    need = pages * PAGE_GRANULES
-    if need <= len(array):
-        return array
-    bigger = np.full((2 * need, *array.shape[1:]), fill, dtype=array.dtype)
-    bigger[: len(array)] = array
-    return bigger
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +209,12 @@ class GusResult:
         """How often each static instruction ran."""
         return self.trace.instruction_counts()
 
+    @cached_property
+    def cpi(self) -> dict[str, float]:
+        """Cycles per instruction by cause, the largest first (simulated); see `cpi_stack`."""
+        names = [*timing.CAUSES, *self.program.groups]
+        return _largest_first(names, self.spent.sum(axis=0) / timing.TICKS / self.instructions)
+
     def cpi_stack(self) -> "pd.Series":
         """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
 
@@ -216,15 +223,11 @@ class GusResult:
         """
         import pandas as pd
 
-        names = [*timing.CAUSES, *self.program.groups]
-        total = self.spent.sum(axis=0) / timing.TICKS / self.instructions
-        stack = pd.Series(total, index=pd.Index(names, name="cause"), name="CPI (simulated)")
-        return stack[stack > 0].sort_values(ascending=False)
+        return pd.Series(self.cpi, name="CPI (simulated)", dtype=float).rename_axis("cause")
 
-    def occupancy(self) -> "pd.Series":
-        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
-        import pandas as pd
-
+    @cached_property
+    def busy(self) -> dict[str, float]:
+        """Each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
         p, core = self.program, self.settings.core
         runs = self.executions
         each = np.zeros(len(p.groups))
@@ -239,14 +242,20 @@ class GusResult:
             if f"{name}_bandwidth" in core.resources:
                 lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
                 busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
-        found = pd.Series(busy, name="occupancy (simulated)") / self.cycles
-        return found[found > 0].sort_values(ascending=False)
+        return _largest_first(list(busy), np.array(list(busy.values())) / self.cycles)
+
+    def occupancy(self) -> "pd.Series":
+        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
+        import pandas as pd
+
+        return pd.Series(self.busy, name="occupancy (simulated)", dtype=float)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
 
         Columns: pc, function, text, att (AT&T syntax), block, executions, slots, latency (cycles), inverse_throughput
-        (cycles), source (the layer of the instruction table), time_share (of the cycles, by `spent`), cause (the
+        (cycles), source (the layer of the instruction table), file, line and source_line (where the trace knows the
+        source: `Trace.places`), time_share (of the cycles, by `spent`), cause (the
         largest) and one share of the total use of each resource it uses.
         """
         import pandas as pd
@@ -267,6 +276,7 @@ class GusResult:
                 "latency": p.latency,
                 "inverse_throughput": p.inverse_throughput,
                 "source": [f.source for f in p.forms],
+                **self.trace.places(),
                 "time_share": time / max(1, self.ticks),
                 "cause": [cause[k] if t else "" for k, t in zip(self.spent.argmax(axis=1), time, strict=True)],
             }
@@ -289,6 +299,25 @@ class GusResult:
 
         return causality(self.settings, self.trace, exact=exact)
 
+    def save(self, path: str | Path) -> Path:
+        """Write the result, with core, forms and trace, to a file that `load` opens."""
+        from perfkit.simulators.gus_files import save
+
+        return save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "GusResult":
+        """Read a result that `save` wrote: what it says, and what can be asked of it, is the same.
+
+        Raises
+        ------
+        FormatError
+            The file is no saved result, truncated, damaged, or of a later version.
+        """
+        from perfkit.simulators.gus_files import load
+
+        return load(Path(path))
+
     def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.causality import schedule
@@ -296,8 +325,16 @@ class GusResult:
         return schedule(self.settings, self.trace, first, count)
 
 
+def _largest_first(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float]:
+    """Return what is above zero, by name."""
+    order = np.argsort(-values, kind="stable")
+    return {names[k]: float(values[k]) for k in order if values[k] > 0}
+
+
 def att_text(code: Any) -> list[str]:
-    """Return the instructions in AT&T syntax."""
+    """Return the instructions in AT&T syntax; as they are where there is no such syntax (AArch64)."""
+    if code.isa != "x86-64":
+        return list(code.text)
     from iced_x86 import Formatter, FormatterSyntax
 
     from perfkit.simulators.program import decode

@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.decode import form_name
-from perfkit.errors import UnavailableError
+from perfkit.errors import SettingError, UnavailableError
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
 from perfkit.trace import StaticCode
 
 Forms = Callable[[str], InstructionForm]
 
-REGISTERS = 72  # 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
+REGISTERS = 72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
 _FLAGS = 64
+VECTOR, STORE = 1, 2  # schedulers
 
 # Instructions whose result does not depend on their operands when these are one register.
 _BREAKING = ("XOR", "SUB", "SBB", "PXOR", "PSUB", "PCMPEQ", "PCMPGT", "ANDNP", "PANDN")
@@ -61,7 +62,10 @@ class Program:
     branch : (n,) bool
         Conditional branches.
     early : (n,) float
-        Cycles by which a floating-point addition takes its operands from, and gives its result to, another one early.
+        Cycles by which floating-point additions forward to each other earlier than to other operations (else 0).
+    scheduler : (n,) int8
+        What holds the instruction until it executes, where the core file gives its size: 0 nothing that is modelled,
+        `VECTOR` operations, or the data of a vector `STORE` (and moves between the register files).
     forms : tuple of InstructionForm
         Where each instruction's figures come from.
     """
@@ -86,7 +90,7 @@ class Program:
     vector: NDArray[np.bool_]
     branch: NDArray[np.bool_]
     early: NDArray[np.float64]
-    kind: NDArray[np.int8]
+    scheduler: NDArray[np.int8]
     forms: tuple[InstructionForm, ...]
 
     @cached_property
@@ -113,11 +117,23 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
 
     Raises
     ------
+    SettingError
+        The core is of another instruction set.
     UnavailableError
-        The code is not x86-64, or iced-x86 is not installed.
+        The code is RISC-V's, or the decoder is not installed.
     """
-    if code.isa != "x86-64":
-        raise UnavailableError(f"Gus simulates x86-64 traces; this one is {code.isa}: no decoder for it yet")
+    if code.isa not in ("x86-64", "aarch64"):
+        raise UnavailableError(
+            f"Gus simulates x86-64 and AArch64 traces; this one is {code.isa}. What is missing: a decoder that tells "
+            "which registers its instructions read and write, and a core with an instruction table. Recording works, "
+            "and so does what needs only the executed instructions and their addresses"
+        )
+    if code.isa != core.isa:
+        raise SettingError(f"the trace is {code.isa}, {core.title} is {core.isa}: choose a core of the trace's kind")
+    if code.isa == "aarch64":
+        from perfkit.simulators.program_aarch64 import lower as lower_aarch64
+
+        return lower_aarch64(code, core, forms)
     decoded = decode(code)
     n = len(decoded)
     found = [forms(form_name(i)) for i in decoded]
@@ -133,7 +149,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     operands = [_operands(i) for i in decoded]
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
         eliminated = _eliminated(instruction, core)
-        slots[k] = 0 if k in second or k in copies else max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
+        whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
+        slots[k] = 0 if k in second or k in copies else whole
         latency[k] = 0.0 if eliminated else form.latency
         idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
         own = {} if idle else dict(form.uses)
@@ -160,19 +177,21 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
         branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
         early=np.array([_early(i, core) for i in decoded]),
-        kind=np.array([_kind(u, o, groups, f) for u, o, f in zip(uses, operands, found, strict=True)], dtype=np.int8),
+        scheduler=np.array(
+            [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
+            dtype=np.int8,
+        ),
         forms=tuple(found),
     )
 
 
-def _kind(uses: Any, operands: Any, groups: Any, form: Any) -> int:
-    names = [groups[g] for g, _ in uses]
-    vector = any(16 <= r < 56 for r in operands.data)
-    if "FP45" in names or (form.stores and vector):
-        return 3
-    if any(n.startswith("FP") for n in names):
-        return 2
-    return 1 if form.stores or any(n.startswith("ALU") for n in names) else 0
+def _scheduler(operands: "_Operands", form: InstructionForm, executes: bool) -> int:
+    """Return which scheduler holds an instruction: a plain load, an idiom and a move renamed away need none."""
+    vectors = any(16 <= r < 56 for r in (*operands.data, *operands.written))
+    if not vectors or not (executes or form.stores):
+        return 0
+    integers = any(r < 16 for r in (*operands.data, *operands.written))
+    return STORE if integers or (form.stores and not form.loads) else VECTOR
 
 
 def pruned(program: Program, cores: Sequence[Microarchitecture]) -> Program:
@@ -306,7 +325,8 @@ def _early(instruction: Any, core: Microarchitecture) -> float:
     """Return by how many cycles additions forward to each other earlier than to other operations."""
     feature = core.features.get("add_forwarding")
     name = _mnemonic(instruction).removeprefix("V")
-    return float(feature.value) if feature and name[:3] in ("ADD", "SUB") and name[3:] in ("PS", "PD", "SS", "SD") else 0.0
+    addition = name[:3] in ("ADD", "SUB") and name[3:] in ("PS", "PD", "SS", "SD")
+    return float(feature.value) if feature and addition else 0.0
 
 
 def _eliminated(instruction: Any, core: Microarchitecture) -> bool:
