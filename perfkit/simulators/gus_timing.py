@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from perfkit.errors import DataError, SettingError
 from perfkit.microarchitecture import Microarchitecture
 from perfkit.simulators.gus_lanes import LANES, zeros
-from perfkit.simulators.memory import PAGE_GRANULES
+from perfkit.simulators.memory import PAGE_GRANULES, RECENT
 from perfkit.simulators.program import REGISTERS, Program
 
 TICKS = 55440
@@ -265,7 +265,7 @@ def state(program: Program, cost: Costs) -> State:
         zeros(len(LEVELS), lanes),
         ring(cost.rob),
         ring(cost.load_buffer),
-        ring(cost.store_buffer),
+        ring(np.maximum(cost.store_buffer, RECENT)),  # loads ask when stores were written that have left the buffer
         ring(cost.fill_buffers),
         ring(cost.vector_queue),
         schedulers,

@@ -32,7 +32,7 @@ DISTANCE_SHIFT = 8  # of such a load: how many stores came after the newest of t
 # The bits of what led into a block.
 MISPREDICTED, TAKEN = 1, 2
 
-_RECENT = 56  # stores that may still be in the store buffer, where the core file does not say; at most 255
+RECENT = 127  # stores that may still be in a store buffer
 _U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
 
 
@@ -85,7 +85,7 @@ class MemoryPass:
     conditional: NDArray[np.bool_]  # whether a block ends in a conditional branch
     operand: NDArray[np.int64]
     served: NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
-    stores: NDArray[np.int64] = field(default_factory=lambda: np.full(2, _RECENT, dtype=np.int64))
+    stores: NDArray[np.int64] = field(default_factory=lambda: np.full(1, RECENT, dtype=np.int64))
 
     @classmethod
     def of(cls, trace: Trace, program: Program, core: Microarchitecture) -> "MemoryPass":
@@ -98,8 +98,6 @@ class MemoryPass:
         follows = np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64)
         state = caches(core.caches, bool(feature and feature.value))
         history = core.features.get("branch_history")
-        buffer = core.resources.get("store_buffer")
-        recent = min(255, int(buffer.value)) if buffer else _RECENT
         return cls(
             trace,
             program,
@@ -109,7 +107,6 @@ class MemoryPass:
             follows,
             program.branch[last],
             code.size.astype(np.int64) << 2 | code.write.astype(np.int64) << 1 | code.read,
-            stores=np.full(2, recent, dtype=np.int64),
         )
 
     @property
@@ -307,7 +304,7 @@ def _pass(  # pragma: no cover - compiled
     before: Any = past[0]
     branches, misses, history = past[1], past[2], past[3]
     last_line = np.int64(-2)
-    at_once, written, recent = np.int64(0), stores[0], stores[1]
+    at_once, written = np.int64(0), stores[0]
     j, d = at[1], at[2]
     room = len(key) // 2
     t = at[0]
@@ -393,13 +390,13 @@ def _pass(  # pragma: no cover - compiled
                         served[_U(4 + fetched)] += 1
                     code |= fetched << PREFETCH_SHIFT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
-            if about & 1 and until > begin + 1 and stored[_U(slot)] > written - recent:
+            if about & 1 and until > begin + 1 and stored[_U(slot)] > written - RECENT:
                 newest = writer[_U(begin)]
                 same = True
                 for q in range(begin + 1, until):
                     same &= writer[_U(q)] == writer[_U(begin)]
                     newest = max(newest, writer[_U(q)])
-                if not same and newest > written - recent:
+                if not same and newest > written - RECENT:
                     code |= BLOCKED | (written - newest) << DISTANCE_SHIFT
             if about & 2:
                 written += 1
