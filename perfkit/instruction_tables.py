@@ -174,7 +174,16 @@ class InstructionTables:
         know how often), forms of extensions of which the core's table holds no form (LLVM answers for those with
         another core's guess), and what LLVM refuses; the tables are returned as they are where there is no llvm-mca,
         or ``look_up`` is False.
+
+        Raises
+        ------
+        SettingError
+            The core is of another instruction set than the code.
         """
+        if code.isa in ("x86-64", "aarch64") and code.isa != self.core.isa:
+            raise SettingError(
+                f"the trace is {code.isa}, {self.core.title} is {self.core.isa}: choose a core of the trace's kind"
+            )
         if any(layer.name == "llvm-mca" for layer in self.layers):
             return self
         if code.isa != "x86-64":
@@ -243,8 +252,8 @@ class InstructionTables:
 
     def served(self, trace: Any) -> Coverage:
         """Return `coverage` without a warning."""
-        names = _rules(trace.isa).form_names(trace.code)
         tables = self.extended(trace.code)
+        names = _rules(trace.isa).form_names(trace.code)
         counts: dict[str, int] = {}
         for name, executed in zip(names, trace.instruction_counts().tolist(), strict=True):
             counts[name] = counts.get(name, 0) + executed
