@@ -155,6 +155,13 @@ function render({ model, el }) {
     }
   }
 
+  // The program's hottest instruction is what one came for, not its first.
+  function hottest() {
+    const keys = ['causality', 'time_share'].filter((k) => model.get('columns').some((c) => c.key === k));
+    const tr = keys.length && shown.length ? lines.get(shown.reduce((a, b) => (value(b, keys[0]) > value(a, keys[0]) ? b : a))) : null;
+    if (tr) scroll.scrollTop = tr.offsetTop - scroll.clientHeight / 3;
+  }
+
   function choose(i) {
     model.set('selected', i);
     model.save_changes();
@@ -186,7 +193,7 @@ function render({ model, el }) {
   model.on(redraw, draw);
   model.on('change:selected', mark);
   draw();
-  requestAnimationFrame(mark);
+  requestAnimationFrame(() => (model.get('selected') < 0 && !model.get('sort') ? hottest() : mark()));
   return () => {
     model.off(redraw, draw);
     model.off('change:selected', mark);

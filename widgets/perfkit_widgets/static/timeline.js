@@ -87,7 +87,11 @@ function render({ model, el }) {
   }
 
   // So that the chosen instruction's operation lies right of the middle, and what it waited for left of it.
-  const centre = () => (x0 = at(chosen(), 1) - 0.6 * span);
+  function centre() {
+    const start = at(chosen(), 1), end = at(chosen(), 2);
+    span = Math.max(span, 1.6 * (end - start));
+    x0 = end - 0.7 * span;
+  }
 
   function chain() {
     const rows = [];
@@ -367,7 +371,7 @@ function render({ model, el }) {
     const i = chosen();
     if (inside(i)) {
       if (byResource()) {
-        if (at(i, 1) < x0 + 0.05 * span || at(i, 1) > x0 + 0.95 * span) centre();
+        if (at(i, 1) < x0 + 0.02 * span || at(i, 2) > x0 + 0.98 * span) centre();
       } else if (i < row0 || i > row0 + visible() - 2) rowsBy(i - row0 - visible() / 2);
     }
     draw();
