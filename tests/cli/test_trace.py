@@ -57,7 +57,7 @@ def test_a_kernel_with_arguments(perfkit, tmp_path):
     assert trace.provenance.command == "f(float64[40], 40)"
     assert trace.block_counts().max() >= 39
     told = perfkit("gus", "--source", "k.c", "--arguments", "f8[40], 40", "--json")
-    assert ":f\"" in told
+    assert ':f"' in told
 
 
 def test_kernels(perfkit, tmp_path):

@@ -264,8 +264,8 @@ function render({ model, el }) {
     context.globalAlpha = consumer === chosen() ? 1 : 0.55;
     context.beginPath();
     if (byResource()) {
-      // How long its result took, then across to where it was needed.
-      context.moveTo(x(at(producer, 1)), from[1]);
+      // From its operation on, how long its result took; then across to where it was needed.
+      context.moveTo(Math.min(x(use(mainUse(producer), 3)), from[0]), from[1]);
       context.lineTo(...from);
     } else context.moveTo(...from);
     if (flat) context.lineTo(to[0] - 5, tip);
