@@ -10,6 +10,7 @@ DAG given by hand is the same thing: one block, executed once.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -182,6 +183,14 @@ class Dag:
     def replay(self, consume: Consumer) -> None:
         """Hand the whole stream to `consume` (`NodeSource`)."""
         consume(self.stream, len(self.stream))
+
+    def digest(self) -> str:
+        """Return a digest of what is scheduled: the program and the executed blocks with their addresses."""
+        found = hashlib.sha256()
+        for array in (*self.program, self.stream):
+            found.update(f"{array.dtype.str}{array.shape}".encode())
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
 
     def nodes(self, limit: int = 200_000) -> pd.DataFrame:
         """Write the DAG out node by node.

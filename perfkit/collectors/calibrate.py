@@ -233,6 +233,12 @@ def calibrate(
             PerfkitWarning,
             stacklevel=2,
         )
+    if memory and "L3_latency" not in found.resources:
+        warnings.warn(
+            "L3 could not be measured: what else runs on this host evicts it faster than it is read again",
+            PerfkitWarning,
+            stacklevel=2,
+        )
     return found
 
 

@@ -6,8 +6,7 @@ Constraints", ISPASS 2014, section III. What the paper leaves open is settled as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +17,11 @@ from perfkit.errors import SettingError
 from perfkit.simulators import dag_engine as engine
 from perfkit.simulators import dag_layout as layout
 from perfkit.simulators import dag_tables as tables
-from perfkit.simulators.dag_core import TYPES, DagCore, parameter_names
+from perfkit.simulators.dag_core import TYPES, DagCore
 from perfkit.simulators.dag_measures import Schedule
 from perfkit.simulators.reuse import UNLIMITED, filled, grown, line_shift, new_stack
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from perfkit.simulators.extended_roofline import ExtendedRoofline
 
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
@@ -138,56 +135,6 @@ def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., Exten
         return replace(scheduler, core=scheduler.core.replace(**changes)).run(dag).roofline()
 
     return schedule
-
-
-def sweep(
-    dag: NodeSource, core: Any, parameter: str, values: Sequence[float], threads: int = 1, **switches: Any
-) -> pd.DataFrame:
-    """Schedule a DAG on a core with one parameter set to each of several values.
-
-    Parameters
-    ----------
-    parameter
-        A parameter of `DagCore` ("rs", "latency_A", "throughput_mem", ...), or a switch of `DagScheduler`
-        ("x86_order", "load_ports", ...).
-    threads
-        How many schedules run at once (of a `Dag` in memory; a kernel that is traced as it runs goes one by one).
-    **switches
-        Further settings of `DagScheduler`.
-
-    Returns
-    -------
-    DataFrame with a row per value: the parameter, cycles, performance (flops/cycle), T_issue of computation, a column
-    ``stall_<buffer>`` for each buffer, and ``verdict``, the roofs that hit the point.
-    """
-    base = DagScheduler(core, **{"record": False, **switches})
-    names = set(parameter_names()) | set(base.settings())
-    if parameter not in names:
-        raise SettingError(f"unknown parameter {parameter!r}; known: {', '.join(sorted(names))}")
-
-    def scheduler(value: float) -> DagScheduler:
-        if parameter in base.settings():
-            return replace(base, **{parameter: value})  # type: ignore[arg-type]
-        return replace(base, core=base.core.replace(**{parameter: value}))
-
-    def row(value: float) -> dict[str, Any]:
-        schedule = scheduler(value).run(dag)
-        verdict = ", ".join(roof.label for roof in schedule.roofline().hits) if schedule.work else ""
-        stalls = {f"stall_{name}": cycles for name, cycles in schedule.stalls.items()}
-        return {
-            parameter: value,
-            "cycles": schedule.cycles,
-            "performance": schedule.performance,
-            **stalls,
-            "verdict": verdict,
-        }
-
-    import pandas as pd
-
-    if threads > 1 and isinstance(dag, Dag):
-        with ThreadPoolExecutor(threads) as pool:
-            return pd.DataFrame(list(pool.map(row, values)))
-    return pd.DataFrame([row(value) for value in values])
 
 
 def _as_core(core: Any) -> DagCore:

@@ -23,3 +23,25 @@ def test_wrong_settings_are_named():
         done = RUN.invoke(app, ["dag", "kernel", "mvm", *arguments])
         assert isinstance(done.exception, SettingError)
         assert words in str(done.exception)
+
+
+def test_sweep_keeps_and_goes_on(tmp_path):
+    arguments = [
+        "dag",
+        "sweep",
+        "reduction",
+        "rs",
+        "54",
+        "20",
+        "inf",
+        "--size",
+        "500",
+        "--cold",
+        "--folder",
+        str(tmp_path),
+    ]
+    first, second = RUN.invoke(app, arguments), RUN.invoke(app, arguments)
+    assert first.exit_code == 0, first.output
+    assert len(list(tmp_path.glob("*.json"))) == 3
+    assert first.stdout == second.stdout
+    assert [line.split()[0] for line in first.stdout.splitlines()] == ["rs", "54", "20", "inf"]

@@ -19,6 +19,9 @@ FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
 
 
 @needs_x86
+@pytest.mark.filterwarnings(
+    "ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"
+)  # a busy host may say so
 def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
     found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert found.latencies["ADD_R64_RM64"] == pytest.approx(1, rel=0.04)
@@ -38,10 +41,13 @@ def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
 @needs_x86
 def test_each_level_is_slower_than_the_one_before_it_on_this_host():
     found = memory_resources(Bench(7))
-    latencies = [found[f"{level}_latency"] for level in ("L1", "L2", "L3", "memory")]
+    # On a busy host there may be no figure of L3.
+    measured = [level for level in ("L1", "L2", "L3", "memory") if f"{level}_latency" in found]
+    latencies = [found[f"{level}_latency"] for level in measured]
+    assert {"L1", "L2", "memory"} <= set(measured)
     assert latencies == sorted(latencies)
     assert 3.5 < latencies[0] < 7
-    assert latencies[3] > 3 * latencies[1]
+    assert latencies[-1] > 3 * latencies[1]
     assert found["L1_bandwidth"] > found["memory_bandwidth"] > 0
     assert "rob" not in found or 100 < found["rob"] < 1024
 
@@ -71,6 +77,9 @@ def test_a_busy_host_is_told(monkeypatch):
     figures = {"cycle_seconds": 3e-10, "latencies": {}, "throughputs": {}, "resources": {}, "rejected": 0.4}
     monkeypatch.setattr(module, "_in_child", lambda work, progress: figures)
     with pytest.warns(PerfkitWarning, match="40% of the samples were rejected"):
+        calibrate(["ADD_R64_RM64"], memory=False)
+    figures["rejected"] = 0.0
+    with pytest.warns(PerfkitWarning, match="L3 could not be measured"):
         calibrate(["ADD_R64_RM64"])
 
 
