@@ -19,9 +19,10 @@ import sys
 from pathlib import Path
 
 import instruction_tables as llvm
-from iced_x86 import Code, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterInfo
+from iced_x86 import InstructionInfoFactory, OpAccess, RegisterInfo
 
-from perfkit.collectors.calibrate import _instruction
+from perfkit.collectors.host_code import _instruction
+from perfkit.llvm_mca import cumulated, exclusive, group_name, look_up, unit_sets
 
 MEASURED = Path(__file__).parent / "measured" / "zen5.csv"
 ALU = frozenset(f"ALU{k}" for k in range(6))
@@ -61,20 +62,20 @@ def renamed(base):
 
 def row_uses(row, sets, measured, form):
     """Return {unit set: uops} of one form: LLVM's or the measured operation, and Zen 5's loads and stores."""
-    base = renamed(llvm.exclusive(llvm.cumulated(row, sets)))
+    base = renamed(exclusive(cumulated(row, sets)))
     vector = re.search(r"XMM|YMM|ZMM", form) is not None
     memory = {AGU, LOAD, STORE}
     own = {units: count for units, count in base.items() if units not in memory}
-    if row["load"] or row["store"]:
+    if row.load or row.store:
         own.pop(FP["45"], None)
-    if not row["load"] and not row["store"] and base.get(AGU):  # LEA: an addition in an integer unit
+    if not row.load and not row.store and base.get(AGU):  # LEA: an addition in an integer unit
         own = {ALU: 1}
-    if (row["load"] or row["store"]) and is_move(form):
+    if (row.load or row.store) and is_move(form):
         own = {}
     elif measured is not None:
         own = operation(own, measured, vector)
-    loads = max(1, round(base.get(LOAD, 1))) if row["load"] else 0
-    stores = 1 if row["store"] else 0
+    loads = max(1, round(base.get(LOAD, 1))) if row.load else 0
+    stores = 1 if row.store else 0
     if "GATHER" not in form and "SCATTER" not in form:
         loads = min(loads, 1)
     if loads:  # a vector load takes two of the four load slots
@@ -111,7 +112,7 @@ def operation(own, measured, vector):
     return scaled(own or {FP["0123"]: 1}, cycles)
 
 
-# A chain of additions is measured at 2 cycles each, but a chain of additions and anything else at 3 and the other's: the
+# A chain of additions is measured at 2 cycles each, but one of additions and anything else at 3 and the other's: the
 # core file's add_forwarding says so, and the table's latency is the general one.
 ADDITION = re.compile(r"^(VEX_V|EVEX_V)?(ADD|SUB)[PS][SD]_")
 FORWARD = 1
@@ -164,25 +165,25 @@ def tidy(cycles):
 
 def latencies(form, row, rows, measured, loads):
     """Return (latency, memory latency) of a form as the table has them."""
-    if row["store"] and not row["load"]:
+    if row.store and not row.load:
         return 0, ""
     register = plain(form)
     known = measured.get(register, {}).get("latency")
-    idiom = "/same" in form and not row["uses"]
-    if known is not None and trustworthy(register) and not idiom and not (is_move(form) and row["load"]):
+    idiom = "/same" in form and not row.uses
+    if known is not None and trustworthy(register) and not idiom and not (is_move(form) and row.load):
         value = tidy(known) + FORWARD * (ADDITION.match(form) is not None) if known >= 0.4 else 0
-        return value, value if row["load"] else ""
-    if not row["load"]:
-        return row["latency"], ""
-    beyond = 0 if is_move(form) else max(row["latency"] - loads, 0)
-    return (rows[register]["latency"] if register in rows and not is_move(form) else min(row["bypass"], beyond)), beyond
+        return value, value if row.load else ""
+    if not row.load:
+        return row.latency, ""
+    beyond = 0 if is_move(form) else max(row.latency - loads, 0)
+    return (rows[register].latency if register in rows and not is_move(form) else min(row.bypass, beyond)), beyond
 
 
 def table(rows, resources, measured):
-    sets = llvm.unit_sets(resources, "Zn4")
+    sets = unit_sets(resources, "Zn4")
     bases = {}
     for form, row in rows.items():
-        idiom = "/same" in form and not row["uses"]
+        idiom = "/same" in form and not row.uses
         own = measured.get(plain(form)) if trustworthy(plain(form)) and not idiom else None
         if own is not None and "throughput" not in own:
             own = None
@@ -193,7 +194,7 @@ def table(rows, resources, measured):
         unions = {a | b for a in groups for b in groups if a & b and not (a <= b or b <= a)} - groups
         growing = bool(unions)
         groups |= unions
-    integer, vector = rows["MOV_R64_RM64/m"]["latency"], rows["VEX_VMOVUPS_XMM_XMMM128/m"]["latency"]
+    integer, vector = rows["MOV_R64_RM64/m"].latency, rows["VEX_VMOVUPS_XMM_XMMM128/m"].latency
     out = []
     for form, row in sorted(rows.items()):
         base, was_measured = bases[form]
@@ -201,12 +202,14 @@ def table(rows, resources, measured):
         for group in groups:
             total = sum(count for units, count in base.items() if units <= group)
             if total:
-                uses[llvm.group_name(group)] = total
+                uses[group_name(group)] = total
         latency, memory = latencies(form, row, rows, measured, vector if "MM" in form else integer)
-        flags = "L" * row["load"] + "S" * row["store"] + "M" * was_measured
-        slots = rows.get(form.replace("ZMM", "YMM"), row)["uops"]
+        flags = "L" * row.load + "S" * row.store + "M" * was_measured
+        slots = rows.get(form.replace("ZMM", "YMM"), row).uops
         packed = " ".join(f"{name}:{count:.4g}" for name, count in sorted(uses.items()))
-        out.append((form, row["opcode"], slots, max(row["uops"], 1 if uses else 0) if uses else 0, latency, memory, flags, packed))
+        out.append(
+            (form, row.opcode, slots, max(row.uops, 1 if uses else 0) if uses else 0, latency, memory, flags, packed)
+        )
     return groups, out
 
 
@@ -220,17 +223,21 @@ def main():
     version = re.search(r"LLVM version (\S+)", version)[1]
     extensions = f"{llvm.SUNNY} SSE4A CLZERO AVX512_BF16 AVX_VNNI MOVDIRI MOVDIR64B AVX512_VP2INTERSECT"
     texts = llvm.available(llvm.disassemble(list(llvm.encoded_forms()), suffix), extensions.split())
-    resources, rows = llvm.look_up(texts, "znver5", suffix)
+    answer = look_up(texts, "znver5", f"llvm-mca{suffix}")
+    resources, rows = answer.resources, answer.rows
     bad = llvm.check(rows, resources)
     source, measured = read_measured()
     groups, out = table(rows, resources, measured)
     if options.ports:
-        for group in sorted(groups, key=lambda g: (len(g), llvm.group_name(g))):
+        for group in sorted(groups, key=lambda g: (len(g), group_name(g))):
             units = ", ".join(f'"{unit}"' for unit in sorted(group))
-            print(f'"{llvm.group_name(group)}" = {{ units = [{units}], source = "zen5-host" }}')
+            print(f'"{group_name(group)}" = {{ units = [{units}], source = "zen5-host" }}')
         return bad > 0
     text = io.StringIO()
-    text.write(f"# zen5: LLVM {version}, -mcpu=znver5; Apache-2.0 WITH LLVM-exception; {source.lstrip('# ')}; data/make/zen5_table.py\n")
+    text.write(
+        f"# zen5: LLVM {version}, -mcpu=znver5; Apache-2.0 WITH LLVM-exception; {source.lstrip('# ')}; "
+        "data/make/zen5_table.py\n"
+    )
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(llvm.COLUMNS)
     kept = llvm.without_repeats(out)
@@ -238,7 +245,10 @@ def main():
     data = gzip.compress(text.getvalue().encode(), 9, mtime=0)
     (llvm.TABLES / "zen5.csv.gz").write_bytes(data)
     marked = sum("M" in row[6] for row in kept)
-    print(f"zen5: {len(kept)} forms, {marked} measured, {len(groups)} port groups, {len(data)} bytes; {bad} rows differ from LLVM")
+    print(
+        f"zen5: {len(kept)} forms, {marked} measured, {len(groups)} port groups, {len(data)} bytes; "
+        f"{bad} rows differ from LLVM"
+    )
     return bad > 0
 
 

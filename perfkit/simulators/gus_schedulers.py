@@ -1,12 +1,12 @@
 """Schedulers (reservation stations) for Algorithm 1: an operation holds an entry until it begins to execute.
 
 Operations begin out of order, so which entry is given free next is not the oldest one's. For each scheduler a ring
-counts the entries that each cycle to come gives free; whoever needs an entry of a full scheduler goes to the first cycle
-that gives one free. Exact but for the rounding up to whole cycles, and as monotone in every time as maxima are. The
-paper's model has none; without them the operations of the next iterations overtake long chains without limit.
+counts the entries that each cycle to come gives free; whoever needs an entry of a full scheduler goes to the first
+cycle that gives one free. Exact but for the rounding up to whole cycles, and as monotone in every time as maxima are.
+The paper's model has none; without them the operations of the next iterations overtake long chains without limit.
 """
 
-# ruff: noqa: ARG001, D401 - signatures that numba replaces
+# ruff: noqa: ARG001 - signatures that numba replaces
 
 from collections.abc import Callable
 from typing import Any
@@ -51,7 +51,7 @@ def _admitted(waiting: Any, now: Any, count: Any, size: Any, first: Any, step: A
 
 @helper
 def _admit_all(s: Any, q: Any) -> None:  # pragma: no cover - compiled
-    waiting, cycle, count, size, at = s.waiting, s.cycle, s.count, s.size, s.at
+    waiting, cycle, count, size, at = s.waiting, s.cycle, s.entries, s.size, s.at
     for lane in range(LANES):
         first = q * CYCLES * LANES + lane
         at[0, lane], cycle[q, lane], count[q, lane] = _admitted(
@@ -65,8 +65,8 @@ def admit(s: Any, q: Any, t: Any) -> Any:
 
 @_each(admit, lanes=False)
 def _admit_one(s: Any, q: Any, t: Any) -> Any:  # pragma: no cover - compiled
-    found = _admitted(s.waiting, s.cycle[q], s.count[q], s.size[q], q * CYCLES, 1, t)
-    s.cycle[q], s.count[q] = found[1], found[2]
+    found = _admitted(s.waiting, s.cycle[q], s.entries[q], s.size[q], q * CYCLES, 1, t)
+    s.cycle[q], s.entries[q] = found[1], found[2]
     return found[0]
 
 
@@ -89,7 +89,7 @@ def _held(waiting: Any, now: Any, first: Any, step: Any, t: Any) -> Any:  # prag
 
 @helper
 def _hold_all(s: Any, q: Any) -> None:  # pragma: no cover - compiled
-    waiting, cycle, count, at = s.waiting, s.cycle, s.count, s.at
+    waiting, cycle, count, at = s.waiting, s.cycle, s.entries, s.at
     for lane in range(LANES):
         count[q, lane] += _held(waiting, cycle[q, lane], q * CYCLES * LANES + lane, LANES, at[0, lane])
 
@@ -100,7 +100,7 @@ def hold(s: Any, q: Any, t: Any) -> Any:
 
 @_each(hold, lanes=False)
 def _hold_one(s: Any, q: Any, t: Any) -> Any:  # pragma: no cover - compiled
-    s.count[q] += _held(s.waiting, s.cycle[q], q * CYCLES, 1, t)
+    s.entries[q] += _held(s.waiting, s.cycle[q], q * CYCLES, 1, t)
 
 
 @_each(hold, lanes=True)

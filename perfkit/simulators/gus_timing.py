@@ -96,12 +96,14 @@ class Schedulers(NamedTuple):
     waiting: NDArray[np.int16]  # (schedulers * CYCLES * K,) entries given free in a cycle, in rings, lane by lane
     who: NDArray[np.int64]  # (schedulers * CYCLES,) an entry for each cycle, for the hooks
     cycle: NDArray[np.int64]  # (schedulers,) the first cycle whose entries were not given free yet
-    count: NDArray[np.int64]  # (schedulers,) entries held
+    entries: NDArray[np.int64]  # (schedulers,) entries held
     size: NDArray[np.int64]  # (schedulers,)
     at: NDArray[np.int64]  # (1,) a time to be passed
 
 
-CYCLES = 2048  # a power of two: how far ahead an operation's beginning is known, in cycles; later ones count as the last
+CYCLES = (
+    2048  # a power of two: how far ahead an operation's beginning is known, in cycles; later ones count as the last
+)
 
 
 class State(NamedTuple):

@@ -9,6 +9,7 @@ the load's latency delays the memory operand only.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     )
 
 
-def _scheduler(operands: "_Operands", form: InstructionForm, executes: bool) -> int:
+def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any) -> int:
     """Return which scheduler holds an instruction: a plain load, an idiom and a move renamed away need none."""
     vectors = any(16 <= r < 56 for r in (*operands.data, *operands.written))
     if not vectors or not (executes or form.stores):
@@ -275,7 +276,7 @@ def fused_copies(code: StaticCode, decoded: Sequence[Any], core: Microarchitectu
     found: set[int] = set()
     if not (feature and feature.value):
         return found
-    for k, (first, then) in enumerate(zip(decoded[:-1], decoded[1:], strict=True)):
+    for k, (first, then) in enumerate(pairwise(decoded)):
         if code.block[k] != code.block[k + 1] or _mnemonic(then) not in _COPIED or not _eliminated(first, core):
             continue
         if then.op_kind(0) == OpKind.REGISTER and then.op_register(0) == first.op_register(0):
