@@ -123,8 +123,19 @@ def test_lines_travel_with_the_file_and_old_files_still_open(tmp_path):
     again = pk.Trace.load(bare.save(tmp_path / "bare.trace"))
     assert set(again.code.file) == {""}
     assert not again.code.line.any()
-    shipped = pk.datasets.load("traces/fig1a")  # recorded before there were lines
-    assert shipped.to_frame()["line"].isna().all()
+    old = pk.Trace.load(Path(__file__).parent / "fixtures" / "without-lines.trace")  # written before there were lines
+    assert old.to_frame()["line"].isna().all()
+    assert old.places()["source_line"] == [""] * old.code.instruction_count
+    assert old.instruction_count == 5010
+
+
+def test_shipped_traces_have_lines():
+    spilled = pk.datasets.load("traces/correlation-v5-small")
+    frame = spilled.to_frame().assign(source=spilled.places()["source_line"])
+    stores = frame[frame["text"].str.startswith("vmovapd [rsp")]
+    assert len(stores) > 0
+    assert set(stores["file"]) == {"correlation-v5.c"}
+    assert stores["source"].str.contains(" \\+ [q-t][0-3];").any()  # a sum that did not fit the registers
 
 
 def test_gus_says_the_lines(monkeypatch):
