@@ -145,6 +145,19 @@ def test_gus_says_the_lines(monkeypatch):
     assert (row["file"], row["line"], row["source_line"]) == ("kernel.c", 6, "return __builtin_sqrt(s);")
 
 
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-user is not installed")
+@pytest.mark.parametrize("compiler", ["gcc", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc"])
+def test_an_emulated_kernel_has_the_lines_of_its_source(compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    source = "double x[64], s;\nvoid f(void) {\n    for (int i = 0; i < 64; i++)\n        s += x[i];\n}\n"
+    trace = compile_kernel(source, "f", flags="-O1", compiler=compiler).trace(backend="qemu")
+    assert trace.provenance.backend == "qemu"
+    frame = trace.to_frame()
+    assert set(frame["line"][frame["text"].str.contains("addsd|fadd")]) == {4}
+    assert trace.provenance.sources == {"kernel.c": source}
+
+
 def test_a_program_has_lines_where_it_was_built_with_them(tmp_path):
     text = tmp_path / "main.c"
     text.write_text(SOURCE.replace("double f", "__attribute__((noipa)) double f") + "int main(void) { double a[4] = "
