@@ -59,7 +59,9 @@ def open_traces(
     found: dict[str, Trace] = {}
     for each in (part.strip().removeprefix("traces/") for part in source.split(",") if part.strip()):
         if each.endswith(".c"):
-            found[Path(each).stem] = _record(each, function, build, _macros(defines), _values(arguments), limit)
+            found[Path(each).stem] = _record(
+                each, function, build, _macros(defines), kernel_arguments(arguments), limit
+            )
         elif Path(each).is_file():
             found[Path(each).stem] = Trace.load(each)
         else:
@@ -82,8 +84,15 @@ def _record(
     return kernel.trace(*arguments, limit=limit)
 
 
-def _values(text: str) -> list[Any]:
-    """Return the arguments that a text names."""
+def kernel_arguments(text: str) -> list[Any]:
+    """Return the arguments that a text names, as `open_traces` says.
+
+    Examples
+    --------
+    >>> from perfkit.trace_sources import kernel_arguments
+    >>> kernel_arguments("i4[3], 2.5, 7")
+    [array([0, 1, 2], dtype=int32), 2.5, 7]
+    """
     return [_value(word.strip()) for word in text.split(",") if word.strip()]
 
 

@@ -29,6 +29,7 @@ def gus(
     warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
     build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
     flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
+    arguments: str = typer.Option("", help="With --source: what to call it with, e.g. 'f8[1000], 2.0, 1000'."),
     limit: int = typer.Option(10_000_000, help="For kernels: record at most so many instructions."),
     top: int = typer.Option(10, help="Rows of each table."),
     output: Path | None = typer.Option(
@@ -45,7 +46,7 @@ def gus(
     from perfkit.simulators.gus import Gus
     from perfkit.simulators.sensitivity import sensitivity as rank
 
-    trace = _trace(what, source, function, build, flags, limit)
+    trace = _trace(what, source, function, build, flags, arguments, limit)
     machine = Microarchitecture.load(core)
     if calibration is not None:
         machine = calibrated_core(machine, calibration)
@@ -99,17 +100,20 @@ def _text(rows: list[dict[str, Any]]) -> str:
     return "\n".join("  ".join(word.rjust(w) for word, w in zip(line, widths, strict=True)) for line in lines)
 
 
-def _trace(what: str, source: Path | None, function: str, build: str, flags: str, limit: int) -> "Trace":
+def _trace(
+    what: str, source: Path | None, function: str, build: str, flags: str, arguments: str, limit: int
+) -> "Trace":
     from perfkit import datasets
     from perfkit.collectors.kernels import compile_kernel, corpus_kernel
     from perfkit.errors import SettingError
     from perfkit.trace import Trace
+    from perfkit.trace_sources import kernel_arguments
 
     if bool(what) == bool(source):
         raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE.c")
     options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
     if source is not None:
-        return compile_kernel(source, function or None, **options).trace(limit=limit)
+        return compile_kernel(source, function or None, **options).trace(*kernel_arguments(arguments), limit=limit)
     if what.startswith("corpus:"):
         return corpus_kernel(what.removeprefix("corpus:"), **options).trace(limit=limit)
     if Path(what).exists():

@@ -137,10 +137,10 @@ class Gus:
 
 def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
     """Go through a trace in windows prepared for timing."""
-    if not len(trace.stream):
+    total = trace.blocks_executed
+    if not total:
         raise DataError("the trace holds no executed instruction; there is nothing to simulate")
     blocks = 1 << 16
-    total = len(trace.stream)
     for k, chunk in enumerate(trace.chunks(blocks)):
         yield memory.window(chunk)
         if progress is not None:

@@ -123,7 +123,7 @@ class Tracer:
             raise SettingError(
                 f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), "
                 f"found {len(arguments)}; "
-                "give a number or a numpy array for each (open_traces: arguments='f8[1000], 2.0, 1000')"
+                "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
             )
         why_not = "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
         recording, backend, reason = self._record(elf, kernel.function, values, why_not, kernel)
