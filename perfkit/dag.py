@@ -31,7 +31,8 @@ Consumer = Callable[[Ints, int], None]
 OPS = ("A", "M", "D", "L", "S")
 LEVELS = ("L1", "L2", "L3", "mem")
 # Operation codes of a program. FORWARD passes its operands on (select, negation); CALL and RETURN move between frames.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN = range(8)
+# OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and in the reorder buffer.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER = range(9)
 _FORMAT = 1
 
 
@@ -183,6 +184,14 @@ class Dag:
     def replay(self, consume: Consumer) -> None:
         """Hand the whole stream to `consume` (`NodeSource`)."""
         consume(self.stream, len(self.stream))
+
+    @property
+    def others(self) -> int:
+        """How many instructions that are no nodes are kept (``count_all=True`` when it was traced)."""
+        from perfkit.dag_expand import block_counts
+
+        runs = block_counts(self.stream, len(self.stream), self.program.block_addresses)
+        return int(np.repeat(runs, np.diff(self.program.block_ops))[self.program.op == OTHER].sum())
 
     def digest(self) -> str:
         """Return a digest of what is scheduled: the program and the executed blocks with their addresses."""

@@ -68,6 +68,7 @@ from perfkit.simulators.dag_layout import (
     MARGIN,
     MEMORY,
     MEMORY_DEPS,
+    NO_NODE,
     NODES,
     OP_BITS,
     PREVIOUS,
@@ -403,6 +404,16 @@ def run(
                 left = width
                 room = min(fetch + ring_size, cycle_room) - margin
             left -= 1
+            if rarely(code < 0):
+                # No node: it takes its slot of fetch, and its place in the ROB for a cycle.
+                retired = max(retired, fetch + 1)
+                rob[_U(nodes & rob_mask)] = retired & rob_limited
+                end = max(end, fetch + 1)
+                if recorded:
+                    record.type[_U(nodes)] = NO_NODE
+                nodes += 1
+                op_at += 1 << OP_BITS
+                continue
 
             issue = max(fetch, ready)
             count = ops[op + _U(COUNT)]

@@ -33,6 +33,8 @@ HIGH, LOW = 32, (1 << 32) - 1
 # (arithmetic: in the table of units; memory: one step on for a store); its column of `Tally.nodes` (memory: its
 # shape's first); the level given, or -1; words accessed, or the call.
 OP_BITS, SHAPE_BITS = 3, 3
+# The code of an instruction that is no node, below those of nodes; what it is recorded as.
+OTHER, NO_NODE = -1, 255
 CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
 # Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
 AT_ONCE, NOBODY, BETWEEN = -1, -2, 2

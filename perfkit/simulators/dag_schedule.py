@@ -221,6 +221,7 @@ class _Run:
         codes = np.flatnonzero(self.tally.histogram)
         record = self.record
         recorded = len(record.issue) > 0
+        nodes = record.type[:n] != layout.NO_NODE if recorded else None
         return Schedule(
             name=self.name,
             core=self.settings.core,
@@ -229,9 +230,9 @@ class _Run:
             counts=self.tally.histogram[codes],
             nodes=self.tally.nodes.reshape(-1, 1 << layout.SHAPE_BITS)[:, : len(TYPES)].T.copy(),
             shapes=self.program.shapes.copy(),
-            issue=record.issue[:n].copy() if recorded else None,
-            done=record.done[:n].copy() if recorded else None,
-            type=record.type[:n].copy() if recorded else None,
+            issue=record.issue[:n][nodes] if recorded else None,
+            done=record.done[:n][nodes] if recorded else None,
+            type=record.type[:n][nodes] if recorded else None,
             stall_mask=record.stalls[:cycles].copy() if recorded else None,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag import CALL, DIVIDE, STORE, Program
+from perfkit.dag import CALL, DIVIDE, OTHER, STORE, Program
 from perfkit.errors import SettingError
 from perfkit.simulators import dag_layout as layout
 from perfkit.simulators.dag_core import MEMORY, TYPES, DagCore, lanes
@@ -96,6 +96,7 @@ def operations(program: Program, word_bits: int) -> Any:
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
     size = np.where(code == CALL, program.call, words)
     into = np.where(program.into < 0, layout.NOBODY, program.into)
+    code[code == OTHER] = layout.OTHER
     columns = code, program.left, program.right, into, unit, count, program.level, size
     return np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).ravel()
 

@@ -1,5 +1,7 @@
 """`perfkit dag`."""
 
+import re
+
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
@@ -16,6 +18,15 @@ def test_kernel_prints_verdict_and_roofs(tmp_path):
     assert "peak computation" not in done.output.split("\n\n")[0]
     assert "throughput" in done.output
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_all_instructions_take_more_cycles():
+    def performance(*options):
+        done = RUN.invoke(app, ["dag", "kernel", "mmm_sixfold", "--size", "20", "--core", "zen4", *options])
+        assert done.exit_code == 0, done.output
+        return float(re.search(r"([\d.]+) flops/cycle", done.stdout)[1])
+
+    assert performance("--all") < 0.7 * performance()
 
 
 def test_wrong_settings_are_named():
