@@ -1,0 +1,121 @@
+"""Run the corpus on simulated cores with a simulated PMU, and write what the five methods are checked on: data/pmu/.
+
+For each core: interval samples (simulated), the truth of the same runs, the roofs of the extended roofline on the same
+traces, and MARTA's importances of the core's resources. Run from the repository's root, on x86-64 with AVX-512 and gcc
+(about ten minutes): python data/make/pmu.py
+"""
+
+import hashlib
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+
+import perfkit as pk
+from perfkit.collectors import SimulatedPmu, corpus, corpus_kernel
+from perfkit.errors import PerfkitError
+from perfkit.scoring.importances import resource_importance, resource_study
+from perfkit.trace import Trace
+
+FOLDER = Path(__file__).parent.parent / "pmu"
+CORES = ("skylake_x", "zen4")
+BUILDS = ("scalar", "avx2", "avx512")
+INTERVALS = 24
+LEAST = 2000  # instructions: shorter runs cannot be cut into intervals
+CONFIGURATIONS = 128
+SEED = 20261121
+MOST_BYTES = 1_000_000
+
+
+def traces() -> dict[str, Trace]:
+    """Trace every kernel of the corpus in every build."""
+    found = {}
+    for name in corpus().index:
+        for build in BUILDS:
+            trace = corpus_kernel(name, build).trace()
+            if trace.instruction_count >= LEAST:
+                found[f"{name}/{build}"] = trace
+            else:
+                print(f"left out: {name}/{build} has {trace.instruction_count} instructions")
+    return found
+
+
+def roofs(core: pk.Microarchitecture, of: dict[str, Trace]) -> pd.DataFrame:
+    """Return the roofs of every trace, one row a roof."""
+    parts = []
+    for run, trace in of.items():
+        try:
+            roofline = pk.DagScheduler(core).run(pk.trace_dag(trace)).roofline()
+        except PerfkitError as error:
+            print(f"no roofline: {run}: {str(error)[:100]}")
+            continue
+        frame = roofline.to_frame()
+        parts.append(frame[frame["kind"] != "overlap"].drop(columns="formula").assign(run=run))
+    return pd.concat(parts, ignore_index=True)
+
+
+def importances(gus: pk.Gus, of: dict[str, Trace]) -> pd.DataFrame:
+    """Return the forest's importance (mean decrease in impurity) of each resource, one row a run."""
+    found = {}
+    for run, trace in of.items():
+        study = resource_study(gus, trace, 2.0, CONFIGURATIONS, SEED)
+        found[run] = resource_importance(study, seed=SEED).mdi
+    return pd.DataFrame.from_dict(found, orient="index").rename_axis("run").reset_index()
+
+
+def entry(name: str, path: Path, form: str, holds: str, units: str) -> str:
+    """Return a data set's table of the manifest."""
+    size = path.stat().st_size
+    print(f"{name:28} {size:>9,} bytes")
+    assert size < MOST_BYTES, f"{name}: {size} bytes"
+    lines = {
+        "file": path.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "format": form,
+        "kind": "simulated",
+        "holds": holds,
+        "units": units,
+        "source": "perfkit's simulator on traces of the corpus's kernels, recorded by its cloner; no machine's counters",
+        "licence": "MIT",
+        "made_by": "data/make/pmu.py",
+    }
+    return "\n".join([f'["{name}"]', *(f'{key} = "{value}"' for key, value in lines.items())]) + "\n"
+
+
+def make(name: str, of: dict[str, Trace]) -> list[str]:
+    """Write the files of one core; return their tables of the manifest."""
+    start = time.process_time()
+    pmu = SimulatedPmu(name, intervals=INTERVALS)
+    what = f"{len(of)} runs (kernels of the corpus, {', '.join(BUILDS)}) on a simulated {name}"
+    written = {}
+    samples = pmu.collect(of)
+    written["samples"] = samples.to_parquet(FOLDER / f"{name}.parquet")
+    print(f"{samples} in {time.process_time() - start:.0f} s")
+    written["truth"] = pmu.truth(of).to_parquet(FOLDER / f"{name}-truth.parquet")
+    print(f"truth by {time.process_time() - start:.0f} s")
+    for part, frame in (("roofs", roofs(pmu.gus.core, of)), ("importances", importances(pmu.gus, of))):
+        written[part] = FOLDER / f"{name}-{part}.parquet"
+        frame.to_parquet(written[part], index=False, compression="zstd")
+        print(f"{part} by {time.process_time() - start:.0f} s")
+    described = {
+        "samples": ("samples", f"interval samples of {what}", "cycles, instructions; counts as docs/simulated-pmu.md"),
+        "truth": ("truth", f"exact CPI stacks and sensitivities (x2) of {what}", "cycles an instruction; speedup"),
+        "roofs": ("parquet", f"the extended roofline's roofs of {what}", "flops a cycle"),
+        "importances": ("parquet", f"a forest's importance of each resource, {CONFIGURATIONS} random cores, of {what}",
+                        "mean decrease in impurity"),
+    }  # fmt: skip
+    suffix = {"samples": "", "truth": "-truth", "roofs": "-roofs", "importances": "-importances"}
+    return [entry(f"pmu/{name}{suffix[part]}", written[part], *described[part]) for part in written]
+
+
+def main() -> None:
+    """Write every core's files and the manifest."""
+    FOLDER.mkdir(exist_ok=True)
+    of = traces()
+    tables = [table for name in CORES for table in make(name, of)]
+    (FOLDER / "manifest.toml").write_text("# Made by data/make/pmu.py; do not edit by hand.\n\n" + "\n".join(tables))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
