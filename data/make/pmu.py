@@ -2,7 +2,7 @@
 
 For each core: interval samples (simulated), the truth of the same runs, the roofs of the extended roofline on the same
 traces, and MARTA's importances of the core's resources. Run from the repository's root, on x86-64 with AVX-512 and gcc
-(about ten minutes): python data/make/pmu.py
+(about fifteen minutes of processor time): python data/make/pmu.py
 """
 
 import hashlib
@@ -15,7 +15,9 @@ import pandas as pd
 import perfkit as pk
 from perfkit.collectors import SimulatedPmu, corpus, corpus_kernel
 from perfkit.errors import PerfkitError
+from perfkit.scoring import spire_scores, stack_scores
 from perfkit.scoring.importances import resource_importance, resource_study
+from perfkit.simulators.truth import Truth
 from perfkit.trace import Trace
 
 FOLDER = Path(__file__).parent.parent / "pmu"
@@ -25,6 +27,14 @@ INTERVALS = 24
 LEAST = 2000  # instructions: shorter runs cannot be cut into intervals
 CONFIGURATIONS = 128
 SEED = 20261121
+VARIANTS = {
+    "12 intervals": {"intervals": 12},
+    "24 intervals": {"intervals": INTERVALS},
+    "72 intervals": {"intervals": 72},
+    "200 intervals": {"intervals": 200},
+    "8 counters in turns": {"intervals": INTERVALS, "counters": 8, "rotations": 2, "seed": SEED},
+    "5 % noise": {"intervals": INTERVALS, "noise": 0.05, "seed": SEED},
+}
 MOST_BYTES = 1_000_000
 
 
@@ -64,6 +74,18 @@ def importances(gus: pk.Gus, of: dict[str, Trace]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(found, orient="index").rename_axis("run").reset_index()
 
 
+def variants(core: str, of: dict[str, Trace], truth: Truth) -> pd.DataFrame:
+    """Return the scores of SPIRE and of CPI stacks with other settings of the PMU, one row a measure."""
+    parts = []
+    for name, settings in VARIANTS.items():
+        samples = SimulatedPmu(core, **settings).collect(of)
+        counted = [e for e in samples.events if not e.startswith("stall.")]
+        both = (spire_scores(samples, truth, events=counted), stack_scores(samples, truth))
+        parts += [found.summary.reset_index().assign(variant=name, method=found.method) for found in both]
+        print(f"variant {name}: {samples}")
+    return pd.concat(parts, ignore_index=True)
+
+
 def entry(name: str, path: Path, form: str, holds: str, units: str) -> str:
     """Return a data set's table of the manifest."""
     size = path.stat().st_size
@@ -76,7 +98,7 @@ def entry(name: str, path: Path, form: str, holds: str, units: str) -> str:
         "kind": "simulated",
         "holds": holds,
         "units": units,
-        "source": "perfkit's simulator on traces of the corpus's kernels, recorded by its cloner; no machine's counters",
+        "source": "perfkit's simulator on traces of the corpus's kernels, recorded by its cloner; no counters",
         "licence": "MIT",
         "made_by": "data/make/pmu.py",
     }
@@ -92,7 +114,8 @@ def make(name: str, of: dict[str, Trace]) -> list[str]:
     samples = pmu.collect(of)
     written["samples"] = samples.to_parquet(FOLDER / f"{name}.parquet")
     print(f"{samples} in {time.process_time() - start:.0f} s")
-    written["truth"] = pmu.truth(of).to_parquet(FOLDER / f"{name}-truth.parquet")
+    truth = pmu.truth(of)
+    written["truth"] = truth.to_parquet(FOLDER / f"{name}-truth.parquet")
     print(f"truth by {time.process_time() - start:.0f} s")
     for part, frame in (("roofs", roofs(pmu.gus.core, of)), ("importances", importances(pmu.gus, of))):
         written[part] = FOLDER / f"{name}-{part}.parquet"
@@ -105,7 +128,13 @@ def make(name: str, of: dict[str, Trace]) -> list[str]:
         "importances": ("parquet", f"a forest's importance of each resource, {CONFIGURATIONS} random cores, of {what}",
                         "mean decrease in impurity"),
     }  # fmt: skip
-    suffix = {"samples": "", "truth": "-truth", "roofs": "-roofs", "importances": "-importances"}
+    if name == CORES[0]:
+        written["variants"] = FOLDER / f"{name}-variants.csv"
+        variants(name, of, truth).to_csv(written["variants"], index=False, float_format="%.6g")
+        print(f"variants by {time.process_time() - start:.0f} s")
+        described["variants"] = ("csv", f"scores with other settings of the PMU: {what}", "as perfkit.scoring.Scores")
+    suffix = {"samples": "", "truth": "-truth", "roofs": "-roofs", "importances": "-importances",
+              "variants": "-variants"}  # fmt: skip
     return [entry(f"pmu/{name}{suffix[part]}", written[part], *described[part]) for part in written]
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from perfkit.errors import SettingError
 from perfkit.fitters.random_forest import Importance, RandomForest
 from perfkit.scoring.ranks import rank_score
-from perfkit.scoring.scores import Scores, noted, summarise
+from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
 from perfkit.simulators.gus import Gus
 from perfkit.simulators.sensitivity import LANES
 from perfkit.simulators.truth import Truth
@@ -72,16 +72,20 @@ def importance_scores(importances: Mapping[str, Mapping[str, float]], truth: Tru
             "bottleneck": ", ".join(bottlenecks),
             "most_important": order[0],
             "first": score.first,
+            "right": score.hit(1),
             "placement": score.placement,
             "tau": score.tau,
             "chance": score.chance(1),
         }
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
-    n = len(table)
-    measures = {
-        "most important is most sensitive": (
-            float((table["first"] == 1).mean()), float(table["chance"].mean()), "random order", n
-        ),
-        "tau": (float(table["tau"].mean()), 0.0, "random order", n),
-    }  # fmt: skip
-    return Scores("MARTA's importance of resources", table, summarise(measures), noted(left_out))
+    named = [name for run in rows for name in truth.bottlenecks(run)]
+    best = max(dict.fromkeys(named), key=named.count) if named else ""
+    rows = {run: {**row, "constant": best in truth.bottlenecks(run)} for run, row in rows.items()}
+    method = "MARTA's importance of resources"
+    return scores(method, rows, truth.workload, lambda table: [(m, table) for m in _MEASURES], left_out)
+
+
+_MEASURES = (
+    Measure("most important is a bottleneck", mean("right"), mean("chance"), "random order"),
+    Measure("the same, most important", mean("right"), mean("constant"), "one resource for all, in hindsight"),
+    Measure("tau", mean("tau"), zero, "random order"),
+)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from perfkit.errors import DataError
 from perfkit.microarchitecture import Microarchitecture
 from perfkit.scoring.evidence import Evidence
-from perfkit.scoring.scores import Scores, noted, summarise
+from perfkit.scoring.ranks import rank_score
+from perfkit.scoring.scores import Measure, Scores, mean, scores
 from perfkit.simulators.truth import Truth
 
 
@@ -31,8 +31,8 @@ def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidenc
     -------
     Scores
         The table has a row a run: bottleneck, nearest (label) and its distance, right (whether it speaks of the
-        bottleneck), hits (how many roofs hit the point), hit (whether a right one is among them), roofs and speaking
-        (how many roofs there are, and how many of them would be right).
+        bottleneck), hits (how many roofs hit the point), hit (whether a right one is among them), their chances, roofs
+        (how many there are) and right roofs (those that would be right).
     """
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))
     left_out: dict[str, list[str]] = {"no resource gives a speedup": [], "no roof speaks of the bottleneck": []}
@@ -43,26 +43,29 @@ def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidenc
             left_out["no resource gives a speedup"].append(run)
             continue
         row = _row(roofline if isinstance(roofline, pd.DataFrame) else roofline.to_frame(), bottlenecks, evidence)
-        if not row["speaking"]:
+        if not row["right roofs"]:
             left_out["no roof speaks of the bottleneck"].append(run)
             continue
         rows[run] = row
-    if not rows:
-        raise DataError("no run has a bottleneck that any roof speaks of; nothing can be scored")
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
-    n = len(table)
-    measures = {
-        "nearest roof right": (
-            float(table["right"].mean()), float((table["speaking"] / table["roofs"]).mean()), "a roof at random", n
-        ),
-        "a right roof hits": (float(table["hit"].mean()), float(table["chance"].mean()), "as many at random", n),
-    }  # fmt: skip
-    return Scores("extended roofline", table, summarise(measures), noted(left_out))
+    best = _constant(rows)
+    rows = {run: {**row, "constant": best in row["right roofs"]} for run, row in rows.items()}
+    return scores("extended roofline", rows, truth.workload, lambda table: [(m, table) for m in _MEASURES], left_out)
+
+
+_MEASURES = (
+    Measure("nearest roof right", mean("right"), mean("chance 1"), "a roof at random"),
+    Measure("the same, nearest", mean("right"), mean("constant"), "one roof for all, in hindsight"),
+    Measure("a right roof hits", mean("hit"), mean("chance"), "as many at random"),
+)
+
+
+def _constant(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the roof that is right most often: the best that naming one roof every time can do."""
+    every = [label for row in rows.values() for label in row["right roofs"]]
+    return max(dict.fromkeys(every), key=every.count) if every else ""
 
 
 def _row(frame: pd.DataFrame, bottlenecks: tuple[str, ...], evidence: Evidence) -> dict[str, Any]:
-    from perfkit.scoring.ranks import rank_score
-
     single = frame[frame["kind"] != "overlap"].reset_index(drop=True)
     speaks = [
         bool(set(evidence.of_roof(roof.kind, tuple(roof.of.split("+")), roof.buffer)) & set(bottlenecks))
@@ -79,6 +82,7 @@ def _row(frame: pd.DataFrame, bottlenecks: tuple[str, ...], evidence: Evidence) 
         "hits": hits,
         "hit": score.hit(hits),
         "chance": score.chance(hits),
+        "chance 1": score.chance(1),
         "roofs": score.n,
-        "speaking": score.right,
+        "right roofs": tuple(str(x) for x, right in zip(single["label"], speaks, strict=True) if right),
     }

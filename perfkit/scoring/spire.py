@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
@@ -12,7 +11,7 @@ from perfkit.microarchitecture import Microarchitecture
 from perfkit.samples import Samples
 from perfkit.scoring.evidence import Evidence, area
 from perfkit.scoring.ranks import rank_score
-from perfkit.scoring.scores import Scores, noted, summarise
+from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
 from perfkit.simulators.truth import Truth
 
 _NONE = "no resource gives a speedup"
@@ -26,12 +25,11 @@ def spire_scores(
     spire: Spire | None = None,
     events: Iterable[str] | None = None,
     evidence: Evidence | None = None,
-    by: str = "workload",
     top: Sequence[int] = (1, 3, 5),
 ) -> Scores:
     """Score SPIRE's rankings by how early an event of the true bottleneck comes.
 
-    Every run is ranked by a model trained on the runs of all other workloads (leave one out).
+    Every run is ranked by a model trained on the runs of all other workloads (leave one workload out).
 
     Parameters
     ----------
@@ -45,8 +43,6 @@ def spire_scores(
         The events to train on and to rank; all by default.
     evidence : Evidence, optional
         Which resources each event speaks of; by default as written down in `perfkit.scoring.evidence`.
-    by : str
-        The column of the table of runs that says what is left out together.
     top : sequence of int
         The k for which is counted how often a right event is among the first k.
 
@@ -60,7 +56,7 @@ def spire_scores(
     check_runs(samples, truth)
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))
     chosen = samples if events is None else samples.select(events=events)
-    group = samples.runs[by]
+    group = truth.workload.loc[[str(r) for r in samples.runs.index]]
     left_out: dict[str, list[str]] = {_NONE: [], _UNSEEN: []}
     rows = {}
     for value in dict.fromkeys(group):
@@ -69,14 +65,17 @@ def spire_scores(
         if not mine:
             continue
         if not others:
-            raise DataError(f"only one {by} ({value}): there is nothing to train on but what is to be ranked")
+            raise DataError(f"only one workload ({value}): there is nothing to train on but what is to be ranked")
         model = (spire or Spire()).fit(chosen.select(runs=others))
         for run in mine:
             rows[run] = _ranked(model.rank(chosen.select(runs=[run])), truth, run, evidence, top)
-    if not rows:
-        raise DataError("no run has a bottleneck that any of these events counts; nothing can be scored")
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
-    return Scores("SPIRE", table, _summary(table, truth, evidence, chosen.events, top), noted(left_out))
+    return scores(
+        "SPIRE",
+        _with_constant(rows, truth, evidence, chosen.events, top),
+        truth.workload,
+        lambda table: [(m, table) for m in _measures(top)],
+        left_out,
+    )
 
 
 def topdown_scores(samples: Samples, truth: Truth, *, width: float | None = None) -> Scores:
@@ -105,13 +104,7 @@ def topdown_scores(samples: Samples, truth: Truth, *, width: float | None = None
             continue
         said, true = str(fractions.main[run]), area(bottlenecks)
         rows[run] = {"said": said, "true": true, "right": said == true, **fractions.runs.loc[run].to_dict()}
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
-    commonest = float(table["true"].value_counts(normalize=True).iloc[0])
-    measures = {"area right": (float(table["right"].mean()), commonest, "always the commonest area", len(table))}
-    for name, of_area in table.groupby("true"):
-        share = float((table["said"] == name).mean())
-        measures[f"of {name}"] = (float(of_area["right"].mean()), share, "how often it is said", len(of_area))
-    return Scores("top-down, level 1", table, summarise(measures), noted(left_out))
+    return scores("top-down, level 1", rows, truth.workload, _area_measures, left_out)
 
 
 def check_runs(samples: Samples, truth: Truth) -> None:
@@ -163,33 +156,45 @@ def _ranked(ranking: object, truth: Truth, run: str, evidence: Evidence, top: Se
     }
 
 
-def _summary(
-    table: pd.DataFrame, truth: Truth, evidence: Evidence, events: Sequence[str], top: Sequence[int]
-) -> pd.DataFrame:
-    n = len(table)
-    constant = _constant(table, truth, evidence, events)
-    measures: dict[str, tuple[float, float, str, int]] = {}
+def _measures(top: Sequence[int]) -> list[Measure]:
+    found = []
     for k in top:
-        hits = float(table[f"top {k}"].mean())
-        measures[f"right event in the first {k}"] = (hits, float(table[f"chance {k}"].mean()), "random order", n)
-        always = np.mean([bool(set(constant[:k]) & right) for right in _right(table, truth, evidence, events)])
-        measures[f"the same, first {k}"] = (hits, float(always), "one order for all runs, in hindsight", n)
-    pool = float(table["pool hit"].mean())
-    measures["right event in the pool"] = (pool, float(table["pool chance"].mean()), "random pool of the same size", n)
-    placement = table["placement"].mean(), table["chance placement"].mean()
-    measures["placement"] = (float(placement[0]), float(placement[1]), "random order", n)
-    measures["tau"] = (float(table["tau"].mean()), 0.0, "random order", n)
-    return summarise(measures)
+        found.append(Measure(f"right event in the first {k}", mean(f"top {k}"), mean(f"chance {k}"), "random order"))
+        found.append(
+            Measure(f"the same, first {k}", mean(f"top {k}"), mean(f"constant {k}"), "one order for all, in hindsight")
+        )
+    return [
+        *found,
+        Measure("right event in the pool", mean("pool hit"), mean("pool chance"), "random pool of its size"),
+        Measure("placement", mean("placement"), mean("chance placement"), "random order"),
+        Measure("tau", mean("tau"), zero, "random order"),
+    ]
 
 
-def _right(table: pd.DataFrame, truth: Truth, evidence: Evidence, events: Sequence[str]) -> list[set[str]]:
-    return [evidence.right_events(events, truth.bottlenecks(str(run))) for run in table.index]
+def _with_constant(
+    rows: dict[str, dict[str, object]], truth: Truth, evidence: Evidence, events: Sequence[str], top: Sequence[int]
+) -> dict[str, dict[str, object]]:
+    """Add to each run whether one order for all runs would hit: events by how often they are right, in hindsight."""
+    right = {run: evidence.right_events(events, truth.bottlenecks(run)) for run in rows}
+    order = sorted(events, key=lambda e: -sum(e in one for one in right.values()))
+    constant = {run: {f"constant {k}": bool(set(order[:k]) & right[run]) for k in top} for run in rows}
+    return {run: {**row, **constant[run]} for run, row in rows.items()}
 
 
-def _constant(table: pd.DataFrame, truth: Truth, evidence: Evidence, events: Sequence[str]) -> list[str]:
-    """Return the events by how often they are right: the best that naming the same ones every time can do."""
-    right = _right(table, truth, evidence, events)
-    return sorted(events, key=lambda e: -sum(e in one for one in right))
+def _area_measures(table: pd.DataFrame) -> list[tuple[Measure, pd.DataFrame]]:
+    commonest = table["true"].value_counts().index[0]
+    found = [
+        (
+            Measure(
+                "area right", mean("right"), lambda t: float((t["true"] == commonest).mean()), f"always {commonest}"
+            ),
+            table,
+        )
+    ]
+    for name, part in table.groupby("true"):
+        said = part.assign(chance=float((table["said"] == name).mean()))
+        found.append((Measure(f"area right, of {name}", mean("right"), mean("chance"), "how often it is said"), said))
+    return found
 
 
 def _as_intel(samples: Samples) -> Samples:

@@ -1,7 +1,7 @@
 """CPI stacks by regression against the exact stack of the same simulated runs."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
@@ -9,7 +9,7 @@ from perfkit.errors import DataError, PerfkitWarning
 from perfkit.fitters.cpi_stack import CpiStack
 from perfkit.samples import Samples
 from perfkit.scoring.evidence import COMPONENTS
-from perfkit.scoring.scores import Scores, noted, summarise
+from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
 from perfkit.scoring.spire import check_runs
 from perfkit.simulators.truth import Truth
 
@@ -40,8 +40,8 @@ def stack_scores(
     Scores
         The table has a row a run: cpi, verdict, r2 (of phases kept out), placebo_r2, distance (half the sum of the
         components' absolute errors over the CPI: 0 is the exact stack, 1 has everything in the wrong place),
-        base_only (the distance of the stack that puts everything into the base), and ``true:`` and ``fitted:``
-        cycles an instruction of each component. Runs that no regression can be made of are left out and named.
+        base_only (the distance of the stack that puts everything into the base), nearer (than that), and ``true:`` and
+        ``fitted:`` cycles an instruction of each component. Runs that no regression can be made of are left out.
     """
     check_runs(samples, truth)
     settings = stack or CpiStack(resamples=50)
@@ -58,10 +58,7 @@ def stack_scores(
             left_out.setdefault(_reason(error), []).append(run)
             continue
         rows[run] = _row(fit, exact_components(truth, run, components), components)
-    if not rows:
-        raise DataError(f"no run could be fitted: {left_out}")
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
-    return Scores("CPI stack by regression", table, _summary(table, components), noted(left_out))
+    return scores("CPI stack by regression", rows, truth.workload, lambda table: _measures(table, components), left_out)
 
 
 def exact_components(truth: Truth, run: str, components: Components = COMPONENTS) -> dict[str, float]:
@@ -91,44 +88,49 @@ def _row(fit: object, exact: dict[str, float], components: Components) -> dict[s
     parts: pd.Series = fit.components  # type: ignore[attr-defined]
     fitted = {name: float(parts.reindex(list(of)).sum()) for name, (_, of) in components.items()}
     fitted = {BASE: float(parts[BASE]) + float(fit.residual), **fitted}  # type: ignore[attr-defined]
-    everything = {BASE: sum(exact.values())}
+    distance, base_only = stack_distance(fitted, exact), stack_distance({BASE: sum(exact.values())}, exact)
     return {
         "cpi": sum(exact.values()),
         "verdict": fit.verdict.level,  # type: ignore[attr-defined]
         "r2": fit.r2.blocked,  # type: ignore[attr-defined]
         "placebo_r2": fit.placebo_r2,  # type: ignore[attr-defined]
-        "distance": stack_distance(fitted, exact),
-        "base_only": stack_distance(everything, exact),
+        "distance": distance,
+        "base_only": base_only,
+        "nearer": distance < base_only,
         **{f"true:{name}": value for name, value in exact.items()},
         **{f"fitted:{name}": value for name, value in fitted.items()},
     }
 
 
-def _summary(table: pd.DataFrame, components: Components) -> pd.DataFrame:
+def _measures(table: pd.DataFrame, components: Components) -> list[tuple[Measure, pd.DataFrame]]:
     against = "everything is base"
-    measures: dict[str, tuple[float, float, str, int]] = {
-        "distance, median": _medians(table, against),
-    }
+    found = [(Measure("distance, median", _median("distance"), _median("base_only"), against), table)]
     for level in ("carries", "doubtful", "cannot"):
-        of_level = table[table["verdict"] == level]
-        if len(of_level):
-            measures[f"distance, verdict {level}"] = _medians(of_level, against)
-    nearer = table["distance"] < table["base_only"]
-    measures["nearer than everything in the base"] = (float(nearer.mean()), 0.0, against, len(table))
-    for name in (BASE, *components):
+        part = table[table["verdict"] == level]
+        if len(part):
+            measure = Measure(f"distance, verdict {level}", _median("distance"), _median("base_only"), against)
+            found.append((measure, part))
+    found.append((Measure("nearer than everything in the base", mean("nearer"), zero, against), table))
+    of_parts = [
+        Measure(f"variance explained, {name}", _explained(name), zero, "the mean of all runs")
+        for name in (BASE, *components)
+    ]
+    return [*found, *((measure, table) for measure in of_parts)]
+
+
+def _median(column: str) -> Callable[[pd.DataFrame], float]:
+    return lambda table: float(table[column].median())
+
+
+def _explained(name: str) -> Callable[[pd.DataFrame], float]:
+    """Return the function that gives 1 - SSE / SST of a component's shares; NaN where it has one share in all runs."""
+
+    def explained(table: pd.DataFrame) -> float:
         true, fitted = table[f"true:{name}"] / table["cpi"], table[f"fitted:{name}"] / table["cpi"]
-        measures[f"variance explained, {name}"] = (_explained(true, fitted), 0.0, "the mean of all runs", len(table))
-    return summarise(measures)
+        total = float(((true - true.mean()) ** 2).sum())
+        return 1.0 - float(((true - fitted) ** 2).sum()) / total if total > 1e-12 else float("nan")
 
-
-def _medians(table: pd.DataFrame, against: str) -> tuple[float, float, str, int]:
-    return float(table["distance"].median()), float(table["base_only"].median()), against, len(table)
-
-
-def _explained(true: pd.Series, fitted: pd.Series) -> float:
-    """Return 1 - SSE / SST of the components' shares; NaN where the component has one share in all runs."""
-    total = float(((true - true.mean()) ** 2).sum())
-    return 1.0 - float(((true - fitted) ** 2).sum()) / total if total > 1e-12 else float("nan")
+    return explained
 
 
 def _reason(error: DataError) -> str:

@@ -36,12 +36,15 @@ class Truth:
         Cycles per instruction by cause, one row a run (index); a row sums to the run's CPI.
     speedup : DataFrame
         Sensitivity (Gus, section 3.2): s = f(c) / f(w c) - 1, one row a run (index), one column a resource.
+    workload : Series
+        What each run (index) is a run of: runs of one workload are no independent witnesses.
     """
 
     core: str
     weight: float
     stack: pd.DataFrame
     speedup: pd.DataFrame
+    workload: pd.Series
 
     @property
     def kind(self) -> str:
@@ -78,10 +81,11 @@ class Truth:
         return tuple(str(r) for r in of_run.index[of_run >= near * of_run.iloc[0]])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a run: CPI, bottleneck ("" where there is none), its speedup, largest cause of the stack."""
+        """Return one row a run: workload, CPI, bottleneck ("": none), its speedup, largest cause of the stack."""
         bottleneck = [", ".join(self.bottlenecks(r)) for r in self.runs]
         return pd.DataFrame(
             {
+                "workload": self.workload,
                 "cpi": self.cpi,
                 "bottleneck": bottleneck,
                 "speedup": self.speedup.max(axis=1),
@@ -91,12 +95,13 @@ class Truth:
         )
 
     def to_parquet(self, path: str | Path) -> Path:
-        """Write both tables into one parquet file and return its path."""
+        """Write everything into one parquet file and return its path."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         both = pd.concat({"stack": self.stack, "speedup": self.speedup}, axis=1)
         both.columns = pd.Index([f"{part}:{name}" for part, name in both.columns])
+        both.insert(0, "workload", self.workload)
         arrow = pa.Table.from_pandas(both.rename_axis("run").reset_index(), preserve_index=False)
         head = {"format": _FORMAT, "version": 1, "core": self.core, "weight": self.weight, "kind": self.kind}
         path = Path(path)
@@ -129,7 +134,7 @@ class Truth:
             )
             for part in ("stack", "speedup")
         }
-        return cls(head["core"], head["weight"], **parts)
+        return cls(head["core"], head["weight"], **parts, workload=both["workload"].astype(str))
 
 
 def truth_of(gus: Gus, traces: Iterable[tuple[str, Trace]], weight: float = 2.0) -> Truth:
@@ -142,10 +147,12 @@ def truth_of(gus: Gus, traces: Iterable[tuple[str, Trace]], weight: float = 2.0)
     """
     if not weight > 1:
         raise SettingError(f"weight makes each resource better: a number above 1; found {weight!r}")
-    stacks, speedups = {}, {}
+    stacks, speedups, workload = {}, {}, {}
     for name, trace in traces:
+        workload[name] = trace.provenance.workload or name
         stacks[name] = gus.run(trace).cpi_stack()
         found = sensitivity(gus, trace, (weight,))
         speedups[name] = pd.Series(found.speedup[:, 0], index=[r[0] for r in found.resources])
     stack = pd.DataFrame.from_dict(stacks, orient="index").fillna(0.0).rename_axis("run")
-    return Truth(gus.core.name, float(weight), stack, pd.DataFrame.from_dict(speedups, orient="index"))
+    speedup = pd.DataFrame.from_dict(speedups, orient="index").rename_axis("run")
+    return Truth(gus.core.name, float(weight), stack, speedup, pd.Series(workload, name="workload").rename_axis("run"))
