@@ -27,7 +27,9 @@ _HOME = {
     "peak_flops": "perfkit.floating_point",
     "open_traces": "perfkit.trace_sources",
     "GusResult": "perfkit.simulators.gus",
+    "InstructionTables": "perfkit.instruction_tables",
     "Microarchitecture": "perfkit.microarchitecture",
+    "calibrated_core": "perfkit.instruction_tables",
     "Dag": "perfkit.dag",
     "DagCore": "perfkit.simulators.dag_core",
     "DagScheduler": "perfkit.simulators.dag_schedule",
@@ -96,6 +98,8 @@ if TYPE_CHECKING:
     from perfkit.fitters.topdown import TopDown as TopDown
     from perfkit.floating_point import flops as flops
     from perfkit.floating_point import peak_flops as peak_flops
+    from perfkit.instruction_tables import InstructionTables as InstructionTables
+    from perfkit.instruction_tables import calibrated_core as calibrated_core
     from perfkit.microarchitecture import Microarchitecture as Microarchitecture
     from perfkit.readers import read_samples as read_samples
     from perfkit.roofline import Roofline as Roofline

@@ -168,6 +168,12 @@ def memory_access(name: str) -> tuple[bool, bool]:
 
 
 @cache
+def code_features(name: str) -> frozenset[int]:
+    """Return the extensions that a form needs, as iced-x86's ``CpuidFeature`` numbers."""
+    return frozenset(_blank(name).cpuid_features())
+
+
+@cache
 def _with_memory(name: str) -> Instruction:
     """Return the form with a memory operand where its encoding has one, registers elsewhere."""
     iced = _iced()

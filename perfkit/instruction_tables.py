@@ -2,7 +2,8 @@
 
 Strongest first: the user's overrides, the calibration of this host (``perfkit calibrate``), the user's own copy of
 uops.info's ``instructions.xml``, the corrections that ship with perfkit, the bundled table made from LLVM's
-scheduling model, and the default of the instruction's class. A layer may say only part (a latency, a throughput): the
+scheduling model, what an installed ``llvm-mca`` says of the trace's forms that none of these knows, and the default
+of the instruction's class. A layer may say only part (a latency, a throughput): the
 rest stays what the weaker layers say. `Coverage` tells which layer served which share of a trace; class defaults are
 warned about by name, for they are guesses.
 """
@@ -17,22 +18,31 @@ import re
 import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.decode import class_of, is_vector, memory_access, simpler_forms
+from perfkit import decode, decode_aarch64
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LAYERS = ("user", "calibration", "uops.info", "correction", "llvm", "class default")
+    from perfkit.trace import StaticCode
+
+LAYERS = ("user", "calibration", "uops.info", "correction", "llvm", "llvm-mca", "class default")
+_COMPLETE = ("llvm", "llvm-mca")  # layers whose rows say everything; the stronger ones change part of such a row
+_NOT_ASKED = "llvm-mca has no figures of locked or repeated instructions, or of extensions that the core lacks"
 _NUMBERS = ("fused_uops", "unfused_uops", "latency", "address_latency", "memory_latency", "inverse_throughput")
+
+
+def _rules(isa: str) -> Any:
+    """Return the module that knows what the names of an instruction set's forms mean."""
+    return decode_aarch64 if isa == "aarch64" else decode
 
 
 @dataclass(frozen=True)
@@ -86,12 +96,23 @@ def _patterns_of(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _patterns(layer: Layer) -> tuple[str, ...]:
-    return () if layer.name in ("llvm", "uops.info") else _patterns_of(tuple(layer.rows))
+    return () if layer.name in (*_COMPLETE, "uops.info") else _patterns_of(tuple(layer.rows))
 
 
 @dataclass(frozen=True)
 class InstructionTables:
     """The layers of a core, strongest first.
+
+    Parameters
+    ----------
+    core
+        The core.
+    layers
+        Its layers.
+    look_up
+        Whether `extended` asks an installed llvm-mca about forms that no layer knows.
+    note
+        What became of that, for people: which llvm-mca, or why there was none.
 
     Examples
     --------
@@ -103,6 +124,8 @@ class InstructionTables:
 
     core: Microarchitecture
     layers: tuple[Layer, ...]
+    look_up: bool = True
+    note: str = ""
 
     @classmethod
     def load(
@@ -111,6 +134,7 @@ class InstructionTables:
         overrides: Mapping[str, Mapping[str, Any]] | str | Path | None = None,
         calibration: str | Path | None = None,
         uops_info: str | Path | None = None,
+        look_up: bool = True,
     ) -> InstructionTables:
         """Put the layers of a core together.
 
@@ -124,6 +148,9 @@ class InstructionTables:
             The overlay that ``perfkit calibrate`` wrote.
         uops_info
             The user's copy of uops.info's ``instructions.xml`` (perfkit ships none of it).
+        look_up
+            Whether a trace's forms that no table knows are looked up with an installed ``llvm-mca`` (LLVM 21 or
+            later) when they are met; they get their class's default otherwise.
         """
         layers = []
         if isinstance(overrides, str | Path):
@@ -137,11 +164,47 @@ class InstructionTables:
 
             layers.append(read_uops_info(uops_info, core))
         layers += _bundled_layers(core.name, core.table)
-        return cls(core, tuple(layers))
+        return cls(core, tuple(layers), look_up)
+
+    def extended(self, code: StaticCode) -> InstructionTables:
+        """Return the tables with a layer "llvm-mca" for those forms of `code` that no layer knows completely.
+
+        One run of an installed ``llvm-mca`` is asked about all of them. Nothing is kept but in memory. Left to their
+        class's default are locked and repeated instructions (LLVM's models leave out what the lock costs, and do not
+        know how often), forms of extensions of which the core's table holds no form (LLVM answers for those with
+        another core's guess), and what LLVM refuses; the tables are returned as they are where there is no llvm-mca,
+        or ``look_up`` is False.
+        """
+        if code.isa != "x86-64" or any(layer.name == "llvm-mca" for layer in self.layers):
+            return self
+        from perfkit.runtime_tables import runtime_layer
+
+        texts = self._unknown(code)
+        if not texts:
+            return replace(self, note=_NOT_ASKED)
+        if not self.look_up:
+            return replace(self, note="looking them up with llvm-mca is turned off")
+        layer, note = runtime_layer(texts, self.core, self._base)
+        return replace(self, layers=self.layers if layer is None else (*self.layers, layer), note=note)
+
+    def _unknown(self, code: StaticCode) -> dict[str, str]:
+        """Return the forms of `code` that no complete layer knows -> the text of one such instruction."""
+        found: dict[str, str] = {}
+        for instruction in decode.decode(code):
+            form = decode.form_name(instruction)
+            if form in found or any(self._base(name) is not None for name in (form, *decode.simpler_forms(form))):
+                continue
+            if {"rep", "lock"} & set(form.split("/")):
+                continue
+            known = _features_of(self.core.table)
+            if not known or decode.code_features(form) <= known:
+                found[form] = str(_gas().format(instruction))
+        return found
 
     def form(self, name: str) -> InstructionForm:
         """Return what a form costs; `InstructionForm.source` names the strongest layer that said something."""
-        known = next((n for n in (name, *simpler_forms(name)) if self._base(n) is not None), name)
+        stand_ins = _rules(self.core.isa).simpler_forms(name)
+        known = next((n for n in (name, *stand_ins) if self._base(n) is not None), name)
         row = self._base(known)
         source = "" if row is None else self._base_source(known)
         if row is None:
@@ -150,7 +213,7 @@ class InstructionTables:
         form = _complete(name, row or Row(), self.core, source)
         strongest = LAYERS.index(source)
         for layer in reversed(self.layers):  # the weaker first, so that the stronger have the last word
-            if LAYERS.index(layer.name) >= strongest or layer.name == "llvm":
+            if LAYERS.index(layer.name) >= strongest or layer.name in _COMPLETE:
                 continue
             found = layer.find(name) or (layer.find(known) if known != name else None)
             if found is not None:
@@ -159,25 +222,29 @@ class InstructionTables:
 
     def _base(self, name: str) -> Row | None:
         for layer in self.layers:
-            if layer.name == "llvm" and name in layer.rows:
+            if layer.name in _COMPLETE and name in layer.rows:
                 return layer.rows[name]
         return None
 
     def _base_source(self, name: str) -> str:
-        row = self._base(name)
-        return row.source if row is not None and row.source else "llvm"
+        return next(layer.name for layer in self.layers if layer.name in _COMPLETE and name in layer.rows)
 
     def coverage(self, trace: Any) -> Coverage:
         """Say which layer served which share of a trace's executed instructions; warn of class defaults by name."""
-        from perfkit.decode import form_names
-
-        counts: dict[str, int] = {}
-        for name, executed in zip(form_names(trace.code), trace.instruction_counts().tolist(), strict=True):
-            counts[name] = counts.get(name, 0) + executed
-        served = {name: self.form(name).source for name in counts}
-        coverage = Coverage(self.core.name, MappingProxyType(counts), MappingProxyType(served))
+        coverage = self.served(trace)
         coverage.warn()
         return coverage
+
+    def served(self, trace: Any) -> Coverage:
+        """Return `coverage` without a warning."""
+        names = _rules(trace.isa).form_names(trace.code)
+        tables = self.extended(trace.code)
+        counts: dict[str, int] = {}
+        for name, executed in zip(names, trace.instruction_counts().tolist(), strict=True):
+            counts[name] = counts.get(name, 0) + executed
+        served = {name: tables.form(name).source for name in counts}
+        titles = MappingProxyType({layer.name: layer.title for layer in tables.layers})
+        return Coverage(self.core.name, MappingProxyType(counts), MappingProxyType(served), titles, tables.note)
 
 
 @dataclass(frozen=True)
@@ -192,11 +259,17 @@ class Coverage:
         Form -> executions.
     layers
         Form -> the strongest layer that knew it (`LAYERS`).
+    titles
+        Layer -> where it comes from (LLVM's version, the calibration's host and date).
+    note
+        What became of looking unknown forms up at run time.
     """
 
     core: str
     counts: Mapping[str, int]
     layers: Mapping[str, str]
+    titles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    note: str = ""
 
     @property
     def shares(self) -> dict[str, float]:
@@ -220,13 +293,14 @@ class Coverage:
             names = ", ".join(list(unknown)[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
             warnings.warn(
                 f"{self.core}: no table knows {names} ({share:.1%} of the executed instructions); the default of "
-                "their class stands in. Give figures as overrides, by perfkit calibrate or from uops.info's file.",
+                f"their class stands in{f' ({self.note})' if self.note else ''}. Give figures as overrides, by perfkit "
+                "calibrate or from uops.info's file.",
                 PerfkitWarning,
                 stacklevel=3,
             )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a form: executions, share, layer."""
+        """Return one row a form: executions, share, layer, where the layer comes from."""
         import pandas as pd
 
         total = sum(self.counts.values())
@@ -234,6 +308,7 @@ class Coverage:
             [(form, count, count / total, self.layers[form]) for form, count in self.counts.items()],
             columns=["form", "executions", "share", "layer"],
         )
+        frame["source"] = [self.titles.get(layer, "a guess") for layer in frame["layer"]]
         return frame.sort_values("executions", ascending=False, ignore_index=True)
 
 
@@ -256,11 +331,29 @@ def _overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where
                 f"{where}: unknown key {key!r}; known: schema, core, title, host, measured, forms, resources"
             )
     if data.get("core", core.name) != core.name:
-        raise FormatError(f"{where}: made for the core {data['core']}, not for {core.name}")
+        raise FormatError(
+            f"{where}: made for the core {data['core']}, not for {core.name}; choose that core, or make another with "
+            f"perfkit calibrate --core {core.name} -o FILE"
+        )
+    if layer != "calibration" and "resources" in data:
+        raise FormatError(f"{where}: [resources] belongs to a calibration; overrides hold [forms] only")
+    _overlay_resources(data.get("resources", {}), core, where)
     rows = {}
     for form, entry in data.get("forms", {}).items():
         rows[form] = _overlay_row(entry, core, f'{where}: [forms."{form}"]')
+    if layer == "calibration" and "core" not in data:
+        raise FormatError(f'{where}: core = "NAME" is missing: a calibration says which core it was made for')
     return Layer(layer, MappingProxyType(rows), str(data.get("title", where)))
+
+
+def _overlay_resources(table: Any, core: Microarchitecture, where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise FormatError(f"{where}: [resources] name = number expected, found {table!r}")
+    for name, value in table.items():
+        if name not in core.resources:
+            raise FormatError(f"{where}: [resources] {name}: {core.name} has no such resource")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise FormatError(f"{where}: [resources] {name}: a number above 0 expected, found {value!r}")
 
 
 def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
@@ -302,6 +395,25 @@ def _bundled_layers(core_name: str, table: str) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
+@cache
+def _features_of(table: str) -> frozenset[int]:
+    """Return the extensions (iced-x86's CpuidFeature) of the forms in a bundled table; nothing where there is none."""
+    from perfkit.decode import code_features
+
+    bundled = files("perfkit").joinpath("cores", "tables", f"{table}.csv.gz")
+    if not bundled.is_file():
+        return frozenset()
+    _, _, body = gzip.decompress(bundled.read_bytes()).decode().partition("\n")
+    return frozenset().union(*(code_features(form) for form in _read_table(body)))
+
+
+@cache
+def _gas() -> Any:
+    import iced_x86
+
+    return iced_x86.Formatter(iced_x86.FormatterSyntax.GAS)
+
+
 def _read_table(text: str) -> dict[str, Row]:
     rows = csv.reader(text.splitlines())
     next(rows)
@@ -315,8 +427,9 @@ def _read_table(text: str) -> dict[str, Row]:
 
 
 def _complete(name: str, row: Row, core: Microarchitecture, source: str) -> InstructionForm:
-    loads, stores = memory_access(name)
-    level = "L1_vector_latency" if is_vector(name) and "L1_vector_latency" in core.resources else "L1_latency"
+    rules = _rules(core.isa)
+    loads, stores = rules.memory_access(name)
+    level = "L1_vector_latency" if rules.is_vector(name) and "L1_vector_latency" in core.resources else "L1_latency"
     latency = 1.0 if row.latency is None else row.latency
     return InstructionForm(
         name,
@@ -383,12 +496,14 @@ _REFERENCES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def _reference(name: str, tables: InstructionTables) -> str | None:
     """Return the form of the same class, width and memory operand whose cost stands in for an unknown one."""
-    candidates = _REFERENCES[class_of(name)]
+    if tables.core.isa == "aarch64":
+        return decode_aarch64.reference_form(name)
+    candidates = _REFERENCES[decode.class_of(name)]
     width = re.search(r"[XYZ]MM", name)
     fitting = [form for form in candidates if width and width[0] in form] or [
         form for form in candidates if not re.search(r"[YZ]MM", form)
     ]
-    loads, stores = memory_access(name)
+    loads, stores = decode.memory_access(name)
     for form in fitting:
         if stores and not loads:
             store = "MOV_RM64_R64/m" if not width else "VEX_VMOVAPS_XMMM128_XMM/m"

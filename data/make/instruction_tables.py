@@ -11,7 +11,6 @@ LLVM is Apache-2.0 WITH LLVM-exception; the tables say which version they come f
 """
 
 import argparse
-import collections
 import csv
 import gzip
 import io
@@ -24,6 +23,7 @@ from pathlib import Path
 from iced_x86 import CpuidFeature, Decoder, Encoder, Instruction, OpCodeInfo, OpCodeOperandKind, OpKind, Register
 
 from perfkit.decode import code_names, form_name, simpler_forms
+from perfkit.llvm_mca import PLAIN_LOADS, Model, closed_groups, group_name, look_up, resource_prefix, uses_of
 
 TABLES = Path(__file__).parents[2] / "perfkit" / "cores" / "tables"
 BASE = """INTEL8086 INTEL186 INTEL286 INTEL386 INTEL486 X64 FPU FPU287 FPU387 CMOV MMX SSE SSE2 SSE3 SSSE3 SSE4_1 SSE4_2
@@ -225,230 +225,31 @@ def disassemble(forms, suffix):
     return texts
 
 
-ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+|-)\s(.{20,40}?)\s(\d+)\s+(.*)$")
-
-
-def look_up(texts, cpu, suffix):
-    """Return LLVM's resources {name: (units, subunits)} and {form: row} for the forms the core has."""
-    arguments = [f"llvm-mca{suffix}", "-mtriple=x86_64", f"-mcpu={cpu}", "-instruction-tables=full",
-                 "-resource-pressure=false", "-skip-unsupported-instructions=any"]  # fmt: skip
-    resources, rows, refused = {}, {}, []
-    todo = [list(texts)[start : start + 2000] for start in range(0, len(texts), 2000)]
-    while todo:
-        order = todo.pop()
-        lines = []
-        for index, form in enumerate(order):
-            lines += [texts[form], f"nopl {0x1000000 + index}(%rax)"]
-        run = subprocess.run(arguments, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
-        errors = {int(number) for number in re.findall(r"^<stdin>:(\d+):\d+: error", run.stderr, re.MULTILINE)}
-        if errors:  # text that llvm-mc prints and llvm-mca cannot read: "movslq %ecx, %bx"
-            refused += [form for index, form in enumerate(order) if 2 * index + 1 in errors]
-            todo.append([form for index, form in enumerate(order) if 2 * index + 1 not in errors])
-        elif run.returncode and len(order) > 1:  # a form that crashes llvm-mca: find it by halves
-            todo += [order[: len(order) // 2], order[len(order) // 2 :]]
-        elif run.returncode:
-            refused += order
-        else:
-            parse_table(run.stdout, order, resources, rows)
-    if refused:
-        print(f"  {cpu}: llvm-mca cannot take {len(refused)} forms, such as {refused[0]}", file=sys.stderr)
-    return resources, rows
-
-
-def parse_table(text, order, resources, rows):
-    pending, inside = [], False
-    for line in text.splitlines():
-        if match := re.match(r"\[\d+\]\s+- (\S+?):(\d+)\s*(.*)$", line):
-            resources[match[1]] = (int(match[2]), [part.strip() for part in match[3].split(",") if part.strip()])
-        elif line.startswith("[1]    [2]"):
-            inside = True
-        elif inside and line.strip():
-            row = parse_row(line, resources)
-            if match := re.search(r"nopl\t(\d+)\(%rax\)", line):
-                if len(pending) == 1:
-                    rows[order[int(match[1]) - 0x1000000]] = pending[0]
-                pending = []
-            else:
-                pending.append(row)
-
-
-def parse_row(line, resources):
-    uops, latency, throughput = line.split()[:3]
-    middle = line[: line.index("\t")] if "\t" in line else line
-    flags = line[21:42]
-    match = re.match(r"^\s*\d+\s+\d+\s+[\d.-]+\s+[* U]*?(\d+)\s+(\S.*)$", middle)
-    if match is None:
-        raise SystemExit(f"cannot read llvm-mca's row: {line!r}")
-    tokens = match[2].split()
-    uses, opcode = {}, tokens[0]
-    if re.split(r"[,\[]", tokens[0])[0] in resources:
-        opcode = tokens[1]
-        for name, cycles in re.findall(r"(\w+(?:\.\w+)*)(?:\[([\d,]+)\])?", tokens[0]):
-            numbers = [int(part) for part in cycles.split(",")] if cycles else [1]
-            uses[name] = numbers[0] if len(numbers) == 1 else numbers[1] - numbers[0]
-    return {
-        "uops": int(uops),
-        "latency": int(latency),
-        "throughput": float(throughput) if throughput != "-" else 0.0,
-        "load": "*" in flags[:7],
-        "store": "*" in flags[7:14],
-        "bypass": int(match[1]),
-        "uses": uses,
-        "opcode": opcode,
-    }
-
-
-def unit_sets(resources, prefix):
-    """Return {LLVM's name: frozenset of our port names}."""
-    sets = {}
-    for name, (count, parts) in resources.items():
-        if not parts:
-            plain = port_name(name, prefix)
-            digits = re.search(r"\d+$", plain)
-            if count == 1:
-                sets[name] = frozenset([plain])
-            elif digits and len(digits[0]) == count:  # SBPort23, Zn4FP45: one name for several ports
-                sets[name] = frozenset(plain[: digits.start()] + digit for digit in digits[0])
-            else:
-                sets[name] = frozenset(f"{plain}.{index}" for index in range(count))
-    for name, (_, parts) in resources.items():
-        if parts:
-            sets[name] = frozenset().union(*(sets[part] for part in parts))
-    return sets
-
-
-def port_name(name, prefix):
-    name = name.removeprefix(prefix)
-    if match := re.fullmatch(r"Port([\d_]+)", name):
-        digits = match[1]
-        numbers = digits.split("_") if prefix == "ADLP" else list(digits)  # ADLP: Port00_01_11; the others: Port015
-        return "p" + "".join(f"{int(number):X}" for number in numbers)
-    return name
-
-
-def group_name(units):
-    """p0, p1 -> p01; FP0, FP1 -> FP01; units of several kinds are joined by +."""
-    by_stem = collections.defaultdict(list)
-    for unit in sorted(units):
-        match = (
-            re.fullmatch(r"(.*?)\.?([\dA-F]?)", unit) if re.fullmatch(r"p[\dA-F]", unit) or unit[-1].isdigit() else None
-        )
-        stem, digit = (match[1], match[2]) if match else (unit, "")
-        by_stem[stem].append((unit, digit))
-    names = []
-    for stem, members in sorted(by_stem.items()):
-        dotted = all("." in unit for unit, _ in members)
-        names.append(stem if dotted else stem + "".join(digit for _, digit in members))
-    return "+".join(names)
-
-
-def cumulated(row, sets):
-    """Return {unit set: largest use}: groups that LLVM lists under several names are one."""
-    found = {}
-    for name, uses in row["uses"].items():
-        found[sets[name]] = max(found.get(sets[name], 0), uses)
-    return found
-
-
-def exclusive(inclusive):
-    """Moebius inversion over the subset order: the uops that go to exactly this group."""
-    base = {}
-    for units in sorted(inclusive, key=len):
-        left = inclusive[units] - sum(count for other, count in base.items() if other < units)
-        if left > 0:
-            base[units] = left
-    return base
-
-
-def closed_groups(rows, sets, everything):
-    """Return the groups in use, and the unions of overlapping ones that LLVM lacks (Gus, [20]'s conjunctive form)."""
-    groups = {units for row in rows.values() for units in exclusive(cumulated(row, sets))} - {everything}
-    growing = True
-    while growing:
-        unions = {a | b for a, b in itertools.combinations(groups, 2) if a & b and not (a <= b or b <= a)} - groups
-        growing = bool(unions - {everything}) and len(groups) < 64
-        groups |= unions - {everything}
-    return groups
-
-
 def check(rows, resources):
     """Every row: max(usage / units) over LLVM's own groups equals its reciprocal throughput."""
     bad = 0
     for form, row in rows.items():
-        largest = max((uses / resources[name][0] for name, uses in row["uses"].items()), default=0.0)
-        if row["uses"] and abs(largest - row["throughput"]) > 0.0051:
+        largest = max((uses / resources[name][0] for name, uses in row.uses.items()), default=0.0)
+        if row.uses and abs(largest - row.throughput) > 0.0051:
             bad += 1
-            print(f"  throughput differs: {form} LLVM {row['throughput']} tables {largest:.3f}", file=sys.stderr)
+            print(f"  throughput differs: {form} LLVM {row.throughput} tables {largest:.3f}", file=sys.stderr)
     return bad
 
 
-def fused_uops(row, prefix, unfused, loads):
-    """Slots at rename. LLVM counts macro-operations on AMD, and unfused uops on Intel (not on every row)."""
-    if prefix.startswith("Zn"):
-        return row["uops"]
-    fused = unfused
-    if row["load"] and loads == 1 and unfused > 1:
-        fused -= 1
-    if row["store"] and unfused > 1:
-        fused -= 1
-    if loads > 1:  # gathers: microcoded, LLVM's own count
-        fused = row["uops"]
-    return max(fused, 1)
-
-
-LOADS = {"SB": "p23", "SKX": "p23", "ICX": "p23", "ADLP": "p23A", "Zn3": "Load", "Zn4": "Load"}
-
-
-def table(rows, resources, prefix):
+def table(rows, resources):
     """Return the groups and the rows of one core's table."""
-    sets = unit_sets(resources, prefix)
-    any_ports = next((sets[name] for name in sets if name.endswith("PortAny")), frozenset(["-"]))
-    groups = closed_groups(rows, sets, any_ports)
-    load = next(units for units in sets.values() if group_name(units) == LOADS[prefix])
-    integer_load, vector_load = rows["MOV_R64_RM64/m"]["latency"], {}
-    for width in ("XMM", "YMM", "ZMM"):
-        form = {
-            "XMM": "VEX_VMOVUPS_XMM_XMMM128/m",
-            "YMM": "VEX_VMOVUPS_YMM_YMMM256/m",
-            "ZMM": "EVEX_VMOVUPS_ZMM_K1Z_ZMMM512/m",
-        }
-        vector_load[width] = rows.get(form[width], {}).get("latency", 0)
+    model = Model(resources, {form: rows[form] for form in PLAIN_LOADS if form in rows})
+    groups = closed_groups(rows.values(), model.sets, model.everything)
+    named = {group_name(group): group for group in groups}
     out = []
     for form, row in sorted(rows.items()):
-        inclusive = cumulated(row, sets)
-        base = exclusive(inclusive)
-        uses = {}
-        for group in groups:
-            total = sum(count for units, count in base.items() if units <= group)
-            if total:
-                uses[group_name(group)] = total
-        ports = sum(count for units, count in base.items() if not any("Divider" in unit for unit in units))
-        unfused = (
-            inclusive.get(any_ports, ports) if any_ports != frozenset(["-"]) else max(row["uops"], 1 if uses else 0)
-        )
-        if not uses:
-            unfused = 0
-        latency, memory = row["latency"], ""
-        if row["load"]:
-            counterpart = rows.get(form.replace("/m", ""))
-            load_latency = vector_load.get(vector_width(form), 0) or integer_load
-            memory = max(row["latency"] - load_latency, 0)
-            latency = counterpart["latency"] if counterpart else min(row["bypass"], memory) if memory else 0
-            if counterpart and memory and abs(memory - latency) <= 2:
-                memory = latency  # LLVM adds another load latency for some forms than its own loads have
-        elif row["store"]:
-            latency = 0  # data to memory: what follows it is the core's store-forward latency
-        flags = "L" * row["load"] + "S" * row["store"]
-        loads = base.get(load, 0) if row["load"] else 0
-        fused = fused_uops(row, prefix, unfused if any_ports != frozenset(["-"]) else row["uops"], loads)
-        packed = " ".join(f"{name}:{count:g}" for name, count in sorted(uses.items()))
-        out.append((form, row["opcode"], fused, unfused, latency, memory, flags, packed))
+        counterpart = rows.get(form.replace("/m", ""))
+        found = model.figures(form, row, counterpart.latency if counterpart else None)
+        flags = "L" * row.load + "S" * row.store
+        packed = " ".join(f"{name}:{count:g}" for name, count in sorted(uses_of(found.uses, named).items()))
+        memory = "" if found.memory_latency is None else found.memory_latency
+        out.append((form, row.opcode, found.fused, found.unfused, found.latency, memory, flags, packed))
     return groups, out
-
-
-def vector_width(form):
-    match = re.search(r"_(XMM|YMM|ZMM|MM)", form)
-    return match[1].replace("MM", "MM") if match and match[1] != "MM" else ("XMM" if match else "")
 
 
 def main():
@@ -468,10 +269,15 @@ def main():
     failed = 0
     for name in options.cores or CORES:
         cpu, prefix, extensions = CORES[name]
-        resources, rows = look_up(available(texts, extensions.split()), cpu, options.llvm_suffix)
+        answer = look_up(available(texts, extensions.split()), cpu, f"llvm-mca{options.llvm_suffix}")
+        resources, rows = answer.resources, answer.rows
+        if resource_prefix(resources) != prefix:
+            raise SystemExit(f"{cpu}: LLVM's resources begin with {resource_prefix(resources)}, not with {prefix}")
+        if answer.refused:
+            print(f"  {cpu}: llvm-mca cannot take {len(answer.refused)} forms, such as {answer.refused[0]}")
         bad = check(rows, resources)
         failed += bad
-        groups, out = table(rows, resources, prefix)
+        groups, out = table(rows, resources)
         if options.ports:
             print(f"# {name}")
             for group in sorted(groups, key=lambda g: (len(g), group_name(g))):

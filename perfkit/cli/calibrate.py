@@ -10,7 +10,7 @@ def calibrate(
     output: Path | None = typer.Option(None, "--output", "-o", help="Write what differs as an overlay (TOML)."),
     form: list[str] = typer.Option([], help="Measure only these instruction forms (repeat the option)."),
     memory: bool = typer.Option(True, help="Measure caches and memory too."),
-    repetitions: int = typer.Option(25, help="Windows per figure; the smallest counts."),
+    repetitions: int = typer.Option(25, help="Samples per figure; the tenth percentile counts."),
     json: bool = typer.Option(False, "--json", help="Print everything that was measured as JSON."),
     every: bool = typer.Option(False, "--all", help="Print every figure, not only those that differ."),
 ) -> None:
@@ -33,6 +33,7 @@ def calibrate(
         shown = frame if every else frame[frame["differs"]]
         hypervisor = ", under a hypervisor" if found.host["hypervisor"] == "yes" else ""
         typer.echo(f"{found.host['processor']}{hypervisor}: a cycle is {found.cycle_seconds * 1e9:.4f} ns")
+        typer.echo(f"{found.rejected:.1%} of the samples were rejected, because the clock changed around them")
         typer.echo(f"{len(frame)} figures measured, {int(frame['differs'].sum())} differ from {machine.title}:")
         text = shown.assign(seconds=[f"{value:.3g}" for value in shown["seconds"]])
         typer.echo(text.drop(columns="differs").to_string(index=False, float_format=lambda value: f"{value:.3f}"))

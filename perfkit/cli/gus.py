@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from perfkit.microarchitecture import Microarchitecture
     from perfkit.simulators.gus import GusResult
     from perfkit.trace import Trace
 
@@ -19,6 +20,10 @@ def gus(
     sensitivity: bool = typer.Option(False, "--sensitivity", help="Rank the resources by the speedup they allow."),
     causality: bool = typer.Option(False, "--causality", help="Rank the instructions by what they delay."),
     weights: str = typer.Option("1.1,1.5,2", help="With --sensitivity: factors on each capacity."),
+    calibration: Path | None = typer.Option(None, help="This host's figures (perfkit calibrate --core CORE -o FILE)."),
+    uops_info: Path | None = typer.Option(None, help="Your copy of uops.info's instructions.xml."),
+    overrides: Path | None = typer.Option(None, help="Your own figures of instruction forms (TOML; docs/cores.md)."),
+    look_up: bool = typer.Option(True, help="Ask an installed llvm-mca about forms that no table knows."),
     warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
     build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
     flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
@@ -30,14 +35,21 @@ def gus(
 
     perfkit gus --source kernel.c --function f --sensitivity --causality
     """
+    from perfkit.instruction_tables import InstructionTables, calibrated_core
     from perfkit.microarchitecture import Microarchitecture
     from perfkit.simulators.gus import Gus
     from perfkit.simulators.sensitivity import sensitivity as rank
 
     trace = _trace(what, source, function, build, flags, limit)
-    settings = Gus(Microarchitecture.load(core), warm=warm)
+    machine = Microarchitecture.load(core)
+    if calibration is not None:
+        machine = calibrated_core(machine, calibration)
+    costs = InstructionTables.load(machine, overrides, calibration, uops_info, look_up)
+    settings = Gus(machine, tables=costs, warm=warm)
     result = settings.run(trace)
-    found = _summary(result, core)
+    coverage = costs.served(trace)
+    found = _summary(result, core) | {"layers": {name: share for name, share in coverage.shares.items() if share}}
+    found["calibrated"] = sorted(_calibrated(machine)) if calibration is not None else []
     tables = {"CPI stack": result.cpi_stack().rename("CPI").reset_index()}
     tables["occupancy"] = result.occupancy().rename("share").rename_axis("resource").reset_index()
     if sensitivity:
@@ -51,6 +63,11 @@ def gus(
         return
     print(f"{found['trace']} on {found['core']} (simulated): {found['instructions']:,} instructions")
     print(f"{found['cycles']:,.0f} cycles, {found['ipc']:.2f} instructions per cycle")
+    print("\nlayers of the instruction table, by share of the executed instructions")
+    for name, share in found["layers"].items():
+        print(f"  {share:7.1%}  {name}: {coverage.titles.get(name, 'a guess')}")
+    if found["calibrated"]:
+        print(f"  and from the calibration, of the core: {', '.join(found['calibrated'])}")
     for name, table in tables.items():
         print(f"\n{name} (simulated)")
         shown = table.head(top).copy()
@@ -78,6 +95,11 @@ def _trace(what: str, source: Path | None, function: str, build: str, flags: str
     if not isinstance(loaded, Trace):
         raise SettingError(f"{what} is no trace")
     return loaded
+
+
+def _calibrated(core: "Microarchitecture") -> list[str]:
+    """Return the names of the core's figures that a calibration set."""
+    return [name for name, resource in core.resources.items() if resource.source == "user"]
 
 
 def _summary(result: "GusResult", core: str) -> dict[str, Any]:

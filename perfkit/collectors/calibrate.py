@@ -1,46 +1,41 @@
 """Measure this host's instruction latencies and throughputs, caches and memory with the time stamp counter.
 
-No hardware counter is needed: a chain of dependent additions runs at one addition a cycle, so timing it in time stamp
-ticks gives the length of a cycle; everything else is measured in ticks and divided by it. Each time is the smallest
-of many short windows, because other load on the host can only lengthen a window, between two measurements of the
-clock that agree; each figure is the median of three such.
+No hardware counter is needed: everything is timed in ticks, between two runs of a chain of dependent multiplications
+that tell how long a cycle is (`perfkit.collectors.cycle_clock`, as for true cycles); samples around which the clock
+changed are rejected. Each figure of an instruction is the median of three, apart from one another.
 
 The code that is timed is assembled here by iced-x86, runs in a child process, and never leaves its own buffers.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import json
 import math
-import mmap
 import os
 import platform
-import re
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.errors import SettingError, UnavailableError
+from perfkit.collectors.host_bench import Bench
+from perfkit.collectors.host_code import cpuinfo, flags, processor
+from perfkit.collectors.host_resources import EXTRAS, core_resources, memory_resources
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.instruction_tables import InstructionTables, write_overlay
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HUGE = 2 << 20  # bytes of a huge page
-CHAIN = 256  # dependent additions in one pass of the clock chain
 PASSES = 3  # times that every form is measured, apart from one another: a burst of other load spoils one of them
-ATTEMPTS = 40  # to find a window in which the length of a cycle holds
-DRIFT = 0.02  # by which it may change within one
-BODY = 48  # instructions in one pass of a measured loop
+BUSY = 0.25  # share of rejected samples from which on the host is said to be busy
 ALIKE = 0.06  # relative difference under which the host and a table agree
 
 
@@ -57,7 +52,10 @@ class Calibration:
     latencies, throughputs
         Form -> cycles from operand to result, cycles per instruction.
     resources
-        Name of a core's resource -> measured value, in the resource's unit.
+        Name of a core's resource -> measured value, in the resource's unit; and a few figures that no core file has
+        (`perfkit.collectors.host_resources.EXTRAS`).
+    rejected
+        Share of the samples that were rejected because the clock changed or something interrupted.
     """
 
     host: Mapping[str, str]
@@ -65,6 +63,7 @@ class Calibration:
     latencies: Mapping[str, float]
     throughputs: Mapping[str, float]
     resources: Mapping[str, float]
+    rejected: float = 0.0
 
     def compare(self, core: Microarchitecture) -> pd.DataFrame:
         """Return measured beside tabulated: form or resource, what, cycles, seconds, the core's figure, differs."""
@@ -82,6 +81,8 @@ class Calibration:
         for name, value in self.resources.items():
             if name in core.resources:
                 rows.append((name, core.resource(name).unit, value, core.value(name)))
+            else:
+                rows.append((name, EXTRAS.get(name, ""), value, math.nan))
         frame = pd.DataFrame(rows, columns=["name", "what", "measured", "table"])
         timed = frame["what"].isin(["latency", "cycles per instruction", "cycles"])
         frame["seconds"] = np.where(timed, frame["measured"] * self.cycle_seconds, np.nan)
@@ -117,13 +118,20 @@ class Calibration:
         """Write the differences as an overlay (TOML) for `InstructionTables.load(core, calibration=path)`."""
         title = f"perfkit calibrate on {self.host['processor']}, {self.host['date']}"
         header = [f"{key}: {value}" for key, value in self.host.items()]
-        resources = {name: float(f"{value:.4g}") for name, value in self.resources.items() if name in core.resources}
+        resources = {name: float(f"{value:.4g}") for name, value in self.resources.items() if self._counts(name, core)}
         write_overlay(path, core.name, title, self.overlay(core), header, resources)
         return Path(path)
 
+    def _counts(self, name: str, core: Microarchitecture) -> bool:
+        """Whether a measured resource goes into the overlay: an estimate of a documented size only where it differs."""
+        if name not in core.resources:
+            return False
+        known, measured = core.resource(name), self.resources[name]
+        return known.kind != "buffer" or abs(measured - known.value) > ALIKE * known.value
+
     def to_json(self) -> str:
         """Return everything as JSON text."""
-        fields = ("host", "cycle_seconds", "latencies", "throughputs", "resources")
+        fields = ("host", "cycle_seconds", "latencies", "throughputs", "resources", "rejected")
         return json.dumps({name: _plain(getattr(self, name)) for name in fields}, indent=1)
 
 
@@ -144,7 +152,7 @@ def _tidy(value: float) -> float:
 
 def host_core() -> str | None:
     """Return the name of the bundled core that this host is, None where it is none of them."""
-    info = _cpuinfo()
+    info = cpuinfo()
     family, model = int(info.get("cpu family", -1)), int(info.get("model", -1))
     if info.get("vendor_id") == "GenuineIntel" and family == 6:
         known = {42: "sandy_bridge", 45: "sandy_bridge", 85: "skylake_x", 106: "ice_lake", 108: "ice_lake"}
@@ -152,17 +160,9 @@ def host_core() -> str | None:
         return known.get(model)
     if info.get("vendor_id") == "AuthenticAMD" and family == 25:
         return "zen4" if 0x10 <= model <= 0x1F or 0x60 <= model <= 0x7F or 0xA0 <= model <= 0xAF else "zen3"
+    if info.get("vendor_id") == "AuthenticAMD" and family == 26 and "zen5" in Microarchitecture.names():
+        return "zen5"
     return None
-
-
-@cache
-def _cpuinfo() -> dict[str, str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return {}
-    lines = [line.partition(":") for line in text.split("\n\n")[0].splitlines()]
-    return {key.strip(): value.strip() for key, _, value in lines}
 
 
 def calibrate(
@@ -179,34 +179,46 @@ def calibrate(
     forms
         The instruction forms to measure (register forms and loads); None: some two hundred common ones.
     repetitions
-        Windows per figure; the smallest counts.
+        Samples per figure, of which the tenth percentile counts.
     memory
-        Whether to measure cache and memory latencies and bandwidths too (a few seconds).
+        Whether to measure cache and memory latencies, bandwidths and the reorder buffer too (a few seconds).
     cpu
-        The CPU to run on; None: the one the process is on.
+        The CPU to run on; None: any that the process may use.
     progress
         Called with (done, all) after each form.
 
     Raises
     ------
     UnavailableError
-        The host is not x86-64 Linux, or a form crashed (its name is in the message).
+        The host is not x86-64 Linux or too busy to measure, or a form crashed (its name is in the message).
+
+    Warns
+    -----
+    PerfkitWarning
+        More than a quarter of the samples were rejected: the host is busy, and the figures less certain.
     """
     if platform.machine() not in ("x86_64", "AMD64") or not hasattr(os, "fork"):
         raise UnavailableError("perfkit calibrate measures x86-64 Linux hosts only")
     if repetitions < 3:
         raise SettingError(f"repetitions: at least 3 are needed, not {repetitions}")
-    info = _cpuinfo()
-    wanted = list(forms) if forms is not None else common_forms(info.get("flags", "").split())
+    wanted = list(forms) if forms is not None else common_forms(flags())
     work = _Work(tuple(wanted), repetitions, memory, cpu)
     result = _in_child(work, progress)
     host = {
-        "processor": info.get("model name", platform.processor()),
-        "hypervisor": "yes" if "hypervisor" in info.get("flags", "").split() else "no",
+        "processor": processor(),
+        "hypervisor": "yes" if "hypervisor" in flags() else "no",
         "kernel": platform.release(),
         "date": time.strftime("%Y-%m-%d"),
     }
-    return Calibration(MappingProxyType(host), **{key: result[key] for key in result})
+    found = Calibration(MappingProxyType(host), **result)
+    if found.rejected > BUSY:
+        warnings.warn(
+            f"{found.rejected:.0%} of the samples were rejected, because the clock changed around them: this host is "
+            "busy, and its figures are less certain; repeat the calibration and compare",
+            PerfkitWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 # --- what is measured ------------------------------------------------------------------------------------------------
@@ -321,7 +333,7 @@ def _in_child(work: _Work, progress: Callable[[int, int], None] | None) -> dict[
 def _measure_all(work: _Work, say: Callable[[str, Any], None]) -> dict[str, Any]:
     if work.cpu is not None:
         os.sched_setaffinity(0, {work.cpu})
-    bench = _Bench(work.repetitions)
+    bench = Bench(work.repetitions)
     latencies: dict[str, list[float]] = {}
     throughputs: dict[str, list[float]] = {}
     for turn in range(PASSES):
@@ -333,321 +345,13 @@ def _measure_all(work: _Work, say: Callable[[str, Any], None]) -> dict[str, Any]
                 latencies.setdefault(form, []).append(latency)
             if throughput is not None:
                 throughputs.setdefault(form, []).append(throughput)
-    resources = bench.core_resources()
+    resources = core_resources(bench)
     if work.memory:
-        resources |= bench.memory_resources()
+        resources |= memory_resources(bench)
     return {
         "cycle_seconds": bench.cycle_seconds(),
         "latencies": {form: float(np.median(values)) for form, values in latencies.items()},
         "throughputs": {form: float(np.median(values)) for form, values in throughputs.items()},
         "resources": resources,
+        "rejected": bench.rejected / bench.taken,
     }
-
-
-class _Bench:
-    """Assembles loops, times them in ticks, and divides by the ticks of a dependent addition."""
-
-    def __init__(self, repetitions: int) -> None:
-        self.repetitions = repetitions
-        self.code = mmap.mmap(-1, 1 << 16, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.code))
-        self.data = np.zeros(1 << 13, dtype=np.uint64)
-        self.base = (self.data.ctypes.data + 4095) & ~4095
-        self.data[(self.base - self.data.ctypes.data) // 8] = self.base  # a pointer chase of one place
-        self.ticks_per_cycle = math.inf
-        chain = _assemble(_chain)
-        self.chain = chain
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """Measure the length of a cycle again: the host may have changed its frequency."""
-        long, short = self._time(self.chain, 24), self._time(self.chain, 8)
-        self.ticks_per_cycle = (long - short) / (16 * CHAIN)
-
-    def _load(self, code: bytes) -> Any:
-        self.code.seek(0)
-        self.code.write(code)
-        return ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)(self.address)
-
-    def _time(self, code: bytes, passes: int, base: int | None = None) -> float:
-        function = self._load(code)
-        base = self.base if base is None else base
-        function(passes, base)
-        return float(min(function(passes, base) for _ in range(self.repetitions)))
-
-    def cycles(self, body: Callable[[Any], list[Any]], count: int) -> float:
-        """Return cycles per one of the `count` instructions of the loop's body, loop overhead subtracted.
-
-        The clock is measured before and after; where the two differ by more than 2 %, the frequency changed in
-        between and the measurement is repeated.
-        """
-        code = _assemble(body)
-        passes = 24
-
-        def ticks() -> float:
-            return (self._time(code, 3 * passes) - self._time(code, passes)) / (2 * passes * count)
-
-        return self._in_cycles(ticks)
-
-    def _in_cycles(self, ticks: Callable[[], float]) -> float:
-        self._refresh()
-        for _ in range(ATTEMPTS):
-            before = self.ticks_per_cycle
-            found = ticks()
-            self._refresh()
-            if found > 0 and abs(self.ticks_per_cycle / before - 1) < DRIFT:
-                return 2 * found / (before + self.ticks_per_cycle)
-        raise UnavailableError(
-            f"the length of a cycle changed by more than {DRIFT:.0%} in each of {ATTEMPTS} attempts; "
-            "run on a quieter host, or pin the frequency"
-        )
-
-    def form(self, form: str) -> tuple[float | None, float | None]:
-        """Return latency (None where operand and result cannot be chained) and cycles per instruction of a form."""
-        self._fill("PS" if re.search(r"[PS]S(_|$)", form) else "PD")
-        chained, independent = _chained(form), _independent(form)
-        latency = self.cycles(lambda _: chained * (BODY // len(chained)), BODY // len(chained)) if chained else None
-        throughput = None
-        if independent:
-            many = independent * max(BODY // len(independent), 1)
-            throughput = self.cycles(lambda _: many, len(many))
-        return latency, throughput
-
-    def _fill(self, kind: str) -> None:
-        """Fill the vector registers' source with numbers just above one: no chain leaves the normal numbers."""
-        line = (self.base - self.data.ctypes.data) // 8 + 8
-        one = {"PS": 0x3F80_0001_3F80_0001, "PD": 0x3FF0_0000_1000_0001}[kind]
-        self.data[line : line + 8] = one
-
-    def cycle_seconds(self) -> float:
-        """Return seconds per core cycle: ticks per cycle over ticks per second."""
-        start, first = time.perf_counter(), self._stamp()
-        time.sleep(0.05)
-        end, last = time.perf_counter(), self._stamp()
-        return self.ticks_per_cycle * (end - start) / (last - first)
-
-    def _stamp(self) -> int:
-        return int(self._load(_stamp_code())(0, self.base))
-
-    def core_resources(self) -> dict[str, float]:
-        """Return front-end width and store-forward latencies."""
-        iced = _iced()
-        width = 1 / self.cycles(lambda _: [iced.Instruction.create(iced.Code.NOPD)] * 96, 96)
-        rsi = iced.MemoryOperand(iced.Register.RSI)
-        rax, ymm = iced.Register.RAX, iced.Register.YMM0
-        code = iced.Code
-        scalar = [
-            iced.Instruction.create_mem_reg(code.MOV_RM64_R64, rsi, rax),
-            iced.Instruction.create_reg_mem(code.MOV_R64_RM64, rax, rsi),
-        ]
-        vector = [
-            iced.Instruction.create_mem_reg(code.VEX_VMOVUPS_YMMM256_YMM, rsi, ymm),
-            iced.Instruction.create_reg_mem(code.VEX_VMOVUPS_YMM_YMMM256, ymm, rsi),
-        ]
-        found = {"front_end": width, "store_forward_latency": self.cycles(lambda _: scalar * 16, 16)}
-        if "avx" in _cpuinfo().get("flags", "").split():
-            found["vector_store_forward_latency"] = self.cycles(lambda _: vector * 16, 16)
-        return found
-
-    def memory_resources(self) -> dict[str, float]:
-        """Return latencies (pointer chase over shuffled lines) and bandwidths (vector loads) of every level."""
-        iced = _iced()
-        found = {}
-        sizes = _cache_sizes()
-        rsi = iced.Register.RSI
-        step = iced.Instruction.create_reg_mem(iced.Code.MOV_R64_RM64, rsi, iced.MemoryOperand(rsi))
-        chase = _assemble(lambda _: [step] * 32)
-        third = min(4 * sizes[1], sizes[2] // 2)
-        wanted = {"L1": sizes[0] // 2, "L2": sizes[1] // 2, "L3": third, "memory": 256 << 20}
-        levels = {level: 1 << (size.bit_length() - 1) for level, size in wanted.items()}
-        for level, size in levels.items():
-            block = mmap.mmap(-1, size + HUGE)
-            if hasattr(mmap, "MADV_HUGEPAGE"):  # so that caches are measured, not the translation of addresses
-                block.madvise(mmap.MADV_HUGEPAGE)
-            memory = np.frombuffer(block, dtype=np.uint64)
-            base = (memory.ctypes.data + HUGE - 1) & ~(HUGE - 1)
-            offset = (base - memory.ctypes.data) // 8
-            lines = size // 64
-            order = np.random.default_rng(0).permutation(lines)
-            memory[offset + order * 8] = base + np.roll(order, -1).astype(np.uint64) * np.uint64(64)
-            passes = max(min(lines // 32, 4096), 16)
-            self._time(chase, passes, base)
-            found[f"{level}_latency"] = self._in_cycles(lambda: self._time(chase, passes, base) / (passes * 32))  # noqa: B023
-            memory[:] = 0
-            found[f"{level}_bandwidth"] = self._bandwidth(base, size)
-        return found
-
-    def _bandwidth(self, base: int, size: int) -> float:
-        iced = _iced()
-        r = iced.Register
-        wide = "avx512f" in _cpuinfo().get("flags", "").split()
-        code = iced.Code.EVEX_VMOVUPS_ZMM_K1Z_ZMMM512 if wide else iced.Code.VEX_VMOVUPS_YMM_YMMM256
-        step, first = (64, r.ZMM0) if wide else (32, r.YMM0)
-        unroll = 32
-        memory, make, code_of = iced.MemoryOperand, iced.Instruction, iced.Code
-        loads = [make.create_reg_mem(code, first + k % 8, memory(r.RSI, r.RDX, 1, k * step, 8)) for k in range(unroll)]
-        # The offset in rdx wraps at the size, a power of two: a small level is read many times in one window.
-        advance = [
-            make.create_reg_i32(code_of.ADD_RM64_IMM32, r.RDX, unroll * step),
-            make.create_reg_i32(code_of.AND_RM64_IMM32, r.RDX, size - 1),
-        ]
-        stream = _assemble(lambda _: [*loads, *advance])
-        passes = max(size, 1 << 20) // (unroll * step)
-        self._time(stream, passes, base)
-        return passes * unroll * step / self._in_cycles(lambda: self._time(stream, passes, base))
-
-
-def _cache_sizes() -> list[int]:
-    """Return bytes of the data caches by level, from sysfs; 32 KiB, 256 KiB, 8 MiB where it is silent."""
-    found = {1: 32 << 10, 2: 256 << 10, 3: 8 << 20}
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        if (index / "type").read_text(encoding="utf-8").strip() != "Instruction":
-            text = (index / "size").read_text(encoding="utf-8").strip()
-            scale = {"K": 1 << 10, "M": 1 << 20}.get(text[-1], 1)
-            found[int((index / "level").read_text(encoding="utf-8"))] = int(text.rstrip("KM")) * scale
-    return [found[1], found[2], found[3]]
-
-
-# --- assembling ------------------------------------------------------------------------------------------------------
-
-
-def _iced() -> Any:
-    try:
-        import iced_x86
-    except ImportError as error:
-        raise UnavailableError("perfkit calibrate needs iced-x86: pip install 'perfkit[trace]'") from error
-    return iced_x86
-
-
-def _chain(iced: Any) -> list[Any]:
-    r = iced.Register
-    return [iced.Instruction.create_reg_reg(iced.Code.ADD_RM64_R64, r.RAX, r.RCX)] * CHAIN
-
-
-def _stamp_code() -> bytes:
-    # lfence; rdtsc; lfence; shl rdx, 32; or rax, rdx; ret
-    return bytes.fromhex("0faee8 0f31 0faee8 48c1e220 4809d0 c3".replace(" ", ""))
-
-
-def _assemble(body: Callable[[Any], list[Any]]) -> bytes:
-    """Return ticks(passes in rdi, memory in rsi): a loop of `body`, timed between two serialised time stamps.
-
-    rdi counts (and is free to no one); rbx, rbp and r12..r15 are saved; r15 and r14 hold the first time stamp.
-    """
-    iced = _iced()
-    r, code, make = iced.Register, iced.Code, iced.Instruction
-    saved = (r.RBX, r.RBP, r.R12, r.R13, r.R14, r.R15)
-    out = [make.create_reg(code.PUSH_R64, register) for register in saved]
-    out += [make.create(code.LFENCE), make.create(code.RDTSC), make.create(code.LFENCE)]
-    out += [make.create_reg_u32(code.SHL_RM64_IMM8, r.RDX, 32), make.create_reg_reg(code.OR_R64_RM64, r.RAX, r.RDX)]
-    out.append(make.create_reg_reg(code.MOV_R64_RM64, r.R15, r.RAX))
-    for register in (r.RAX, r.RCX, r.RDX, r.RBX, r.RBP, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14):
-        out.append(make.create_reg_i32(code.MOV_RM64_IMM32, register, 0 if register == r.RDX else 1))
-    out.append(make.create_reg_reg(code.MOV_R64_RM64, r.RAX, r.RSI))
-    flags = _cpuinfo().get("flags", "").split()
-    numbers = iced.MemoryOperand(r.RSI, displ=64, displ_size=1)
-    for k in range(15 if "avx" in flags else 0):
-        wide, narrow = code.EVEX_VMOVUPS_ZMM_K1Z_ZMMM512, code.VEX_VMOVUPS_YMM_YMMM256
-        load = (wide, r.ZMM0 + k) if "avx512f" in flags else (narrow, r.YMM0 + k)
-        out.append(make.create_reg_mem(*load, numbers))
-    start = len(out)
-    out += [instruction.copy() for instruction in body(iced)]
-    out.append(make.create_reg(code.DEC_RM64, r.RDI))
-    out.append(make.create_branch(code.JNE_REL32_64, 0x100000))
-    out += [make.create(code.RDTSCP), make.create(code.LFENCE)]
-    out += [make.create_reg_u32(code.SHL_RM64_IMM8, r.RDX, 32), make.create_reg_reg(code.OR_R64_RM64, r.RAX, r.RDX)]
-    out.append(make.create_reg_reg(code.SUB_R64_RM64, r.RAX, r.R15))
-    if "avx" in flags:
-        out.append(make.create(code.VEX_VZEROUPPER))
-    out += [make.create_reg(code.POP_R64, register) for register in reversed(saved)]
-    out.append(make.create(code.RETNQ))
-    for instruction in out:
-        instruction.ip = 0
-    out[start].ip = 0x100000
-    encoder = iced.BlockEncoder(64)
-    encoder.add_many(out)
-    return bytes(encoder.encode(0x200000))
-
-
-# Registers a measured instruction may use: rdi counts, rsi points to memory, r15 holds the time, rsp is the stack.
-_POOLS = {
-    "R8": ("AL", "DL", "BL", "R8L", "R9L", "R10L", "R11L", "R12L", "R13L", "R14L"),
-    "R32": ("EAX", "EDX", "EBX", "R8D", "R9D", "R10D", "R11D", "R12D", "R13D", "R14D"),
-    "R64": ("RAX", "RDX", "RBX", "R8", "R9", "R10", "R11", "R12", "R13", "R14"),
-    "XMM": tuple(f"XMM{k}" for k in range(13)),
-    "YMM": tuple(f"YMM{k}" for k in range(13)),
-    "ZMM": tuple(f"ZMM{k}" for k in range(13)),
-}
-# Two constant sources: the same register twice would be a zero idiom.
-_SOURCES = {"R8": ("CL", "BPL"), "R32": ("ECX", "EBP"), "R64": ("RCX", "RBP")}
-_SOURCES |= {stem: (f"{stem}13", f"{stem}14") for stem in ("XMM", "YMM", "ZMM")}
-
-
-def _instruction(form: str, destination: int, chained: bool) -> Any | None:
-    """Return one instruction of a form: its destination from the pool; sources constant, or the destination too."""
-    iced = _iced()
-    name, *suffixes = form.split("/")
-    instruction = iced.Instruction()
-    instruction.code = getattr(iced.Code, name)
-    kinds = {value: key for key, value in vars(iced.OpCodeOperandKind).items() if isinstance(value, int)}
-    linked = False
-    classes: list[str] = []
-    for index, kind in enumerate(kinds[kind] for kind in iced.OpCodeInfo(instruction.code).op_kinds()):
-        stem = kind.split("_")[0]
-        if kind == "MEM" and not suffixes:
-            return None
-        if kind == "MEM" or ("_OR_MEM" in kind and suffixes and suffixes[0].startswith("m")):
-            instruction.set_op_kind(index, iced.OpKind.MEMORY)
-            chain_here = chained and classes[:1] == ["R64"]
-            own = getattr(iced.Register, _POOLS["R64"][destination])
-            instruction.memory_base = own if chain_here else iced.Register.RSI
-            linked |= chain_here
-            if suffixes[0] in ("m2", "m3"):
-                instruction.memory_index = iced.Register.RCX
-            if suffixes[0] == "m3":
-                instruction.memory_displacement, instruction.memory_displ_size = 8, 1
-        elif stem in _POOLS:
-            first = index == 0
-            # FMA's second operand stays constant, so that only its accumulator is chained.
-            same = first or (chained and stem == classes[0] and not linked and not _reads_destination(instruction))
-            linked |= same and not first
-            instruction.set_op_kind(index, iced.OpKind.REGISTER)
-            register = _POOLS[stem][destination] if same else _SOURCES[stem][index % 2]
-            instruction.set_op_register(index, getattr(iced.Register, register))
-            classes.append(stem)
-        elif kind in ("IMM8", "IMM8_CONST_1", "IMM8SEX64", "IMM8SEX32"):
-            sizes = {"IMM8SEX64": iced.OpKind.IMMEDIATE8TO64, "IMM8SEX32": iced.OpKind.IMMEDIATE8TO32}
-            instruction.set_op_kind(index, sizes.get(kind, iced.OpKind.IMMEDIATE8))
-            instruction.set_immediate_i32(index, 1)
-        else:
-            return None
-    if chained and not linked and not _reads_destination(instruction):
-        return None
-    return instruction
-
-
-def _reads_destination(instruction: Any) -> bool:
-    iced = _iced()
-    access = iced.InstructionInfoFactory().info(instruction).op0_access
-    return access in (iced.OpAccess.READ_WRITE, iced.OpAccess.READ_COND_WRITE)
-
-
-def _chained(form: str) -> list[Any]:
-    """Return an instruction whose result is its own next operand; nothing where the form writes no such register."""
-    iced = _iced()
-    instruction = _instruction(form, 0, True)
-    if instruction is None or form.startswith(("CMP_", "TEST_")):
-        return []
-    access = iced.InstructionInfoFactory().info(instruction).op0_access
-    return [instruction] if access not in (iced.OpAccess.READ, iced.OpAccess.NONE) else []
-
-
-def _independent(form: str) -> list[Any]:
-    """Return as many instructions with different destinations as there are registers."""
-    found = []
-    for destination in range(10):
-        instruction = _instruction(form, destination, False)
-        if instruction is None:
-            return []
-        found.append(instruction)
-    return found

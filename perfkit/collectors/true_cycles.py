@@ -1,10 +1,7 @@
 """True core cycles without hardware counters: a kernel timed against a chain of known length.
 
-A dependent addition takes one cycle on any core. That finds, once a run, how many cycles a dependent multiplication
-takes (a whole number, 3 on most), and a chain of those is the clock: it is timed before and after the kernel, and where
-the two differ, the clock changed or something interrupted, and the sample is rejected. Additions alone make a poor
-clock: they compete for ports with whatever else runs on the core's other thread (often another guest of the same
-hypervisor), lose up to 3 % to it, and both chains lose alike, so that no rejection shows it. Multiplications do not.
+The clock is `perfkit.collectors.cycle_clock`: a chain of dependent multiplications, timed before and after the kernel;
+where the two differ, the sample is rejected.
 """
 
 import ctypes
@@ -24,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import perfkit
+from perfkit.collectors.cycle_clock import QUANTILE, TOLERANCE, link_cycles, ticks_to_cycles
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
 if TYPE_CHECKING:
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
     from perfkit.collectors.kernels import Kernel
 
-CHAIN = 4096
-"""Dependent instructions in a chain."""
 _SHORTEST = 5000  # cycles of a kernel below which several calls are timed as one
 _INTEGERS, _FLOATS = 6, 8  # argument registers
 
@@ -121,8 +117,8 @@ def true_cycles(
     *arguments: Any,
     repetitions: int = 400,
     calls: int | None = None,
-    quantile: float = 0.10,
-    tolerance: float = 0.02,
+    quantile: float = QUANTILE,
+    tolerance: float = TOLERANCE,
     processor: int | None = None,
     timeout: float = 120.0,
 ) -> TrueCycles:
@@ -178,10 +174,10 @@ def true_cycles(
         }
         if calls is None:
             link, ticks = _run(specification | {"calls": 1, "repetitions": 15}, timeout)
-            one = _cycles(ticks, link, tolerance=np.inf)[0]
+            one = ticks_to_cycles(ticks, link, tolerance=np.inf)[0]
             calls = max(1, int(np.ceil(_SHORTEST / max(float(np.median(one)), 1.0))))
         link, ticks = _run(specification | {"calls": calls, "repetitions": repetitions}, timeout)
-    samples, rates = _cycles(ticks, link, tolerance)
+    samples, rates = ticks_to_cycles(ticks, link, tolerance)
     rejected = repetitions - len(samples)
     if len(samples) < max(5, repetitions // 50):
         raise UnavailableError(
@@ -219,29 +215,6 @@ def _check(repetitions: int, calls: int | None, quantile: float, tolerance: floa
         raise SettingError(f"quantile must lie between 0 and 1, found {quantile}")
     if not tolerance > 0:
         raise SettingError(f"tolerance must be positive, found {tolerance}")
-
-
-def _cycles(ticks: NDArray[np.int64], link: int, tolerance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Turn ticks (chain before, calls, chain after) into cycles; also the ticks per cycle of each kept repetition."""
-    before, kernel, after = ticks.T.astype(np.float64)
-    good = (before > 0) & (after > 0) & (kernel > 0)
-    good &= np.maximum(before, after) <= (1 + tolerance) * np.maximum(np.minimum(before, after), 1)
-    rates = (before[good] + after[good]) / (2 * CHAIN * link)
-    return kernel[good] / rates, rates
-
-
-def _link(pairs: NDArray[np.int64]) -> int:
-    """Find a multiplication's cycles from ticks of both chains, side by side.
-
-    Disturbances slow additions more, so a high quantile of the ratio is the undisturbed one, a whole number.
-    """
-    ratio = float(np.quantile(pairs[:, 1] / np.maximum(pairs[:, 0], 1), 0.9))
-    if not 2 < ratio < 10 or abs(ratio - round(ratio)) > 0.02 * ratio:
-        raise UnavailableError(
-            f"a dependent multiplication seems to take {ratio:.3f} additions, where a whole number was expected: this "
-            "machine is too busy to measure cycles, or its core is of an unknown kind"
-        )
-    return round(ratio)
 
 
 def _arguments(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
@@ -304,7 +277,7 @@ def _run(specification: dict[str, Any], timeout: float) -> tuple[int, NDArray[np
             f"{specification['function']} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
         )
     with np.load(specification["output"], allow_pickle=False) as data:
-        return _link(data["pairs"]), data["ticks"]
+        return link_cycles(data["pairs"]), data["ticks"]
 
 
 def _measure(argument: str) -> None:

@@ -58,8 +58,12 @@ class Gus:
 
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
+        return lower(trace.code, self.core, self.instruction_tables(trace).form)
+
+    def instruction_tables(self, trace: Trace) -> InstructionTables:
+        """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""
         tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
-        return lower(trace.code, self.core, tables.form)
+        return tables.extended(trace.code)
 
     def memory(self, trace: Trace, program: Program) -> MemoryPass:
         """Return the pass over memory and branches, with caches and predictor cold or warm."""
@@ -86,8 +90,7 @@ class Gus:
             The trace holds no instruction.
         """
         program = self.program(trace)
-        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
-        tables.coverage(trace)  # warns, by name, of forms that no table knows
+        self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         fast = pruned(program, (self.core,))
         cost = timing.costs(fast, (self.core,))
         memory = self.memory(trace, program)
@@ -290,7 +293,9 @@ class GusResult:
 
 
 def att_text(code: Any) -> list[str]:
-    """Return the instructions in AT&T syntax."""
+    """Return the instructions in AT&T syntax; as they are where there is no such syntax (AArch64)."""
+    if code.isa != "x86-64":
+        return list(code.text)
     from iced_x86 import Formatter, FormatterSyntax
 
     from perfkit.simulators.program import decode

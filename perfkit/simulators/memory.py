@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.cache import CacheCounts, Caches, access, caches
+from perfkit.simulators.cache import MEMORY, CacheCounts, Caches, caches, compiled, inlined, touch
 from perfkit.simulators.program import Program
 from perfkit.trace import Trace, TraceChunk
 
@@ -28,6 +27,7 @@ SPLIT = 0b100_0000
 BLOCKED = 0b1000_0000  # a load of bytes from several recent stores: it cannot be forwarded
 
 _RECENT = 56  # stores that may still be in the store buffer
+_U = np.uint64  # an index of unsigned type saves numba the test for a negative one
 
 
 class Window(NamedTuple):
@@ -41,11 +41,18 @@ class Window(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """An open-addressing table from page numbers to slots; ``meta`` holds the number of pages and the last one."""
+    """An open-addressing table from page numbers to slots, and what is kept of each slot's granules and lines.
+
+    ``last`` holds, for each static operand, the page and slot it touched last; ``number`` the number of pages.
+    """
 
     key: NDArray[np.int64]
     slot: NDArray[np.int64]
-    meta: NDArray[np.int64]
+    number: NDArray[np.int64]
+    last: NDArray[np.int64]  # (operands, 2)
+    where: NDArray[np.int16]  # (lines, levels) the way that holds a line in each level of cache, or -1
+    writer: NDArray[np.int64]  # (granules,) the number of the last store
+    stored: NDArray[np.int64]  # (slots,) the number of the last store to the page
 
 
 class Predictor(NamedTuple):
@@ -68,10 +75,9 @@ class MemoryPass:
     pages: Pages
     predictor: Predictor
     fall_through: NDArray[np.int64]
-    ends_in_branch: NDArray[np.bool_]
+    operand: NDArray[np.int64]
     served: NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
-    stores: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    writer: NDArray[np.int64] = field(default_factory=lambda: np.full(0, -(1 << 40), dtype=np.int64))
+    stores: NDArray[np.int64] = field(default_factory=lambda: np.full(1, _RECENT, dtype=np.int64))
 
     @classmethod
     def of(cls, trace: Trace, program: Program, core: Microarchitecture) -> "MemoryPass":
@@ -81,20 +87,22 @@ class MemoryPass:
         last = code.block_start[1:] - 1
         begin_of = {int(pc): k for k, pc in enumerate(code.pc[code.block_start[:-1]].tolist())}
         after = (code.pc[last] + code.length[last]).tolist()
+        follows = np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64)
+        state = caches(core.caches, bool(feature and feature.value))
         return cls(
             trace,
             program,
-            caches(core.caches, bool(feature and feature.value)),
-            _pages(1 << 12),
+            state,
+            _pages(_FIRST_PAGES, len(code.size), 4096 >> state.line_bits),
             _predictor(),
-            np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64),
-            program.branch[last],
+            np.where(program.branch[last], follows, _NO_BRANCH),
+            code.size.astype(np.int64) << 2 | code.write.astype(np.int64) << 1 | code.read,
         )
 
     @property
     def page_count(self) -> int:
         """Pages touched so far."""
-        return int(self.pages.meta[0])
+        return int(self.pages.number[0])
 
     def counts(self) -> CacheCounts:
         """Return what each level has served so far."""
@@ -107,34 +115,25 @@ class MemoryPass:
 
     def window(self, chunk: TraceChunk) -> Window:
         """Return the window for the trace's next chunk; windows must be taken in order."""
-        code = self.trace.code
         granule = np.empty(len(chunk.addresses), dtype=np.int64)
         kind = np.empty(len(chunk.addresses), dtype=np.uint8)
         size = np.empty(len(chunk.addresses), dtype=np.uint32)
         wrong = np.zeros(len(chunk.stream), dtype=np.bool_)
         at = np.zeros(3, dtype=np.int64)  # next block, next access, next dynamic size
+        first = self.trace.code.block_operand_start
         while True:
-            room = (len(self.pages.key) // 2 + 1) * PAGE_GRANULES
-            if len(self.writer) < room:
-                grown = np.full(room, -(1 << 40), dtype=np.int64)
-                grown[: len(self.writer)] = self.writer
-                self.writer = grown
             _pass(
                 chunk.stream,
                 chunk.addresses,
                 chunk.sizes,
-                code.block_operand_start,
-                code.size,
-                code.read,
-                code.write,
+                first,
+                self.operand,
                 self.fall_through,
-                self.ends_in_branch,
                 self.caches,
                 self.pages,
                 self.predictor,
                 self.served,
                 self.stores,
-                self.writer,
                 at,
                 granule,
                 kind,
@@ -146,9 +145,21 @@ class MemoryPass:
             self.pages = _grown(self.pages)
 
 
-def _pages(size: int) -> Pages:
+_FIRST_PAGES = 1 << 8
+_PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
+_NO_BRANCH = -2  # in place of a block that follows
+
+
+def _pages(size: int, operands: int, lines: int) -> Pages:
+    room = size // 2 + 1
     return Pages(
-        np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int64), np.array([0, -1, 0], dtype=np.int64)
+        np.full(size, -1, dtype=np.int64),
+        np.zeros(size, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.full((operands, 2), -1, dtype=np.int64),
+        np.full((room * lines, MEMORY), -1, dtype=np.int16),
+        np.zeros(room * PAGE_GRANULES, dtype=np.int64),
+        np.zeros(room, dtype=np.int64),
     )
 
 
@@ -164,44 +175,43 @@ def _predictor() -> Predictor:
 
 
 def _grown(pages: Pages) -> Pages:
-    bigger = _pages(4 * len(pages.key))
-    for key, slot in zip(pages.key, pages.slot, strict=True):
-        if key >= 0:
-            _place(bigger, int(key), int(slot))
-    bigger.meta[:] = pages.meta
+    """Return a table with four times the room."""
+    bigger = _pages(4 * len(pages.key), len(pages.last), len(pages.where) // len(pages.stored))
+    _place(pages.key, pages.slot, bigger.key, bigger.slot)
+    for name in ("number", "last", "where", "writer", "stored"):
+        old = getattr(pages, name)
+        getattr(bigger, name)[: len(old)] = old
     return bigger
 
 
-@njit(cache=True)
-def _place(pages: Any, key: Any, slot: Any) -> None:  # pragma: no cover - compiled
-    mask = len(pages.key) - 1
-    h = (key * 0x9E3779B1) & mask
-    while pages.key[h] >= 0:
-        h = (h + 1) & mask
-    pages.key[h] = key
-    pages.slot[h] = slot
+@compiled
+def _place(old_key: Any, old_slot: Any, key: Any, slot: Any) -> None:  # pragma: no cover - compiled
+    mask = len(key) - 1
+    for k in range(len(old_key)):
+        if old_key[k] >= 0:
+            h = (old_key[k] * 0x9E3779B1) & mask
+            while key[_U(h)] >= 0:
+                h = (h + 1) & mask
+            key[_U(h)] = old_key[k]
+            slot[_U(h)] = old_slot[k]
 
 
-@njit(cache=True)
-def _slot(pages: Any, key: Any) -> Any:  # pragma: no cover - compiled
+@inlined
+def _slot(key: Any, slot: Any, count: Any, page: Any) -> Any:  # pragma: no cover - compiled
     """Return the slot of a page, giving it one if it has none."""
-    if pages.meta[1] == key:
-        return pages.meta[2]
-    mask = len(pages.key) - 1
-    h = (key * 0x9E3779B1) & mask
-    while pages.key[h] != key:
-        if pages.key[h] < 0:
-            pages.key[h] = key
-            pages.slot[h] = pages.meta[0]
-            pages.meta[0] += 1
+    mask = len(key) - 1
+    h = (page * 0x9E3779B1) & mask
+    while key[_U(h)] != page:
+        if key[_U(h)] < 0:
+            key[_U(h)] = page
+            slot[_U(h)] = count[0]
+            count[0] += 1
             break
         h = (h + 1) & mask
-    pages.meta[1] = key
-    pages.meta[2] = pages.slot[h]
-    return pages.meta[2]
+    return slot[_U(h)]
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _fold(history: Any, length: Any, block: Any, table: Any) -> Any:  # pragma: no cover - compiled
     """Return a hash of a block and the last ``length`` outcomes."""
     h = history & ((np.int64(1) << length) - 1)
@@ -210,34 +220,31 @@ def _fold(history: Any, length: Any, block: Any, table: Any) -> Any:  # pragma: 
     return (h ^ (h >> 19)) & 0x7FFFFFFFFFFF
 
 
-@njit(cache=True)
+@inlined
 def _predict(  # pragma: no cover - compiled
-    bimodal: Any, counter: Any, tag: Any, useful: Any, past: Any, block: Any, taken: Any
+    bimodal: Any, counter: Any, tag: Any, useful: Any, history: Any, block: Any, taken: Any
 ) -> Any:
     """Predict a block's branch as TAGE does, learn from the outcome and return whether the prediction was wrong.
 
     Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch prediction", 2006; simplified.
     """
-    history = past[3]
-    b = np.int64(block) & (_COUNTERS - 1)
+    b = _U(np.int64(block) & (_COUNTERS - 1))
     predicted = bimodal[b] >= 2
     provider = -1
     for k in range(len(_HISTORIES) - 1, -1, -1):
         h = _fold(history, _HISTORIES[k], block, k)
-        if tag[k, h & (_COUNTERS - 1)] == (h >> 20) & 0x7FFF:
+        if tag[_U(k), _U(h & (_COUNTERS - 1))] == (h >> 20) & 0x7FFF:
             provider = k
-            predicted = counter[k, h & (_COUNTERS - 1)] >= 0
+            predicted = counter[_U(k), _U(h & (_COUNTERS - 1))] >= 0
             break
+    wrong = predicted != taken
     if provider >= 0:
-        h = _fold(history, _HISTORIES[provider], block, provider)
-        i = h & (_COUNTERS - 1)
-        counter[provider, i] = min(3, counter[provider, i] + 1) if taken else max(-4, counter[provider, i] - 1)
-        useful[provider, i] = min(3, useful[provider, i] + 1) if predicted == taken else max(0, useful[provider, i] - 1)
+        p, i = _U(provider), _U(_fold(history, _HISTORIES[provider], block, provider) & (_COUNTERS - 1))
+        counter[p, i] = min(3, counter[p, i] + 1) if taken else max(-4, counter[p, i] - 1)
+        useful[p, i] = max(0, useful[p, i] - 1) if wrong else min(3, useful[p, i] + 1)
     else:
         bimodal[b] = min(3, bimodal[b] + 1) if taken else max(0, bimodal[b] - 1)
-    wrong = predicted != taken
     if wrong:
-        past[2] += 1
         for k in range(provider + 1, len(_HISTORIES)):
             h = _fold(history, _HISTORIES[k], block, k)
             i = h & (_COUNTERS - 1)
@@ -246,28 +253,22 @@ def _predict(  # pragma: no cover - compiled
                 counter[k, i] = 0 if taken else -1
                 break
             useful[k, i] -= 1
-    past[1] += 1
-    past[3] = (history << 1) | (1 if taken else 0)
     return wrong
 
 
-@njit(cache=True)
+@compiled
 def _pass(  # pragma: no cover - compiled
     stream: Any,
     addresses: Any,
     sizes: Any,
     first: Any,
-    static_size: Any,
-    read: Any,
-    write: Any,
+    operand: Any,
     fall_through: Any,
-    ends_in_branch: Any,
     cache: Any,
     pages: Any,
     predictor: Any,
     served: Any,
     stores: Any,
-    writer: Any,
     at: Any,
     granule: Any,
     kind: Any,
@@ -275,72 +276,117 @@ def _pass(  # pragma: no cover - compiled
     wrong: Any,
 ) -> None:
     g, bits, prefetch = cache.geometry, cache.line_bits, cache.prefetch
-    tags, tree, point, hint = cache.tags, cache.tree, cache.point, cache.hint
+    tags, used, tree, point, clock = cache.tags, cache.used, cache.tree, cache.point, cache.clock
     bimodal, counter, tag, useful = predictor.bimodal, predictor.counter, predictor.tag, predictor.useful
-    first_sets, first_mask, first_ways = g[0, 0], g[0, 1], g[0, 2]
-    key, meta = pages.key, pages.meta
+    levels = len(g)
+    first_sets, first_mask, first_ways, plru = g[0, 0], g[0, 1], _U(g[0, 2]), g[0, 4] == 0
+    key, slots, count, last_page = pages.key, pages.slot, pages.number, pages.last
+    where, writer, stored = pages.where, pages.writer, pages.stored
+    lines = np.int64(4096) >> bits  # in a page
     past = predictor.meta
+    before: Any = past[0]
+    branches, misses, history = past[1], past[2], past[3]
     last_line = np.int64(-2)
+    at_once, written = np.int64(0), stores[0]
     j, d = at[1], at[2]
     room = len(key) // 2
-    for t in range(at[0], len(stream)):
-        b = stream[t]
-        if meta[0] + first[b + 1] - first[b] > room:
-            at[0], at[1], at[2] = t, j, d
-            return
-        last = past[0]
-        if last >= 0 and ends_in_branch[last]:
-            wrong[t] = _predict(bimodal, counter, tag, useful, past, last, b != fall_through[last])
-        past[0] = b
-        for m in range(first[b], first[b + 1]):
-            width = np.int64(static_size[m])
+    t = at[0]
+    while t < len(stream):
+        b = np.int64(stream[_U(t)])
+        m0, m1 = np.int64(first[_U(b)]), np.int64(first[_U(b + 1)])
+        if count[0] + _PAGES_OF_ACCESS * (m1 - m0) > room:
+            break
+        if before >= 0:
+            follows = fall_through[_U(before)]
+            if follows != _NO_BRANCH:
+                taken = b != follows
+                missed = _predict(bimodal, counter, tag, useful, history, before, taken)
+                wrong[_U(t)] = missed
+                branches += 1
+                misses += missed
+                history = (history << 1) | taken
+        before = b
+        for m in range(m0, m1):
+            about = operand[_U(m)]
+            width = about >> 2
             if width == 0:
-                width = np.int64(sizes[d])
+                width = np.int64(sizes[_U(d)])
                 d += 1
-            size[j] = width
-            if addresses[j] == np.uint64(0xFFFFFFFFFFFFFFFF) or width == 0:
-                granule[j] = -1
-                kind[j] = 0
+            size[_U(j)] = width
+            address = np.int64(addresses[_U(j)])
+            if address == -1 or width == 0:
+                granule[_U(j)] = -1
+                kind[_U(j)] = 0
                 j += 1
                 continue
-            address = np.int64(addresses[j])
             page = address >> 12
-            slot = meta[2] if meta[1] == page else _slot(pages, page)
-            granule[j] = slot * PAGE_GRANULES + ((address & 4095) >> 3)
+            slot = last_page[_U(m), 1]
+            if last_page[_U(m), 0] != page:
+                slot = _slot(key, slots, count, page)
+                last_page[_U(m), 0] = page
+                last_page[_U(m), 1] = slot
+            begin = slot * PAGE_GRANULES + ((address & 4095) >> 3)
+            granule[_U(j)] = begin
             line = address >> bits
-            beyond = (address + np.int64(width) - 1) >> bits
-            code = 0
-            index = line & first_mask if first_mask >= 0 else line % first_sets
-            if beyond == line and (line == last_line or tags[index * first_ways + hint[index]] == line):
-                served[0] += 1  # touched last in its set: in L1, and nothing changes
+            beyond = (address + width - 1) >> bits
+            code = np.int64(0)
+            if beyond == line and line == last_line:
+                at_once += 1  # in L1, and nothing changes
             else:
-                found = access(g, prefetch, tags, tree, point, hint, line)
-                served[found & 3] += 1
-                code = found & 3
-                fetched = found >> 2
-                if beyond != line:
-                    found = access(g, prefetch, tags, tree, point, hint, beyond)
-                    served[found & 3] += 1
-                    code |= SPLIT | ((found & 3) << SECOND_SHIFT)
-                    fetched = max(fetched, found >> 2)
-                if fetched:
-                    served[4 + fetched] += 1
-                code |= fetched << PREFETCH_SHIFT
                 last_line = beyond
-            begin = granule[j]
+                place = slot * lines + ((address & 4095) >> bits)
+                way = np.int64(where[_U(place), 0])
+                if way >= 0 and beyond == line and plru:
+                    at_once += 1
+                    index = line & first_mask if first_mask >= 0 else line % first_sets
+                    node = tree[_U(index)]
+                    tree[_U(index)] = (node & point[first_ways, _U(way), 0]) | point[first_ways, _U(way), 1]
+                else:
+                    fetched: Any = np.int64(0)
+                    for part in range(1 if beyond == line else 2):
+                        if part == 1:
+                            line = beyond
+                            place = _slot(key, slots, count, line // lines) * lines + line % lines
+                        found: Any = np.int64(MEMORY)
+                        for k in range(levels):
+                            if touch(g, k, tags, used, tree, point, clock, where, line, place):
+                                found = g[_U(k), 3]
+                                break
+                        served[_U(found)] += 1
+                        code |= found << SECOND_SHIFT | SPLIT if part == 1 else found
+                        if found == 0 or not prefetch or levels < 2:
+                            continue
+                        line += 1
+                        place += 1
+                        if line % lines == 0:
+                            place = _slot(key, slots, count, line // lines) * lines
+                        found = np.int64(MEMORY)
+                        for k in range(1, levels):
+                            if touch(g, k, tags, used, tree, point, clock, where, line, place):
+                                found = g[_U(k), 3] if g[_U(k), 3] > 1 else 0
+                                break
+                        fetched = max(fetched, found)
+                    if fetched:
+                        served[_U(4 + fetched)] += 1
+                    code |= fetched << PREFETCH_SHIFT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
-            if read[m] and until > begin + 1:
-                newest = writer[begin]
+            if about & 1 and until > begin + 1 and stored[_U(slot)] > written - _RECENT:
+                newest = writer[_U(begin)]
                 same = True
                 for q in range(begin + 1, until):
-                    same &= writer[q] == writer[begin]
-                    newest = max(newest, writer[q])
-                if not same and newest > stores[0] - _RECENT:
+                    same &= writer[_U(q)] == writer[_U(begin)]
+                    newest = max(newest, writer[_U(q)])
+                if not same and newest > written - _RECENT:
                     code |= BLOCKED
-            if write[m]:
-                stores[0] += 1
+            if about & 2:
+                written += 1
+                stored[_U(slot)] = written
                 for q in range(begin, until):
-                    writer[q] = stores[0]
-            kind[j] = code
+                    writer[_U(q)] = written
+            kind[_U(j)] = code
             j += 1
-    at[0], at[1], at[2] = len(stream), j, d
+        t += 1
+    served[0] += at_once
+    stores[0] = written
+    past[0], past[1], past[2], past[3] = before, branches, misses, history
+    at[0], at[1], at[2] = t, j, d

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.decode import form_name
-from perfkit.errors import UnavailableError
+from perfkit.errors import SettingError, UnavailableError
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
 from perfkit.trace import StaticCode
 
 Forms = Callable[[str], InstructionForm]
 
-REGISTERS = 72  # 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
+REGISTERS = 72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
 _FLAGS = 64
 
 # Instructions whose result does not depend on their operands when these are one register.
@@ -109,11 +109,23 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
 
     Raises
     ------
+    SettingError
+        The core is of another instruction set.
     UnavailableError
-        The code is not x86-64, or iced-x86 is not installed.
+        The code is RISC-V's, or the decoder is not installed.
     """
-    if code.isa != "x86-64":
-        raise UnavailableError(f"Gus simulates x86-64 traces; this one is {code.isa}: no decoder for it yet")
+    if code.isa not in ("x86-64", "aarch64"):
+        raise UnavailableError(
+            f"Gus simulates x86-64 and AArch64 traces; this one is {code.isa}. What is missing: a decoder that tells "
+            "which registers its instructions read and write, and a core with an instruction table. Recording works, "
+            "and so does what needs only the executed instructions and their addresses"
+        )
+    if code.isa != core.isa:
+        raise SettingError(f"the trace is {code.isa}, {core.title} is {core.isa}: choose a core of the trace's kind")
+    if code.isa == "aarch64":
+        from perfkit.simulators.program_aarch64 import lower as lower_aarch64
+
+        return lower_aarch64(code, core, forms)
     decoded = decode(code)
     n = len(decoded)
     found = [forms(form_name(i)) for i in decoded]

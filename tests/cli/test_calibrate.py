@@ -28,4 +28,11 @@ def test_prints_what_was_measured_and_writes_an_overlay(tmp_path):
 def test_json():
     result = run(app, [*QUICK, "--json"])
     assert result.exit_code == 0, result.output
-    assert set(json.loads(result.stdout)) == {"host", "cycle_seconds", "latencies", "throughputs", "resources"}
+    assert set(json.loads(result.stdout)) == {
+        "host",
+        "cycle_seconds",
+        "latencies",
+        "throughputs",
+        "resources",
+        "rejected",
+    }

@@ -1,12 +1,16 @@
 """Calibration: what every x86-64 host agrees on, bad input, and the overlay that comes out."""
 
+import itertools
 import platform
 
+import numpy as np
 import pytest
 
 from perfkit.collectors import calibrate as module
 from perfkit.collectors.calibrate import Calibration, calibrate, common_forms, host_core
-from perfkit.errors import SettingError, UnavailableError
+from perfkit.collectors.host_bench import Bench
+from perfkit.collectors.host_resources import _step, memory_resources
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.instruction_tables import InstructionTables, calibrated_core
 from perfkit.microarchitecture import Microarchitecture
 
@@ -17,11 +21,57 @@ FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
 @needs_x86
 def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
     found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
-    assert found.latencies["ADD_R64_RM64"] == pytest.approx(1, rel=0.08)
-    assert found.latencies["IMUL_R64_RM64"] == pytest.approx(3, rel=0.08)
+    assert found.latencies["ADD_R64_RM64"] == pytest.approx(1, rel=0.04)
+    assert found.latencies["IMUL_R64_RM64"] == pytest.approx(3, rel=0.04)
     assert 0.05 < found.throughputs["ADD_R64_RM64"] < 0.8
     assert 1e-10 < found.cycle_seconds < 2e-9  # 0.5 to 10 GHz
-    assert found.resources["front_end"] > 2
+    assert 0 <= found.rejected < 1
+    sizes = found.resources
+    assert 2 < sizes["front_end"] < 20
+    assert "retire" not in sizes or sizes["retire"] >= 0.9 * sizes["front_end"]
+    assert 2.5 < sizes["store_forward_latency"] < 12
+    assert sizes["store_forward_renamed"] <= 1.3 * sizes["store_forward_latency"]
+    assert sizes["blocked_store_forward_latency"] > sizes["store_forward_latency"]
+    assert 6 < sizes["misprediction_penalty"] < 50
+
+
+@needs_x86
+def test_each_level_is_slower_than_the_one_before_it_on_this_host():
+    found = memory_resources(Bench(7))
+    latencies = [found[f"{level}_latency"] for level in ("L1", "L2", "L3", "memory")]
+    assert latencies == sorted(latencies)
+    assert 3.5 < latencies[0] < 7
+    assert latencies[3] > 3 * latencies[1]
+    assert found["L1_bandwidth"] > found["memory_bandwidth"] > 0
+    assert "rob" not in found or 100 < found["rob"] < 1024
+
+
+@pytest.mark.parametrize("entries", [128, 168, 224, 512])
+def test_the_reorder_buffer_is_where_the_time_of_a_pass_doubles(entries):
+    noise = np.random.default_rng(entries)
+
+    def time(count: int) -> float:
+        return (300 if count + 2 <= entries else 600) * (1 + 0.05 * noise.random())
+
+    assert _step(time) == entries
+    assert _step(lambda count: 300.0 + count / 8) is None, "nothing doubles: nothing is claimed"
+
+
+@needs_x86
+def test_a_clock_that_never_holds_is_an_error(monkeypatch):
+    bench = Bench(5)
+    wild = itertools.cycle([10_000, 20_000])
+    monkeypatch.setattr(bench, "_chain", lambda clock: next(wild))
+    with pytest.raises(UnavailableError, match="200 of 200 samples were rejected"):
+        bench.cycles([])
+
+
+@needs_x86
+def test_a_busy_host_is_told(monkeypatch):
+    figures = {"cycle_seconds": 3e-10, "latencies": {}, "throughputs": {}, "resources": {}, "rejected": 0.4}
+    monkeypatch.setattr(module, "_in_child", lambda work, progress: figures)
+    with pytest.warns(PerfkitWarning, match="40% of the samples were rejected"):
+        calibrate(["ADD_R64_RM64"])
 
 
 @needs_x86
@@ -49,12 +99,16 @@ def test_other_machines_are_refused(monkeypatch):
         ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "85"}, "skylake_x"),
         ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17"}, "zen4"),
         ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "33"}, "zen3"),
+        (
+            {"vendor_id": "AuthenticAMD", "cpu family": "26", "model": "2"},
+            "zen5" if "zen5" in Microarchitecture.names() else None,
+        ),
         ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "58"}, None),
         ({}, None),
     ],
 )
 def test_the_host_is_recognised(monkeypatch, info, core):
-    monkeypatch.setattr(module, "_cpuinfo", lambda: info)
+    monkeypatch.setattr(module, "cpuinfo", lambda: info)
     assert host_core() == core
 
 
@@ -73,7 +127,7 @@ def made_up(**changes) -> Calibration:
         "cycle_seconds": 0.5e-9,
         "latencies": {FMA: 5.02, "ADD_R64_RM64": 1.01, "MOV_R64_RM64/m": 4.0},
         "throughputs": {FMA: 1.0, "ADD_R64_RM64": 0.25},
-        "resources": {"L2_latency": 16.0, "front_end": 4.0},
+        "resources": {"L2_latency": 16.0, "front_end": 4.0, "rob": 222.0, "retire": 4.0, "front_end_nops": 4.0},
     }
     return Calibration(**{**figures, **changes})
 
@@ -86,6 +140,8 @@ def test_comparison_says_what_differs_in_cycles_and_seconds():
     assert frame.loc[("MOV_R64_RM64/m", "latency"), "table"] == 5
     assert frame.loc[("L2_latency", "cycles"), "differs"]
     assert not frame.loc[("front_end", "uops/cycle"), "differs"]
+    assert np.isnan(frame.loc[("front_end_nops", "uops/cycle"), "table"])
+    assert not frame.loc[("front_end_nops", "uops/cycle"), "differs"]
 
 
 def test_overlay_changes_what_differs_and_nothing_else(tmp_path):
@@ -100,4 +156,8 @@ def test_overlay_changes_what_differs_and_nothing_else(tmp_path):
     assert tables.form("ADD_R64_RM64").source == "llvm"
     host = calibrated_core(core, path)
     assert host.value("L2_latency") == 16
+    assert host.value("rob") == 224, "an estimate does not replace the documented size that it agrees with"
+    assert "2000-01-01" in host.sources[host.resource("L2_latency").source]
+    other = made_up(resources={"rob": 512.0}).save_overlay(tmp_path / "other.toml", core)
+    assert calibrated_core(core, other).value("rob") == 512
     assert "perfkit calibrate on none" in host.sources[host.resource("L2_latency").source]

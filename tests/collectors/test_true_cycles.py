@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfkit.collectors.cycle_clock import CHAIN, link_cycles, ticks_to_cycles
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
-from perfkit.collectors.true_cycles import CHAIN, TrueCycles, _cycles, _link, true_cycles
+from perfkit.collectors.true_cycles import TrueCycles, true_cycles
 from perfkit.errors import DataError, SettingError, UnavailableError
 
 COUNT = 4000
@@ -55,7 +56,7 @@ def test_ticks_become_cycles_and_disturbed_samples_are_rejected():
             [chain, -5, chain],
         ]
     )
-    cycles, rates = _cycles(ticks.astype(np.int64), 3, 0.02)
+    cycles, rates = ticks_to_cycles(ticks.astype(np.int64), 3, 0.02)
     assert cycles == pytest.approx([500, 500 / 1.005], rel=1e-4)
     assert rates == pytest.approx([2, 2.01], rel=1e-4)
 
@@ -64,10 +65,10 @@ def test_a_links_cycles_are_found_among_disturbed_pairs():
     """Most pairs have slowed additions, as a busy neighbour makes them: the undisturbed ones count."""
     slowed = np.linspace(1.0, 1.04, 100)
     pairs = np.column_stack([4096 * slowed, np.full(100, 3 * 4096)]).astype(np.int64)
-    assert _link(pairs) == 3
+    assert link_cycles(pairs) == 3
     pairs[:, 1] = 3.5 * 4096
     with pytest.raises(UnavailableError, match="where a whole number was expected"):
-        _link(pairs)
+        link_cycles(pairs)
 
 
 def test_the_quoted_quantile():

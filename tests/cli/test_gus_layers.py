@@ -1,0 +1,100 @@
+"""``perfkit gus``: a calibration, the user's own figures and uops.info's, from the command line."""
+
+import json
+
+import pytest
+
+from perfkit.cli.main import main
+from perfkit.instruction_tables import write_overlay
+
+TRACE = "fig1a"
+
+
+@pytest.fixture
+def perfkit(monkeypatch, capsys, tmp_path):
+    """Run the program in a folder of its own; return what it printed."""
+
+    def run(*words, status=0):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["perfkit", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert (ended.value.code or 0) == status, told.err
+        return told.err if status else told.out
+
+    return run
+
+
+def simulated(perfkit, *words):
+    return json.loads(perfkit("gus", TRACE, "--json", *words))
+
+
+def test_a_calibration_changes_the_core_and_its_instructions(perfkit, tmp_path):
+    plain = simulated(perfkit)
+    assert set(plain["layers"]) == {"llvm"}
+    assert plain["calibrated"] == []
+    path = tmp_path / "host.toml"
+    write_overlay(path, "skylake_x", "a test's host", {"VEX_*": {"latency": 40}}, resources={"L2_latency": 20})
+    slow = simulated(perfkit, "--calibration", path)
+    assert slow["calibrated"] == ["L2_latency"]
+    assert slow["layers"]["calibration"] > 0
+    assert sum(slow["layers"].values()) == pytest.approx(1)
+    assert slow["cycles"] > 2 * plain["cycles"]
+    told = perfkit("gus", TRACE, "--calibration", path)
+    assert "calibration: a test's host" in told
+    assert "of the core: L2_latency" in told
+    assert "llvm: skylake_x: LLVM" in told
+
+
+def test_overrides_have_the_last_word(perfkit, tmp_path):
+    host, mine = tmp_path / "host.toml", tmp_path / "mine.toml"
+    write_overlay(host, "skylake_x", "a test's host", {"VEX_*": {"latency": 40}})
+    mine.write_text('title = "mine"\n[forms."VEX_*"]\nlatency = 4\n')
+    plain, both = simulated(perfkit), simulated(perfkit, "--calibration", host, "--overrides", mine)
+    assert both["cycles"] <= 1.05 * plain["cycles"]
+    assert set(both["layers"]) == {"user", "llvm"}
+    assert simulated(perfkit, "--no-look-up")["cycles"] == plain["cycles"]
+
+
+def test_another_cores_calibration_is_refused(perfkit, tmp_path):
+    path = tmp_path / "host.toml"
+    write_overlay(path, "zen4", "another host", {})
+    told = perfkit("gus", TRACE, "--calibration", path, status=2)
+    assert "made for the core zen4, not for skylake_x" in told
+    assert "perfkit calibrate --core skylake_x" in told
+    assert simulated(perfkit, "--core", "zen4", "--calibration", path)["core"] == "zen4"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", 'core = "NAME" is missing'),
+        ('core = "skylake_x"\n[resources]\nL9_latency = 3\n', "skylake_x has no such resource"),
+        ('core = "skylake_x"\n[resources]\nL2_latency = -3\n', "a number above 0 expected, found -3"),
+        ('core = "skylake_x"\nresources = 3\n', "name = number expected"),
+    ],
+)
+def test_a_bad_calibration_is_refused(perfkit, tmp_path, text, message):
+    path = tmp_path / "host.toml"
+    path.write_text(text)
+    assert message in perfkit("gus", TRACE, "--calibration", path, status=2)
+
+
+def test_overrides_hold_forms_only(perfkit, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("[resources]\nL2_latency = 3\n")
+    assert "belongs to a calibration" in perfkit("gus", TRACE, "--overrides", path, status=2)
+
+
+def test_uops_info_is_read_from_the_users_copy(perfkit, tmp_path):
+    path = tmp_path / "instructions.xml"
+    path.write_text(
+        '<root><extension name="FMA"><instruction asm="VFMADD231PS" string="x">'
+        '<operand type="reg" width="256">YMM0,YMM1</operand><operand type="reg" width="256">YMM0,YMM1</operand>'
+        '<operand type="reg" width="256">YMM0,YMM1</operand>'
+        '<architecture name="SKX"><measurement uops="1" ports="1*p01" TP="0.5"><latency cycles="4"/></measurement>'
+        "</architecture></instruction></extension></root>"
+    )
+    assert simulated(perfkit, "--uops-info", path)["cycles"] > 0
+    assert "no such file" in perfkit("gus", TRACE, "--uops-info", "absent.xml", status=2)

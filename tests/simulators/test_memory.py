@@ -1,0 +1,141 @@
+"""The pass over memory and branches against one written down plainly: every access searches every way."""
+
+import numpy as np
+import pytest
+
+from perfkit.microarchitecture import CacheLevel, Microarchitecture
+from perfkit.simulators.gus import Gus, windows
+from perfkit.simulators.memory import BLOCKED, LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
+from perfkit.trace import StaticCode, Trace
+
+SKYLAKE = Microarchitecture.load("skylake_x")
+
+
+class Level:
+    """A set-associative level that searches its ways."""
+
+    def __init__(self, level: CacheLevel) -> None:
+        self.level, self.code = level, int(level.name[1]) - 1
+        self.lines = [[None] * level.ways for _ in range(level.sets)]
+        self.order = [[] for _ in range(level.sets)]  # LRU: ways, the oldest first
+        self.bits = [{} for _ in range(level.sets)]  # PLRU: node of the tree -> whether the upper half is older
+
+    def touch(self, line: int) -> bool:
+        s = line % self.level.sets
+        hit = line in self.lines[s]
+        way = self.lines[s].index(line) if hit else self.victim(s)
+        self.lines[s][way] = line
+        if self.level.policy == "lru":
+            self.order[s] = [w for w in self.order[s] if w != way] + [way]
+            return hit
+        low, high, node = 0, self.level.ways, 1
+        while high - low > 1:
+            middle = (low + high + 1) // 2
+            self.bits[s][node] = way < middle
+            low, high, node = (low, middle, 2 * node) if way < middle else (middle, high, 2 * node + 1)
+        return hit
+
+    def victim(self, s: int) -> int:
+        if self.level.policy == "lru":
+            return next((w for w in range(self.level.ways) if w not in self.order[s]), (self.order[s] or [0])[0])
+        low, high, node = 0, self.level.ways, 1
+        while high - low > 1:
+            middle = (low + high + 1) // 2
+            up = self.bits[s].get(node, False)
+            low, high, node = (middle, high, 2 * node + 1) if up else (low, middle, 2 * node)
+        return low
+
+
+def plainly(levels: tuple[CacheLevel, ...], prefetch: bool, accesses: list[tuple[int, int]]) -> list[int]:
+    """The code of each access (address, size), without the bit of blocked loads."""
+    caches = [Level(level) for level in levels]
+
+    def one(line: int) -> tuple[int, int]:
+        served = next((c.code for c in caches if c.touch(line)), 3)
+        if served == 0 or not prefetch or len(caches) < 2:
+            return served, 0
+        fetched = next((c.code for c in caches[1:] if c.touch(line + 1)), 3)
+        return served, fetched if fetched > 1 else 0
+
+    found = []
+    for address, size in accesses:
+        first, last = address // 64, (address + size - 1) // 64
+        level, fetched = one(first)
+        code = level
+        if last != first:
+            second, more = one(last)
+            code |= SPLIT | second << SECOND_SHIFT
+            fetched = max(fetched, more)
+        found.append(code | fetched << PREFETCH_SHIFT)
+    return found
+
+
+def accesses(addresses, sizes, writes=None) -> Trace:
+    """A trace of one instruction an access: a load, or a store where ``writes`` says so; all sizes dynamic."""
+    writes = np.zeros(len(addresses), dtype=bool) if writes is None else writes
+    code = StaticCode(
+        "x86-64",
+        pc=[0x1000, 0x1003],
+        encoding=[bytes.fromhex("488b07"), bytes.fromhex("488907")],
+        text=["mov rax,[rdi]", "mov [rdi],rax"],
+        function=["f", "f"],
+        block_start=[0, 1, 2],
+        operand_start=[0, 1, 2],
+        read=[True, False],
+        write=[False, True],
+        size=[0, 0],
+    )
+    return Trace.from_parts(code, stream=np.asarray(writes, dtype=int), addresses=addresses, sizes=sizes)
+
+
+def codes(core: Microarchitecture, trace: Trace) -> np.ndarray:
+    gus = Gus(core)
+    memory = gus.memory(trace, gus.program(trace))
+    return np.concatenate([w.code for w in windows(trace, memory)])
+
+
+def small(policy: str, ways: tuple[int, ...] = (2, 3, 4), sets: tuple[int, ...] = (4, 8, 24)) -> Microarchitecture:
+    """A core with caches so small that random accesses miss in all of them."""
+    from dataclasses import replace
+
+    names = ("L1", "L2", "L3")
+    levels = tuple(
+        replace(level, name=n, size=64 * w * s, ways=w, policy=policy)
+        for level, n, w, s in zip(SKYLAKE.caches, names, ways, sets, strict=False)
+    )
+    return replace(SKYLAKE, caches=levels)
+
+
+@pytest.mark.parametrize("policy", ["plru", "lru"])
+@pytest.mark.parametrize("ways", [(2, 3, 4), (1, 8, 11), (8,), (4, 4)])
+@pytest.mark.parametrize("spread", [64 * 60, 64 * 400])
+def test_levels_are_those_of_caches_that_search(policy, ways, spread):
+    rng = np.random.default_rng(len(ways) + spread)
+    core = small(policy, ways)
+    addresses = 4096 * 7 + rng.integers(0, spread, 4000)
+    sizes = rng.choice([1, 8, 32, 64, 200], 4000)
+    found = codes(core, accesses(addresses, sizes)) & (BLOCKED - 1)
+    assert found.tolist() == plainly(core.caches, True, list(zip(addresses.tolist(), sizes.tolist(), strict=True)))
+    assert {0, 3} <= set((found & LEVEL).tolist())
+    if spread > 64 * 60:
+        assert len(set((found & LEVEL).tolist())) == len(ways) + 1  # every level served something
+
+
+def test_a_walk_over_many_pages_grows_the_tables():
+    """More pages than there is room for at first, twice over: the second walk finds what the first left in L3."""
+    addresses = np.tile(np.arange(5000) * 4096 + 8, 2)
+    sizes = np.full(10_000, 8)
+    found = codes(SKYLAKE, accesses(addresses, sizes))
+    assert found.tolist() == plainly(SKYLAKE.caches, True, list(zip(addresses.tolist(), sizes.tolist(), strict=True)))
+
+
+def test_bytes_of_two_recent_stores_block_a_load():
+    """A 16-byte load over two fresh 8-byte stores is blocked; one over the bytes of one is not, nor one much later."""
+    one, two, far = 4096, 4104, 1 << 20
+    between = [far + 64 * k for k in range(60)]
+    addresses = [one, two, one, one, *between, one]
+    sizes = [8, 8, 16, 8, *[8] * 60, 16]
+    writes = np.array([1, 1, 0, 0, *[1] * 60, 0], dtype=bool)
+    blocked = (codes(SKYLAKE, accesses(addresses, sizes, writes)) & BLOCKED) != 0
+    assert np.flatnonzero(blocked).tolist() == [2]
+    assert (codes(SKYLAKE, accesses([one, one], [16, 16], np.array([True, False]))) & BLOCKED == 0).all()
