@@ -97,7 +97,7 @@ def topdown_scores(samples: Samples, truth: Truth, *, width: float | None = None
     fractions = TopDown(width=width, scheme="Intel before Ice Lake").fit(_as_intel(samples))
     left_out: dict[str, list[str]] = {_NONE: []}
     rows = {}
-    for run in truth.runs:
+    for run in map(str, samples.runs.index):
         bottlenecks = truth.bottlenecks(run)
         if not bottlenecks:
             left_out[_NONE].append(run)

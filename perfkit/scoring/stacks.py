@@ -48,7 +48,7 @@ def stack_scores(
     events = tuple(e for _, of in components.values() for e in of if e in samples.events)
     left_out: dict[str, list[str]] = {}
     rows = {}
-    for run in truth.runs:
+    for run in map(str, samples.runs.index):
         part = samples.select(runs=[run], events=events)
         try:
             with warnings.catch_warnings():
