@@ -8,7 +8,7 @@ scored (`perfkit.scoring`). All of it is simulated, and says so.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -148,7 +148,19 @@ class SimulatedPmu:
         turn = np.array([number for number, _ in stretches])
         counts, running = self._multiplexed(table, np.array([counts for _, counts in stretches]), turn, slices)
         counts = self._noisy(table, counts)
-        return _as_samples(name, table.names, counts, running, self._runs(name, trace, interval))
+        samples = _as_samples(name, table.names, counts, running, self._runs(name, trace, interval))
+        return replace(samples, notes=self._notes(name, samples))
+
+    def _notes(self, name: str, samples: Samples) -> tuple[str, ...]:
+        """Tell of intervals so short that the time of an event falls into another interval than its count."""
+        typical, latency = float(samples.intervals()["time"].median()), self.gus.core.value("memory_latency")
+        if typical >= latency:
+            return ()
+        told = (
+            f"{name}: intervals of {typical:.0f} cycles are shorter than an access to memory ({latency:.0f}): "
+            "overlapping misses retire in a burst, and some intervals show many of them at full throughput. Take fewer."
+        )
+        return (told,)
 
     def _interval(self, trace: Trace) -> float:
         if self.interval is not None:

@@ -38,9 +38,8 @@ class RankScore:
         return 0 < self.first <= k
 
     def chance(self, k: int) -> float:
-        """Return the probability of `hit` for a ranking in random order: 1 - C(n - m, k) / C(n, k)."""
-        k = min(k, self.n)
-        return 1.0 - math.comb(self.n - self.right, k) / math.comb(self.n, k)
+        """Return the probability of `hit` for a ranking in random order."""
+        return chance_of_hit(self.n, self.right, k)
 
     @property
     def chance_placement(self) -> float:
@@ -49,6 +48,18 @@ class RankScore:
             return float("nan")
         first = (self.n + 1) / (self.right + 1)
         return (self.n - self.right + 1 - first) / (self.n - self.right)
+
+
+def chance_of_hit(n: int, right: int, k: int) -> float:
+    """Return the probability that k of n items, drawn at random, hold one of the right ones: 1 - C(n-m, k) / C(n, k).
+
+    Examples
+    --------
+    >>> chance_of_hit(4, 1, 2)
+    0.5
+    """
+    k = min(k, n)
+    return 1.0 - math.comb(n - right, k) / math.comb(n, k)
 
 
 def rank_score(ranked: Sequence[str], right: Collection[str], gains: Mapping[str, float] | None = None) -> RankScore:

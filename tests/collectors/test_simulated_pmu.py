@@ -249,3 +249,11 @@ def test_spire_and_cpi_stack_take_the_samples_as_they_are(core):
     fit = pk.CpiStack(events=("branch-misses", "l2.hits", "l3.misses"), resamples=0).fit(train)
     assert fit.kind == "simulated"
     assert fit.components.sum() + fit.residual == pytest.approx(fit.cpi)
+
+
+def test_intervals_shorter_than_an_access_to_memory_are_told_of(core):
+    trace = shipped("divider")
+    (told,) = SimulatedPmu(core, interval=50).collect(trace).notes
+    assert "divider: intervals of" in told
+    assert "shorter than an access to memory (225)" in told
+    assert SimulatedPmu(core, interval=2000).collect(trace).notes == ()
