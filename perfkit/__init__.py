@@ -62,7 +62,9 @@ _HOME = {
     "StudyRuns": "perfkit.study_runs",
     "Tree": "perfkit.fitters.decision_tree",
     "Trace": "perfkit.trace",
+    "prepare": "perfkit.simulators.prepared",
     "sensitivity": "perfkit.simulators.sensitivity",
+    "timeline": "perfkit.simulators.timeline",
     "what_if": "perfkit.simulators.sensitivity",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "scoring", "simulators")
@@ -112,8 +114,10 @@ if TYPE_CHECKING:
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
     from perfkit.simulators.gus import Gus as Gus
     from perfkit.simulators.gus import GusResult as GusResult
+    from perfkit.simulators.prepared import prepare as prepare
     from perfkit.simulators.sensitivity import sensitivity as sensitivity
     from perfkit.simulators.sensitivity import what_if as what_if
+    from perfkit.simulators.timeline import timeline as timeline
     from perfkit.sources import open_samples as open_samples
     from perfkit.study import Study as Study
     from perfkit.study_runs import StudyRuns as StudyRuns

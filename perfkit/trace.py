@@ -42,6 +42,8 @@ class Provenance:
         False when recording stopped early; `stopped` then says why.
     extra : mapping of str to str
         Whatever else a backend has to say (calls that were not followed, versions of tools).
+    sources : mapping of str to str
+        Texts of the source files that :attr:`StaticCode.file` names, for kernels that were given as source.
     """
 
     workload: str = ""
@@ -58,6 +60,7 @@ class Provenance:
     complete: bool = True
     stopped: str = ""
     extra: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in ("recorded", "generated"):
@@ -90,6 +93,10 @@ class StaticCode:
         Whether the operand is loaded, stored, or both (read-modify-write).
     size : (m,) uint32
         Bytes accessed; 0 where the size is dynamic (REP strings, masked vectors) and recorded in `Trace.sizes`.
+    file : tuple of str, length n
+        The source file that the instruction comes from, ``""`` where unknown; nothing given: all unknown.
+    line : (n,) int32
+        The line in it, from 1; 0 where unknown.
     """
 
     isa: str
@@ -102,17 +109,22 @@ class StaticCode:
     read: NDArray[np.bool_]
     write: NDArray[np.bool_]
     size: NDArray[np.uint32]
+    file: tuple[str, ...] = ()
+    line: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def __post_init__(self) -> None:
-        kinds = {"pc": np.uint64, "block_start": np.int32, "operand_start": np.int32}
+        if not len(self.file) and not len(self.line):
+            object.__setattr__(self, "file", ("",) * len(self.pc))
+            object.__setattr__(self, "line", np.zeros(len(self.pc), dtype=np.int32))
+        kinds = {"pc": np.uint64, "block_start": np.int32, "operand_start": np.int32, "line": np.int32}
         for name, kind in (kinds | {"read": np.bool_, "write": np.bool_, "size": np.uint32}).items():
             object.__setattr__(self, name, _flat(getattr(self, name), kind, name))
-        for name in ("encoding", "text", "function"):
+        for name in ("encoding", "text", "function", "file"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.isa not in ISAS:
             raise DataError(f"unknown instruction set {self.isa!r}; known: {', '.join(ISAS)}")
         n, m = len(self.pc), len(self.size)
-        for name in ("encoding", "text", "function"):
+        for name in ("encoding", "text", "function", "file", "line"):
             _same_length(name, len(getattr(self, name)), "pc", n)
         for name in ("read", "write"):
             _same_length(name, len(getattr(self, name)), "size", m)
@@ -166,7 +178,7 @@ class StaticCode:
         return np.concatenate(([0], np.cumsum(self.dynamic))).astype(np.int32)[self.block_operand_start]
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row an instruction: pc, length, bytes (hex), block, index, function, text, operands."""
+        """One row an instruction: pc, length, bytes (hex), block, index, function, text, operands, file, line."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -179,6 +191,8 @@ class StaticCode:
                 "function": list(self.function),
                 "text": list(self.text),
                 "operands": [self._describe(i) for i in range(len(self.pc))],
+                "file": list(self.file),
+                "line": _missing_where_zero(self.line),
             }
         )
 
@@ -366,6 +380,19 @@ class Trace:
         """Return the static table with a column `executed`: how often each instruction ran."""
         return self.code.to_frame().assign(executed=self.instruction_counts())
 
+    def places(self) -> dict[str, Any]:
+        """Return where each static instruction comes from, as columns: file, line and source_line.
+
+        ``line`` is missing where it is unknown; ``source_line``, the line's text, is ``""`` where the trace does not
+        hold it (`Provenance.sources`).
+        """
+        texts = {name: text.splitlines() for name, text in self.provenance.sources.items()}
+        found = []
+        for name, line in zip(self.code.file, self.code.line.tolist(), strict=True):
+            lines = texts.get(name, [])
+            found.append(lines[line - 1].strip() if 1 <= line <= len(lines) else "")
+        return {"file": list(self.code.file), "line": _missing_where_zero(self.code.line), "source_line": found}
+
     def coverage(self, core: Any) -> Any:
         """Say which share of the executed instructions each layer of a core's instruction table serves.
 
@@ -435,6 +462,12 @@ def _flat(values: ArrayLike | Sequence[Any], kind: type[Any], name: str) -> NDAr
             raise DataError(f"{name}: values from {given.min()} to {given.max()} do not fit {np.dtype(kind)}")
         given = given.astype(kind)
     return given
+
+
+def _missing_where_zero(line: NDArray[np.int32]) -> Any:
+    import pandas as pd
+
+    return pd.arrays.IntegerArray(line.astype(np.int64), line == 0)
 
 
 def _same_length(name: str, found: int, other: str, wanted: int) -> None:

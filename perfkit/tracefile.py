@@ -180,22 +180,25 @@ class TraceFile:
 
         try:
             tables = {
-                name: pq.read_table(io.BytesIO(self._member(f"{name}.parquet")))
+                # pq.read_table imports pandas, as does to_numpy: that takes longer than simulating a small trace.
+                name: pq.ParquetFile(io.BytesIO(self._member(f"{name}.parquet"))).read()
                 for name in ("instructions", "operands", "blocks")
             }
             code, operands = tables["instructions"], tables["operands"]
-            counts = code["operands"].to_numpy()
+            counts = _numbers(code["operands"])
             return StaticCode(
                 isa=self._header["isa"],
-                pc=code["pc"].to_numpy(),
+                pc=_numbers(code["pc"]),
                 encoding=code["bytes"].to_pylist(),
                 text=code["text"].to_pylist(),
                 function=code["function"].to_pylist(),
-                block_start=_offsets(tables["blocks"]["instructions"].to_numpy()),
+                block_start=_offsets(_numbers(tables["blocks"]["instructions"])),
                 operand_start=_offsets(counts),
-                read=operands["read"].to_numpy(),
-                write=operands["write"].to_numpy(),
-                size=operands["size"].to_numpy(),
+                read=_numbers(operands["read"]),
+                write=_numbers(operands["write"]),
+                size=_numbers(operands["size"]),
+                # Later than the format's first version, and only there where lines are known.
+                **({"file": code["file"].to_pylist(), "line": _numbers(code["line"])} if _has_lines(code) else {}),
             )
         except (pa.ArrowException, KeyError, DataError) as error:
             if isinstance(error, FormatError):
@@ -241,6 +244,13 @@ def _open(path: Path) -> zipfile.ZipFile:
         raise FormatError(f"{path}: truncated or damaged: {error}") from error
 
 
+def _numbers(column: "pa.ChunkedArray") -> NDArray[Any]:
+    """Return a column's numbers or flags."""
+    if column.null_count:
+        raise DataError(f"{column.null_count} values are missing")
+    return np.array(column.to_pylist(), dtype=column.type.to_pandas_dtype())
+
+
 def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
 
@@ -254,6 +264,7 @@ def _compress(codec: "pa.Codec", values: NDArray[Any]) -> bytes:
 def _tables(code: StaticCode) -> dict[str, "pa.Table"]:
     import pyarrow as pa
 
+    places = {"file": pa.array(code.file, pa.string()), "line": pa.array(code.line)} if code.line.any() else {}
     return {
         "instructions": pa.table(
             {
@@ -262,11 +273,16 @@ def _tables(code: StaticCode) -> dict[str, "pa.Table"]:
                 "text": pa.array(code.text, pa.string()),
                 "function": pa.array(code.function, pa.string()),
                 "operands": pa.array(np.diff(code.operand_start)),
+                **places,
             }
         ),
         "operands": pa.table({name: pa.array(getattr(code, name)) for name in ("read", "write", "size")}),
         "blocks": pa.table({"instructions": pa.array(np.diff(code.block_start))}),
     }
+
+
+def _has_lines(table: "pa.Table") -> bool:
+    return {"file", "line"} <= set(table.column_names)
 
 
 def _parquet(table: "pa.Table", level: int) -> bytes:

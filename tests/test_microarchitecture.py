@@ -68,6 +68,16 @@ def test_every_figure_has_a_source_and_the_file_round_trips(name):
     assert all(level.sets * level.ways * level.line == level.size for level in core.caches)
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_an_estimate_says_why(name):
+    frame = Microarchitecture.load(name).to_frame()
+    guessed = frame[frame["source"].str.startswith("estimate")]
+    assert (guessed["note"].str.len() > 5).all(), guessed[guessed["note"].str.len() <= 5]["name"].tolist()
+    used = set(frame["source"])
+    unused = [text for key, text in Microarchitecture.load(name).sources.items() if text not in used and key != "model"]
+    assert not unused, "a source that no figure names"
+
+
 def test_minimal_core_and_scaling():
     core = Microarchitecture.from_toml(MINIMAL)
     assert core.resource("p01").inverse_throughput == 0.5
@@ -94,7 +104,10 @@ def test_replaced_says_where_the_value_comes_from():
     ("old", "new", "message"),
     [
         ("front_end =", "frontend =", "unknown key 'frontend'; did you mean 'front_end'"),
-        ("value = 64, source", "value = -64, source", "above 0 expected, found -64"),
+        ("value = 64, source", "value = -64, source", "[buffers] rob: a finite value above 0 expected, found -64"),
+        ("front_end = { value = 4", "front_end = { value = -4", "[widths] front_end: a finite value above 0 expected"),
+        ("retire = { value = 4", "retire = { value = 0", "[widths] retire: a finite value above 0 expected, found 0"),
+        ('units = ["p0", "p1"]', 'units = ["p0", "p1"], capacity = -1', "uops per cycle above 0 expected, found -1"),
         ('rob = { value = 64, source = "made" }', "rob = { value = 64 }", "no source"),
         ('rob = { value = 64, source = "made" }', 'rob = { value = 64, source = "hearsay" }', "'hearsay' is not in"),
         ('rob = { value = 64, source = "made" }', "rob = 64", "expected, found 64"),

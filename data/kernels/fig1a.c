@@ -27,7 +27,11 @@ KERNEL void fig1a(void) {
             "vmovaps %%ymm0, %3\n\tvzeroupper"
             : "+r"(n) : "m"(x), "m"(y), "m"(z), "m"(constant) : "xmm0", "xmm1", "xmm2", "xmm3", "memory", "cc");
     #else
+        for (int k = 0; k < 8; k++) z[k] = 0;
         for (int i = 0; i < COUNT; i++)
-            for (int k = 0; k < 8; k++) z[k] += x[k] * y[k];
+            for (int k = 0; k < 8; k++) {
+                z[k] += x[k] * constant[k];
+                z[k] += x[k] * y[k];
+            }
     #endif
 }

@@ -172,9 +172,8 @@ def cost(form, instruction, row, sets, names, first):
         latency = memory if merges else 0
     elif stores:
         latency = row.latency if results else 0  # data to memory: what follows is the store-forward latency
-    # Three instructions are decoded a cycle, and no more than five uops dispatched: slots of a third of a cycle.
-    fused = max(1, round(row.uops * 3 / 5))
-    return fused, row.uops if packed else 0, latency, memory, "L" * loads + "S" * stores, packed
+    # The core dispatches uops, not instructions: one slot each.
+    return max(1, row.uops), row.uops if packed else 0, latency, memory, "L" * loads + "S" * stores, packed
 
 
 def without_repeats(out):

@@ -75,6 +75,8 @@ class Kernel:
         What the library was made for.
     has_setup : bool
         Whether it has a function ``setup()`` to call first.
+    file : Path
+        The file that was compiled; text lies in one of this object's own.
     """
 
     path: Path
@@ -85,8 +87,14 @@ class Kernel:
     flags: tuple[str, ...]
     isa: str
     has_setup: bool
+    file: Path = field(repr=False)
     command: tuple[str, ...] = field(repr=False)
     _folder: "_Folder" = field(repr=False, compare=False)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where its source and what it includes lie; a trace keeps the texts of the files there that it ran."""
+        return self.file.parent, corpus_folder()
 
     def trace(self, *arguments: Any, **settings: Any) -> "Trace":
         """Run the kernel and record what it does.
@@ -178,7 +186,10 @@ def compile_kernel(
         ["-fvisibility=hidden"] if '"kernel.h"' in file.read_text() or "correlation.h" in file.read_text() else []
     )
     include = ["-I", str(corpus_folder())]
-    command = [compiler, *chosen, *visibility, *include, "-fPIC", "-shared", "-o", str(library), str(file), "-lm"]
+    # Line tables first, so that flags can say -g0. They change no instruction.
+    debug = ["-g", *_relative(compiler, corpus_folder(), file.parent)]
+    link = ["-fPIC", "-shared", "-o", str(library), str(file), "-lm"]
+    command = [compiler, *debug, *chosen, *visibility, *include, *link]
     _compile(command)
     elf = ElfFile(library)
     region = _choose(elf, function, file.read_text())
@@ -191,6 +202,7 @@ def compile_kernel(
         flags=tuple(chosen),
         isa=elf.isa,
         has_setup="setup" in elf.functions,
+        file=file,
         command=tuple(command),
         _folder=folder,
     )
@@ -281,6 +293,14 @@ def _choose(elf: ElfFile, function: str | None, source: str) -> str:
         found = ", ".join(exported) or "none"
         raise SettingError(f"name the function to trace: the source has {len(exported)} that qualify ({found})")
     return exported[0]
+
+
+def _relative(compiler: str, *folders: Path) -> list[str]:
+    """Have file names in line tables relative to these folders: the same source gives the same library anywhere."""
+    here = str(Path.cwd())
+    clang = "clang" in _version(compiler)
+    first = "-fdebug-compilation-dir=." if clang else f"-fdebug-prefix-map={here}=."
+    return [first, *(f"-fdebug-prefix-map={folder}=." for folder in folders)]
 
 
 def _compile(command: list[str]) -> None:

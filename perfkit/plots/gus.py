@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.causality import Causality, Schedule
     from perfkit.simulators.gus import GusResult
     from perfkit.simulators.sensitivity import Sensitivity
+    from perfkit.simulators.timeline import Timeline
 
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, axes: Axes | None = None) -> Axes:
@@ -130,6 +131,42 @@ def plot_schedule(result: Schedule | pd.DataFrame, axes: Axes | None = None) -> 
     axes.set_xlabel("cycle")
     axes.set_title("Schedule (simulated)")
     axes.legend(frameon=False)
+    return axes
+
+
+def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, axes: Axes | None = None) -> Axes:
+    """Draw which resource was occupied when: ``cycles`` of a window, around the chosen instruction if there is one."""
+    resources, schedule = result.resources, result.schedule.set_index("n")
+    axes = _axes(axes, 0.14 * int(resources["units"].sum()) + 1.4)
+    begin, end = result.complete
+    if selected in schedule.index:
+        begin = float(schedule.loc[selected, "start"]) - 0.6 * cycles
+    elif begin < end:
+        begin = begin + max(0.0, (end - begin - cycles) / 2)
+    else:
+        begin = float(schedule["dispatch"].iloc[0])
+    seen = result.uses[(result.uses["end"] > begin) & (result.uses["start"] < begin + cycles)]
+    made = set(result.producers.loc[result.producers["n"] == selected, "producer"])
+    number = dict(zip(schedule.index, pd.factorize(schedule["text"])[0], strict=True))
+    place, ticks, top = {}, [], 0.0
+    for row in resources.itertuples():
+        place[row.resource] = top
+        ticks.append(top + row.units / 2)
+        top += row.units + 0.5
+    colours = [
+        "#D55E00" if n == selected else "#CC79A7" if n in made else f"C{number[n] % 10}" for n in seen["n"].tolist()
+    ]
+    rows = seen["resource"].map(place).to_numpy(dtype="float64") + seen["lane"].to_numpy() + 0.5
+    axes.barh(rows, seen["end"] - seen["start"], left=seen["start"], height=0.85, color=colours)
+    axes.set_yticks(
+        ticks,
+        [f"{r}  {b:.0%}" for r, b in zip(resources["resource"], resources["busy"], strict=True)],
+        fontsize="small",
+    )
+    axes.set_xlim(begin, begin + cycles)
+    axes.set_ylim(top, -0.5)
+    axes.set_xlabel("cycle")
+    axes.set_title("Resources over time, with their use in the window (simulated)")
     return axes
 
 

@@ -14,21 +14,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.microarchitecture import CacheLevel
+from perfkit.simulators.compiled import inlined
 
 MEMORY = 3  # the level code of main memory; 0, 1 and 2 are L1, L2 and L3 (a core may lack L2 and L3)
 ABSENT = -1
 
-# An index of unsigned type saves numba the test for a negative one. The functions allocate nothing, so the counting of
-# references, which costs more than the work done here, is switched off (its underscore is why `njit` loses its type).
-_U = np.uint64
-_njit: Any = njit
-inlined = _njit(forceinline=True, _nrt=False)
-compiled = _njit(cache=True, error_model="numpy", _nrt=False)
+_U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
 
 
 class Caches(NamedTuple):

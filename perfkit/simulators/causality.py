@@ -5,7 +5,7 @@ dispatched now: each time that happens counts for its static instruction. Shares
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from perfkit.errors import DataError, SettingError
 from perfkit.simulators import gus_causal as fast
 from perfkit.simulators import gus_exact as oracle
 from perfkit.simulators import gus_timing as timing
-from perfkit.simulators.gus import Gus, Progress, room, windows
-from perfkit.simulators.memory import PAGE_GRANULES
+from perfkit.simulators.gus import Gus, Progress, windows
+from perfkit.simulators.gus_recurrence import simulate
 from perfkit.simulators.program import pruned
 from perfkit.trace import Trace
 
@@ -121,39 +121,46 @@ def schedule(gus: Gus, trace: Trace, first: int, count: int) -> Schedule:
 
 
 def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
-    program = pruned(gus.program(trace), (gus.core,))
-    cost = timing.costs(program, (gus.core,))
-    memory = gus.memory(trace, program)
-    arrays, now = timing.static(program), timing.state(program, cost)
-    width = _power(2 * len(now.rob))
-    ring, who = fast.ring(width), fast.last(now, width)
-    shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
-    writer = np.full(PAGE_GRANULES, -1, dtype=np.int64)
-    for window in windows(trace, memory, progress):
-        shadow = room(shadow, memory.page_count)
-        writer = room(writer, memory.page_count, -1)
-        fast.run_causal(window, arrays, cost, now, shadow, writer, ring, who, counts, view)
-    return int(now.now[2])
+    def begin(now: timing.State) -> fast.Ring:
+        width = _power(2 * int(gus.core.resource("rob").value))
+        return fast.ring(now, width, counts, view)
+
+    def grow(ring: fast.Ring, granules: int) -> fast.Ring:
+        return ring._replace(writer=_longer(ring.writer, granules))
+
+    return _tainted(gus, trace, begin, grow, progress)
 
 
 def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
+    def begin(now: timing.State) -> oracle.Taints:
+        return oracle.taints(now, _power(2 * rob + 1), 2 * rob, counts)
+
+    def grow(taints: oracle.Taints, granules: int) -> oracle.Taints:
+        return taints._replace(writer=oracle.Sets(*(_longer(a, granules) for a in taints.writer)))
+
+    return _tainted(gus, trace, begin, grow, progress)
+
+
+def _tainted(gus: Gus, trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
+    """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many granules of memory."""
     program = pruned(gus.program(trace), (gus.core,))
     cost = timing.costs(program, (gus.core,))
     memory = gus.memory(trace, program)
-    arrays, now = timing.static(program), timing.state(program, cost)
-    width = _power(2 * rob + 1)
-    sets = oracle.taints(now, width)
-    shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
-    writer = oracle.sets(PAGE_GRANULES, width)
-    counted = np.zeros(1, dtype=np.int64)
+    arrays, now, shadow = timing.static(program), timing.state(program, cost), timing.shadow(cost)
+    taint = begin(now)
     for window in windows(trace, memory, progress):
-        shadow = room(shadow, memory.page_count)
-        writer = oracle.Sets(
-            room(writer.bits, memory.page_count, 0),
-            room(writer.stamp, memory.page_count, -1),
-        )
-        oracle.run_exact(window, arrays, cost, now, shadow, writer, sets, 2 * rob, counted, counts)
+        shadow = timing.room(shadow, memory.page_count)
+        if len(shadow.granule) > len(taint.writer if isinstance(taint, fast.Ring) else taint.writer.stamp):
+            taint = grow(taint, len(shadow.granule))
+        simulate(window, arrays, cost, now, shadow, None, taint)
     return int(now.now[2])
+
+
+def _longer(old: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return a longer array; what is new is written before it is read."""
+    new = np.zeros((length, *old.shape[1:]), dtype=old.dtype)
+    new[: len(old)] = old
+    return new
 
 
 def _power(n: int) -> int:

@@ -8,7 +8,7 @@ is available.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from perfkit.instruction_tables import InstructionTables
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
 from perfkit.simulators import gus_timing as timing
 from perfkit.simulators.cache import CacheCounts
-from perfkit.simulators.gus_lanes import lanes, run_lanes
-from perfkit.simulators.memory import PAGE_GRANULES, MemoryPass, Window
+from perfkit.simulators.gus_lanes import LANES, padded
+from perfkit.simulators.gus_recurrence import simulate
+from perfkit.simulators.memory import MemoryPass, Window
 from perfkit.simulators.program import Program, lower, pruned
 from perfkit.trace import Trace
 
@@ -58,7 +59,7 @@ class Gus:
 
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
-        return lower(trace.code, self.core, self.instruction_tables(trace).form)
+        return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
 
     def instruction_tables(self, trace: Trace) -> InstructionTables:
         """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""
@@ -90,16 +91,16 @@ class Gus:
             The trace holds no instruction.
         """
         program = self.program(trace)
-        self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
+        if any(form.source == "class default" for form in program.forms):
+            self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         fast = pruned(program, (self.core,))
         cost = timing.costs(fast, (self.core,))
         memory = self.memory(trace, program)
-        arrays, now = timing.static(fast), timing.state(program, cost)
+        arrays, now, shadow = timing.static(fast), timing.state(program, cost), timing.shadow(cost)
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
-        shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
         for window in windows(trace, memory, progress):
-            shadow = room(shadow, memory.page_count)
-            timing.run(window, arrays, cost, now, shadow, spent)
+            shadow = timing.room(shadow, memory.page_count)
+            simulate(window, arrays, cost, now, shadow, spent, None)
         return GusResult(
             settings=self,
             trace=trace,
@@ -118,15 +119,19 @@ class Gus:
         The variants may differ in resources; caches and instruction table are those of ``self.core``.
         """
         program = self.program(trace)
-        fast = pruned(program, cores)
-        cost = timing.costs(fast, tuple(cores))
         memory = self.memory(trace, program)
-        arrays, now = timing.static(fast), lanes(program, cost)
-        shadow = np.full((PAGE_GRANULES, len(cores)), timing.NEVER, dtype=np.int64)
+        parts, shadows = [], []
+        for k in range(0, len(cores), LANES):
+            variants = padded(cores[k : k + LANES])
+            fast = pruned(program, variants)
+            cost = timing.costs(fast, variants)
+            parts.append((timing.static(fast), cost, timing.state(program, cost)))
+            shadows.append(timing.shadow(cost))
         for window in windows(trace, memory, progress):
-            shadow = room(shadow, memory.page_count)
-            run_lanes(window, arrays, cost, now, shadow)
-        return now.now[2] / timing.TICKS
+            shadows = [timing.room(shadow, memory.page_count) for shadow in shadows]
+            for part, shadow in zip(parts, shadows, strict=True):
+                simulate(window, *part, shadow, None, None)
+        return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
 
 
 def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
@@ -139,16 +144,6 @@ def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) 
         yield memory.window(chunk)
         if progress is not None:
             progress(min(total, (k + 1) * blocks), total)
-
-
-def room(array: NDArray[Any], pages: int, fill: int = timing.NEVER) -> NDArray[Any]:
-    """Return an array over the granules of memory with room for so many pages, and as many again when it grows."""
-    need = pages * PAGE_GRANULES
-    if need <= len(array):
-        return array
-    bigger = np.full((2 * need, *array.shape[1:]), fill, dtype=array.dtype)
-    bigger[: len(array)] = array
-    return bigger
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +237,8 @@ class GusResult:
         """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
 
         Columns: pc, function, text, att (AT&T syntax), block, executions, slots, latency (cycles), inverse_throughput
-        (cycles), source (the layer of the instruction table), time_share (of the cycles, by `spent`), cause (the
+        (cycles), source (the layer of the instruction table), file, line and source_line (where the trace knows the
+        source: `Trace.places`), time_share (of the cycles, by `spent`), cause (the
         largest) and one share of the total use of each resource it uses.
         """
         import pandas as pd
@@ -263,6 +259,7 @@ class GusResult:
                 "latency": p.latency,
                 "inverse_throughput": p.inverse_throughput,
                 "source": [f.source for f in p.forms],
+                **self.trace.places(),
                 "time_share": time / max(1, self.ticks),
                 "cause": [cause[k] if t else "" for k, t in zip(self.spent.argmax(axis=1), time, strict=True)],
             }

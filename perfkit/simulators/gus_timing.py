@@ -1,27 +1,18 @@
-"""Algorithm 1 of the Gus paper, for one configuration, with an exact account of where every cycle went.
+"""What Algorithm 1 of the Gus paper reads and keeps: the program, the core's capacities and the times, as arrays.
 
 All times are whole ticks (`TICKS` a cycle: divisible by 1..12, so that widths, port counts and the usual weights give
-exact ticks and ties stay ties). The pass keeps, for every resource, register and 8-byte word of memory, the earliest
-time at which it is available, and moves through the instructions in order.
-
-What is added to the printed algorithm, with its reason:
-
-- a load's latency delays its memory operand, not its register operands (micro-fused forms);
-- a value forwarded from a store arrives after the store-forward latency;
-- retirement has a width and is in order; loads and stores hold their buffer entries until they retire and are
-  written, an L1 miss holds a line-fill buffer until its line arrives;
-- latency and bandwidth of each memory level are separate; an access that crosses a line uses two lines;
-- a mispredicted branch delays the next dispatch (the paper predicts perfectly).
+exact ticks and ties stay ties).
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
+from perfkit.errors import DataError, SettingError
 from perfkit.microarchitecture import Microarchitecture
+from perfkit.simulators.gus_lanes import zeros
+from perfkit.simulators.memory import PAGE_GRANULES
 from perfkit.simulators.program import REGISTERS, Program
 
 TICKS = 55440
@@ -52,33 +43,30 @@ RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWA
 LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, PORTS = 8, 12, 16, 17
 
 
-class Static(NamedTuple):
-    """The program, as the compiled passes read it."""
+# Columns of `Static.head`: what an instruction has, as counts; its flags.
+SLOTS, FLAGS, OPERANDS, ADDRESSES, EARLY, DATA, LATE, WRITES = range(8)
+LOADS, STORES, VECTOR = 1, 2, 4
+READ, WRITE = 1, 2  # flags of an operand
 
-    block_start: NDArray[np.int32]
-    operand_start: NDArray[np.int32]
-    read: NDArray[np.bool_]
-    write: NDArray[np.bool_]
-    slots: NDArray[np.int32]
-    use_start: NDArray[np.int32]
-    load_uses: NDArray[np.int32]
-    use: NDArray[np.uint16]  # unsigned: indexing needs no check for a negative one
-    address_start: NDArray[np.int32]
-    address_register: NDArray[np.uint16]
-    data_start: NDArray[np.int32]
-    data_register: NDArray[np.uint16]
-    write_start: NDArray[np.int32]
-    write_register: NDArray[np.uint16]
-    vector: NDArray[np.bool_]
-    loads: NDArray[np.bool_]  # whether any operand is read
-    stores: NDArray[np.bool_]  # whether any operand is written
+
+class Static(NamedTuple):
+    """The program, as the compiled pass reads it: a short row an instruction, and lists that lie in its order."""
+
+    block_start: NDArray[np.int32]  # (blocks + 1,) first instruction
+    block_use: NDArray[np.int32]  # (blocks,) first entry of `use`
+    block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
+    block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
+    head: NDArray[np.uint16]  # (instructions, 8)
+    use: NDArray[np.uint16]  # port groups: those of the load stage first
+    register: NDArray[np.uint16]  # registers of the address, of data, written
+    operand: NDArray[np.uint8]  # flags of memory operands
 
 
 class Costs(NamedTuple):
-    """The core's capacities in ticks and entries, for K configurations (the last axis of every array)."""
+    """The core's capacities in ticks and entries, for K configurations (the last axis), or for one (no such axis)."""
 
-    front_end: NDArray[np.int64]  # (K,) a slot
-    retire: NDArray[np.int64]  # (K,) a slot
+    front_end: NDArray[np.int64]  # (slots + 1, K) what so many slots take
+    retire: NDArray[np.int64]  # (slots + 1, K)
     rob: NDArray[np.int64]  # (K,) slots
     load_buffer: NDArray[np.int64]  # (K,)
     store_buffer: NDArray[np.int64]  # (K,)
@@ -88,47 +76,66 @@ class Costs(NamedTuple):
     value: NDArray[np.int64]  # (instructions, K) from a loaded value
     load: NDArray[np.int64]  # (instructions, K) from address registers to the value in L1
     beyond: NDArray[np.int64]  # (8, K) what each level takes longer than the table's L1: integer, then vector loads
-    byte: NDArray[np.int64]  # (K,) a byte of L1
+    byte: NDArray[np.int64]  # (1, K) a byte of L1
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
-    penalty: NDArray[np.int64]  # (K,)
+    penalty: NDArray[np.int64]  # (1, K)
+    same: NDArray[np.int64]  # (4,) entries of ROB, load, store and fill buffers where all configurations agree, else 0
 
 
 class State(NamedTuple):
-    """What the pass carries from one window to the next."""
+    """What the pass carries from one window to the next; times have a last axis of K where there are K of them."""
 
     now: NDArray[np.int64]  # dispatch, front end, retirement, last store written, end of last instruction
-    counts: NDArray[np.int64]  # instructions, then the next place in each ring: rob, loads, stores, misses
+    counts: NDArray[np.int64]  # instructions, then how much of each ring was used: rob, loads, stores, misses
     register: NDArray[np.int64]
     port: NDArray[np.int64]
     level: NDArray[np.int64]
-    rob: NDArray[np.int64]
+    rob: NDArray[np.int64]  # rings of a power of two, so that buffers of other sizes fit in
     loads: NDArray[np.int64]
     stores: NDArray[np.int64]
     misses: NDArray[np.int64]
 
 
+class Shadow(NamedTuple):
+    """When memory was last stored to: each granule of 8 bytes, and the latest of each page (`NEVER`: not yet)."""
+
+    granule: NDArray[np.int64]
+    page: NDArray[np.int64]
+
+
 def static(program: Program) -> Static:
-    """Return the arrays of a program that every pass reads."""
+    """Return the arrays of a program that every pass reads.
+
+    Raises
+    ------
+    DataError
+        An instruction has more operands, registers or uses than 65,535.
+    """
     code = program.code
+    first = code.block_start[:-1]
+    loads, stores = _any(code.read, code.operand_start), _any(code.write, code.operand_start)
+    address, data, write = (np.diff(getattr(program, f"{name}_start")) for name in ("address", "data", "write"))
+    uses = np.diff(program.use_start)
+    flags = loads * LOADS + stores * STORES + program.vector * VECTOR
+    operands = np.diff(code.operand_start)
+    early = program.load_uses
+    head = np.stack([program.slots, flags, operands, address, early, data, uses - early, write], axis=1)
+    if len(head) and head.max() > np.iinfo(np.uint16).max:
+        raise DataError(f"an instruction with {head.max()} operands, registers or uses cannot be simulated")
+    # Instruction by instruction: its address registers, its data registers, those it writes.
+    owner = np.concatenate([np.repeat(np.arange(len(head)), k) for k in (address, data, write)])
+    register = np.concatenate([program.address_register, program.data_register, program.write_register])
+    register_start = np.concatenate(([0], np.cumsum(address + data + write))).astype(np.int32)
     return Static(
         code.block_start,
-        code.operand_start,
-        code.read,
-        code.write,
-        program.slots,
-        program.use_start,
-        program.load_uses,
+        program.use_start[first],
+        register_start[first],
+        code.operand_start[first],
+        head.astype(np.uint16),
         program.use.astype(np.uint16),
-        program.address_start,
-        program.address_register.astype(np.uint16),
-        program.data_start,
-        program.data_register.astype(np.uint16),
-        program.write_start,
-        program.write_register.astype(np.uint16),
-        program.vector,
-        _any(code.read, code.operand_start),
-        _any(code.write, code.operand_start),
+        register[np.argsort(owner, kind="stable")].astype(np.uint16),
+        (code.read * READ + code.write * WRITE).astype(np.uint8),
     )
 
 
@@ -139,7 +146,7 @@ def _any(flags: NDArray[np.bool_], start: NDArray[np.int32]) -> NDArray[np.bool_
 
 
 def costs(program: Program, cores: tuple[Microarchitecture, ...]) -> Costs:
-    """Return what the program costs on each of K variants of its core.
+    """Return what the program costs on its core's K variants: `LANES` of them, or one.
 
     Raises
     ------
@@ -147,7 +154,13 @@ def costs(program: Program, cores: tuple[Microarchitecture, ...]) -> Costs:
         A buffer would have less than one entry.
     """
     each = [_costs_of(program, core) for core in cores]
-    return Costs(*(np.ascontiguousarray(np.stack(column, axis=-1)) for column in zip(*each, strict=True)))
+    columns = list(zip(*each, strict=True))
+    buffers = columns[Costs._fields.index("rob") : Costs._fields.index("fill_buffers") + 1]
+    same = np.array([entries[0] if len(set(entries)) == 1 else 0 for entries in buffers], dtype=np.int64)
+    if len(each) == 1:
+        return Costs(*(np.atleast_1d(column[0]) for column in columns), same)  # type: ignore[call-arg]
+    lanes = (np.ascontiguousarray(np.stack(column, axis=-1)) for column in columns)
+    return Costs(*lanes, same)  # type: ignore[call-arg]
 
 
 def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
@@ -178,9 +191,10 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     bandwidth = [value(f"{name}_bandwidth", np.inf) for name in LEVELS]
     forward = value("store_forward_latency", first)
     blocked = value("blocked_store_forward_latency", value("vector_store_forward_latency", forward))
+    slots = np.arange(int(program.slots.max(initial=0)) + 1)
     return (
-        ticks(core.resource("front_end").inverse_throughput),
-        ticks(core.resource("retire").inverse_throughput),
+        ticks(core.resource("front_end").inverse_throughput) * slots,
+        ticks(core.resource("retire").inverse_throughput) * slots,
         entries("rob"),
         entries("load_buffer"),
         entries("store_buffer"),
@@ -190,245 +204,48 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks(program.value_latency * factor),
         ticks(program.load_latency),
         ticks([-saved[0], *beyond, -saved[1], *beyond]),
-        ticks(1.0 / bandwidth[0]),
+        ticks([1.0 / bandwidth[0]]),
         ticks([0.0, *(line / b for b in bandwidth[1:])]),
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
-        ticks(value("misprediction_penalty", 0.0)),
+        ticks([value("misprediction_penalty", 0.0)]),
     )
 
 
 def state(program: Program, cost: Costs) -> State:
-    """Return the state before the first instruction, for one configuration."""
+    """Return the state before the first instruction, for as many configurations as ``cost`` has."""
+    lanes = cost.use.ndim == 2
+
+    def ring(entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        return zeros(1 << int(entries.max()).bit_length(), lanes)
+
     return State(
+        zeros(5, lanes),
         np.zeros(5, dtype=np.int64),
-        np.zeros(6, dtype=np.int64),
-        np.zeros(REGISTERS, dtype=np.int64),
-        np.zeros(max(1, len(program.groups)), dtype=np.int64),
-        np.zeros(4, dtype=np.int64),
-        np.zeros(int(cost.rob[0]), dtype=np.int64),
-        np.zeros(int(cost.load_buffer[0]), dtype=np.int64),
-        np.zeros(int(cost.store_buffer[0]), dtype=np.int64),
-        np.zeros(int(cost.fill_buffers[0]), dtype=np.int64),
+        zeros(REGISTERS, lanes),
+        zeros(len(program.groups), lanes),
+        zeros(len(LEVELS), lanes),
+        ring(cost.rob),
+        ring(cost.load_buffer),
+        ring(cost.store_buffer),
+        ring(cost.fill_buffers),
     )
 
 
-@njit(cache=True)
-def run(w: Any, p: Any, c: Any, s: Any, shadow: Any, spent: Any) -> None:  # pragma: no cover - compiled
-    """Simulate one window; add each instruction's share of the time to ``spent`` (instructions, causes)."""
-    c_byte = c.byte
-    c_forward = c.forward
-    c_front_end = c.front_end
-    c_latency = c.latency
-    c_beyond = c.beyond
-    c_load = c.load
-    c_value = c.value
-    c_line = c.line
-    c_penalty = c.penalty
-    c_retire = c.retire
-    c_use = c.use
-    p_address_register = p.address_register
-    p_address_start = p.address_start
-    p_block_start = p.block_start
-    p_data_register = p.data_register
-    p_data_start = p.data_start
-    p_load_uses = p.load_uses
-    p_loads = p.loads
-    p_stores = p.stores
-    p_operand_start = p.operand_start
-    p_read = p.read
-    p_slots = p.slots
-    p_use = p.use
-    p_use_start = p.use_start
-    p_vector = p.vector
-    p_write = p.write
-    p_write_register = p.write_register
-    p_write_start = p.write_start
-    s_counts = s.counts
-    s_level = s.level
-    s_loads = s.loads
-    s_misses = s.misses
-    s_now = s.now
-    s_port = s.port
-    s_register = s.register
-    s_rob = s.rob
-    s_stores = s.stores
-    w_code = w.code
-    w_granule = w.granule
-    w_mispredicted = w.mispredicted
-    w_size = w.size
-    w_stream = w.stream
-    disp, fe, ret, written, end = s_now[0], s_now[1], s_now[2], s_now[3], s_now[4]
-    n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
-    fe_cost, ret_cost, penalty, byte = c_front_end[0], c_retire[0], c_penalty[0], c_byte[0]
-    rob, lb, sb, fb = len(s_rob), len(s_loads), len(s_stores), len(s_misses)
-    j = 0
-    for t in range(len(w_stream)):
-        b = w_stream[t]
-        why = FRONT_END
-        if w_mispredicted[t] and end + penalty > disp:
-            disp = end + penalty
-            why = MISPREDICTION
-        for i in range(p_block_start[b], p_block_start[b + 1]):
-            u = np.int64(p_slots[i])
-            m0, m1 = p_operand_start[i], p_operand_start[i + 1]
-            is_load, is_store = p_loads[i], p_stores[i]
-            # Dispatch: an entry in every buffer, then the front end.
-            if u > 0:
-                k = slots + u - 1
-                free = s_rob[k if k < rob else k - rob]
-                if free > disp:
-                    disp = free
-                    why = ROB
-            if is_load:
-                free = s_loads[loads]
-                if free > disp:
-                    disp = free
-                    why = LOAD_BUFFER
-            if is_store:
-                free = s_stores[stores]
-                if free > disp:
-                    disp = free
-                    why = STORE_BUFFER
-            if fe > disp:
-                why = FRONT_END
-                fe += fe_cost * u
-            else:
-                fe = disp + fe_cost * u
-            disp = fe
-            # The load stage: address registers, load ports, memory.
-            a = disp
-            cause = why
-            for k in range(p_address_start[i], p_address_start[i + 1]):
-                v = s_register[p_address_register[k]]
-                if v > a:
-                    a = v
-                    cause = LATENCY
-            u0 = p_use_start[i]
-            u1 = u0 + p_load_uses[i]
-            for k in range(u0, u1):
-                r = p_use[k]
-                v = s_port[r]
-                if v > a:
-                    a = v
-                    cause = PORTS + r
-                s_port[r] = (v if v > disp else disp) + c_use[k, 0]
-            vector = 1 if p_vector[i] else 0
-            # What does not load waits for its address registers as for its data; a load's value comes by itself.
-            x = disp if is_load else a
-            loaded = NEVER
-            by_memory = by_address = cause
-            if is_load:
-                cause = why
-            arrived = a
-            for m in range(m0, m1):
-                g = w_granule[j]
-                if g < 0:
-                    j += 1
-                    continue
-                code = w_code[j]
-                level = code & 3
-                split = (code & 64) != 0
-                size = np.int64(w_size[j])
-                v = s_level[0]
-                got = a
-                # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
-                which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
-                if v > got:
-                    got = v
-                    which = LEVEL_BANDWIDTH
-                s_level[0] = (v if v > disp else disp) + size * byte
-                if split:  # a second access: the load's ports once more
-                    for k in range(u0, u1):
-                        s_port[p_use[k]] += c_use[k, 0]
-                if split and ((code >> 2) & 3) > level:
-                    level = (code >> 2) & 3
-                    which = LEVEL_LATENCY + level
-                for q in range(1, level + 1):
-                    v = s_level[q]
-                    if v > got:
-                        got = v
-                        which = LEVEL_BANDWIDTH + q
-                    s_level[q] = (v if v > disp else disp) + c_line[q, 0]
-                fetched = (code >> 4) & 3
-                # A prefetch costs no latency, but the access that asks for it waits until there is bandwidth for it.
-                for q in range(2, fetched + 1):
-                    v = s_level[q]
-                    if v > got:
-                        got = v
-                        which = LEVEL_BANDWIDTH + q
-                    s_level[q] = (v if v > disp else disp) + c_line[q, 0]
-                if level > 0:
-                    v = s_misses[misses]
-                    if v > got:
-                        got = v
-                        which = FILL_BUFFERS
-                    s_misses[misses] = got + c_load[i, 0] + c_beyond[level, 0]
-                    misses = misses + 1 if misses + 1 < fb else 0
-                if p_read[m]:
-                    got += c_load[i, 0] + c_beyond[level + 4 * vector, 0]
-                    last = min(g + ((size + 7) >> 3), (g | 511) + 1)  # the part in the same page
-                    way = vector if code < 128 else 2
-                    for q in range(g, last):
-                        v = shadow[q] + c_forward[way, 0]
-                        if v > got:
-                            got = v
-                            which = FORWARD
-                    if got > loaded:
-                        loaded = got
-                        by_memory = which
-                elif level > 0 and got + c_beyond[level, 0] > arrived:
-                    arrived = got + c_beyond[level, 0]
-                j += 1
-            # The execution stage: data registers, ports.
-            for k in range(p_data_start[i], p_data_start[i + 1]):
-                v = s_register[p_data_register[k]]
-                if v > x:
-                    x = v
-                    cause = LATENCY
-            for k in range(u1, p_use_start[i + 1]):
-                r = p_use[k]
-                v = s_port[r]
-                if v > x:
-                    x = v
-                    cause = PORTS + r
-                s_port[r] = (v if v > disp else disp) + c_use[k, 0]
-            end = x + c_latency[i, 0]
-            if loaded + c_value[i, 0] > end:
-                end = loaded + c_value[i, 0]
-                cause = by_memory
-            for k in range(p_write_start[i], p_write_start[i + 1]):
-                s_register[p_write_register[k]] = end
-            # Retirement, in order.
-            before = ret
-            ret += ret_cost * u
-            if end > ret:
-                ret = end
-            else:
-                cause = RETIRE
-            spent[i, cause] += ret - before
-            for _k in range(u):
-                s_rob[slots] = ret
-                slots = slots + 1 if slots + 1 < rob else 0
-            if is_load:
-                s_loads[loads] = ret
-                loads = loads + 1 if loads + 1 < lb else 0
-            if is_store:
-                for m in range(m0, m1):
-                    g = w_granule[j - (m1 - m)]
-                    if g < 0 or not p_write[m]:
-                        continue
-                    last = min(g + ((np.int64(w_size[j - (m1 - m)]) + 7) >> 3), (g | 511) + 1)
-                    for q in range(g, last):
-                        if shadow[q] < end:
-                            shadow[q] = end
-                if written + TICKS > ret:
-                    written += TICKS
-                else:
-                    written = ret
-                if arrived > written:
-                    written = arrived
-                s_stores[stores] = written
-                stores = stores + 1 if stores + 1 < sb else 0
-            n += 1
-    s_now[0], s_now[1], s_now[2], s_now[3], s_now[4] = disp, fe, ret, written, end
-    s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses
+def shadow(cost: Costs) -> Shadow:
+    """Return memory before the first store."""
+    lanes = cost.use.ndim == 2
+    return Shadow(zeros(PAGE_GRANULES, lanes), zeros(1, lanes) + NEVER)
+
+
+def room(old: Shadow, pages: int) -> Shadow:
+    """Return memory with room for so many pages, and as many again when it grows.
+
+    Granules of pages that were not stored to are never read, so they need no value (and the system no memory).
+    """
+    if pages <= len(old.page):
+        return old
+    lanes = old.page.ndim == 2
+    granule, page = zeros(2 * pages * PAGE_GRANULES, lanes), zeros(2 * pages, lanes) + NEVER
+    granule[: len(old.granule)] = old.granule
+    page[: len(old.page)] = old.page
+    return Shadow(granule, page)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.cache import MEMORY, CacheCounts, Caches, caches, compiled, inlined, touch
+from perfkit.simulators.cache import MEMORY, CacheCounts, Caches, caches, touch
+from perfkit.simulators.compiled import compiled, inlined
 from perfkit.simulators.program import Program
 from perfkit.trace import Trace, TraceChunk
 
@@ -27,7 +28,7 @@ SPLIT = 0b100_0000
 BLOCKED = 0b1000_0000  # a load of bytes from several recent stores: it cannot be forwarded
 
 _RECENT = 56  # stores that may still be in the store buffer
-_U = np.uint64  # an index of unsigned type saves numba the test for a negative one
+_U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
 
 
 class Window(NamedTuple):
@@ -184,7 +185,7 @@ def _grown(pages: Pages) -> Pages:
     return bigger
 
 
-@compiled
+@compiled()
 def _place(old_key: Any, old_slot: Any, key: Any, slot: Any) -> None:  # pragma: no cover - compiled
     mask = len(key) - 1
     for k in range(len(old_key)):
@@ -256,7 +257,7 @@ def _predict(  # pragma: no cover - compiled
     return wrong
 
 
-@compiled
+@compiled("cache")
 def _pass(  # pragma: no cover - compiled
     stream: Any,
     addresses: Any,

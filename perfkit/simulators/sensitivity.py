@@ -5,7 +5,7 @@ resources that give a speedup are the bottlenecks; the others are not worth an e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
+from perfkit.microarchitecture import Microarchitecture
 from perfkit.simulators.gus import Gus, Progress
 from perfkit.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
-
-LANES = 16  # configurations in one pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +69,7 @@ def sensitivity(
     *,
     pairs: bool = False,
     progress: Progress | None = None,
+    core: Microarchitecture | None = None,
 ) -> Sensitivity:
     """Return how much faster the trace would run if each resource's capacity were ``weights`` times what it is.
 
@@ -85,6 +85,10 @@ def sensitivity(
         Which; all of the core by default.
     pairs : bool
         Weight pairs of resources together: lifting one bottleneck uncovers the next.
+    progress : callable, optional
+        Called with the passes done and their total.
+    core : Microarchitecture, optional
+        Weight the resources of this variant of ``gus.core`` (other capacities; caches and instruction table stay).
 
     Raises
     ------
@@ -94,28 +98,23 @@ def sensitivity(
     weights = tuple(float(w) for w in weights)
     if not weights or not all(np.isfinite(w) and w > 0 for w in weights):
         raise SettingError(f"weights are numbers above 0; found {weights}")
-    names = tuple(resources) if resources is not None else tuple(gus.core.resources)
+    base = gus.core if core is None else core
+    names = tuple(resources) if resources is not None else tuple(base.resources)
     for name in names:
-        gus.core.resource(name)
+        base.resource(name)
     what = tuple(combinations(names, 2)) if pairs else tuple((name,) for name in names)
     if not what:
         raise SettingError("no resource to weight: name at least one (two for pairs)")
-    variants = [gus.core]
+    variants = [base]
     for group in what:
         for w in weights:
-            core = gus.core
+            variant = base
             for name in group:
-                core = core.scaled(name, w)
-            variants.append(core)
-    parts = [variants[k : k + LANES] for k in range(0, len(variants), LANES)]
-    cycles = []
-    for k, part in enumerate(parts):
-        cycles.append(gus.cycles(trace, part))
-        if progress is not None:
-            progress(k + 1, len(parts))
-    found = np.concatenate(cycles)
+                variant = variant.scaled(name, w)
+            variants.append(variant)
+    found = gus.cycles(trace, variants, progress=progress)
     speedup = (found[0] / found[1:] - 1.0).reshape(len(what), len(weights))
-    return Sensitivity(gus.core.name, float(found[0]), weights, what, speedup)
+    return Sensitivity(base.name, float(found[0]), weights, what, speedup)
 
 
 def what_if(
@@ -147,5 +146,4 @@ def what_if(
     core = gus.core
     for name, factor in capacities.items():
         core = core.scaled(name, factor)
-    # Caches and the instruction table are those of the core as it is.
-    return sensitivity(replace(gus, core=core), trace, (weight,), resources)
+    return sensitivity(gus, trace, (weight,), resources, core=core)

@@ -69,8 +69,8 @@ def test_a_trace_loads_in_a_fraction_of_the_time_it_took(recorded, tmp_path):
     Trace.load(path)  # compiled and cached from here on
     loading = min(timed_load(path) for _ in range(3))
     print(f"\nrecorded in {total:.2f} s, saved in {saving:.2f} s, loaded in {loading:.2f} s")
-    print(f"{path.stat().st_size:,} bytes")
-    assert loading < total
+    print(f"loading takes {loading / total:.2f} of the time it took to trace, {path.stat().st_size:,} bytes")
+    assert loading / total < 0.5
 
 
 def test_100_million_instructions_open_within_4_gb(recorded, tmp_path):

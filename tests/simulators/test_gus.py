@@ -148,6 +148,15 @@ def test_four_passes_give_the_same_cycles(skylake, body, stride):
 
 
 @pytest.mark.parametrize("body", MIXES)
+def test_every_lane_is_a_simulation_of_its_own(skylake, body):
+    """More configurations than there are lanes, with buffers of other sizes, against one simulation after another."""
+    names = ("rob", "load_buffer", "store_buffer", "line_fill_buffers", "front_end", "p01", "instruction_latency")
+    variants = [skylake.core.scaled(name, weight) for name in names for weight in (0.25, 1.5, 3.0)]
+    trace = loop(body, N, lambda k, m: 4096 + 4096 * m + 40 * k)
+    assert skylake.cycles(trace, variants).tolist() == [Gus(core).run(trace).cycles for core in variants]
+
+
+@pytest.mark.parametrize("body", MIXES)
 def test_fast_causality_agrees_with_the_taint_sets(skylake, body):
     """The stated bound: no instruction's share differs by more than 0.05."""
     trace = loop(body, N, lambda k, m: 4096 + 4096 * m + 8 * k)

@@ -31,6 +31,9 @@ def frame() -> pd.DataFrame:
             "inverse_throughput": [0.5, 0.5, 0.25, 0.5],
             "time_share": [0.1, 0.8, 0.1, 0.0],
             "cause": ["retire", "instruction_latency", "retire", ""],
+            "file": ["k.c", "k.c", "k.c", ""],
+            "line": pd.array([4, 5, 3, pd.NA], dtype="Int64"),
+            "source_line": ["y = a[i];", "s += y * w;", "for (; n; n--)", ""],
             "p01": [0.0, 1.0, 0.0, 0.0],
             "p23": [1.0, 0.0, 0.0, 0.0],
         }
@@ -52,6 +55,28 @@ def schedule() -> pd.DataFrame:
             "retire": start + 4.25,
             "parent": np.where(n > 1000, n - 1, -1),
         }
+    )
+
+
+@dataclass(frozen=True)
+class Window:
+    """What perfkit.timeline returns, by hand: two ports, the second instruction waits for the first."""
+
+    schedule: pd.DataFrame
+    resources: pd.DataFrame
+    uses: pd.DataFrame
+    producers: pd.DataFrame
+    complete: tuple[float, float] = (0.0, 100.0)
+
+
+@pytest.fixture
+def window(schedule) -> Window:
+    uses = schedule.assign(resource=np.where(schedule["n"] % 2, "p0", "p1"), lane=0, end=schedule["start"] + 1)
+    return Window(
+        schedule,
+        pd.DataFrame({"resource": ["p0", "p1"], "kind": "ports", "units": [1, 1], "busy": [0.125, 0.125]}),
+        uses[["resource", "lane", "n", "start", "end"]],
+        pd.DataFrame({"n": schedule["n"][1:], "producer": schedule["n"][:-1].to_numpy(), "through": "register"}),
     )
 
 
@@ -162,6 +187,21 @@ def test_cells_are_heated_by_kind_and_missing_stays_missing(frame):
     assert [row[latency] for row in view.listing.rows] == [7, 4, 1, None]
 
 
+def test_source_lines_are_shown_searched_and_sorted(frame):
+    view = pw.ListingView(frame)
+    columns = {c["key"]: c for c in view.listing.columns}
+    assert columns["line"]["kind"] == "source"
+    assert columns["source_line"]["kind"] == columns["file"]["kind"] == "hidden"
+    at = list(columns).index("line")
+    assert [row[at] for row in view.listing.rows] == [4, 5, 3, None]
+    view.search = "for (;"
+    assert view.table()["pc"].tolist() == [0x408]
+    view.search = ""
+    view.listing.set_state({"sort": "line", "descending": False})
+    assert view.table()["line"].tolist()[1:] == [3, 4, 5]
+    assert "line" not in [c["key"] for c in pw.ListingView(frame.assign(line=pd.NA)).listing.columns]
+
+
 def test_a_listing_refuses_what_does_not_fit(frame):
     with pytest.raises(DataError, match="3 shares of causality for 4"):
         pw.ListingView(frame, [0, 0, 1])
@@ -197,15 +237,40 @@ def test_a_schedule_with_gaps_is_refused(schedule):
         pw.TimelineView(schedule.drop(columns="parent"))
 
 
+def test_resources_are_the_rows_where_the_window_has_them(window):
+    view = pw.TimelineView(window, selected=1003)
+    assert view.mode == view.canvas.mode == "resources"
+    sent = np.frombuffer(view.canvas.uses).reshape(-1, 5)
+    assert [view.canvas.resources[int(k)]["name"] for k in sent[:, 0]] == window.uses["resource"].tolist()
+    assert sent[:, 2:].tolist() == window.uses[["n", "start", "end"]].to_numpy().tolist()
+    assert np.frombuffer(view.canvas.producers).reshape(-1, 2)[2].tolist() == [1003, 1002]
+    assert view.producers()["producer"].tolist() == [1002]
+    assert view.table()["text"].iloc[3] == window.schedule["text"].iloc[3]
+    view.canvas.set_state({"mode": "instructions"})  # what the browser sends
+    assert view.mode == "instructions"
+    assert list(view.table()) == list(window.schedule)
+
+
+def test_a_schedule_has_no_resources(schedule):
+    view = pw.TimelineView(schedule)
+    assert view.mode == "instructions"
+    with pytest.raises(SettingError, match=r"pk\.timeline"):
+        view.mode = "resources"
+    with pytest.raises(SettingError, match=r"pk\.timeline"):
+        view.producers()
+
+
 # ------------------------------------------------------------- all of them
 
 
-def test_each_view_travels_with_a_picture_that_says_simulated(frame, schedule):
+def test_each_view_travels_with_a_picture_that_says_simulated(frame, schedule, window):
     views = [
         pw.SensitivityView(ranking),
         pw.WhatIf(lambda f: Simulated(10.0, 2.0), {"rob": "224 entries"}),
         pw.ListingView(frame, [0.0, 1.0, 0.0, 0.0]),
         pw.TimelineView(schedule),
+        pw.TimelineView(window),
+        pw.TimelineView(window, selected=1010),
     ]
     for view in views:
         axes = view.picture().axes[0]

@@ -22,14 +22,15 @@ _KNOWN = {
     "pc": ("address", "code", "address"),
     "text": ("instruction", "code", "instruction, Intel syntax"),
     "att": ("instruction", "code", "instruction, AT&T syntax"),
-    "source_line": ("line", "text", "source line"),
+    "line": ("source line", "source", "the source line that it comes from"),
     "executions": ("runs", "number", "executions"),
     "latency": ("latency", "number", "cycles from its last register operand to its result"),
     "cause": ("held up by", "text", "what most delayed its retirement"),
     "time_share": ("time %", "time", "share of the cycles by which retirement waited for it"),
     "causality": ("cause %", "cause", "share of the causes of the run's length"),
 }
-_NOT_RESOURCES = {"function", "block", "slots", "inverse_throughput", "source", "count", "instruction"}
+_NOT_RESOURCES = {"function", "block", "slots", "inverse_throughput", "source", "count", "instruction", "file"}
+_HIDDEN = ("file", "source_line")  # shown in the source line's cell
 
 
 class Listing(anywidget.AnyWidget):
@@ -53,8 +54,8 @@ class ListingView(Explorer):
     ----------
     frame : DataFrame
         One row a static instruction, in the program's order (`perfkit.GusResult.to_frame`): ``pc`` and ``text``;
-        ``att``, ``block``, ``executions``, ``latency``, ``cause``, ``time_share`` where known; every further numeric
-        column is the instruction's share of one resource.
+        ``att``, ``block``, ``file``, ``line``, ``source_line``, ``executions``, ``latency``, ``cause``, ``time_share``
+        where known; every further numeric column is the instruction's share of one resource.
     causality : sequence of float, optional
         Each instruction's share of the causes (`perfkit.simulators.Causality.shares`).
     title : str
@@ -69,7 +70,7 @@ class ListingView(Explorer):
     descending : bool
         Whether the largest comes first.
     search : str
-        Only instructions whose address or text holds this.
+        Only instructions whose address, text or source line holds this.
     syntax : "intel" or "att"
         Of the assembly.
     """
@@ -135,10 +136,13 @@ class ListingView(Explorer):
         """Return the rows that are shown, in their order."""
         text = self.frame["att" if self.syntax == "att" and "att" in self.frame else "text"].astype(str)
         address = self.frame["pc"].map(lambda pc: f"{pc:x}")
-        found = (address + " " + text).str.lower().str.contains(self.search.lower(), regex=False)
-        frame = self.frame[found]
+        words = address + " " + text
+        if "source_line" in self.frame:
+            words += " " + self.frame["source_line"].astype(str)
+        frame = self.frame[words.str.lower().str.contains(self.search.lower(), regex=False)]
         if self.sort:
-            frame = frame.sort_values(self.sort, ascending=not self.descending, kind="stable")
+            keys = ["file", "line"] if self.sort == "line" and "file" in frame else [self.sort]
+            frame = frame.sort_values(keys, ascending=not self.descending, kind="stable")
         return frame
 
     def picture(self) -> "Figure":
@@ -161,7 +165,12 @@ class ListingView(Explorer):
         columns: list[dict[str, Any]] = [
             {"key": key, "label": label, "kind": kind, "title": title}
             for key, (label, kind, title) in _KNOWN.items()
-            if key in self.frame
+            if key in self.frame and (key != "line" or self.frame["line"].notna().any())
+        ]
+        columns += [
+            {"key": key, "label": "", "kind": "hidden", "title": ""}
+            for key in _HIDDEN
+            if key in self.frame and any(c["key"] == "line" for c in columns)
         ]
         if "att" not in self.frame:
             columns.append({"key": "att", "label": "instruction", "kind": "code", "title": "instruction"})
@@ -197,6 +206,8 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON knows it; a missing number is null."""
     if isinstance(value, str):
         return value
+    if pd.isna(value):
+        return None
     number = float(value)
     if not np.isfinite(number):
         return None

@@ -1,4 +1,4 @@
-"""TimelineView: a window of the schedule, cycles across and executed instructions down, with dependence arrows."""
+"""TimelineView: a window of the schedule over cycles, by resources or by instructions, with dependence arrows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,45 +17,61 @@ if TYPE_CHECKING:
 
 _STATIC = Path(__file__).parent / "static"
 _TIMES = ["dispatch", "start", "end", "retire"]
+_USES = ["lane", "n", "start", "end"]
+_MODES = ["resources", "instructions"]
 
 
 class Canvas(anywidget.AnyWidget):
     """The canvas that a browser draws; `TimelineView` fills it.
 
-    ``times`` are float64 rows of dispatch, start, end, retire, number of the text, parent.
+    ``times`` are float64 rows of dispatch, start, end, retire, number of the text, parent; ``uses`` of number of the
+    resource, lane, instruction, start, end; ``producers`` of instruction, producer.
     """
 
     _esm = _STATIC / "timeline.js"
     _css = _STATIC / "timeline.css"
     times = traitlets.Bytes().tag(sync=True)
+    uses = traitlets.Bytes().tag(sync=True)
+    producers = traitlets.Bytes().tag(sync=True)
+    resources: Any = traitlets.List().tag(sync=True)
+    complete: Any = traitlets.List([0.0, 0.0]).tag(sync=True)
     texts: Any = traitlets.List().tag(sync=True)
     first = traitlets.Int(0).tag(sync=True)
     selected = traitlets.Int(-1).tag(sync=True)
+    mode = traitlets.Enum(_MODES, default_value="instructions").tag(sync=True)
 
 
 class TimelineView(Explorer):
-    """Each executed instruction from dispatch to retirement; choose one to see the chain of what it waited for.
+    """Which executed instruction occupied which resource when; choose one to see what its operands waited for.
 
     Parameters
     ----------
-    schedule : DataFrame
-        Consecutive executed instructions (`perfkit.GusResult.schedule(...).table`): n, text, dispatch, start, end and
-        retire in cycles, and parent, the executed instruction that it last waited for (-1: none).
+    window : Timeline or DataFrame
+        What `perfkit.timeline` returns; or only a schedule (`perfkit.GusResult.schedule(...).table`), consecutive
+        executed instructions with n, text, dispatch, start, end and retire in cycles, and parent, the executed
+        instruction that it last waited for (-1: none). A schedule has instructions only, no resources.
     title : str
         What was simulated.
     selected : int
         The instruction that is chosen first.
+    mode : "resources" or "instructions"
+        What the rows are; resources where there are any.
 
     Attributes
     ----------
     selected : int
         The number ``n`` of the chosen executed instruction (-1: none).
+    mode : str
+        What the rows are.
     """
 
     selected = traitlets.Int(-1)
+    mode = traitlets.Enum(_MODES, default_value="instructions")
 
-    def __init__(self, schedule: pd.DataFrame, *, title: str = "", selected: int = -1) -> None:
+    def __init__(self, window: Any, *, title: str = "", selected: int = -1, mode: str | None = None) -> None:
         super().__init__()
+        schedule: pd.DataFrame = window if isinstance(window, pd.DataFrame) else window.schedule
+        self.timeline = None if isinstance(window, pd.DataFrame) else window
         absent = [name for name in ["n", "text", *_TIMES, "parent"] if name not in schedule]
         if absent:
             raise DataError(f"a schedule has the columns n, text, {', '.join(_TIMES)} and parent; absent: {absent}")
@@ -67,13 +83,18 @@ class TimelineView(Explorer):
         number, texts = pd.factorize(self.schedule["text"])
         packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"]]).astype("<f8")
         self.canvas = Canvas(times=packed.tobytes(), texts=[str(t) for t in texts], first=self._first)
-        self._downloads = Downloads(self, "schedule")
+        if self.timeline is not None:
+            self._fill(self.timeline)
+        self._downloads = Downloads(self, "timeline")
         last = self._first + len(schedule) - 1
-        note = f"executed instructions {self._first:,} to {last:,}; with the focus on the picture, the wheel scrolls it"
-        head = heading(f"Schedule {title}".strip(), note) + kind_html("simulated")
+        note = f"executed instructions {self._first:,} to {last:,}; with the focus on the picture, the wheel moves it"
+        head = heading(f"Timeline {title}".strip(), note) + kind_html("simulated")
         self.children = [widgets.HTML(head), self.canvas, self._downloads]
+        self.mode = mode or ("instructions" if self.timeline is None else "resources")
         self.selected = selected
-        traitlets.link((self, "selected"), (self.canvas, "selected"))
+        for name in ("selected", "mode"):
+            traitlets.link((self, name), (self.canvas, name))
+        self.observe(lambda _: self._downloads.refresh(), "mode")
         self._downloads.refresh()
 
     @traitlets.validate("selected")
@@ -84,6 +105,13 @@ class TimelineView(Explorer):
             raise SettingError(f"instruction {n} is not in this window, which goes from {self._first} to {last}")
         return n
 
+    @traitlets.validate("mode")
+    def _known_rows(self, proposal: Any) -> str:
+        mode = str(proposal["value"])
+        if mode == "resources" and self.timeline is None:
+            raise SettingError("a schedule holds no resources; show what pk.timeline(result, first, count) returns")
+        return mode
+
     def chain(self) -> pd.DataFrame:
         """Return what the chosen instruction waited for, step by step back to the start of the window."""
         rows, n = [], self.selected
@@ -92,19 +120,49 @@ class TimelineView(Explorer):
             n = int(self.schedule["parent"].iloc[n - self._first])
         return self.schedule.iloc[rows]
 
+    def producers(self) -> pd.DataFrame:
+        """Return where the chosen instruction's operands came from (producer, through), as far as the window goes."""
+        if self.timeline is None:
+            raise SettingError("a schedule holds no producers; show what pk.timeline(result, first, count) returns")
+        found: pd.DataFrame = self.timeline.producers
+        return found[found["n"] == self.selected]
+
     def table(self) -> pd.DataFrame:
-        """Return the window of the schedule."""
+        """Return what is shown: the uses of the resources, or the schedule of the instructions."""
+        if self.mode == "resources" and self.timeline is not None:
+            uses: pd.DataFrame = self.timeline.uses
+            return uses.assign(text=self.schedule["text"].to_numpy()[uses["n"] - self._first])
         return self.schedule
 
     def picture(self) -> "Figure":
-        """Return forty instructions, up to the chosen one, as a static picture."""
+        """Return a part of the window, around the chosen instruction, as a static picture."""
         from matplotlib.figure import Figure
 
-        from perfkit.plots.gus import plot_schedule
+        from perfkit.plots.gus import plot_schedule, plot_timeline
 
+        if self.mode == "resources" and self.timeline is not None:
+            lanes = int(self.timeline.resources["units"].sum())
+            figure = Figure(figsize=(10, 1.4 + 0.14 * lanes + 0.1 * len(self.timeline.resources)), layout="constrained")
+            plot_timeline(self.timeline, self.selected, axes=figure.subplots())
+            return figure
         most = 40
         end = most if self.selected < 0 else max(most, self.selected - self._first + 1)
         rows = self.schedule.iloc[max(0, end - most) : end]
         figure = Figure(figsize=(9, 1.2 + 0.2 * len(rows)), layout="constrained")
         plot_schedule(rows, figure.subplots())
         return figure
+
+    def _fill(self, timeline: Any) -> None:
+        absent = [name for name in ["resource", *_USES] if name not in timeline.uses]
+        if absent:
+            raise DataError(f"a timeline's uses have the columns resource, {', '.join(_USES)}; absent: {absent}")
+        rows = timeline.resources
+        number = timeline.uses["resource"].map({name: k for k, name in enumerate(rows["resource"])})
+        with self.canvas.hold_sync():
+            self.canvas.resources = [
+                {"name": str(r.resource), "kind": str(r.kind), "units": int(r.units), "busy": float(r.busy)}
+                for r in rows.itertuples()
+            ]
+            self.canvas.uses = np.column_stack([number, timeline.uses[_USES]]).astype("<f8").tobytes()
+            self.canvas.producers = timeline.producers[["n", "producer"]].to_numpy(dtype="<f8").tobytes()
+            self.canvas.complete = [float(c) for c in timeline.complete]

@@ -141,7 +141,24 @@ class Session:
             calls = self._name(target) if target else ""
             blocks.append({"function": block.function, "instructions": rows, "calls": calls})
         outside = sorted(self._name(target) for target in self.region.outside)
-        return {"blocks": blocks, "outside": outside, "block_buffer": self.buffers["blocks"]}
+        return {
+            "blocks": blocks,
+            "outside": outside,
+            "block_buffer": self.buffers["blocks"],
+            "loaded": self._loaded(),
+        }
+
+    def _loaded(self) -> list[list[Any]]:
+        """Path, start, end and load address of each file that the region's code lies in."""
+        end = self.load_address + max(s.address + s.file_size for s in self.elf.segments if s.kind == 1)
+        found = [[self.spec["path"], self.load_address, end, self.load_address]]
+        for function in self.region.functions:
+            if not self.load_address <= function.start < end and hasattr(self, "modules"):
+                module = self.modules.module(function.start)
+                row = [module.path, module.start, module.end, module.load_address] if module else None
+                if row and row not in found:
+                    found.append(row)
+        return found
 
     def run(self) -> None:
         """Run the program, or call the kernel as often as asked."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import perfkit
+from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
 from perfkit.errors import DataError, UnavailableError
 
@@ -197,6 +198,7 @@ class _Run:
             self._map("sizes", sizes, np.uint32),
             self.stopped,
             self.notes,
+            tuple(Loaded(*each) for each in self.static["loaded"]),
         )
 
     def _prepare(self, static: dict[str, Any]) -> None:

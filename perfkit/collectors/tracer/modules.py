@@ -117,5 +117,9 @@ class Modules:
 
     def function(self, address: int) -> Function | None:
         """Return the function that an address lies in, in whichever file."""
-        module = next((m for m in self._modules if m.start <= address < m.end), None)
+        module = self.module(address)
         return module.function(address) if module else None
+
+    def module(self, address: int) -> Module | None:
+        """Return the file whose code an address lies in."""
+        return next((m for m in self._modules if m.start <= address < m.end), None)

@@ -32,6 +32,8 @@ _SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu", "riscv64": "/usr/riscv64-linux
 _EXECUTION = np.dtype([("block", "<u4"), ("unused", "<u4"), ("events", "<u8")])
 _EVENT = np.dtype([("address", "<u8"), ("instruction", "<u2"), ("size", "<u2"), ("store", "<u4")])
 _PT_LOAD, _PF_X = 1, 1
+# AArch64's and RISC-V's conditional stores, which QEMU makes of a compare-and-swap: its load is no load of theirs.
+_CONDITIONAL_STORE = re.compile(r"^(stl?x[rp][bh]?|sc\.[wd](\.\w+)?)\b")
 _X86_REPEATED = re.compile(r"^(rep|repz|repe|repnz|repne)\b")
 
 
@@ -236,7 +238,14 @@ class Rebuilt:
         self.starts = np.cumsum([0, *(len(b) for b in blocks)])
         # The static instruction of an event, counted through all of QEMU's blocks.
         self.static = self.starts[self.block[self.execution]] + events["instruction"]
+        self._drop_loads_of_stores()
         self._fold_repeated()
+
+    def _drop_loads_of_stores(self) -> None:
+        conditional = np.array([bool(_CONDITIONAL_STORE.match(i.text)) for b in self.blocks for i in b])
+        if conditional.any() and len(self.static):
+            keep = ~conditional[self.static] | (self.events["store"] != 0)
+            self.events, self.execution, self.static = self.events[keep], self.execution[keep], self.static[keep]
 
     def _fold_repeated(self) -> None:
         """Make one execution of a REP string instruction's many: QEMU runs a block for every iteration."""

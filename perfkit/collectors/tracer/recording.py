@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.collectors.tracer.lines import Loaded
 from perfkit.errors import DataError
 from perfkit.trace import Provenance, StaticCode, Trace
 
@@ -27,6 +28,8 @@ class Recording:
         Why recording ended early; empty when it did not.
     notes : dict
         More for the provenance.
+    loaded : tuple of Loaded
+        The files that the code came from, where the backend knows them.
     """
 
     isa: str
@@ -36,6 +39,7 @@ class Recording:
     sizes: NDArray[np.uint32]
     stopped: str = ""
     notes: dict[str, str] = field(default_factory=dict)
+    loaded: tuple[Loaded, ...] = ()
 
     def code(self) -> StaticCode:
         """Make the static table."""

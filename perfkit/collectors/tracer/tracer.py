@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.lines import Loaded, annotate
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.trace import Provenance, Trace
@@ -126,6 +127,7 @@ class Tracer:
                 binary_sha256=elf.sha256,
                 extra={"source_sha256": hashlib.sha256(kernel.source.encode()).hexdigest()},
             ),
+            kernel.folders,
         )
 
     def _record(
@@ -182,16 +184,18 @@ class Tracer:
             if not why_not:
                 raise
             raise UnavailableError(f"the cloner cannot trace {function}: {why_not}. And {error}") from error
+        if not recording.loaded:
+            recording = replace(recording, loaded=_by_entry(recording, path, function))
         return recording, "qemu", f"not the cloner: {why_not}" if why_not else "as asked"
 
-    def _finish(self, recording: Recording, provenance: Provenance) -> Trace:
+    def _finish(self, recording: Recording, provenance: Provenance, folders: Sequence[Path] = ()) -> Trace:
         recording = recording.between(self.begin, self.end) if self.begin else recording
         recording = recording.executed()
         settings: dict[str, Any] = {"skip": self.skip, "repeat": self.repeat, "callees": self.callees}
         settings["limit"] = self.limit
         settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
         extra = {key: str(value) for key, value in settings.items()}
-        return recording.trace(
+        trace = recording.trace(
             replace(
                 provenance,
                 kind="recorded",
@@ -202,6 +206,18 @@ class Tracer:
                 extra={**provenance.extra, **extra, **recording.notes},
             )
         )
+        return annotate(trace, recording.loaded, folders)
+
+
+def _by_entry(recording: Recording, path: Path, function: str) -> tuple[Loaded, ...]:
+    """Say where a program lay, from the address that its function was entered at; nothing where that tells nothing."""
+    symbol = ElfFile(path).functions.get(function)
+    if symbol is None or not len(recording.stream):
+        return ()
+    entered = int(recording.blocks[int(recording.stream[0])]["instructions"][0][0])
+    base = entered - symbol.address
+    end = max(int(row[0]) for block in recording.blocks for row in block["instructions"]) + 1
+    return (Loaded(str(path), base, end, base),) if base >= 0 and base % 4096 == 0 else ()
 
 
 def _unloadable(elf: ElfFile) -> str:

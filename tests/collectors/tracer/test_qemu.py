@@ -6,6 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
+import perfkit as pk
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
 from perfkit.collectors.tracer import qemu
 from perfkit.collectors.tracer.tracer import Tracer
@@ -95,6 +96,29 @@ def test_static_programs_go_to_qemu(tmp_path):
     assert 40 < cut.instruction_count <= 60
     callees = Tracer(callees=True).run(program, "main")
     assert {"main", "work"} <= set(callees.code.function)
+
+
+def test_programs_that_nothing_can_trace_say_why(tmp_path):
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text("__attribute__((noipa)) int work(int n) { return n * n; }\nint main(void) { return work(0); }\n")
+    subprocess.run(["gcc", "-O1", "-static", "-s", "-o", program, source], check=True)
+    with pytest.raises(DataError, match=r"no function 'work', and the symbol table was stripped; build it without -s"):
+        Tracer().run(program, "work")
+
+
+@pytest.mark.skipif(
+    shutil.which("riscv64-linux-gnu-gcc") is None, reason="no cross compiler riscv64-linux-gnu-gcc here"
+)
+def test_another_instruction_set_is_recorded_by_qemu_and_not_simulated(tmp_path):
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text("__attribute__((noipa)) int work(int n) { return n * n; }\nint main(void) { return work(0); }\n")
+    subprocess.run(["riscv64-linux-gnu-gcc", "-O1", "-static", "-o", program, source], check=True)
+    with pytest.raises(DataError, match=r"cloner cannot trace work: it is riscv64 code. Try backend='qemu'"):
+        Tracer(backend="cloner").run(program, "work")
+    trace = Tracer().run(program, "work")
+    assert trace.code.isa == "riscv64"
+    with pytest.raises(UnavailableError, match="this one is riscv64"):
+        pk.Gus(pk.Microarchitecture.load("skylake_x")).run(trace)
 
 
 def test_a_kernel_that_the_cloner_refuses_goes_to_qemu():

@@ -13,6 +13,7 @@ function cell(column, value) {
     td.style.background = `rgba(${HEAT[column.kind]}, ${(0.72 * Math.min(1, value / (column.most || 1))).toFixed(3)})`;
     td.title = `${column.title}: ${(100 * value).toFixed(2)} %`;
   } else {
+    if (column.kind === 'code') td.title = value;
     td.textContent = column.kind === 'number' ? value.toLocaleString('en', { maximumFractionDigits: 2 }) : value;
   }
   return td;
@@ -24,8 +25,8 @@ function render({ model, el }) {
   bar.className = 'pk-l-bar';
   const search = document.createElement('input');
   search.type = 'search';
-  search.placeholder = 'Search instructions';
-  search.setAttribute('aria-label', 'Search instructions');
+  search.placeholder = 'Search instructions and source';
+  search.setAttribute('aria-label', 'Search instructions and source lines');
   const syntax = document.createElement('button');
   syntax.type = 'button';
   const count = document.createElement('span');
@@ -39,21 +40,39 @@ function render({ model, el }) {
   const table = document.createElement('table');
   scroll.append(table);
   el.append(bar, scroll);
-  let shown = [];
+  let shown = [], most;
   const lines = new Map();
 
   const value = (row, key) => model.get('rows')[row][model.get('columns').findIndex((c) => c.key === key)];
   const textKey = () => (model.get('syntax') === 'att' ? 'att' : 'text');
 
+  // The line's number and text, and the file's name where it is not the one of most rows; faded where the row above has
+  // the same line.
+  function sourceCell(i, again) {
+    const td = document.createElement('td'), line = value(i, 'line');
+    td.className = `pk-l-source${again ? ' pk-l-again' : ''}`;
+    if (!line) return td;
+    const name = value(i, 'file') ?? '', words = value(i, 'source_line') ?? '', at = document.createElement('span');
+    at.className = 'pk-l-line';
+    at.textContent = name !== most || !words ? `${name.split('/').pop()}:${line}` : line;
+    td.append(at, ` ${words}`);
+    td.title = `${name}:${line}${words ? `\n${words}` : ''}`;
+    return td;
+  }
+
+  const place = (i) => `${value(i, 'file')}:${value(i, 'line')}`;
+
   function order() {
     const rows = model.get('rows'), words = model.get('search').toLowerCase(), key = model.get('sort');
     const text = model.get('columns').findIndex((c) => c.key === textKey());
     const pc = model.get('columns').findIndex((c) => c.key === 'pc');
-    shown = rows.map((_, i) => i).filter((i) => `${rows[i][pc]} ${rows[i][text]}`.toLowerCase().includes(words));
+    const source = model.get('columns').findIndex((c) => c.key === 'source_line');
+    shown = rows.map((_, i) => i).filter((i) => `${rows[i][pc]} ${rows[i][text]} ${rows[i][source] ?? ''}`.toLowerCase().includes(words));
     if (key) {
       const sign = model.get('descending') ? -1 : 1;
       const compare = (a, b) => (typeof a === 'string' ? a.localeCompare(b) : (a ?? -1) - (b ?? -1));
-      shown.sort((a, b) => sign * compare(value(a, key), value(b, key)) || a - b);
+      const file = (a, b) => (key === 'line' ? compare(value(a, 'file') ?? '', value(b, 'file') ?? '') : 0);
+      shown.sort((a, b) => sign * (file(a, b) || compare(value(a, key), value(b, key))) || a - b);
     }
   }
 
@@ -80,14 +99,15 @@ function render({ model, el }) {
 
   // By what it was sorted: descending first for numbers; a third click goes back to the program's order.
   function sortBy(column) {
-    const text = column.kind === 'text' || column.kind === 'code';
+    const text = ['text', 'code', 'source'].includes(column.kind);
     if (model.get('sort') !== column.key) model.set({ sort: column.key, descending: !text });
     else if (model.get('descending') !== text) model.set('descending', text);
     else model.set({ sort: '', descending: true });
     model.save_changes();
   }
 
-  const visible = () => model.get('columns').filter((c) => c.key !== (textKey() === 'att' ? 'text' : 'att') && c.key !== 'block');
+  const visible = () =>
+    model.get('columns').filter((c) => c.key !== (textKey() === 'att' ? 'text' : 'att') && c.key !== 'block' && c.kind !== 'hidden');
 
   function draw() {
     order();
@@ -95,13 +115,19 @@ function render({ model, el }) {
     const wanted = visible().map((c) => [c, columns.indexOf(c)]);
     const body = document.createElement('tbody');
     lines.clear();
-    let block = null;
+    const file = columns.findIndex((c) => c.key === 'file');
+    const names = new Map();
+    for (const row of rows) names.set(row[file], (names.get(row[file]) ?? 0) + 1);
+    most = [...names].sort((a, b) => b[1] - a[1])[0]?.[0];
+    let block = null, before = '';
     for (const i of shown) {
       const tr = document.createElement('tr');
       const mine = value(i, 'block');
       if (!model.get('sort') && block !== null && mine !== block) tr.className = 'pk-l-block';
       block = mine;
-      for (const [column, at] of wanted) tr.append(cell(column, rows[i][at]));
+      for (const [column, at] of wanted)
+        tr.append(column.kind === 'source' ? sourceCell(i, place(i) === before) : cell(column, rows[i][at]));
+      before = place(i);
       tr.addEventListener('click', () => choose(i));
       lines.set(i, tr);
       body.append(tr);
@@ -115,9 +141,12 @@ function render({ model, el }) {
   }
 
   function mark() {
+    const row = model.get('selected');
+    const line = row >= 0 && value(row, 'line') ? place(row) : '';
     for (const [i, tr] of lines) {
       const mine = i === model.get('selected');
       tr.classList.toggle('pk-l-chosen', mine);
+      tr.classList.toggle('pk-l-same', !!line && !mine && place(i) === line);
       tr.setAttribute('aria-selected', String(mine));
       if (!mine) continue;
       const top = tr.offsetTop - 34, bottom = tr.offsetTop + tr.offsetHeight;

@@ -1,9 +1,13 @@
-// Executed instructions over cycles, on a canvas: each row one instruction from dispatch to retirement. Drag to move, use the
-// buttons or keys to zoom; the chosen instruction's dependences are drawn as arrows, back to the window's start.
-const ROW = 17, AXIS = 22, GUTTER = 268, HEIGHT = 460;
-const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', DONE = 'rgba(154, 165, 177, 0.22)', ARROW = '#D55E00';
+// A window of the schedule over cycles, on a canvas. Rows are resources (bars: which instruction occupied them when) or
+// executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
+// last waited for, back to the window's start, and where its other operands came from.
+const ROW = 17, AXIS = 22, LANE = 11, GAP = 7, LEAST = 260, MOST = 560;
+const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', DONE = 'rgba(154, 165, 177, 0.22)', ARROW = '#D55E00', OTHER = '#B05A91';
+// Of instructions; the chosen one is drawn in the arrows' colour.
+const COLOURS = ['#0072B2', '#56B4E9', '#009E73', '#7F8FA6', '#9C8FD8', '#4E9A9A', '#A6A04B', '#6C7A89'];
 
 const floats = (view) => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+const number = (value, digits = 2) => value.toLocaleString('en', { maximumFractionDigits: digits });
 
 function render({ model, el }) {
   el.classList.add('pk-view', 'pk-timeline');
@@ -12,40 +16,82 @@ function render({ model, el }) {
   const canvas = document.createElement('canvas');
   canvas.tabIndex = 0;
   canvas.setAttribute('role', 'application');
-  canvas.setAttribute('aria-label', 'Schedule: up and down choose an instruction, left and right move, plus and minus zoom, 0 resets');
+  canvas.setAttribute('aria-label', 'Timeline: up and down choose an instruction, left and right move, plus and minus zoom, m changes the rows, 0 resets');
   const words = document.createElement('div');
   words.setAttribute('aria-live', 'polite');
   words.className = 'pk-hint';
   el.append(bar, canvas, words);
   const context = canvas.getContext('2d');
-  let times, n = 0, first = 0, row0 = 0, x0 = 0, span = 60, width = 800;
+  let times, uses, resources = [], n = 0, first = 0, row0 = 0, x0 = 0, span = 60, width = 800, height = MOST;
+  let usesOf = new Map(), producersOf = new Map(), tops = [], full = 0;
 
-  const at = (i, k) => times[6 * i + k]; // dispatch, start, end, retire, static instruction, parent
+  const at = (i, k) => times[6 * i + k]; // dispatch, start, end, retire, number of the text, parent
+  const use = (j, k) => uses[5 * j + k]; // resource, lane, n, start, end
   const text = (i) => model.get('texts')[at(i, 4)] ?? '';
-  const visible = () => Math.floor((HEIGHT - AXIS) / ROW);
-  const x = (cycle) => GUTTER + ((cycle - x0) / span) * (width - GUTTER);
+  const byResource = () => model.get('mode') === 'resources' && resources.length > 0;
+  const gutter = () => (byResource() ? 148 : 268);
+  const visible = () => Math.floor((height - AXIS) / ROW);
+  const x = (cycle) => gutter() + ((cycle - x0) / span) * (width - gutter());
+  const inside = (i) => i >= 0 && i < n;
+  const chosen = () => model.get('selected') - first;
 
   function load() {
     times = floats(model.get('times'));
+    uses = floats(model.get('uses'));
+    resources = model.get('resources');
     n = times.length / 6;
     first = model.get('first');
+    usesOf = new Map();
+    for (let j = 0; j < uses.length / 5; j++) {
+      const i = use(j, 2) - first;
+      if (!usesOf.has(i)) usesOf.set(i, []);
+      usesOf.get(i).push(j);
+    }
+    producersOf = new Map();
+    const pairs = floats(model.get('producers'));
+    for (let k = 0; k < pairs.length; k += 2) {
+      const i = pairs[k] - first;
+      if (!producersOf.has(i)) producersOf.set(i, []);
+      producersOf.get(i).push(pairs[k + 1] - first);
+    }
+    let top = AXIS + GAP;
+    tops = resources.map((r) => {
+      const here = top;
+      top += r.units * LANE + GAP;
+      return here;
+    });
+    full = top;
     reset();
   }
 
   function reset() {
     row0 = 0;
     if (!n) return;
-    const last = Math.min(n, visible()) - 1;
-    let end = 0;
-    for (let i = 0; i <= last; i++) end = Math.max(end, at(i, 3));
-    x0 = at(0, 0) - 1;
-    span = Math.max(12, end - x0 + 1);
+    height = byResource() ? Math.min(MOST, Math.max(LEAST, full)) : 460;
+    if (byResource()) {
+      // Where nothing is missing; few enough cycles to tell bars apart.
+      const [a, b] = model.get('complete');
+      const begin = b > a ? a : at(0, 0);
+      const end = b > a ? b : at(n - 1, 3);
+      span = Math.max(12, Math.min(end - begin, 60));
+      x0 = b > a ? begin + Math.max(0, (end - begin - span) / 2) : begin - 1;
+      if (inside(chosen())) centre();
+    } else {
+      const last = Math.min(n, visible()) - 1;
+      let end = 0;
+      for (let i = 0; i <= last; i++) end = Math.max(end, at(i, 3));
+      x0 = at(0, 0) - 1;
+      span = Math.max(12, end - x0 + 1);
+    }
     draw();
   }
 
+  // So that the chosen instruction's operation lies right of the middle, and what it waited for left of it.
+  const centre = () => (x0 = at(chosen(), 1) - 0.6 * span);
+
   function chain() {
     const rows = [];
-    for (let i = model.get('selected') - first; i >= 0 && i < n && rows.length < 10000; i = at(i, 5) - first) rows.push(i);
+    for (let i = chosen(); inside(i) && rows.length < 10000; i = at(i, 5) - first) rows.push(i);
     return rows;
   }
 
@@ -53,32 +99,52 @@ function render({ model, el }) {
     if (!canvas.isConnected || !n) return;
     width = Math.max(480, el.clientWidth || 900);
     const scale = window.devicePixelRatio || 1;
-    Object.assign(canvas, { width: width * scale, height: HEIGHT * scale });
-    Object.assign(canvas.style, { width: `${width}px`, height: `${HEIGHT}px` });
+    Object.assign(canvas, { width: width * scale, height: height * scale });
+    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
     context.setTransform(scale, 0, 0, scale, 0, 0);
     const style = getComputedStyle(el), ink = style.color;
-    context.clearRect(0, 0, width, HEIGHT);
+    context.clearRect(0, 0, width, height);
     axis(ink);
-    const from = Math.max(0, Math.floor(row0)), to = Math.min(n, Math.ceil(row0 + visible()) + 1);
-    const chosen = model.get('selected') - first, causes = chain(), blamed = new Set(causes);
+    const causes = chain();
     context.save();
     context.beginPath();
-    context.rect(0, AXIS, width, HEIGHT - AXIS);
+    context.rect(0, AXIS, width, height - AXIS);
     context.clip();
+    (byResource() ? drawResources : drawInstructions)(causes, style, ink);
+    context.restore();
+    rows.textContent = byResource() ? 'Rows: resources' : 'Rows: instructions';
+    rows.title = resources.length ? 'Change what the rows are (key m)' : 'This window holds no resources: see pk.timeline';
+    rows.disabled = !resources.length;
+    legend();
+    canvas.dataset.mode = byResource() ? 'resources' : 'instructions';
+    canvas.dataset.span = span.toFixed(3);
+    tell(causes);
+  }
+
+  function clipToCycles() {
+    context.beginPath();
+    context.rect(gutter(), AXIS, width - gutter(), height - AXIS);
+    context.clip();
+  }
+
+  // ---------------------------------------------------------------- instructions
+
+  const middle = (i) => AXIS + (i - row0 + 0.5) * ROW;
+
+  function drawInstructions(causes, style, ink) {
+    const from = Math.max(0, Math.floor(row0)), to = Math.min(n, Math.ceil(row0 + visible()) + 1);
+    const mine = chosen(), blamed = new Set(causes);
     for (let i = from; i < to; i++) {
       const y = middle(i);
-      if (i === chosen) {
+      if (i === mine) {
         context.fillStyle = 'rgba(213, 94, 0, 0.14)';
         context.fillRect(0, y - ROW / 2, width, ROW);
       }
       context.fillStyle = blamed.has(i) ? ARROW : ink;
-      context.font = `${i === chosen ? '700 ' : ''}11.5px ${style.getPropertyValue('--jp-code-font-family') || 'monospace'}`;
-      const name = text(i);
-      context.fillText(name.length > 36 ? `${name.slice(0, 35)}…` : name, 6, y + 4);
+      context.font = `${i === mine ? '700 ' : ''}11.5px ${style.getPropertyValue('--jp-code-font-family') || 'monospace'}`;
+      context.fillText(fitted(text(i), gutter() - 14), 6, y + 4);
     }
-    context.beginPath();
-    context.rect(GUTTER, AXIS, width - GUTTER, HEIGHT - AXIS);
-    context.clip();
+    clipToCycles();
     for (let i = from; i < to; i++) {
       const y = middle(i);
       for (const [a, b, colour, tall] of [[0, 1, WAIT, 5], [1, 2, RUN, 11], [2, 3, DONE, 5]]) {
@@ -87,72 +153,209 @@ function render({ model, el }) {
         context.fillRect(left, y - tall / 2, Math.max(at(i, b) > at(i, a) ? 1 : 0, x(at(i, b)) - left), tall);
       }
     }
-    arrows(causes);
-    context.restore();
-    tell(chosen, causes);
+    const place = (i) => [middle(i), middle(i)];
+    if (inside(mine)) others(mine, causes[1], place);
+    for (let k = 0; k + 1 < causes.length; k++) arrow(causes[k + 1], causes[k], ARROW, place);
   }
 
-  const middle = (i) => AXIS + (i - row0 + 0.5) * ROW;
+  // ---------------------------------------------------------------- resources
+
+  const top = (r) => tops[r] - row0 * ROW;
+  const laneMiddle = (j) => top(use(j, 0)) + (use(j, 1) + 0.5) * LANE;
+
+  // The use that stands for an instruction where arrows begin and end: its operation's, on the fewest ports.
+  function mainUse(i) {
+    let best = -1;
+    for (const j of usesOf.get(i) ?? []) {
+      if (resources[use(j, 0)].kind !== 'ports') continue;
+      const rank = (q) => 1000 * use(q, 3) - resources[use(q, 0)].units;
+      if (best < 0 || rank(j) > rank(best)) best = j;
+    }
+    return best >= 0 ? best : (usesOf.get(i) ?? [-1])[0];
+  }
+
+  function drawResources(causes, style, ink) {
+    const blamed = new Set(causes.slice(1)), mine = chosen();
+    const made = new Set(inside(mine) ? (producersOf.get(mine) ?? []) : []);
+    resources.forEach((r, k) => {
+      const y = top(k), tall = r.units * LANE;
+      if (k && resources[k - 1].kind !== r.kind) {
+        context.fillStyle = 'rgba(128, 128, 128, 0.5)';
+        context.fillRect(0, y - GAP / 2 - 0.5, width, 1);
+      }
+      context.fillStyle = 'rgba(128, 128, 128, 0.09)';
+      context.fillRect(gutter(), y, width - gutter(), tall);
+      context.fillStyle = ink;
+      context.font = '11.5px sans-serif';
+      context.textBaseline = 'middle';
+      context.fillText(fitted(r.name, gutter() - 52), 6, y + tall / 2);
+      context.textAlign = 'right';
+      context.fillText(`${Math.round(100 * r.busy)} %`, gutter() - 8, y + tall / 2);
+      context.textAlign = 'left';
+      context.textBaseline = 'alphabetic';
+    });
+    clipToCycles();
+    context.font = `9px ${style.getPropertyValue('--jp-code-font-family') || 'monospace'}`;
+    for (let j = 0; j < uses.length / 5; j++) {
+      const start = use(j, 3), end = use(j, 4);
+      if (end < x0 || start > x0 + span) continue;
+      const i = use(j, 2) - first, left = x(start), wide = Math.max(1, x(end) - left - 0.5), y = laneMiddle(j);
+      const strong = i === mine || blamed.has(i) || made.has(i);
+      context.globalAlpha = inside(mine) && !strong ? 0.45 : 0.92;
+      context.fillStyle = i === mine || blamed.has(i) ? ARROW : made.has(i) ? OTHER : COLOURS[at(i, 4) % COLOURS.length];
+      context.fillRect(left, y - LANE / 2 + 1, wide, LANE - 2);
+      if (i === mine) {
+        context.globalAlpha = 1;
+        context.strokeStyle = ink;
+        context.lineWidth = 1.5;
+        context.strokeRect(left, y - LANE / 2 + 1, wide, LANE - 2);
+      }
+      const name = text(i).split(' ')[0];
+      if (wide > 5.6 * name.length + 4) {
+        context.fillStyle = '#fff';
+        context.globalAlpha = 1;
+        context.fillText(name, left + 3, y + 3);
+      }
+    }
+    context.globalAlpha = 1;
+    missing();
+    const place = (i) => [mainUse(i), mainUse(i)].map((j) => (j === undefined || j < 0 ? NaN : laneMiddle(j)));
+    if (inside(mine)) others(mine, causes[1], place);
+    for (let k = 0; k + 1 < causes.length; k++) arrow(causes[k + 1], causes[k], ARROW, place);
+  }
+
+  // Cycles in which instructions outside of the window were at work, too.
+  function missing() {
+    const [a, b] = model.get('complete');
+    if (b <= a) return;
+    context.fillStyle = 'rgba(128, 128, 128, 0.16)';
+    if (x(a) > gutter()) context.fillRect(gutter(), AXIS, x(a) - gutter(), height);
+    if (x(b) < width) context.fillRect(x(b), AXIS, width - x(b), height);
+  }
+
+  // ---------------------------------------------------------------- arrows, axis, words
+
+  // Where the operands came from that were there before.
+  function others(i, parent, place) {
+    for (const p of producersOf.get(i) ?? []) if (p !== parent && inside(p)) arrow(p, i, OTHER, place);
+  }
+
+  // From the end of what was waited for to the start of what waited.
+  function arrow(producer, consumer, colour, place) {
+    // A load may know its address long before the store that it waits for has its value.
+    const needed = Math.max(at(consumer, 1), Math.min(at(producer, 2), at(consumer, 2)));
+    // What waited for a resource did not wait for the end of the instruction that used it before.
+    const ready = Math.min(at(producer, 2), needed);
+    const from = [x(ready), place(producer)[0]], to = [x(needed), place(consumer)[1]];
+    if (!(Number.isFinite(from[1]) && Number.isFinite(to[1]))) return;
+    if (Math.max(to[1], from[1]) < 0 || Math.min(to[1], from[1]) > height) return;
+    if (Math.max(to[0], from[0]) < gutter() || Math.min(to[0], from[0]) > width) return;
+    arrows.push([producer + first, consumer + first]);
+    const down = to[1] >= from[1] ? 1 : -1, flat = Math.abs(to[1] - from[1]) < 2;
+    const tip = flat ? to[1] : to[1] - down * 5;
+    context.strokeStyle = context.fillStyle = colour;
+    context.lineWidth = 1.5;
+    context.globalAlpha = consumer === chosen() ? 1 : 0.55;
+    context.beginPath();
+    if (byResource()) {
+      // How long its result took, then across to where it was needed.
+      context.moveTo(x(at(producer, 1)), from[1]);
+      context.lineTo(...from);
+    } else context.moveTo(...from);
+    if (flat) context.lineTo(to[0] - 5, tip);
+    else if (byResource()) context.lineTo(to[0], tip - down * 3);
+    else context.lineTo(from[0], tip - down * 1);
+    context.stroke();
+    const head = byResource() || flat ? to[0] : (from[0] + to[0]) / 2;
+    context.beginPath();
+    if (flat) {
+      context.moveTo(to[0], tip);
+      context.lineTo(to[0] - 7, tip - 4);
+      context.lineTo(to[0] - 7, tip + 4);
+    } else {
+      context.moveTo(head, tip + down * 3);
+      context.lineTo(head - 4, tip - down * 4);
+      context.lineTo(head + 4, tip - down * 4);
+    }
+    context.fill();
+    context.globalAlpha = 1;
+  }
+
+  let arrows = [];
 
   function axis(ink) {
+    arrows = [];
     const rough = span / 9, ten = 10 ** Math.floor(Math.log10(rough));
     const step = Math.max(1, [1, 2, 5, 10].map((m) => m * ten).find((s) => s >= rough));
     context.font = '11px sans-serif';
     context.textAlign = 'center';
     for (let c = Math.ceil(x0 / step) * step; c <= x0 + span; c += step) {
+      if (x(c) < gutter()) continue;
       context.fillStyle = 'rgba(128, 128, 128, 0.22)';
-      context.fillRect(x(c), AXIS - 3, 1, HEIGHT);
+      context.fillRect(x(c), AXIS - 3, 1, height);
       context.fillStyle = ink;
-      context.fillText(c.toLocaleString('en'), x(c), 13);
+      const label = number(c), half = context.measureText(label).width / 2;
+      if (x(c) - half > gutter() - 30 && x(c) + half < width) context.fillText(label, x(c), 13);
     }
     context.textAlign = 'left';
-    context.fillText('cycle →', 6, 13);
+    context.fillStyle = ink;
+    context.fillText(byResource() ? 'use of capacity' : 'instruction', 6, 13);
+    context.textAlign = 'right';
+    context.fillText('cycle', gutter() - 34, 13);
+    context.textAlign = 'left';
   }
 
-  // From the end of what was waited for to the start of what waited.
-  function arrows(rows) {
-    context.strokeStyle = context.fillStyle = ARROW;
-    context.lineWidth = 1.5;
-    for (let k = 0; k + 1 < rows.length; k++) {
-      const to = [x(at(rows[k], 1)), middle(rows[k])], from = [x(at(rows[k + 1], 2)), middle(rows[k + 1])];
-      if (Math.max(to[1], from[1]) < 0 || Math.min(to[1], from[1]) > HEIGHT) continue;
-      context.beginPath();
-      context.moveTo(...from);
-      context.lineTo(from[0], to[1] - 6);
-      context.stroke();
-      context.beginPath();
-      context.moveTo(to[0], to[1] - 2);
-      context.lineTo(from[0] - 4, to[1] - 9);
-      context.lineTo(from[0] + 4, to[1] - 9);
-      context.fill();
-    }
+  function fitted(label, room) {
+    if (context.measureText(label).width <= room) return label;
+    let short = label;
+    while (short.length > 1 && context.measureText(`${short}…`).width > room) short = short.slice(0, -1);
+    return `${short}…`;
   }
 
-  function tell(i, causes) {
-    if (i < 0 || i >= n) {
-      words.textContent = 'Click an instruction to see what it waited for. Drag to move; + and − zoom, arrow keys move and choose, 0 resets.';
+  const named = (i) => `${text(i)} (instruction ${i + first})`;
+
+  function tell(causes) {
+    const i = chosen();
+    canvas.dataset.arrows = JSON.stringify(arrows);
+    if (!inside(i)) {
+      const what = byResource() ? 'Click a bar to see its instruction and where its operands came from.' : 'Click an instruction to see what it waited for.';
+      words.textContent = `${what} Drag to move; + and − zoom, arrow keys move and choose, 0 resets.`;
       return;
     }
-    const cycles = (k) => at(i, k).toLocaleString('en', { maximumFractionDigits: 2 });
     const earlier = at(i, 5) >= 0 ? `; last waited for instruction ${at(i, 5)}, before this window` : '; waited for no other result';
-    const parent = causes.length > 1 ? `; last waited for ${text(causes[1])} (instruction ${first + causes[1]})` : earlier;
-    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${cycles(0)}, started ${cycles(1)}, ended ${cycles(2)}, retired ${cycles(3)}${parent}.${causes.length > 1 ? ` Arrows: ${causes.length - 1} dependences back.` : ''}`;
+    const by = !byResource() || (producersOf.get(i) ?? []).includes(causes[1]) ? '' : 'a resource that was in use by ';
+    const parent = causes.length > 1 ? `; last waited for ${by}${named(causes[1])}` : earlier;
+    const rest = (producersOf.get(i) ?? []).filter((p) => p !== causes[1] && inside(p));
+    const more = rest.length ? ` Other operands came from ${rest.slice(0, 4).map(named).join(', ')}${rest.length > 4 ? ', …' : ''}.` : '';
+    const back = causes.length > 1 ? ` Orange arrows: ${causes.length - 1} waits back.` : '';
+    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${number(at(i, 0))}, started ${number(at(i, 1))}, ended ${number(at(i, 2))}, retired ${number(at(i, 3))}${parent}.${more}${back}`;
   }
 
+  // ---------------------------------------------------------------- moving
+
   // Time goes with the rows, so that the window stays on the diagonal.
-  function rowsBy(rows) {
+  function rowsBy(count) {
+    if (byResource()) {
+      row0 = Math.min(Math.max(0, (full - height) / ROW), Math.max(0, row0 + count));
+      return;
+    }
     const before = Math.min(n - 1, Math.max(0, Math.round(row0)));
-    row0 = Math.min(Math.max(0, n - visible()), Math.max(0, row0 + rows));
+    row0 = Math.min(Math.max(0, n - visible()), Math.max(0, row0 + count));
     const after = Math.min(n - 1, Math.max(0, Math.round(row0)));
     x0 += at(after, 0) - at(before, 0);
   }
 
-  function zoom(factor, place = x0 + span / 3) {
+  function zoom(factor, place = x0 + span / 2) {
     const wider = Math.min(1e6, Math.max(6, span * factor));
     x0 = place - ((place - x0) * wider) / span;
     span = wider;
     draw();
   }
+
+  const along = (share) => {
+    x0 += share * span;
+    draw();
+  };
 
   function choose(i) {
     model.set('selected', i < 0 ? -1 : first + i);
@@ -161,24 +364,47 @@ function render({ model, el }) {
   }
 
   function show() {
-    const i = model.get('selected') - first;
-    if (i >= 0 && i < n && (i < row0 || i > row0 + visible() - 2)) rowsBy(i - row0 - visible() / 2);
+    const i = chosen();
+    if (inside(i)) {
+      if (byResource()) {
+        if (at(i, 1) < x0 + 0.05 * span || at(i, 1) > x0 + 0.95 * span) centre();
+      } else if (i < row0 || i > row0 + visible() - 2) rowsBy(i - row0 - visible() / 2);
+    }
     draw();
   }
 
+  // The instruction whose operation starts nearest to the middle of what is seen.
+  function nearest() {
+    let best = 0;
+    for (let i = 1; i < n; i++) if (Math.abs(at(i, 1) - x0 - span / 2) < Math.abs(at(best, 1) - x0 - span / 2)) best = i;
+    return byResource() ? best : Math.ceil(row0);
+  }
+
+  function changeRows() {
+    if (!resources.length) return;
+    model.set('mode', byResource() ? 'instructions' : 'resources');
+    model.save_changes();
+  }
+
+  function remode() {
+    reset();
+    show();
+  }
+
   function keys(event) {
-    const i = model.get('selected') - first, chosen = i >= 0 && i < n;
+    const i = chosen();
     const acts = {
-      ArrowDown: () => choose(chosen ? Math.min(n - 1, i + 1) : Math.ceil(row0)),
-      ArrowUp: () => choose(chosen ? Math.max(0, i - 1) : Math.ceil(row0)),
-      PageDown: () => rowsBy(visible()),
-      PageUp: () => rowsBy(-visible()),
-      ArrowRight: () => (x0 += span / 8),
-      ArrowLeft: () => (x0 -= span / 8),
+      ArrowDown: () => choose(inside(i) ? Math.min(n - 1, i + 1) : nearest()),
+      ArrowUp: () => choose(inside(i) ? Math.max(0, i - 1) : nearest()),
+      PageDown: () => (byResource() ? along(0.8) : rowsBy(visible())),
+      PageUp: () => (byResource() ? along(-0.8) : rowsBy(-visible())),
+      ArrowRight: () => along(1 / 8),
+      ArrowLeft: () => along(-1 / 8),
       '+': () => zoom(1 / 1.5),
       '=': () => zoom(1 / 1.5),
       '-': () => zoom(1.5),
       0: reset,
+      m: changeRows,
       Escape: () => choose(-1),
     };
     if (!acts[event.key] || event.ctrlKey || event.metaKey) return;
@@ -188,23 +414,47 @@ function render({ model, el }) {
     event.stopPropagation();
   }
 
+  // The bar under the pointer, or -1.
+  function hit(event) {
+    const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top;
+    const cycle = x0 + ((px - gutter()) / (width - gutter())) * span, slack = (2 * span) / (width - gutter());
+    let best = -1;
+    for (let j = 0; j < uses.length / 5; j++) {
+      if (Math.abs(laneMiddle(j) - py) > LANE / 2 || cycle < use(j, 3) - slack || cycle > use(j, 4) + slack) continue;
+      best = j;
+    }
+    return best;
+  }
+
   let drag = null;
   const down = (event) => {
     drag = { x: event.clientX, y: event.clientY, moved: false, at: x0, row: row0 };
     canvas.setPointerCapture(event.pointerId);
   };
   const move = (event) => {
-    if (!drag) return;
+    if (!drag) {
+      if (!byResource()) return;
+      const j = hit(event);
+      canvas.title = j < 0 ? '' : `${resources[use(j, 0)].name}: ${named(use(j, 2) - first)}, cycles ${number(use(j, 3))} to ${number(use(j, 4))}`;
+      canvas.style.cursor = j < 0 ? 'grab' : 'pointer';
+      return;
+    }
     drag.moved ||= Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > 4;
     if (!drag.moved) return;
-    x0 = drag.at - ((event.clientX - drag.x) / (width - GUTTER)) * span;
-    row0 = Math.min(Math.max(0, n - visible()), Math.max(0, drag.row - (event.clientY - drag.y) / ROW));
+    x0 = drag.at - ((event.clientX - drag.x) / (width - gutter())) * span;
+    const most = byResource() ? Math.max(0, (full - height) / ROW) : Math.max(0, n - visible());
+    row0 = Math.min(most, Math.max(0, drag.row - (event.clientY - drag.y) / ROW));
     draw();
   };
   const up = (event) => {
     if (drag && !drag.moved) {
-      const i = Math.floor((event.clientY - canvas.getBoundingClientRect().top - AXIS) / ROW + row0);
-      if (i >= 0 && i < n) choose(i);
+      if (byResource()) {
+        const j = hit(event);
+        choose(j < 0 ? -1 : use(j, 2) - first);
+      } else {
+        const i = Math.floor((event.clientY - canvas.getBoundingClientRect().top - AXIS) / ROW + row0);
+        if (inside(i)) choose(i);
+      }
     }
     drag = null;
   };
@@ -214,53 +464,70 @@ function render({ model, el }) {
     event.preventDefault();
     const box = canvas.getBoundingClientRect();
     if (event.shiftKey || event.ctrlKey) {
-      const cycle = x0 + ((event.clientX - box.left - GUTTER) / (width - GUTTER)) * span;
+      const cycle = x0 + ((event.clientX - box.left - gutter()) / (width - gutter())) * span;
       zoom(event.deltaY + event.deltaX > 0 ? 1.2 : 1 / 1.2, cycle);
-    } else {
+    } else if (byResource()) along(Math.sign(event.deltaY || event.deltaX) / 10);
+    else {
       rowsBy(Math.sign(event.deltaY) * 3);
       draw();
     }
   };
 
-  const buttons = [
-    ['−', 'Zoom out', () => zoom(1.5)],
-    ['+', 'Zoom in', () => zoom(1 / 1.5)],
-    ['▲', 'Earlier instructions', () => (rowsBy(-visible() / 2), draw())],
-    ['▼', 'Later instructions', () => (rowsBy(visible() / 2), draw())],
-    ['Start', 'Back to the start of the window', reset],
-  ];
-  for (const [label, title, act] of buttons) {
-    const button = document.createElement('button');
-    Object.assign(button, { type: 'button', textContent: label, title });
-    button.setAttribute('aria-label', title);
-    button.addEventListener('click', act);
-    bar.append(button);
+  function button(label, title, act) {
+    const made = document.createElement('button');
+    Object.assign(made, { type: 'button', textContent: label, title });
+    made.setAttribute('aria-label', title);
+    made.addEventListener('click', act);
+    bar.append(made);
+    return made;
   }
-  const legend = document.createElement('span');
-  for (const [label, colour] of [['waits', WAIT], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW]]) {
-    const key = document.createElement('span'), box = document.createElement('i');
-    key.className = 'pk-key';
-    box.className = 'bar';
-    box.style.background = colour;
-    key.append(box, label);
-    legend.append(key);
+  const page = (way) => (byResource() ? along(way / 2) : (rowsBy((way * visible()) / 2), draw()));
+  const rows = button('', 'Change what the rows are', changeRows);
+  rows.removeAttribute('aria-label'); // its text says it
+  button('−', 'Zoom out', () => zoom(1.5));
+  button('+', 'Zoom in', () => zoom(1 / 1.5));
+  button('◀', 'Earlier', () => page(-1));
+  button('▶', 'Later', () => page(1));
+  button('Start', 'Back to the first view of the window', reset);
+  const key = document.createElement('span');
+  bar.append(key);
+
+  function legend() {
+    const entries = byResource()
+      ? [['an instruction each', COLOURS[0]], ['chosen, and what it waited for', ARROW], ['its other operands', OTHER]]
+      : [['waits', WAIT], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW], ...(producersOf.size ? [['other operands', OTHER]] : [])];
+    if (key.dataset.for === `${byResource()}`) return;
+    key.dataset.for = `${byResource()}`;
+    key.replaceChildren(
+      ...entries.map(([label, colour]) => {
+        const each = document.createElement('span'), box = document.createElement('i');
+        each.className = 'pk-key';
+        box.className = 'bar';
+        box.style.background = colour;
+        each.append(box, label);
+        return each;
+      }),
+    );
   }
-  bar.append(legend);
+
   canvas.addEventListener('keydown', keys);
   canvas.addEventListener('pointerdown', down);
   canvas.addEventListener('pointermove', move);
   canvas.addEventListener('pointerup', up);
   canvas.addEventListener('wheel', wheel, { passive: false });
-  model.on('change:times', load);
+  const data = 'change:times change:uses change:resources change:producers change:complete';
+  model.on(data, load);
   model.on('change:selected', show);
+  model.on('change:mode', remode);
   const resized = new ResizeObserver(draw);
   resized.observe(el);
   load();
   requestAnimationFrame(show);
   return () => {
     resized.disconnect();
-    model.off('change:times', load);
+    model.off(data, load);
     model.off('change:selected', show);
+    model.off('change:mode', remode);
   };
 }
 

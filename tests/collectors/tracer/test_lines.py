@@ -1,0 +1,190 @@
+"""Source lines of traced instructions: from the line tables of gcc and clang, and kept with the trace."""
+
+import hashlib
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.collectors.kernels import BUILDS, compile_kernel, corpus_kernel
+from perfkit.collectors.tracer.lines import Loaded, annotate, find
+from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.simulators.gus import Gus
+
+pytest.importorskip("elftools", reason="pyelftools is not installed: pip install -r locks/dev.lock")
+
+COMPILERS = [
+    "gcc",
+    pytest.param(
+        "clang", marks=pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed (apt clang)")
+    ),
+]
+# Every statement has a line of its own, and an instruction that only it can have made.
+SOURCE = """\
+double f(const double *a, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++)
+        s = s * 3.0 +
+            a[i];
+    return __builtin_sqrt(s);
+}
+"""
+INTRINSICS = """\
+#include <immintrin.h>
+void f(double *a) {
+    __m256d x = _mm256_loadu_pd(a);
+    x = _mm256_add_pd(x, x);
+    x = _mm256_div_pd(x, _mm256_loadu_pd(a + 4));
+    _mm256_storeu_pd(a, x);
+}
+"""
+
+
+def line_of(trace, mnemonic: str) -> set[int]:
+    frame = trace.to_frame()
+    return set(frame["line"][frame["text"].str.startswith(mnemonic)].tolist())
+
+
+def sections(path: Path) -> dict[str, bytes]:
+    """What of a library is loaded: code and data."""
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as file:
+        wanted = [ELFFile(file).get_section_by_name(name) for name in (".text", ".rodata", ".data", ".eh_frame")]
+        return {section.name: section.data() for section in wanted if section is not None}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_each_instruction_has_the_line_it_was_made_of(compiler):
+    trace = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno", compiler=compiler).trace(np.ones(8), 8)
+    assert line_of(trace, "mulsd") == {4}
+    assert line_of(trace, "addsd") == {4}
+    assert line_of(trace, "sqrtsd") == {6}
+    assert set(trace.code.file) == {"kernel.c"}
+    where = trace.places()
+    multiply = trace.to_frame()["text"].str.startswith("mulsd").to_numpy().argmax()
+    assert where["source_line"][multiply] == "s = s * 3.0 +"
+    assert trace.provenance.sources == {"kernel.c": SOURCE}
+    assert "no_lines" not in trace.provenance.extra
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_intrinsics_are_the_line_that_uses_them(compiler):
+    trace = compile_kernel(INTRINSICS, "f", flags="-O2 -march=haswell", compiler=compiler).trace(np.ones(8))
+    assert line_of(trace, "vaddpd") == {4}
+    assert line_of(trace, "vdivpd") == {5}
+    assert set(trace.code.file) == {"kernel.c"}
+
+
+@pytest.mark.parametrize("name", ["correlation-v5", "cholesky"])
+@pytest.mark.parametrize("build", [*BUILDS, "clang"])
+def test_line_tables_change_no_instruction(name, build):
+    clang = build == "clang"  # which does not know all of the builds' flags
+    if clang and shutil.which("clang") is None:
+        pytest.skip("clang is not installed (apt clang)")
+    flags = ["-O3", "-march=haswell"] if clang else BUILDS[build]
+    compiler = "clang" if clang else "gcc"
+    pair = [corpus_kernel(name, flags=[*flags, *more], compiler=compiler) for more in ([], ["-g0"])]
+    codes = [sections(k.path) for k in pair]
+    assert len(codes[0][".text"]) > 200
+    assert codes[0] == codes[1]
+    assert len(pair[0].path.read_bytes()) > len(pair[1].path.read_bytes())  # and the one does have them
+
+
+def test_the_same_source_gives_the_same_library_wherever_it_lies():
+    pair = [compile_kernel(SOURCE, "f", flags="-O2") for _ in range(2)]
+    assert pair[0].path.parent != pair[1].path.parent
+    assert len({hashlib.sha256(k.path.read_bytes()).hexdigest() for k in pair}) == 1
+
+
+def test_a_header_of_the_corpus_is_kept_and_named():
+    trace = corpus_kernel("correlation-v5", "avx2", defines={"M": 48, "N": 48}).trace(limit=20_000)
+    assert set(trace.code.file) == {"correlation-v5.c", "correlation.h"}  # mirror() is inlined from the header
+    assert set(trace.provenance.sources) == {"correlation-v5.c", "correlation.h"}
+    fma = [t for t, s in zip(trace.code.text, trace.places()["source_line"], strict=True) if "a0 * b0 + q0" in s]
+    assert fma
+    assert all("fmadd" in t or "mov" in t or "broadcast" in t for t in fma)
+
+
+def test_lines_travel_with_the_file_and_old_files_still_open(tmp_path):
+    trace = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno").trace(np.ones(8), 8)
+    back = pk.Trace.load(trace.save(tmp_path / "new.trace"))
+    assert back.code.file == trace.code.file
+    assert back.code.line.tolist() == trace.code.line.tolist()
+    assert back.provenance.sources == {"kernel.c": SOURCE}
+    assert back.head(20).places()["source_line"] == trace.places()["source_line"]
+    # A trace without lines is written as before: no such columns.
+    bare = replace(trace, code=replace(trace.code, file=(), line=np.zeros(0, dtype=np.int32)))
+    again = pk.Trace.load(bare.save(tmp_path / "bare.trace"))
+    assert set(again.code.file) == {""}
+    assert not again.code.line.any()
+    shipped = pk.datasets.load("traces/fig1a")  # recorded before there were lines
+    assert shipped.to_frame()["line"].isna().all()
+
+
+def test_gus_says_the_lines(monkeypatch):
+    trace = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno").trace(np.ones(8), 8)
+    frame = Gus(pk.Microarchitecture.load("skylake_x")).run(trace).to_frame()
+    row = frame[frame["text"].str.startswith("sqrtsd")].iloc[0]
+    assert (row["file"], row["line"], row["source_line"]) == ("kernel.c", 6, "return __builtin_sqrt(s);")
+
+
+def test_a_program_has_lines_where_it_was_built_with_them(tmp_path):
+    text = tmp_path / "main.c"
+    text.write_text(SOURCE.replace("double f", "__attribute__((noipa)) double f") + "int main(void) { double a[4] = "
+                    "{1, 2, 3, 4}; return (int)f(a, 4); }\n")  # fmt: skip
+    for flag, expected in (("-g", {4}), ("-g0", {None})):
+        path = tmp_path / f"program{flag}"
+        subprocess.run(["gcc", "-O1", "-fno-math-errno", flag, "-o", path, text], check=True)
+        trace = Tracer().run(path, "f")
+        lines = trace.to_frame()["line"][trace.to_frame()["text"].str.startswith("mulsd")]
+        assert {None if np.isnan(v) else int(v) for v in lines.astype("float64")} == expected
+        assert ("no_lines" in trace.provenance.extra) == (flag == "-g0")
+    assert "compile it with -g" in trace.provenance.extra["no_lines"]
+
+
+def test_callees_of_another_unit_have_their_own_file(tmp_path):
+    (tmp_path / "one.c").write_text(
+        "double g(double);\n__attribute__((noipa)) double f(double x) { return g(x) + 1; }\n"
+        "int main(void) { return (int)f(2); }\n"
+    )
+    (tmp_path / "two.c").write_text("\n\n\n__attribute__((noipa)) double g(double x) { return x / 3; }\n")
+    path = tmp_path / "program"
+    subprocess.run(["gcc", "-O1", "-g", "-o", path, tmp_path / "one.c", tmp_path / "two.c"], check=True)
+    trace = Tracer(callees=True).run(path, "f")
+    frame = trace.to_frame()
+    divide = frame[frame["text"].str.startswith("divsd")].iloc[0]
+    assert (Path(divide["file"]).name, divide["line"]) == ("two.c", 4)
+    assert {Path(f).name for f in frame["file"][frame["function"] == "f"]} == {"one.c"}
+    assert trace.provenance.sources == {}  # a program's sources are not collected
+
+
+def test_a_damaged_line_table_costs_the_lines_only():
+    kernel = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno")
+    trace = kernel.trace(np.ones(8), 8)
+    data = kernel.path.read_bytes()
+    at = data.index(b".debug_line\0")  # the section's name; the section itself lies before it
+    rng = np.random.default_rng(0)
+    outcomes = Counter()
+    bare = replace(trace, code=replace(trace.code, file=(), line=np.zeros(0, dtype=np.int32)))
+    load = int(trace.code.pc.min()) & ~0xFFF
+    loaded = Loaded(str(kernel.path), load, load + 4096, load - 0x1000)
+    for _ in range(30):
+        broken = bytearray(data)
+        for k in rng.integers(at - 1200, at, 40):
+            broken[k] = rng.integers(256)
+        kernel.path.write_bytes(broken)
+        found = annotate(bare, [loaded], kernel.folders)
+        assert found.stream.tolist() == trace.stream.tolist()
+        outcomes["no_lines" in found.provenance.extra] += 1
+    assert outcomes[True] > 0
+
+
+def test_an_address_outside_of_the_table_has_no_line():
+    kernel = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno")
+    assert find(kernel.path, [0x10, 0x7FFFFFFF]) == {}

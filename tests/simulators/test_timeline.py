@@ -1,0 +1,115 @@
+"""The window of cycles by resources: a hand-computed loop, and what must hold of every one."""
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.errors import DataError, SettingError
+from perfkit.simulators.gus import Gus
+from tests.simulators.assembled import loop, needs_assembler
+
+pytestmark = needs_assembler
+
+
+@pytest.fixture(scope="module")
+def skylake():
+    return Gus(pk.Microarchitecture.load("skylake_x"))
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    """Version 5 of the correlation, in L1 from the start: spills, reloads, shared ports."""
+    return Gus(pk.Microarchitecture.load("skylake_x"), warm=True).run(pk.datasets.load("traces/correlation-v5-small"))
+
+
+def test_a_chain_of_multiplications_by_hand(skylake):
+    # One uop each on port 1, three cycles of latency, four slots a cycle at the front end and at retirement.
+    found = pk.timeline(skylake.run(loop("imul rax, rax", 40)), 10, 20)
+    n = np.arange(10, 30)
+    p1 = found.uses[found.uses["resource"] == "p1"]
+    assert p1["n"].tolist() == n.tolist()
+    # The first dispatch is at 1/4; from then on each waits for the one before.
+    assert p1["start"].tolist() == pytest.approx((0.25 + 3 * n).tolist())
+    assert (p1["end"] - p1["start"]).tolist() == pytest.approx([1.0] * 20)
+    front = found.uses[found.uses["resource"] == "front_end"]
+    assert front["end"].tolist() == pytest.approx(((n + 1) / 4).tolist())
+    retire = found.uses[found.uses["resource"] == "retire"]
+    assert retire["end"].tolist() == pytest.approx((0.25 + 3 * (n + 1)).tolist())
+    assert found.producers["producer"].tolist() == (n - 1).tolist()
+    assert set(found.producers["through"]) == {"register"}
+    # Used one cycle in three.
+    busy = found.resources.set_index("resource")["busy"]
+    assert busy["p1"] == pytest.approx(1 / 3)
+    assert busy["front_end"] == pytest.approx(0.25 / 3)
+    assert found.overlapping == 0
+
+
+def test_producers_by_address_memory_and_register(skylake):
+    body = "mov [rdi], rax\nmov rbx, [rdi]\nmov rcx, [rbx]\nadd rax, rcx"
+    found = pk.timeline(skylake.run(loop(body, 4, lambda k, m: 4096 if m < 2 else 8192)), 4, 4).producers
+    by = {(n, p): how for n, p, how in found[["n", "producer", "through"]].itertuples(index=False)}
+    assert by[5, 4] == "memory"  # the reload of what was just stored
+    assert by[6, 5] == "address"  # which is a pointer
+    assert by[7, 6] == "register"
+    assert by[4, 3] == by[7, 3] == "register"  # the sum of the iteration before, stored and added to
+    assert len(by) == 5
+
+
+def test_over_the_whole_run_the_uses_are_the_occupancy(ladder):
+    result = Gus(ladder.settings.core, warm=True).run(ladder.trace.head(12_000))
+    found = pk.timeline(result, 0, result.instructions)
+    occupancy = result.occupancy()
+    mine = found.resources.set_index("resource")["busy"]
+    assert set(occupancy.index) <= set(mine.index)
+    assert mine[occupancy.index].to_numpy() == pytest.approx(occupancy.to_numpy(), rel=1e-9)
+
+
+def test_a_window_is_the_same_part_of_a_larger_one(ladder):
+    small, large = pk.timeline(ladder, 20_000, 100), pk.timeline(ladder, 19_500, 1200)
+    keys = ["resource", "n"]
+    inside = large.uses[large.uses["n"].between(20_000, 20_099)]
+    left, right = (u.sort_values([*keys, "start"]).reset_index(drop=True) for u in (small.uses, inside))
+    assert left[keys].equals(right[keys])
+    assert left["start"].to_numpy() == pytest.approx(right["start"].to_numpy())
+    assert small.complete == (0.0, 0.0)  # fewer than are in flight
+    begin, end = large.complete
+    assert 0 < begin < end
+    # In the complete cycles, every resource's use of that time is in the window: also by the neighbours.
+    assert begin >= float(ladder.schedule(19_499, 1).table["retire"].iloc[0])
+    assert end <= float(ladder.schedule(20_700, 1).table["dispatch"].iloc[0])
+
+
+def test_nothing_is_used_before_it_is_dispatched_or_after_it_ended(ladder):
+    found = pk.timeline(ladder, 20_000, 800)
+    times = found.schedule.set_index("n").loc[found.uses["n"]].reset_index()
+    ports = (found.uses["resource"] != "front_end") & (found.uses["resource"] != "retire")
+    assert (found.uses["start"] >= times["dispatch"] - 1e-6)[ports].all()
+    assert (found.uses["start"] <= times["end"] + 1e-6)[ports].all()
+    assert (found.uses["lane"] < found.uses["resource"].map(found.resources.set_index("resource")["units"])).all()
+    # Front end and retirement are in order: a use begins where the one before has ended.
+    for name in ("front_end", "retire"):
+        one = found.uses[found.uses["resource"] == name].sort_values("n")
+        assert (one["start"].to_numpy()[1:] >= one["end"].to_numpy()[:-1] - 1e-6).all()
+    # What the schedule says an instruction last waited for is among its producers, or used one of its resources.
+    produced = set(found.producers[["n", "producer"]].itertuples(index=False, name=None))
+    resources = found.uses.groupby("n")["resource"].agg(set)
+    waits = found.schedule[found.schedule["parent"] >= 20_000]
+    assert len(waits) > 300
+    for n, parent in waits[["n", "parent"]].itertuples(index=False):
+        assert (n, parent) in produced or resources[n] & resources[parent] - {"front_end", "retire"}
+
+
+def test_the_middle_is_an_instruction_that_waited(ladder):
+    found = pk.timeline(ladder, 19_500, 1200)
+    row = found.schedule.set_index("n").loc[found.middle()]
+    assert row["parent"] >= 0
+    assert found.complete[0] < row["start"] < found.complete[1]
+
+
+def test_a_window_outside_of_the_trace_is_refused(skylake):
+    result = skylake.run(loop("imul rax, rax", 40))
+    with pytest.raises(DataError, match="none at 40"):
+        pk.timeline(result, 40, 10)
+    with pytest.raises(SettingError, match="first >= 0"):
+        pk.timeline(result, -1, 10)
+    assert len(pk.timeline(result, 30, 100).schedule) == 10
