@@ -15,7 +15,6 @@ from perfkit.fitters.random_forest import Importance, RandomForest
 from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
 from perfkit.simulators.gus import Gus
-from perfkit.simulators.sensitivity import LANES
 from perfkit.simulators.truth import Truth
 from perfkit.trace import Trace
 
@@ -34,8 +33,7 @@ def resource_study(gus: Gus, trace: Trace, weight: float, configurations: int, s
         for name, chosen in zip(names, row, strict=True):
             core = core.scaled(name, weight) if chosen else core
         cores.append(core)
-    cycles = np.concatenate([gus.cycles(trace, cores[k : k + LANES]) for k in range(0, len(cores), LANES)])
-    return pd.DataFrame(np.where(better, weight, 1.0), columns=names).assign(**{TARGET: cycles})
+    return pd.DataFrame(np.where(better, weight, 1.0), columns=names).assign(**{TARGET: gus.cycles(trace, cores)})
 
 
 def resource_importance(study: pd.DataFrame, *, trees: int = 100, seed: int = 0) -> Importance:

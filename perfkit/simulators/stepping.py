@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from perfkit.errors import DataError
 from perfkit.simulators import gus_timing as timing
-from perfkit.simulators.gus import Gus, room
+from perfkit.simulators.gus import Gus
+from perfkit.simulators.gus_recurrence import simulate
 from perfkit.simulators.memory import PAGE_GRANULES, Window
 from perfkit.simulators.program import Program, pruned
 from perfkit.trace import Trace, TraceChunk, expand
@@ -53,7 +54,7 @@ class Stepping:
         self._static, self._state = timing.static(fast), timing.state(program, self._cost)
         causes = timing.PORTS + len(program.groups)
         self._spent = np.zeros((len(program.slots), causes), dtype=np.int64)
-        self._shadow = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
+        self._shadow = timing.shadow(self._cost)
         self._written = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
         self._stores = np.zeros(1, dtype=np.int64)
 
@@ -152,17 +153,26 @@ class Stepping:
 
     def _simulate(self, chunk: TraceChunk) -> None:
         window = self._memory.window(chunk)
-        self._shadow = room(self._shadow, self._memory.page_count)
-        timing.run(window, self._static, self._cost, self._state, self._shadow, self._spent)
+        self._shadow = timing.room(self._shadow, self._memory.page_count)
+        simulate(window, self._static, self._cost, self._state, self._shadow, self._spent, None)
         self._count_forwards(window)
 
     def _count_forwards(self, window: Window) -> None:
         code = self.trace.code
         which = expand(window.stream, code.block_operand_start)
-        self._written = room(self._written, self._memory.page_count)
+        self._written = _room(self._written, self._memory.page_count)
         buffer = int(self.gus.core.value("store_buffer", 1 << 20))
         read, write = code.read[which], code.write[which]
         self.forwards += int(_forwards(window.granule, window.size, read, write, self._written, self._stores, buffer))
+
+
+def _room(written: NDArray[np.int64], pages: int) -> NDArray[np.int64]:
+    """Return the granules' last stores with room for so many pages, and as many again when it grows."""
+    if pages * PAGE_GRANULES <= len(written):
+        return written
+    bigger = np.full(2 * pages * PAGE_GRANULES, timing.NEVER, dtype=np.int64)
+    bigger[: len(written)] = written
+    return bigger
 
 
 @njit(cache=True)
