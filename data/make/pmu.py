@@ -2,12 +2,14 @@
 
 For each core: interval samples (simulated), the truth of the same runs, the roofs of the extended roofline on the same
 traces, and MARTA's importances of the core's resources. Run from the repository's root, on x86-64 with AVX-512 and gcc
-(about fifteen minutes of processor time): python data/make/pmu.py
+(some ten minutes of processor time): python data/make/pmu.py, or python data/make/pmu.py roofs truth for some parts.
 """
 
 import hashlib
 import sys
 import time
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -38,6 +40,22 @@ VARIANTS = {
 MOST_BYTES = 1_000_000
 
 
+# Part -> end of the file's name, format, what it holds, units.
+PARTS = {
+    "samples": (".parquet", "samples", "interval samples", "cycles, instructions; counts as docs/simulated-pmu.md"),
+    "truth": ("-truth.parquet", "truth", "exact CPI stacks and sensitivities (x2)", "cycles an instruction; speedup"),
+    "roofs": ("-roofs.parquet", "parquet", "the extended roofline's roofs", "flops a cycle"),
+    "truth-warm": ("-truth-warm.parquet", "truth", "the same with warm caches and predictor", "as the truth"),
+    "importances": (
+        "-importances.parquet",
+        "parquet",
+        f"a forest's importance of each resource over {CONFIGURATIONS} random cores",
+        "mean decrease in impurity",
+    ),
+    "variants": ("-variants.csv", "csv", "scores with other settings of the PMU", "as perfkit.scoring.Scores"),
+}
+
+
 def traces() -> dict[str, Trace]:
     """Trace every kernel of the corpus in every build."""
     found = {}
@@ -52,16 +70,19 @@ def traces() -> dict[str, Trace]:
 
 
 def roofs(core: pk.Microarchitecture, of: dict[str, Trace]) -> pd.DataFrame:
-    """Return the roofs of every trace, one row a roof."""
+    """Return the roofs of every trace, one row a roof: with the method's defaults (warm caches), and with cold ones."""
     parts = []
-    for run, trace in of.items():
-        try:
-            roofline = pk.DagScheduler(core).run(pk.trace_dag(trace)).roofline()
-        except PerfkitError as error:
-            print(f"no roofline: {run}: {str(error)[:100]}")
-            continue
-        frame = roofline.to_frame()
-        parts.append(frame[frame["kind"] != "overlap"].drop(columns="formula").assign(run=run))
+    for caches in ("warm", "cold"):
+        scheduler = pk.DagScheduler(core, warm=caches == "warm")
+        for run, trace in of.items():
+            try:
+                roofline = scheduler.run(pk.trace_dag(trace)).roofline()
+            except PerfkitError as error:
+                print(f"no roofline: {run}: {str(error)[:100]}")
+                continue
+            frame = roofline.to_frame()
+            single = frame[frame["kind"] != "overlap"].drop(columns="formula")
+            parts.append(single.assign(run=run, caches=caches))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -105,46 +126,47 @@ def entry(name: str, path: Path, form: str, holds: str, units: str) -> str:
     return "\n".join([f'["{name}"]', *(f'{key} = "{value}"' for key, value in lines.items())]) + "\n"
 
 
-def make(name: str, of: dict[str, Trace]) -> list[str]:
-    """Write the files of one core; return their tables of the manifest."""
+def make(name: str, of: dict[str, Trace], parts: Collection[str]) -> list[str]:
+    """Write the files of one core, or those of some parts of it; return the tables of the manifest of all."""
     start = time.process_time()
     pmu = SimulatedPmu(name, intervals=INTERVALS)
     what = f"{len(of)} runs (kernels of the corpus, {', '.join(BUILDS)}) on a simulated {name}"
-    written = {}
-    samples = pmu.collect(of)
-    written["samples"] = samples.to_parquet(FOLDER / f"{name}.parquet")
-    print(f"{samples} in {time.process_time() - start:.0f} s")
-    truth = pmu.truth(of)
-    written["truth"] = truth.to_parquet(FOLDER / f"{name}-truth.parquet")
-    print(f"truth by {time.process_time() - start:.0f} s")
-    for part, frame in (("roofs", roofs(pmu.gus.core, of)), ("importances", importances(pmu.gus, of))):
-        written[part] = FOLDER / f"{name}-{part}.parquet"
-        frame.to_parquet(written[part], index=False, compression="zstd")
-        print(f"{part} by {time.process_time() - start:.0f} s")
-    described = {
-        "samples": ("samples", f"interval samples of {what}", "cycles, instructions; counts as docs/simulated-pmu.md"),
-        "truth": ("truth", f"exact CPI stacks and sensitivities (x2) of {what}", "cycles an instruction; speedup"),
-        "roofs": ("parquet", f"the extended roofline's roofs of {what}", "flops a cycle"),
-        "importances": ("parquet", f"a forest's importance of each resource, {CONFIGURATIONS} random cores, of {what}",
-                        "mean decrease in impurity"),
-    }  # fmt: skip
-    if name == CORES[0]:
-        written["variants"] = FOLDER / f"{name}-variants.csv"
-        variants(name, of, truth).to_csv(written["variants"], index=False, float_format="%.6g")
-        print(f"variants by {time.process_time() - start:.0f} s")
-        described["variants"] = ("csv", f"scores with other settings of the PMU: {what}", "as perfkit.scoring.Scores")
-    suffix = {"samples": "", "truth": "-truth", "roofs": "-roofs", "importances": "-importances",
-              "variants": "-variants"}  # fmt: skip
-    return [entry(f"pmu/{name}{suffix[part]}", written[part], *described[part]) for part in written]
+    tables = []
+    for part, (ending, form, holds, units) in PARTS.items():
+        if part == "variants" and name != CORES[0]:
+            continue
+        path = FOLDER / f"{name}{ending}"
+        if part in parts:
+            write(part, path, pmu, of)
+            print(f"{name}: {part} by {time.process_time() - start:.0f} s of processor time")
+        known = f"pmu/{name}" if part == "samples" else f"pmu/{name}-{part}"
+        tables.append(entry(known, path, form, f"{holds}, of {what}", units))
+    return tables
 
 
-def main() -> None:
-    """Write every core's files and the manifest."""
+def write(part: str, path: Path, pmu: SimulatedPmu, of: dict[str, Trace]) -> None:
+    """Make one part and write it."""
+    if part == "samples":
+        pmu.collect(of).to_parquet(path)
+    elif part in ("truth", "truth-warm"):
+        replace(pmu, warm=part == "truth-warm").truth(of).to_parquet(path)
+    elif part == "variants":
+        truth = Truth.from_parquet(FOLDER / f"{pmu.gus.core.name}{PARTS['truth'][0]}")
+        variants(pmu.gus.core.name, of, truth).to_csv(path, index=False, float_format="%.6g")
+    else:
+        frame = roofs(pmu.gus.core, of) if part == "roofs" else importances(pmu.gus, of)
+        frame.to_parquet(path, index=False, compression="zstd")
+
+
+def main(parts: Collection[str]) -> None:
+    """Write every core's files (or those of the named parts) and the manifest."""
+    unknown = set(parts) - set(PARTS)
+    assert not unknown, f"unknown parts {unknown}; known: {', '.join(PARTS)}"
     FOLDER.mkdir(exist_ok=True)
     of = traces()
-    tables = [table for name in CORES for table in make(name, of)]
+    tables = [table for name in CORES for table in make(name, of, parts or PARTS)]
     (FOLDER / "manifest.toml").write_text("# Made by data/make/pmu.py; do not edit by hand.\n\n" + "\n".join(tables))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(sys.argv[1:])

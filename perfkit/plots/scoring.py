@@ -79,7 +79,7 @@ def plot_hits(tables: Mapping[str, pd.DataFrame], ax: Any = None, *, most: int =
         axes.plot(ks, hits, "o-", color=colour, ms=4, label=label)
         axes.plot(ks, chance, "--", color=colour, lw=1, label=f"{label}: random order")
     axes.set(xlabel="events looked at, from the top of the ranking", ylabel="runs with a right one among them")
-    axes.set(ylim=(0, 1.02), xlim=(0.5, most + 0.5))
+    axes.set(ylim=(0, 1.02), xlim=(0.5, most + 0.5), xticks=ks[:: max(1, most // 10)])
     axes.legend(fontsize=8, frameon=False, loc="lower right")
     axes.spines[["top", "right"]].set_visible(False)
     mark_kind(axes, "simulated")
@@ -111,6 +111,7 @@ def plot_components(table: pd.DataFrame, components: tuple[str, ...]) -> "Figure
         axes.title.set_fontsize(10)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_ylabel("share by regression")
-    panels[0][-1].legend(title="verdict", fontsize=7, title_fontsize=7, frameon=False, loc="upper right")
+    handles, labels = panels[0][-1].get_legend_handles_labels()
+    figure.legend(handles, labels, title="verdict", fontsize=8, frameon=False, loc="outside right upper")
     figure.suptitle("SIMULATED data: counts of a model, not of a processor", fontsize=8, color="#B34700")
     return figure

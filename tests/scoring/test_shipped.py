@@ -23,6 +23,8 @@ def test_shipped_roofs_and_importances_are_of_those_runs(core):
     truth = pk.datasets.load(f"pmu/{core}-truth")
     roofs, importances = pk.datasets.load(f"pmu/{core}-roofs"), pk.datasets.load(f"pmu/{core}-importances")
     assert set(roofs["run"]) <= set(truth.runs)
+    assert set(roofs["caches"]) == {"warm", "cold"}
+    assert pk.datasets.load(f"pmu/{core}-truth-warm").runs == truth.runs
     assert set(importances["run"]) == set(truth.runs)
     resources = set(importances.columns) - {"run"}
     assert resources == set(truth.speedup.columns)
