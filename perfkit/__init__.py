@@ -36,7 +36,7 @@ _HOME = {
     "ExtendedRoofline": "perfkit.simulators.extended_roofline",
     "Schedule": "perfkit.simulators.dag_measures",
     "rescheduler": "perfkit.simulators.dag_schedule",
-    "sweep": "perfkit.simulators.dag_schedule",
+    "sweep": "perfkit.simulators.dag_sweep",
     "trace_c": "perfkit.collectors.clang_kernel",
     "trace_dag": "perfkit.collectors.x86_dag",
     "trace_numba": "perfkit.collectors.numba_kernel",
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.dag_measures import Schedule as Schedule
     from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
     from perfkit.simulators.dag_schedule import rescheduler as rescheduler
-    from perfkit.simulators.dag_schedule import sweep as sweep
+    from perfkit.simulators.dag_sweep import sweep as sweep
     from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
     from perfkit.simulators.gus import Gus as Gus
     from perfkit.simulators.gus import GusResult as GusResult

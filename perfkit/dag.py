@@ -10,6 +10,7 @@ DAG given by hand is the same thing: one block, executed once.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,8 @@ Consumer = Callable[[Ints, int], None]
 OPS = ("A", "M", "D", "L", "S")
 LEVELS = ("L1", "L2", "L3", "mem")
 # Operation codes of a program. FORWARD passes its operands on (select, negation); CALL and RETURN move between frames.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN = range(8)
+# OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and in the reorder buffer.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER = range(9)
 _FORMAT = 1
 
 
@@ -182,6 +184,22 @@ class Dag:
     def replay(self, consume: Consumer) -> None:
         """Hand the whole stream to `consume` (`NodeSource`)."""
         consume(self.stream, len(self.stream))
+
+    @property
+    def others(self) -> int:
+        """How many instructions that are no nodes are kept (``count_all=True`` when it was traced)."""
+        from perfkit.dag_expand import block_counts
+
+        runs = block_counts(self.stream, len(self.stream), self.program.block_addresses)
+        return int(np.repeat(runs, np.diff(self.program.block_ops))[self.program.op == OTHER].sum())
+
+    def digest(self) -> str:
+        """Return a digest of what is scheduled: the program and the executed blocks with their addresses."""
+        found = hashlib.sha256()
+        for array in (*self.program, self.stream):
+            found.update(f"{array.dtype.str}{array.shape}".encode())
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
 
     def nodes(self, limit: int = 200_000) -> pd.DataFrame:
         """Write the DAG out node by node.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from perfkit.dag import CALL, FORWARD, LEVELS, LOAD, OPS, RETURN, STORE
+from perfkit.dag import CALL, FORWARD, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +92,8 @@ def expand(dag: Dag) -> pd.DataFrame:
                 values.call(k)
             elif code == RETURN:
                 values.leave(needs)
+            elif code == OTHER:
+                continue
             else:
                 address = None
                 if code in (LOAD, STORE):

@@ -19,13 +19,14 @@ import tomllib
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError
 from perfkit.events import nearest
-from perfkit.samples import KINDS
+from perfkit.kinds import KINDS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # How each format is read: "module:function" of the path, imported when first used.
 FORMATS = {
@@ -128,7 +129,7 @@ def names(root: str | Path | None = None) -> list[str]:
     return [d.name for d in catalogue(root)]
 
 
-def to_frame(root: str | Path | None = None) -> pd.DataFrame:
+def to_frame(root: str | Path | None = None) -> "pd.DataFrame":
     """Return one row a data set: its name, kind, format, what it holds, source, licence and size in bytes."""
     rows = [
         {
@@ -143,6 +144,8 @@ def to_frame(root: str | Path | None = None) -> pd.DataFrame:
         }
         for d in catalogue(root)
     ]
+    import pandas as pd
+
     return pd.DataFrame(rows, columns=["name", "kind", "format", "holds", "units", "source", "licence", "bytes"])
 
 

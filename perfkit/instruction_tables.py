@@ -174,9 +174,20 @@ class InstructionTables:
         know how often), forms of extensions of which the core's table holds no form (LLVM answers for those with
         another core's guess), and what LLVM refuses; the tables are returned as they are where there is no llvm-mca,
         or ``look_up`` is False.
+
+        Raises
+        ------
+        SettingError
+            The core is of another instruction set than the code.
         """
-        if code.isa != "x86-64" or any(layer.name == "llvm-mca" for layer in self.layers):
+        if code.isa in ("x86-64", "aarch64") and code.isa != self.core.isa:
+            raise SettingError(
+                f"the trace is {code.isa}, {self.core.title} is {self.core.isa}: choose a core of the trace's kind"
+            )
+        if any(layer.name == "llvm-mca" for layer in self.layers):
             return self
+        if code.isa != "x86-64":
+            return replace(self, note="llvm-mca is asked at run time about x86-64 only")
         from perfkit.runtime_tables import runtime_layer
 
         texts = self._unknown(code)
@@ -220,6 +231,10 @@ class InstructionTables:
                 form = _changed(form, found, layer.name, self.core)
         return form
 
+    def stood_in_for(self, name: str) -> bool:
+        """Say whether the core's table lacks a form and has one that stands in for it."""
+        return self._base(name) is None and self.form(name).source != "class default"
+
     def _base(self, name: str) -> Row | None:
         for layer in self.layers:
             if layer.name in _COMPLETE and name in layer.rows:
@@ -237,8 +252,8 @@ class InstructionTables:
 
     def served(self, trace: Any) -> Coverage:
         """Return `coverage` without a warning."""
-        names = _rules(trace.isa).form_names(trace.code)
         tables = self.extended(trace.code)
+        names = _rules(trace.isa).form_names(trace.code)
         counts: dict[str, int] = {}
         for name, executed in zip(names, trace.instruction_counts().tolist(), strict=True):
             counts[name] = counts.get(name, 0) + executed

@@ -207,7 +207,9 @@ class Kernel:
     flops: Callable[[int], int] | None
     default: int
 
-    def trace(self, size: int | None = None, seed: int = 0, vectorize: bool = False) -> KernelTrace:
+    def trace(
+        self, size: int | None = None, seed: int = 0, vectorize: bool = False, count_all: bool = False
+    ) -> KernelTrace:
         """Compile the kernel with numba so that it can be scheduled; see `perfkit.trace_numba`."""
         from perfkit.collectors.numba_kernel import trace_numba
 
@@ -216,7 +218,8 @@ class Kernel:
             what = "a power of two" if self.name in _POWERS else "at least 2"
             raise SettingError(f"{self.name}: size is {self.size}, {what}, not {n}")
         arguments = self.arguments(n, np.random.default_rng(seed))
-        return trace_numba(_compiled(self.function), *arguments, vectorize=vectorize, name=f"{self.name}({n})")
+        name = f"{self.name}({n})"
+        return trace_numba(_compiled(self.function), *arguments, vectorize=vectorize, count_all=count_all, name=name)
 
 
 _POWERS = ("fft", "wht_iterative", "wht_recursive")

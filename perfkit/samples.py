@@ -16,14 +16,13 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
 RUN_COLUMNS = ("workload", "host", "command", "parameters", "source", "kind")
-KINDS = ("measured", "simulated", "generated", "published")
-Kind = Literal["measured", "simulated", "generated", "published"]
 
 _TEXT = ("run", "place", "event")
 _NUMBERS = ("at", "seconds", "time", "work", "count", "running")

@@ -308,6 +308,11 @@ class Trace:
         return int(self.block_counts() @ np.diff(self.code.block_start))
 
     @property
+    def blocks_executed(self) -> int:
+        """Executed basic blocks."""
+        return len(self.stream)
+
+    @property
     def access_count(self) -> int:
         """Recorded memory operands, those of :data:`NO_ACCESS` included."""
         return len(self.addresses)
@@ -412,6 +417,16 @@ class Trace:
         from perfkit.tracefile import load
 
         return load(cls, Path(path))
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Trace":
+        """Open a trace file without reading its streams: they are read piece by piece, for traces larger than memory.
+
+        Simulators go through it as through a loaded trace; what needs a whole stream at once raises `DataError`.
+        """
+        from perfkit.streamed_trace import StreamedTrace
+
+        return StreamedTrace(path)
 
     def __repr__(self) -> str:
         where = f"{self.provenance.workload}:{self.provenance.function}".strip(":")

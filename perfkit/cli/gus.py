@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perfkit.microarchitecture import Microarchitecture
     from perfkit.simulators.gus import GusResult
     from perfkit.trace import Trace
@@ -27,8 +29,12 @@ def gus(
     warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
     build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
     flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
+    arguments: str = typer.Option("", help="With --source: what to call it with, e.g. 'f8[1000], 2.0, 1000'."),
     limit: int = typer.Option(10_000_000, help="For kernels: record at most so many instructions."),
     top: int = typer.Option(10, help="Rows of each table."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Save the result: perfkit.GusResult.load opens it."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Simulate a trace on a core: cycles, where they went, what would help.
@@ -40,25 +46,28 @@ def gus(
     from perfkit.simulators.gus import Gus
     from perfkit.simulators.sensitivity import sensitivity as rank
 
-    trace = _trace(what, source, function, build, flags, limit)
+    trace = _trace(what, source, function, build, flags, arguments, limit)
     machine = Microarchitecture.load(core)
     if calibration is not None:
         machine = calibrated_core(machine, calibration)
     costs = InstructionTables.load(machine, overrides, calibration, uops_info, look_up)
     settings = Gus(machine, tables=costs, warm=warm)
     result = settings.run(trace)
+    if output is not None:
+        result.save(output)
     coverage = costs.served(trace)
     found = _summary(result, core) | {"layers": {name: share for name, share in coverage.shares.items() if share}}
     found["calibrated"] = sorted(_calibrated(machine)) if calibration is not None else []
-    tables = {"CPI stack": result.cpi_stack().rename("CPI").reset_index()}
-    tables["occupancy"] = result.occupancy().rename("share").rename_axis("resource").reset_index()
+    # Rows and not frames: pandas takes as long to import as a small trace's simulation.
+    tables = {"CPI stack": [{"cause": cause, "CPI": cycles} for cause, cycles in result.cpi.items()]}
+    tables["occupancy"] = [{"resource": name, "share": share} for name, share in result.busy.items()]
     if sensitivity:
-        tables["sensitivity"] = rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame()
+        tables["sensitivity"] = _rows(rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame())
     if causality:
         guilty = result.causality().to_frame()
-        tables["causality"] = guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]]
+        tables["causality"] = _rows(guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]])
     if as_json:
-        rows = {name.replace(" ", "_"): json.loads(t.to_json(orient="records")) for name, t in tables.items()}
+        rows = {name.replace(" ", "_"): table for name, table in tables.items()}
         print(json.dumps(found | rows, indent=2))
         return
     print(f"{found['trace']} on {found['core']} (simulated): {found['instructions']:,} instructions")
@@ -70,23 +79,41 @@ def gus(
         print(f"  and from the calibration, of the core: {', '.join(found['calibrated'])}")
     for name, table in tables.items():
         print(f"\n{name} (simulated)")
-        shown = table.head(top).copy()
-        if "pc" in shown:
-            shown["pc"] = shown["pc"].map("{:#x}".format)
-        print(shown.to_string(index=False, float_format="{:.3f}".format))
+        print(_text(table[:top]))
 
 
-def _trace(what: str, source: Path | None, function: str, build: str, flags: str, limit: int) -> "Trace":
+def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return found
+
+
+def _text(rows: list[dict[str, Any]]) -> str:
+    """Return rows as text, in columns aligned to the right."""
+    if not rows:
+        return "(nothing)"
+
+    def said(name: str, value: Any) -> str:
+        return f"{value:#x}" if name == "pc" else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    lines = [list(rows[0]), *([said(name, value) for name, value in row.items()] for row in rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+    return "\n".join("  ".join(word.rjust(w) for word, w in zip(line, widths, strict=True)) for line in lines)
+
+
+def _trace(
+    what: str, source: Path | None, function: str, build: str, flags: str, arguments: str, limit: int
+) -> "Trace":
     from perfkit import datasets
     from perfkit.collectors.kernels import compile_kernel, corpus_kernel
     from perfkit.errors import SettingError
     from perfkit.trace import Trace
+    from perfkit.trace_sources import kernel_arguments
 
     if bool(what) == bool(source):
         raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE.c")
     options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
     if source is not None:
-        return compile_kernel(source, function or None, **options).trace(limit=limit)
+        return compile_kernel(source, function or None, **options).trace(*kernel_arguments(arguments), limit=limit)
     if what.startswith("corpus:"):
         return corpus_kernel(what.removeprefix("corpus:"), **options).trace(limit=limit)
     if Path(what).exists():

@@ -9,7 +9,9 @@ def trace(
     what: str = typer.Argument(
         help="A program; a C file (its kernel is compiled first); or corpus:NAME, a kernel of the corpus."
     ),
-    arguments: list[str] = typer.Argument(None, help="The program's arguments, after --."),
+    arguments: list[str] = typer.Argument(
+        None, help="The program's arguments, after --; a kernel's: 1000, 2.0, f8[1000] (an array)."
+    ),
     function: str = typer.Option("", "--function", "-f", help="The function to record (not needed for kernels)."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Trace file to write [default: FUNCTION.trace]."),
     limit: int = typer.Option(10_000_000, help="Stop after so many instructions."),
@@ -32,20 +34,19 @@ def trace(
     from perfkit.collectors.kernels import compile_kernel, corpus_kernel
     from perfkit.collectors.tracer.tracer import Tracer
     from perfkit.errors import SettingError
+    from perfkit.trace_sources import kernel_arguments
 
     tracer = Tracer(
         limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end
     )
     if what.startswith("corpus:") or what.endswith(".c"):
-        if arguments:
-            raise SettingError("a kernel is recorded without arguments; from Python it can be given some")
         options: dict[str, object] = {"compiler": compiler, "defines": dict(_macro(each) for each in define or [])}
         options |= {key: value for key, value in (("build", build), ("flags", flags)) if value}
         if what.startswith("corpus:"):
             kernel = corpus_kernel(what.removeprefix("corpus:"), **options)  # type: ignore[arg-type]
         else:
             kernel = compile_kernel(Path(what), function or None, **options)  # type: ignore[arg-type]
-        recorded = tracer.run_kernel(kernel)
+        recorded = tracer.run_kernel(kernel, *kernel_arguments(", ".join(arguments or [])))
     else:
         if not function:
             raise SettingError("say which function of the program to record: --function NAME")

@@ -27,6 +27,7 @@ import numpy as np
 from perfkit.collectors.host_bench import Bench
 from perfkit.collectors.host_code import cpuinfo, flags, processor
 from perfkit.collectors.host_resources import EXTRAS, core_resources, memory_resources
+from perfkit.decode import class_of
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.instruction_tables import InstructionTables, write_overlay
 from perfkit.microarchitecture import InstructionForm, Microarchitecture
@@ -82,36 +83,45 @@ class Calibration:
             if name in core.resources:
                 rows.append((name, core.resource(name).unit, value, core.value(name)))
             else:
-                rows.append((name, EXTRAS.get(name, ""), value, math.nan))
+                rows.append((name, EXTRAS.get(name, "cycles"), value, math.nan))
         frame = pd.DataFrame(rows, columns=["name", "what", "measured", "table"])
         timed = frame["what"].isin(["latency", "cycles per instruction", "cycles"])
         frame["seconds"] = np.where(timed, frame["measured"] * self.cycle_seconds, np.nan)
-        frame["differs"] = (frame["measured"] - frame["table"]).abs() > ALIKE * frame["table"].abs() + 0.02
+        measured = zip(frame["what"], frame["measured"], strict=True)
+        counts = [_tidy(value) if what == "latency" else value for what, value in measured]
+        frame["differs"] = (pd.Series(counts) - frame["table"]).abs() > ALIKE * frame["table"].abs() + 0.02
         return frame
 
     def overlay(self, core: Microarchitecture) -> dict[str, dict[str, float]]:
-        """Return the figures in which this host differs from the core's tables: form -> what to change."""
+        """Return the figures in which this host differs from the core's tables: form -> what to change.
+
+        A form that the table lacks, and another stands in for, is always written: else a change of the other would
+        change it too. What is measured of registers holds for the same operation after a load, where the table has
+        one figure for both (it has not for moves, which are loads then).
+        """
         frame = self.compare(core)
         tables = InstructionTables.load(core)
         changes: dict[str, dict[str, float]] = {}
         for name, what, measured in zip(frame["name"], frame["what"], frame["measured"], strict=True):
             known = tables.form(name) if name in self.latencies or name in self.throughputs else None
-            if known is None or not bool(
-                frame.loc[(frame["name"] == name) & (frame["what"] == what), "differs"].iloc[0]
-            ):
+            differs = frame.loc[(frame["name"] == name) & (frame["what"] == what), "differs"].iloc[0]
+            if known is None or not (bool(differs) or tables.stood_in_for(name)):
                 continue
             if what == "latency":
                 if known.loads:
                     changes.setdefault(name, {})["address_latency"] = _tidy(measured - known.memory_latency)
                 else:
                     changes.setdefault(name, {})["latency"] = _tidy(measured)
-                    with_load = f"{name}/m"  # the same operation after a load
-                    if tables.form(with_load).source == "llvm":
-                        changes.setdefault(with_load, {}).update(
+                    operation = "/" not in name and class_of(name) != "move"
+                    loaded = tables.form(f"{name}/m") if operation else None
+                    if loaded is not None and loaded.source == "llvm" and loaded.memory_latency == known.latency:
+                        changes.setdefault(loaded.name, {}).update(
                             latency=_tidy(measured), memory_latency=_tidy(measured)
                         )
             elif known.uses and measured > known.fused_uops * core.resource("front_end").inverse_throughput + 0.02:
-                changes.setdefault(name, {})["inverse_throughput"] = _tidy(measured)
+                changes.setdefault(name, {})["inverse_throughput"] = (
+                    _tidy(measured) if measured >= 0.5 else round(measured, 2)
+                )
         return changes
 
     def save_overlay(self, path: str | Path, core: Microarchitecture) -> Path:
@@ -145,7 +155,12 @@ def _total_latency(form: InstructionForm) -> float:
 
 
 def _tidy(value: float) -> float:
-    """Round to a whole number of cycles where the measurement is within 6 % of one, else to 0.01."""
+    """Round to a whole number of cycles where the measurement is within 6 % of one, else to 0.01.
+
+    A latency of less than half a cycle is that of a move that renaming does: none.
+    """
+    if value < 0.5:
+        return 0.0
     whole = round(value)
     return float(whole) if whole and abs(value - whole) <= ALIKE * whole else round(value, 2)
 
@@ -218,6 +233,12 @@ def calibrate(
             PerfkitWarning,
             stacklevel=2,
         )
+    if memory and "L3_latency" not in found.resources:
+        warnings.warn(
+            "L3 could not be measured: what else runs on this host evicts it faster than it is read again",
+            PerfkitWarning,
+            stacklevel=2,
+        )
     return found
 
 
@@ -244,6 +265,7 @@ _FLAGS = {
     "POPCNT": "popcnt",
 }
 _FLAGS |= {"AVX512F": "avx512f", "AVX512VL": "avx512vl", "AVX512DQ": "avx512dq", "AVX512BW": "avx512bw"}
+_FLAGS |= {"SSE": "sse", "SSE3": "pni", "SSSE3": "ssse3", "SSE4_1": "sse4_1"}
 _FLAGS |= {"INTEL8086": "", "INTEL386": "", "X64": "", "INTEL186": "", "CMOV": "cmov", "SSE2": "sse2", "INTEL486": ""}
 
 
@@ -269,7 +291,8 @@ def common_forms(flags: Iterable[str]) -> list[str]:
         vector = name.startswith(("VEX_", "EVEX_")) and name.split("_")[1] in stems
         if vector and name.startswith("EVEX_") and "ZMM" not in name:
             continue
-        if not vector and name not in scalars:
+        legacy = "_XMM_XMMM" in name and f"V{name.split('_')[0]}" in stems
+        if not (vector or legacy or name in scalars):
             continue
         blank = iced_x86.Instruction()
         blank.code = code  # type: ignore[assignment]

@@ -22,7 +22,12 @@ _INTEGERS = re.compile(r"^i(8|16|32|64)$")
 
 
 def trace_c(
-    source: str | Path, function: str, *arguments: Any, flags: Sequence[str] = FLAGS, compiler: str = "clang"
+    source: str | Path,
+    function: str,
+    *arguments: Any,
+    flags: Sequence[str] = FLAGS,
+    compiler: str = "clang",
+    count_all: bool = False,
 ) -> KernelTrace:
     """Compile a C or C++ function with clang so that running it yields its DAG.
 
@@ -39,6 +44,9 @@ def trace_c(
         width; how wide they may be is the target's business (-mavx2).
     compiler
         The clang to use.
+    count_all
+        Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
+        each, and nothing else. Off in the paper, which ignores them.
 
     Raises
     ------
@@ -47,7 +55,7 @@ def trace_c(
     DataError
         If the source does not compile, or defines no such function.
     """
-    code = instrument(_ir(source, list(flags), compiler), function)
+    code = instrument(_ir(source, list(flags), compiler), function, count_all)
     if len(code.parameters) != len(arguments):
         raise SettingError(f"{function} has {len(code.parameters)} parameters, {len(arguments)} arguments were given")
     copies = [working_copy(a) if isinstance(a, np.ndarray) else None for a in arguments]

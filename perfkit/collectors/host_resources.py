@@ -200,10 +200,12 @@ def memory_resources(bench: Bench) -> dict[str, float]:
     """Return latencies (a pointer chase) and bandwidths (vector loads) of every level, and the ROB's entries."""
     found = {}
     sizes = cache_sizes()
-    third = min(4 * sizes[1], sizes[2] // 2)
+    # Of L2 a quarter: few enough pages for the first table of translations, where huge pages are not to be had.
+    second = max(sizes[1] // 4, 2 * sizes[0])
+    third = min(4 * sizes[1], sizes[2] // 2)  # far from fitting L2, and small: what else runs evicts less of it
     wanted = {
         "L1": sizes[0] // 2,
-        "L2": sizes[1] // 2,
+        "L2": second,
         "L3": third,
         "memory": min(max(256 << 20, 4 * sizes[2]), 1 << 30),
     }
@@ -216,6 +218,8 @@ def memory_resources(bench: Bench) -> dict[str, float]:
             found["rob"] = rob
         memory.words[:] = 0
         found[f"{level}_bandwidth"] = bandwidth(bench, memory)
+    if found["L3_latency"] > found["memory_latency"] / 2:  # evicted before it was read again: no figure of L3's
+        del found["L3_latency"], found["L3_bandwidth"]
     return found
 
 
@@ -232,13 +236,13 @@ def latency(bench: Bench, memory: Memory, warm: bool) -> float:
     if not warm:
         return bench.window(loop, 16, memory.anywhere) / (32 * 16)
     walk = max(memory.size // 64 // 32, 1)
-    passes = 2048 if memory.size <= 1 << 20 else 512  # what runs between samples leaves its own data in L1
+    passes = 2048 if memory.size <= cache_sizes()[1] else 64  # what runs between samples leaves its own data in L1
 
     def after_a_walk() -> int:
         loop(walk, memory.base)  # all lines once: the next are those that were used longest ago
         return memory.base
 
-    return bench.window(loop, passes, after_a_walk, quantile=0.0) / (32 * passes)
+    return bench.window(loop, passes, after_a_walk, 2 * bench.repetitions, quantile=0.0) / (32 * passes)
 
 
 def bandwidth(bench: Bench, memory: Memory) -> float:

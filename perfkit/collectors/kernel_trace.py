@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import re
 import time
 import warnings
 from collections.abc import Sequence
@@ -18,6 +20,8 @@ from perfkit.errors import DataError, PerfkitWarning, SettingError
 
 _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
 _PAGE = 4096
+# Numba numbers its functions in the order of their compilation, within their names and one message's length.
+_NUMBERED = re.compile(r"B\d+v\d+|^.*missing Environment.*$", re.MULTILINE)
 _CTYPES: dict[str, Any] = {
     "ptr": ctypes.c_void_p,
     "double": ctypes.c_double,
@@ -106,6 +110,19 @@ class KernelTrace:
         hand_over()
         if failed:
             raise failed[0]
+
+    def digest(self) -> str:
+        """Return a digest of what is traced: the code and the arguments (arrays by content, not by where they lie)."""
+        found = hashlib.sha256(_NUMBERED.sub("", self.code.plain).encode())
+        arrays: list[npt.NDArray[Any]] = [*self.program, *(original for _, original in self.arrays)]
+        for array in arrays:
+            found.update(f"{array.dtype.str}{array.shape}{array.strides}".encode())
+            found.update(array.tobytes("A"))
+        places = {work.ctypes.data for work, _ in self.arrays}
+        # The first two values of numba's convention are places as well.
+        values = self.native[2 if self.status else 0 :]
+        found.update(repr([value for value in values if value not in places]).encode())
+        return found.hexdigest()
 
     def dag(self) -> Dag:
         """Trace the kernel once and keep the trace in memory as a `Dag`."""

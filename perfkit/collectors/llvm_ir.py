@@ -13,12 +13,13 @@ floating-point types, vector shuffles, calls and returns. Integers, addresses an
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfkit.dag import ADD, CALL, DIVIDE, FORWARD, LOAD, MULTIPLY, RETURN, STORE, Program
+from perfkit.dag import ADD, CALL, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, RETURN, STORE, Program
 from perfkit.errors import DataError
 
 _ID = r'(?:"[^"]*"|[\w.$-]+)'
@@ -50,6 +51,12 @@ _CALLED = re.compile(rf"^(?:({_LOCAL}) = )?(?:(?:tail|musttail|notail) )?call (.
 _INDIRECT = re.compile(rf"^(?:({_LOCAL}) = )?(?:(?:tail|musttail|notail) )?call (.*?) ?{_LOCAL}\((.*)\)")
 _INVOKED = re.compile(r"^(?:%.* = )?invoke ")
 _VECTOR = re.compile(rf"^<(\d+) x ({_SCALAR})>$")
+_TESTED = re.compile(rf"^br i1 ({_LOCAL}),")
+_FOLDED = re.compile(
+    rf"^(?:{_LOCAL} = (?:getelementptr|bitcast|ptrtoint|inttoptr|zext|sext|trunc|freeze|extractvalue) "
+    r"|br label |unreachable"
+    r"|(?:tail )?call void @llvm\.(?:lifetime|dbg|assume|experimental))"
+)
 _BYTES = {"double": 8, "float": 4, "half": 2}
 
 _MIN_MAX = re.compile(r"^llvm\.(?:min|max)(?:num|imum|imumnum)\.")
@@ -185,7 +192,7 @@ class Instrumented:
     ignored: tuple[str, ...]
 
 
-def instrument(ir: str, entry: str) -> Instrumented:
+def instrument(ir: str, entry: str, count_all: bool = False) -> Instrumented:
     """Instrument a function and all functions of the module that it calls.
 
     Parameters
@@ -194,6 +201,10 @@ def instrument(ir: str, entry: str) -> Instrumented:
         A module as text, with opaque pointers (LLVM 15 and later; clang 14 with ``-mllvm -opaque-pointers``).
     entry
         The function's name in the module.
+    count_all
+        Keep an `OTHER` operation for every instruction that is no node but that a processor would have to fetch: not
+        PHIs, addresses (getelementptr) and widenings, which x86 folds into accesses, nor a jump without a condition
+        or the comparison of one that has it.
 
     Raises
     ------
@@ -207,7 +218,7 @@ def instrument(ir: str, entry: str) -> Instrumented:
     traced = _reachable(functions, entry)
     ignored: set[str] = set()
     for function in traced.values():
-        _read(function, traced, ignored)
+        _read(function, traced, ignored, count_all)
     parts = _number(traced)
     program = _program(traced, parts, entry)
     plain = "\n".join([*rest, *(_text(f, recorded=False) for f in traced.values())])
@@ -356,7 +367,7 @@ def _unfolded(line: str, function: str, number: int) -> tuple[str, str]:
     size = arguments[2][1]
     widen = ""
     if move[2] == "32":
-        name = f"%erm.size.{len(function)}.{abs(hash((function, number, line))) % 10**12}"
+        name = f"%erm.size.{len(function)}.{zlib.crc32(f'{function} {number} {line}'.encode())}"
         widen, size = f"{name} = zext i32 {size} to i64\n", name
     if move[1] == "memset":
         if arguments[1][1] != "0":
@@ -375,11 +386,12 @@ def _shape(kind: str) -> tuple[int, int]:
     return (int(vector[1]), _BYTES[vector[2]]) if vector else (1, _BYTES[kind])
 
 
-def _read(function: _Function, traced: dict[str, _Function], ignored: set[str]) -> None:
+def _read(function: _Function, traced: dict[str, _Function], ignored: set[str], count_all: bool) -> None:
     """Fill in the function's parts."""
     for label, lines in function.blocks:
         part = _Part(function, label)
         parts = [part]
+        tested = _TESTED.match(lines[-1]) if lines else None
         for at, line in enumerate(lines):
             if " = phi " in line:
                 if phi := _PHI.match(line):
@@ -387,6 +399,7 @@ def _read(function: _Function, traced: dict[str, _Function], ignored: set[str]) 
                 continue
             if part.begin < 0:
                 part.begin = at
+            before = len(part.ops)
             called = _CALLED.match(line.split("\n")[-1])
             if called and _bare(called[3]) in traced:
                 _read_call(part, called, traced)
@@ -400,7 +413,14 @@ def _read(function: _Function, traced: dict[str, _Function], ignored: set[str]) 
                     ignored.add("a function called through a pointer")
             else:
                 _read_operation(part, line, at, traced)
+            if count_all and len(part.ops) == before and _fetched(line, tested[1] if tested else ""):
+                part.ops.append((OTHER, "", "", "", (1, 8), None))
         function.parts.append(parts)
+
+
+def _fetched(line: str, tested: str) -> bool:
+    """Whether an instruction that is no node takes a slot of fetch of its own on x86."""
+    return not (_FOLDED.match(line) or (tested and line.startswith(f"{tested} = icmp ")))
 
 
 def _read_call(part: _Part, called: re.Match[str], traced: dict[str, _Function]) -> None:

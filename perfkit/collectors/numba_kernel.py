@@ -22,7 +22,11 @@ _KEPT_OPTIONS = ("fastmath", "error_model", "boundscheck", "inline")
 
 
 def trace_numba(
-    function: Callable[..., Any], *arguments: Any, vectorize: bool = False, name: str | None = None
+    function: Callable[..., Any],
+    *arguments: Any,
+    vectorize: bool = False,
+    count_all: bool = False,
+    name: str | None = None,
 ) -> KernelTrace:
     """Compile a Python function with numba so that running it yields its DAG.
 
@@ -34,6 +38,9 @@ def trace_numba(
         Contiguous arrays, numbers and tuples of numbers. The kernel works on copies: they are not changed.
     vectorize
         Let LLVM vectorise; vector operations become nodes of their width. The paper's model is scalar.
+    count_all
+        Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
+        each, and nothing else. Off in the paper, which ignores them.
     name
         What to call it; by default the function and the shapes of its arrays.
 
@@ -64,7 +71,7 @@ def trace_numba(
         fresh.compile(tuple(numba.typeof(a) for a in actual))
     signature = fresh.signatures[0]
     overload = fresh.overloads[signature]
-    code = instrument(_linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name)
+    code = instrument(_linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name, count_all)
     result, exception = (ctypes.c_int64 * 64)(), ctypes.c_void_p()
     values = [ctypes.addressof(result), ctypes.addressof(exception), *(v for a in actual for v in _flattened(a))]
     if len(values) != len(code.parameters):

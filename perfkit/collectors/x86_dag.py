@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.dag import ADD, DIVIDE, FORWARD, LOAD, MULTIPLY, STORE, Dag, Ints, Program
+from perfkit.dag import ADD, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, STORE, Dag, Ints, Program
 from perfkit.decode import decode
 from perfkit.errors import DataError
 from perfkit.trace import NO_ACCESS, StaticCode, Trace
@@ -37,13 +37,16 @@ class _Block:
     operands: list[int] = field(default_factory=list)
 
 
-def trace_dag(trace: Trace) -> Dag:
+def trace_dag(trace: Trace, count_all: bool = False) -> Dag:
     """Return the computation DAG of an x86-64 trace.
 
     Parameters
     ----------
     trace
         A trace of the kit's tracer or one of its files (`perfkit.Trace`).
+    count_all
+        Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
+        each, and nothing else. Off in the paper, which ignores them.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def trace_dag(trace: Trace) -> Dag:
     DataError
         If a floating-point operand has no address (masked accesses, gathers with lanes off): there is no such node.
     """
-    reader = _Reader(trace.code)
+    reader = _Reader(trace.code, count_all)
     blocks = [reader.block(k) for k in range(trace.code.block_count)]
     program = _program(blocks, reader.slots)
     stream = _stream(trace, blocks)
@@ -63,10 +66,10 @@ def trace_dag(trace: Trace) -> Dag:
 class _Reader:
     """Reads instructions into operations on slots: 32 vector registers, then temporaries and spilled values."""
 
-    def __init__(self, code: StaticCode) -> None:
+    def __init__(self, code: StaticCode, count_all: bool) -> None:
         import iced_x86
 
-        self.iced, self.code = iced_x86, code
+        self.iced, self.code, self.count_all = iced_x86, code, count_all
         self.instructions = decode(code)
         self.names = {v: k for k, v in vars(iced_x86.Mnemonic).items() if isinstance(v, int)}
         self.registers = {v: k for k, v in vars(iced_x86.Register).items() if isinstance(v, int)}
@@ -83,7 +86,10 @@ class _Reader:
         first, end = (int(self.code.block_start[number + k]) for k in (0, 1))
         begin = int(self.code.operand_start[first])
         for i in range(first, end):
+            before = len(block.ops)
             self.instruction(i, begin, block)
+            if self.count_all and all(op[0] == FORWARD for op in block.ops[before:]):
+                block.ops.append((OTHER, -1, -1, -1, (1, 8)))
         return block
 
     def instruction(self, i: int, begin: int, block: _Block) -> None:

@@ -9,6 +9,7 @@ is available.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,10 +137,10 @@ class Gus:
 
 def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
     """Go through a trace in windows prepared for timing."""
-    if not len(trace.stream):
+    total = trace.blocks_executed
+    if not total:
         raise DataError("the trace holds no executed instruction; there is nothing to simulate")
     blocks = 1 << 16
-    total = len(trace.stream)
     for k, chunk in enumerate(trace.chunks(blocks)):
         yield memory.window(chunk)
         if progress is not None:
@@ -199,6 +200,12 @@ class GusResult:
         """How often each static instruction ran."""
         return self.trace.instruction_counts()
 
+    @cached_property
+    def cpi(self) -> dict[str, float]:
+        """Cycles per instruction by cause, the largest first (simulated); see `cpi_stack`."""
+        names = [*timing.CAUSES, *self.program.groups]
+        return _largest_first(names, self.spent.sum(axis=0) / timing.TICKS / self.instructions)
+
     def cpi_stack(self) -> "pd.Series":
         """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
 
@@ -207,15 +214,11 @@ class GusResult:
         """
         import pandas as pd
 
-        names = [*timing.CAUSES, *self.program.groups]
-        total = self.spent.sum(axis=0) / timing.TICKS / self.instructions
-        stack = pd.Series(total, index=pd.Index(names, name="cause"), name="CPI (simulated)")
-        return stack[stack > 0].sort_values(ascending=False)
+        return pd.Series(self.cpi, name="CPI (simulated)", dtype=float).rename_axis("cause")
 
-    def occupancy(self) -> "pd.Series":
-        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
-        import pandas as pd
-
+    @cached_property
+    def busy(self) -> dict[str, float]:
+        """Each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
         p, core = self.program, self.settings.core
         runs = self.executions
         each = np.zeros(len(p.groups))
@@ -230,8 +233,13 @@ class GusResult:
             if f"{name}_bandwidth" in core.resources:
                 lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
                 busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
-        found = pd.Series(busy, name="occupancy (simulated)") / self.cycles
-        return found[found > 0].sort_values(ascending=False)
+        return _largest_first(list(busy), np.array(list(busy.values())) / self.cycles)
+
+    def occupancy(self) -> "pd.Series":
+        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
+        import pandas as pd
+
+        return pd.Series(self.busy, name="occupancy (simulated)", dtype=float)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
@@ -282,11 +290,36 @@ class GusResult:
 
         return causality(self.settings, self.trace, exact=exact)
 
+    def save(self, path: str | Path) -> Path:
+        """Write the result, with core, forms and trace, to a file that `load` opens."""
+        from perfkit.simulators.gus_files import save
+
+        return save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "GusResult":
+        """Read a result that `save` wrote: what it says, and what can be asked of it, is the same.
+
+        Raises
+        ------
+        FormatError
+            The file is no saved result, truncated, damaged, or of a later version.
+        """
+        from perfkit.simulators.gus_files import load
+
+        return load(Path(path))
+
     def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.causality import schedule
 
         return schedule(self.settings, self.trace, first, count)
+
+
+def _largest_first(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float]:
+    """Return what is above zero, by name."""
+    order = np.argsort(-values, kind="stable")
+    return {names[k]: float(values[k]) for k in order if values[k] > 0}
 
 
 def att_text(code: Any) -> list[str]:

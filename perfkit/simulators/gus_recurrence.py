@@ -61,6 +61,12 @@ _I: Any = np.int64
 
 
 @inlined
+def _field(about: Any, place: Any) -> Any:  # pragma: no cover - compiled
+    """Return a count, or the flags, of an instruction."""
+    return (about >> place[0]) & place[1]
+
+
+@inlined
 def _freed(ring: Any, place: Any, size: Any, sizes: Any) -> Any:  # pragma: no cover - compiled
     """Return when the entry that ``place`` takes in a buffer was given free: its last user lies ``size`` before."""
     if size > 0:  # the same in every lane
@@ -112,9 +118,10 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
         r = _I(block_register[_U(b)])
         m = _I(block_operand[_U(b)])
         for i in range(_I(block_start[_U(b)]), _I(block_start[_U(b + 1)])):
-            u = _I(head[_U(i), SLOTS])
-            flags = _I(head[_U(i), FLAGS])
-            operands = _I(head[_U(i), OPERANDS])
+            about = head[_U(i)]
+            u = _field(about, SLOTS)
+            flags = _field(about, FLAGS)
+            operands = _field(about, OPERANDS)
             if taint is not None:
                 nd = to.begin(taint, n, i)
             # Dispatch: an entry in every buffer, then the front end.
@@ -159,7 +166,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
             if taint is not None:
                 na = to.start(taint, to.ADDRESS, to.DISPATCH, 0, n)
                 uses = 0
-            for _ in range(_I(head[_U(i), ADDRESSES])):
+            for _ in range(_field(about, ADDRESSES)):
                 q = _I(p_register[_U(r)])
                 r += 1
                 v = load(s_register, q)
@@ -169,7 +176,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                     cause = LATENCY
                 a = later(a, v)
             first_use = k
-            for _ in range(_I(head[_U(i), EARLY])):
+            for _ in range(_field(about, EARLY)):
                 q = _I(p_use[_U(k)])
                 v = load(s_port, q)
                 if taint is not None:
@@ -272,7 +279,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 j += 1
                 m += 1
             # The execution stage: data registers, ports.
-            for _ in range(_I(head[_U(i), DATA])):
+            for _ in range(_field(about, DATA)):
                 q = _I(p_register[_U(r)])
                 r += 1
                 v = load(s_register, q)
@@ -281,7 +288,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 if spent is not None and v > x:
                     cause = LATENCY
                 x = later(x, v)
-            for _ in range(_I(head[_U(i), LATE])):
+            for _ in range(_field(about, LATE)):
                 q = _I(p_use[_U(k)])
                 v = load(s_port, q)
                 if taint is not None:
@@ -299,7 +306,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
             if spent is not None and loaded_end > end:
                 cause = by_memory
             end = later(end, loaded_end)
-            for _ in range(_I(head[_U(i), WRITES])):
+            for _ in range(_field(about, WRITES)):
                 q = _I(p_register[_U(r)])
                 r += 1
                 store(s_register, q, end)

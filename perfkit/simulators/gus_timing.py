@@ -43,20 +43,21 @@ RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWA
 LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, PORTS = 8, 12, 16, 17
 
 
-# Columns of `Static.head`: what an instruction has, as counts; its flags.
-SLOTS, FLAGS, OPERANDS, ADDRESSES, EARLY, DATA, LATE, WRITES = range(8)
+# What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
+SLOTS, FLAGS, OPERANDS, ADDRESSES = (0, 0xFFF), (12, 0xFF), (20, 0x1FF), (29, 0x3F)
+EARLY, DATA, LATE, WRITES = (35, 0x7F), (42, 0x7F), (49, 0x7F), (56, 0x7F)
 LOADS, STORES, VECTOR = 1, 2, 4
 READ, WRITE = 1, 2  # flags of an operand
 
 
 class Static(NamedTuple):
-    """The program, as the compiled pass reads it: a short row an instruction, and lists that lie in its order."""
+    """The program, as the compiled pass reads it: a number an instruction, and lists that lie in its order."""
 
     block_start: NDArray[np.int32]  # (blocks + 1,) first instruction
     block_use: NDArray[np.int32]  # (blocks,) first entry of `use`
     block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
     block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
-    head: NDArray[np.uint16]  # (instructions, 8)
+    head: NDArray[np.int64]  # (instructions,) `SLOTS` to `WRITES`
     use: NDArray[np.uint16]  # port groups: those of the load stage first
     register: NDArray[np.uint16]  # registers of the address, of data, written
     operand: NDArray[np.uint8]  # flags of memory operands
@@ -110,7 +111,7 @@ def static(program: Program) -> Static:
     Raises
     ------
     DataError
-        An instruction has more operands, registers or uses than 65,535.
+        An instruction has more slots, operands, registers or uses than its number has room for.
     """
     code = program.code
     first = code.block_start[:-1]
@@ -118,11 +119,23 @@ def static(program: Program) -> Static:
     address, data, write = (np.diff(getattr(program, f"{name}_start")) for name in ("address", "data", "write"))
     uses = np.diff(program.use_start)
     flags = loads * LOADS + stores * STORES + program.vector * VECTOR
-    operands = np.diff(code.operand_start)
     early = program.load_uses
-    head = np.stack([program.slots, flags, operands, address, early, data, uses - early, write], axis=1)
-    if len(head) and head.max() > np.iinfo(np.uint16).max:
-        raise DataError(f"an instruction with {head.max()} operands, registers or uses cannot be simulated")
+    fields = {
+        SLOTS: program.slots,
+        FLAGS: flags,
+        OPERANDS: np.diff(code.operand_start),
+        ADDRESSES: address,
+        EARLY: early,
+        DATA: data,
+        LATE: uses - early,
+        WRITES: write,
+    }
+    head = np.zeros(len(flags), dtype=np.int64)
+    for (first_bit, largest), values in fields.items():
+        if values.max(initial=0) > largest:
+            k = int(values.argmax())
+            raise DataError(f"{code.text[k]}: {values[k]} slots, operands, registers or uses; at most {largest} can be")
+        head |= values.astype(np.int64) << first_bit
     # Instruction by instruction: its address registers, its data registers, those it writes.
     owner = np.concatenate([np.repeat(np.arange(len(head)), k) for k in (address, data, write)])
     register = np.concatenate([program.address_register, program.data_register, program.write_register])
@@ -132,7 +145,7 @@ def static(program: Program) -> Static:
         program.use_start[first],
         register_start[first],
         code.operand_start[first],
-        head.astype(np.uint16),
+        head,
         program.use.astype(np.uint16),
         register[np.argsort(owner, kind="stable")].astype(np.uint16),
         (code.read * READ + code.write * WRITE).astype(np.uint8),

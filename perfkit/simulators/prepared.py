@@ -7,10 +7,15 @@ only the timing is done again.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from perfkit.errors import SettingError
-from perfkit.simulators.gus import Gus, windows
+from perfkit.microarchitecture import Microarchitecture
+from perfkit.simulators.gus import Gus, Progress, windows
 from perfkit.simulators.memory import MemoryPass, Window
 from perfkit.simulators.program import Program
 from perfkit.simulators.sensitivity import Sensitivity, sensitivity, what_if
@@ -58,6 +63,20 @@ class Prepared(Gus):
         if trace is not self.trace:
             return super().memory(trace, program)
         return Replay(**vars(self.kept_pass), kept=self.kept_windows)
+
+    @cached_property
+    def _as_it_is(self) -> NDArray[np.float64]:
+        """The cycles of the trace on the core without a change, shape (1,)."""
+        return super().cycles(self.trace, (self.core,))
+
+    def cycles(
+        self, trace: Trace, cores: Sequence[Microarchitecture], *, progress: Progress | None = None
+    ) -> NDArray[np.float64]:
+        """Return `Gus.cycles`; the core as it is, where it comes first, is simulated once only."""
+        if trace is not self.trace or not len(cores) or cores[0] is not self.core:
+            return super().cycles(trace, cores, progress=progress)
+        rest = super().cycles(trace, cores[1:], progress=progress) if len(cores) > 1 else np.zeros(0)
+        return np.concatenate([self._as_it_is, rest])
 
     def sensitivity(
         self, weights: Sequence[float] = (2.0,), resources: Sequence[str] | None = None, **options: Any

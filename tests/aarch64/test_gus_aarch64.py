@@ -1,6 +1,9 @@
 """Gus on AArch64: loops computed by hand on the Cortex-A72 (as LLVM models it), and compiled kernels end to end."""
 
+import re
 import shutil
+import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ import perfkit as pk
 from perfkit.cli.main import main
 from perfkit.collectors.kernels import corpus_kernel
 from perfkit.errors import SettingError, UnavailableError
+from perfkit.instruction_tables import InstructionTables
 from perfkit.microarchitecture import Microarchitecture
 from perfkit.simulators.causality import causality
 from perfkit.simulators.gus import Gus
@@ -66,6 +70,42 @@ def test_loops_by_hand(gus, name):
     assert cycles / N == pytest.approx(expected, rel=0.002)
 
 
+# Loops for llvm-mca, whose simulator shares nothing with Gus; not above, for nobody computed them.
+MIXES = {
+    "integers": """
+        ldrsw x5, [x10, x3, lsl #2]
+        madd x6, x5, x7, x6
+        eor x8, x8, x5
+        add x9, x8, x5, lsl #3
+        add x3, x3, #1
+        cmp x3, x4""",
+    "Horner": "fmadd d0, d0, d1, d2\nfmadd d0, d0, d1, d3\nfmul d5, d0, d6",
+    "divisions": "fdiv d0, d1, d2\nfadd d3, d3, d0\nudiv x0, x1, x2\nadd x3, x3, x0",
+    "shuffles": """
+        zip1 v0.4s, v1.4s, v2.4s
+        ext v3.16b, v1.16b, v2.16b, #4
+        add v4.4s, v4.4s, v0.4s
+        umov w0, v3.s[1]""",
+    "bytes": "ldrb w0, [x1], #1\neor w2, w0, #32\nstrb w2, [x3], #1\ncmp w0, #97\ncinc x4, x4, eq",
+}
+# What llvm-mca cannot know or has otherwise: a value through memory, and that a lane's old value is only merged.
+OTHERWISE = ("a value through memory", "a lane merges")
+
+
+@pytest.mark.skipif(shutil.which("llvm-mca-22") is None, reason="needs llvm-mca-22 (Debian package llvm-22)")
+@pytest.mark.parametrize("name", [*(name for name in LOOPS if name not in OTHERWISE), *MIXES])
+def test_llvm_mca_simulates_the_same(gus, name):
+    """With LLVM's figures alone, Gus and llvm-mca agree on loops that stay in L1."""
+    body = LOOPS[name][0] if name in LOOPS else MIXES[name]
+    tables = InstructionTables.load(gus.core)
+    plain = replace(tables, layers=tuple(layer for layer in tables.layers if layer.name == "llvm"))
+    mine = Gus(gus.core, tables=plain)
+    cycles = (mine.run(loop(body, 2 * N)).cycles - mine.run(loop(body, N)).cycles) / N
+    command = ["llvm-mca-22", "-mtriple=aarch64", "-mcpu=cortex-a72", f"-iterations={N}", "-resource-pressure=false"]
+    told = subprocess.run(command, input=f"{body}\n", capture_output=True, text=True, check=True).stdout
+    assert cycles == pytest.approx(int(re.search(r"Total Cycles:\s+(\d+)", told)[1]) / N, rel=0.01)
+
+
 def test_the_papers_figure_1_on_another_instruction_set(gus):
     """Two dependent vector multiply-adds an iteration, each after a load: bound by latency, 2 * 3 cycles."""
     body = "ldr q1, [x8]\nfmla v0.2d, v1.2d, v2.2d\nldr q3, [x9]\nfmla v0.2d, v3.2d, v2.2d"
@@ -105,6 +145,12 @@ def test_cores_and_traces_of_different_kinds(gus):
     arm = loop("add x0, x0, #1", 3)
     with pytest.raises(SettingError, match="the trace is aarch64, AMD Zen 4 is x86-64: choose a core"):
         Gus(Microarchitecture.load("zen4")).run(arm)
+    with pytest.raises(SettingError, match="the trace is aarch64, AMD Zen 4 is x86-64"):
+        Microarchitecture.load("zen4").coverage(arm)
+    code = StaticCode("x86-64", [0], [bytes.fromhex("90")], ["nop"], ["f"], [0, 1], [0, 0], [], [], [])
+    for simulate in (gus.run, gus.core.coverage):
+        with pytest.raises(SettingError, match="the trace is x86-64, Arm Cortex-A72 is aarch64: choose a core"):
+            simulate(Trace.from_parts(code, stream=[0]))
     code = StaticCode("riscv64", [0], [bytes.fromhex("0505")], ["addi a0,a0,1"], ["f"], [0, 1], [0, 0], [], [], [])
     with pytest.raises(UnavailableError, match=r"this one is riscv64. What is missing: a decoder .* and a core"):
         gus.run(Trace.from_parts(code, stream=[0]))

@@ -54,12 +54,12 @@ TIMED = """new Promise(resolve => {
 })"""
 
 
-def median_of(page, select, paths: str, presses: int = 9) -> float:
+def median_of(page, select, paths: str, presses: int = 9, keys: tuple[str, str] = ("ArrowDown", "ArrowUp")) -> float:
     times = []
     for i in range(presses):
         select.focus()
         page.evaluate(f"() => {{ window.pkTimed = {TIMED.replace('PATHS', paths)}; }}")
-        page.keyboard.press("ArrowDown" if i < presses // 2 + 1 else "ArrowUp")
+        page.keyboard.press(keys[0] if i < presses // 2 + 1 else keys[1])
         times.append(page.evaluate("() => window.pkTimed"))
         assert times[-1] == times[-1], f"press {i}: no redraw within 5 s; times so far {times}"
         page.wait_for_timeout(250)

@@ -42,17 +42,18 @@ def test_tracing_50_million_nodes_a_second(product):
 
 def test_scheduling_10_million_nodes_a_second(product):
     scheduler = pk.DagScheduler(pk.DagCore.sandy_bridge_erm(), record=False)
-    rounds = []
-    for _ in range(3):
-        native = min(product.seconds(5) for _ in range(2))
-        rounds.append((processor_time(lambda: scheduler.run(product)), native))
-    seconds, native = min(rounds)
+    seconds = native = float("inf")
+    # Both by turns, and the best of each: what else runs on the machine only adds.
+    for _ in range(5):
+        native = min(native, *(product.seconds(20) for _ in range(3)))
+        seconds = min(seconds, processor_time(lambda: scheduler.run(product)))
     rate = NODES / seconds / 1e6
     print(
         f"\nscheduling with all overlap data, tracing and a warming run included: {rate:.1f} M nodes/s (wanted 10), "
-        f"{seconds / native:.0f} x native {native * 1e3:.1f} ms (wanted 150; the paper: 10,000)"
+        f"{seconds / native:.0f} x native {native * 1e3:.2f} ms (wanted at most 150; the paper: 10,000)"
     )
     assert rate > 10
+    assert seconds / native <= 150
 
 
 def test_100_million_nodes_within_4_gb():
@@ -78,3 +79,16 @@ def test_a_slider_redraws_100_thousand_nodes_within_200_ms():
     median = 1e3 * float(np.median(taken))
     print(f"\nslider: {len(dag)} nodes scheduled and redrawn in {median:.0f} ms on this side (wanted 200)")
     assert median < 200
+
+
+def test_the_papers_statements_at_the_papers_sizes():
+    from perfkit.dag_paper import paper_statements
+
+    table = paper_statements()
+    with_ours = table.assign(agrees=table["agrees"].map({True: "agrees", False: "DIFFERS"}))
+    print("\n" + with_ours.to_string(index=False, max_colwidth=90))
+    differs = set(table[~table["agrees"]]["of"])
+    # Known: the stencil's 85 KB arrays lie in a warm L2, our FFT's loads fill the line fill buffers before the ROB, and
+    # what the first program counted of a matrix of 50 MB (see docs/extended-roofline.md).
+    assert differs <= {"stencil, 22^3 points, warm", "fft, 2^20, warm", "mvm, 2500, warm"}
+    assert len(table) == 20

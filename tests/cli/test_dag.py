@@ -1,5 +1,7 @@
 """`perfkit dag`."""
 
+import re
+
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
@@ -18,8 +20,39 @@ def test_kernel_prints_verdict_and_roofs(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_all_instructions_take_more_cycles():
+    def performance(*options):
+        done = RUN.invoke(app, ["dag", "kernel", "mmm_sixfold", "--size", "20", "--core", "zen4", *options])
+        assert done.exit_code == 0, done.output
+        return float(re.search(r"([\d.]+) flops/cycle", done.stdout)[1])
+
+    assert performance("--all") < 0.7 * performance()
+
+
 def test_wrong_settings_are_named():
     for arguments, words in ((["--set", "rs"], "PARAMETER=NUMBER"), (["--set", "speed=1"], "unknown parameter speed")):
         done = RUN.invoke(app, ["dag", "kernel", "mvm", *arguments])
         assert isinstance(done.exception, SettingError)
         assert words in str(done.exception)
+
+
+def test_sweep_keeps_and_goes_on(tmp_path):
+    arguments = [
+        "dag",
+        "sweep",
+        "reduction",
+        "rs",
+        "54",
+        "20",
+        "inf",
+        "--size",
+        "500",
+        "--cold",
+        "--folder",
+        str(tmp_path),
+    ]
+    first, second = RUN.invoke(app, arguments), RUN.invoke(app, arguments)
+    assert first.exit_code == 0, first.output
+    assert len(list(tmp_path.glob("*.json"))) == 3
+    assert first.stdout == second.stdout
+    assert [line.split()[0] for line in first.stdout.splitlines()] == ["rs", "54", "20", "inf"]

@@ -48,6 +48,18 @@ def test_a_program(perfkit, program, tmp_path):
     assert (tmp_path / "work.trace").exists()
 
 
+def test_a_kernel_with_arguments(perfkit, tmp_path):
+    (tmp_path / "k.c").write_text(
+        "double f(const double *x, long n) { double s = 0; while (n--) s += *x++; return s; }"
+    )
+    perfkit("trace", "k.c", "--build", "scalar", "-o", "k.trace", "--", "f8[40]", 40)
+    trace = Trace.load(tmp_path / "k.trace")
+    assert trace.provenance.command == "f(float64[40], 40)"
+    assert trace.block_counts().max() >= 39
+    told = perfkit("gus", "--source", "k.c", "--arguments", "f8[40], 40", "--json")
+    assert ':f"' in told
+
+
 def test_kernels(perfkit, tmp_path):
     told = perfkit("trace", "corpus:gemm", "--build", "avx2", "-D", "N=8", "-o", "g.trace")
     assert "g.trace: " in told
@@ -61,7 +73,7 @@ def test_mistakes_are_one_line(perfkit, program):
         ((program,), "say which function"),
         ((program, "-f", "wokr"), "nearest: work"),
         (("corpus:gem",), "no kernel 'gem' in the corpus"),
-        (("corpus:gemm", "--", "5"), "without arguments"),
+        (("corpus:gemm", "--", "5"), "takes 0 arguments"),
     ]:
         told = perfkit("trace", *words, status=2)
         assert told.startswith("perfkit: ")

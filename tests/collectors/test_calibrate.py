@@ -19,6 +19,9 @@ FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
 
 
 @needs_x86
+@pytest.mark.filterwarnings(
+    "ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"
+)  # a busy host may say so
 def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
     found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert found.latencies["ADD_R64_RM64"] == pytest.approx(1, rel=0.04)
@@ -38,10 +41,13 @@ def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
 @needs_x86
 def test_each_level_is_slower_than_the_one_before_it_on_this_host():
     found = memory_resources(Bench(7))
-    latencies = [found[f"{level}_latency"] for level in ("L1", "L2", "L3", "memory")]
+    # On a busy host there may be no figure of L3.
+    measured = [level for level in ("L1", "L2", "L3", "memory") if f"{level}_latency" in found]
+    latencies = [found[f"{level}_latency"] for level in measured]
+    assert {"L1", "L2", "memory"} <= set(measured)
     assert latencies == sorted(latencies)
     assert 3.5 < latencies[0] < 7
-    assert latencies[3] > 3 * latencies[1]
+    assert latencies[-1] > 3 * latencies[1]
     assert found["L1_bandwidth"] > found["memory_bandwidth"] > 0
     assert "rob" not in found or 100 < found["rob"] < 1024
 
@@ -71,6 +77,9 @@ def test_a_busy_host_is_told(monkeypatch):
     figures = {"cycle_seconds": 3e-10, "latencies": {}, "throughputs": {}, "resources": {}, "rejected": 0.4}
     monkeypatch.setattr(module, "_in_child", lambda work, progress: figures)
     with pytest.warns(PerfkitWarning, match="40% of the samples were rejected"):
+        calibrate(["ADD_R64_RM64"], memory=False)
+    figures["rejected"] = 0.0
+    with pytest.warns(PerfkitWarning, match="L3 could not be measured"):
         calibrate(["ADD_R64_RM64"])
 
 
@@ -112,12 +121,30 @@ def test_the_host_is_recognised(monkeypatch, info, core):
     assert host_core() == core
 
 
+def test_what_a_form_says_of_others(tmp_path):
+    """Moves are loads with a memory operand; forms that stand in for one another keep their own figures."""
+    core = Microarchitecture.load("zen4")
+    found = made_up(
+        latencies={"MOV_R64_RM64": 0.19, "LEA_R64_M/m": 0.19, "LEA_R64_M/m2": 1.0, "ADDSD_XMM_XMMM64": 1.99},
+        throughputs={"DIVSD_XMM_XMMM64": 3.98},
+    )
+    path = found.save_overlay(tmp_path / "host.toml", core)
+    tables, plain = InstructionTables.load(core, calibration=path), InstructionTables.load(core)
+    assert tables.form("MOV_R64_RM64/m") == plain.form("MOV_R64_RM64/m")
+    assert tables.form("MOV_R64_RM64").latency == 0, "renamed: no latency, whatever a chain of them shows"
+    assert tables.form("LEA_R64_M/m").latency == 0
+    assert tables.form("LEA_R64_M/m2").latency == 1
+    assert (tables.form("ADDSD_XMM_XMMM64").latency, tables.form("ADDSD_XMM_XMMM64/m").memory_latency) == (2, 2)
+    assert tables.form("DIVSD_XMM_XMMM64").inverse_throughput(core) == 4
+
+
 def test_only_forms_the_host_has_are_measured():
     old = common_forms(["sse2", "cmov"])
     new = common_forms(["sse2", "cmov", "avx", "avx2", "fma", "avx512f"])
     assert "ADD_R64_RM64" in old
     assert not any("YMM" in form for form in old)
     assert FMA in new
+    assert {"ADDSD_XMM_XMMM64", "PADDD_XMM_XMMM128"} <= set(old), "SSE's forms, with a first operand that is the result"
     assert any("ZMM" in form for form in new)
 
 

@@ -262,8 +262,8 @@ def test_saved_traces_schedule_alike(traced, tmp_path):
 def test_measured_cycles_of_a_chain_of_additions():
     source = kernel("reduction").trace(4000)
     measured = measure_kernel(source, repetitions=20, tolerance=0.2)
-    # A dependent addition takes 2 to 6 cycles on any x86-64 core.
-    assert 2 < measured.cycles / 4000 < 6.5
+    # A dependent addition takes 2 (Zen 5) to 6 cycles on x86-64 cores; the clock is good to some percent.
+    assert 1.8 < measured.cycles / 4000 < 6.5
 
 
 def test_every_kernel_has_a_size_that_runs():

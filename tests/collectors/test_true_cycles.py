@@ -66,6 +66,11 @@ def test_a_links_cycles_are_found_among_disturbed_pairs():
     slowed = np.linspace(1.0, 1.04, 100)
     pairs = np.column_stack([4096 * slowed, np.full(100, 3 * 4096)]).astype(np.int64)
     assert link_cycles(pairs) == 3
+    interrupted = pairs.copy()
+    late = np.random.default_rng(0).integers(1, 30_000, (100, 2))
+    interrupted[::2, 1] += late[::2, 1]  # every other multiplication was interrupted, and a few additions
+    interrupted[1::6, 0] += late[1::6, 0]
+    assert link_cycles(interrupted) == 3
     pairs[:, 1] = 3.5 * 4096
     with pytest.raises(UnavailableError, match="where a whole number was expected"):
         link_cycles(pairs)

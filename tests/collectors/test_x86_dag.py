@@ -48,6 +48,9 @@ def test_operations_registers_and_addresses():
     assert nodes["deps"][8] == (3, 7)  # xmm1 carries the sum into the next run
     assert nodes["address"].dropna().tolist() == [0, 800, 1600, 8, 808, 1600]
     assert DagScheduler(DagCore.sandy_bridge_erm()).run(dag).work == 4
+    counted = trace_dag(traced(rows, 2, [0, 800, 1600, 8, 808, 1600]), count_all=True)
+    assert (len(counted), counted.others) == (10, 2)  # the addition of 8
+    assert counted.nodes()["deps"].tolist() == nodes["deps"].tolist()
 
 
 def test_fused_operations_vectors_zeroing_and_spills():

@@ -203,7 +203,7 @@ class TickByTick:
         return states
 
 
-def random_case(rng):
+def random_case(rng, throughputs=(1, 2, 1 / 3, 3 / 2, 2 / 5, 0, INFINITE), longest=6):
     """Return a random DAG, the reference's nodes for it and a random scheduler."""
 
     def pick(*values):
@@ -213,8 +213,8 @@ def random_case(rng):
     core = DagCore(
         "random",
         fetch=pick(1, 2, 4, 0),
-        **{f"throughput_{k}": pick(1, 2, 1 / 3, 3 / 2, 2 / 5, 0, INFINITE) for k in TYPES},
-        **{f"latency_{k}": int(rng.integers(0, 6)) for k in TYPES[:3]},
+        **{f"throughput_{k}": pick(*throughputs) for k in TYPES},
+        **{f"latency_{k}": int(rng.integers(0, longest)) for k in TYPES[:3]},
         **{f"latency_{k}": int(rng.integers(0, 5 + 9 * i)) for i, k in enumerate(MEMORY)},
         rs=pick(1, 2, 5, 20, 0),
         rob=pick(1, 3, 8, 30, INFINITE),
@@ -265,12 +265,20 @@ def random_case(rng):
 
 @pytest.mark.parametrize("chunk", range(6))
 def test_engine_equals_the_tick_by_tick_simulator(chunk):
-    rng = np.random.default_rng(chunk)
-    for case in range(100):
-        dag, nodes, scheduler = random_case(rng)
+    compare(np.random.default_rng(chunk), 100, f"chunk {chunk}")
+
+
+def test_units_of_many_lanes_and_latencies_of_many_cycles():
+    """The engine counts up to 32 lanes and 255 cycles in few bits, and all beyond another way."""
+    compare(np.random.default_rng(7), 40, "long", throughputs=(1, 31, 32, 33, 70, 40 / 3, 1 / 200), longest=600)
+
+
+def compare(rng, cases, label, **ranges):
+    for case in range(cases):
+        dag, nodes, scheduler = random_case(rng, **ranges)
         expected = TickByTick(nodes, scheduler)
         found = scheduler.run(dag)
-        where = f"chunk {chunk}, case {case}: {scheduler}"
+        where = f"{label}, case {case}: {scheduler}"
         assert found.type.tolist() == [n.kind for n in nodes], where
         assert found.issue.tolist() == [n.issue for n in nodes], where
         assert found.done.tolist() == [n.done for n in nodes], where

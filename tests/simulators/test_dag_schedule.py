@@ -10,7 +10,8 @@ from perfkit.dag import Dag
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
 from perfkit.simulators.dag_core import DagCore
 from perfkit.simulators.dag_measures import Schedule
-from perfkit.simulators.dag_schedule import DagScheduler, sweep
+from perfkit.simulators.dag_schedule import DagScheduler
+from perfkit.simulators.dag_sweep import sweep
 
 INF = math.inf
 

@@ -1,10 +1,22 @@
 """LRU levels against an explicit stack."""
 
+import numba
 import numpy as np
 import pytest
 
 from perfkit.errors import SettingError
-from perfkit.simulators.reuse import reuse_levels
+from perfkit.simulators import reuse
+from perfkit.simulators.reuse import filled, new_stack, reuse_levels
+
+
+@numba.njit
+def index_of(line, stack):
+    return reuse.index_of(line, stack)
+
+
+@numba.njit
+def touch(index, stack):
+    return reuse.touch(index, stack)
 
 
 def explicit(lines, capacities, warm):
@@ -51,3 +63,17 @@ def test_a_sweep_over_more_lines_than_the_cache_has_never_hits_it():
 def test_a_line_is_a_power_of_two(line):
     with pytest.raises(SettingError, match="line"):
         reuse_levels([0], (64, 64, 64), line)
+
+
+def test_a_filled_stack_is_the_one_that_its_accesses_leave():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        capacities = tuple(float(c) for c in rng.choice([0, 1, 2, 5, 8, np.inf], 3))
+        before, after = (rng.integers(0, 12, 40).tolist() for _ in "ab")
+        stack = new_stack(capacities)
+        used = np.zeros(stack.room, dtype=np.int64)
+        for time, line in enumerate(before):
+            used[index_of(line, stack)] = time + 1
+        stack = filled(stack, used)
+        levels = [touch(index_of(line, stack), stack) for line in after]
+        assert levels == explicit(before + after, capacities, False)[40:]

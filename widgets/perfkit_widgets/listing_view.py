@@ -23,11 +23,11 @@ _KNOWN = {
     "text": ("instruction", "code", "instruction, Intel syntax"),
     "att": ("instruction", "code", "instruction, AT&T syntax"),
     "line": ("source line", "source", "the source line that it comes from"),
+    "time_share": ("time %", "time", "share of the cycles by which retirement waited for it"),
+    "causality": ("cause %", "cause", "share of the causes of the run's length"),
     "executions": ("runs", "number", "executions"),
     "latency": ("latency", "number", "cycles from its last register operand to its result"),
     "cause": ("held up by", "text", "what most delayed its retirement"),
-    "time_share": ("time %", "time", "share of the cycles by which retirement waited for it"),
-    "causality": ("cause %", "cause", "share of the causes of the run's length"),
 }
 _NOT_RESOURCES = {"function", "block", "slots", "inverse_throughput", "source", "count", "instruction", "file"}
 _HIDDEN = ("file", "source_line")  # shown in the source line's cell

@@ -96,6 +96,31 @@ def find(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
     return found
 
 
+def parameters(path: Path, function: str) -> tuple[str, ...] | None:
+    """Return the names of a function's parameters, None where the binary does not say or takes any number of them."""
+    try:
+        from elftools.elf.elffile import ELFFile
+    except ImportError:
+        return None
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            units = elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else ()
+            for die in (child for unit in units for child in unit.get_top_DIE().iter_children()):
+                if die.tag != "DW_TAG_subprogram" or _text(die.attributes.get("DW_AT_name")) != function:
+                    continue
+                children = [child for child in die.iter_children() if child.tag is not None]
+                if "DW_AT_prototyped" not in die.attributes:
+                    return None  # f() of old C
+                if any(child.tag == "DW_TAG_unspecified_parameters" for child in children):
+                    return None
+                formal = [child for child in children if child.tag == "DW_TAG_formal_parameter"]
+                return tuple(_text(child.attributes.get("DW_AT_name")) for child in formal)
+    except _DAMAGED:
+        return None
+    return None
+
+
 class _Unit:
     """One compilation unit: its line table, and its tree of inlined calls."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import Loaded, annotate
+from perfkit.collectors.tracer.lines import Loaded, annotate, parameters
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.trace import Provenance, Trace
@@ -109,9 +109,22 @@ class Tracer:
         )
 
     def run_kernel(self, kernel: "Kernel", *arguments: Any) -> Trace:
-        """Call a compiled kernel with arguments and record what it does."""
+        """Call a compiled kernel with arguments and record what it does.
+
+        Raises
+        ------
+        SettingError
+            When the function takes another number of arguments, as far as its debug information tells.
+        """
         elf = ElfFile(kernel.path)
         values = [describe_argument(value) for value in arguments]
+        taken = parameters(kernel.path, kernel.function)
+        if taken is not None and len(taken) != len(arguments):
+            raise SettingError(
+                f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), "
+                f"found {len(arguments)}; "
+                "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
+            )
         why_not = "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
         recording, backend, reason = self._record(elf, kernel.function, values, why_not, kernel)
         return self._finish(

@@ -26,12 +26,14 @@ Access = tuple[int, int, bool, bool]
 class Truth:
     """What single-stepping saw in the function itself (not in what it calls), and what changed meanwhile.
 
-    `changed` has, for every program counter, the integer registers (and 64, the flags) that ever changed.
+    `bias` is where the program was loaded, less where its file says. `changed` has, for every program counter, the
+    integer registers (and 64, the flags) that ever changed.
     """
 
     pcs: list[int]
     accesses: list[Access]
     changed: dict[int, set[int]]
+    bias: int
 
 
 class Server:
@@ -77,21 +79,23 @@ class Server:
 
 
 def single_step(command: list[str], program: Path, function: str, folder: Path, limit: int = 100_000) -> Truth:
-    """Run the first call of a function of a static program, instruction by instruction."""
+    """Run the first call of a function of a program, instruction by instruction."""
     elf = ElfFile(program)
     symbol = elf.function(function)
-    inside = range(symbol.address, symbol.address + symbol.size)
     arm = elf.isa == "aarch64"
-    operands = _Aarch64(elf) if arm else _RiscV(program, function)
     back, stack, at = (30, 31, 32) if arm else (1, 2, 32)
     server = Server(command, folder)
     try:
-        assert server.ask(f"Z0,{symbol.address:x},{4 if arm else 2}") == "OK"
+        bias = int(re.match(r"Text=([0-9a-f]+)", server.ask("qOffsets"))[1], 16) if elf.is_dynamic else 0
+        start = symbol.address + bias
+        inside = range(start, start + symbol.size)
+        operands = _Aarch64(elf, bias) if arm else _RiscV(program, function, bias)
+        assert server.ask(f"Z0,{start:x},{4 if arm else 2}") == "OK"
         server.ask("c")
-        assert server.ask(f"z0,{symbol.address:x},{4 if arm else 2}") == "OK"
+        assert server.ask(f"z0,{start:x},{4 if arm else 2}") == "OK"
         values = server.registers(33)
         home, top = values[back], values[stack]
-        truth = Truth([], [], {})
+        truth = Truth([], [], {}, bias)
         flags = 0
         for _ in range(limit):
             pc = values[at]
@@ -115,14 +119,15 @@ def single_step(command: list[str], program: Path, function: str, folder: Path, 
 
 
 class _Aarch64:
-    def __init__(self, elf: ElfFile) -> None:
-        self.elf = elf
+    def __init__(self, elf: ElfFile, bias: int) -> None:
+        self.elf, self.bias = elf, bias
         self.known: dict[int, object] = {}
 
     def accesses(self, pc: int, values: tuple[int, ...]) -> list[Access]:
         if pc not in self.known:
-            segment = next(s for s in self.elf.segments if s.kind == 1 and s.address <= pc < s.address + s.file_size)
-            place = pc - segment.address + segment.offset
+            at = pc - self.bias
+            segment = next(s for s in self.elf.segments if s.kind == 1 and s.address <= at < s.address + s.file_size)
+            place = at - segment.address + segment.offset
             self.known[pc] = decode_one(self.elf.data[place : place + 4], pc)
         return [(m.address(values), m.size, m.read, m.write) for m in self.known[pc].memory]
 
@@ -130,7 +135,7 @@ class _Aarch64:
 class _RiscV:
     """Loads and stores have one address form: a register and a displacement; objdump knows the instructions."""
 
-    def __init__(self, program: Path, function: str) -> None:
+    def __init__(self, program: Path, function: str, bias: int) -> None:
         command = ["riscv64-linux-gnu-objdump", f"--disassemble={function}", "-Mno-aliases", program]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         self.known: dict[int, tuple[int, int, int, bool, bool]] = {}
@@ -145,7 +150,13 @@ class _RiscV:
             loads = plain[1] in ("l", "fl") if plain else atomic[1] != "sc"
             stores = plain[1] in ("s", "fs") if plain else atomic[1] != "lr"
             size = _RISCV_SIZES[(plain or atomic)[2]]
-            self.known[int(match[1], 16)] = (_RISCV_NAMES.index(match[4]), int(match[3] or 0), size, loads, stores)
+            self.known[int(match[1], 16) + bias] = (
+                _RISCV_NAMES.index(match[4]),
+                int(match[3] or 0),
+                size,
+                loads,
+                stores,
+            )
 
     def accesses(self, pc: int, values: tuple[int, ...]) -> list[Access]:
         if pc not in self.known:

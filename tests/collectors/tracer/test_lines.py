@@ -123,8 +123,19 @@ def test_lines_travel_with_the_file_and_old_files_still_open(tmp_path):
     again = pk.Trace.load(bare.save(tmp_path / "bare.trace"))
     assert set(again.code.file) == {""}
     assert not again.code.line.any()
-    shipped = pk.datasets.load("traces/fig1a")  # recorded before there were lines
-    assert shipped.to_frame()["line"].isna().all()
+    old = pk.Trace.load(Path(__file__).parent / "fixtures" / "without-lines.trace")  # written before there were lines
+    assert old.to_frame()["line"].isna().all()
+    assert old.places()["source_line"] == [""] * old.code.instruction_count
+    assert old.instruction_count == 5010
+
+
+def test_shipped_traces_have_lines():
+    spilled = pk.datasets.load("traces/correlation-v5-small")
+    frame = spilled.to_frame().assign(source=spilled.places()["source_line"])
+    stores = frame[frame["text"].str.startswith("vmovapd [rsp")]
+    assert len(stores) > 0
+    assert set(stores["file"]) == {"correlation-v5.c"}
+    assert stores["source"].str.contains(" \\+ [q-t][0-3];").any()  # a sum that did not fit the registers
 
 
 def test_gus_says_the_lines(monkeypatch):
@@ -132,6 +143,19 @@ def test_gus_says_the_lines(monkeypatch):
     frame = Gus(pk.Microarchitecture.load("skylake_x")).run(trace).to_frame()
     row = frame[frame["text"].str.startswith("sqrtsd")].iloc[0]
     assert (row["file"], row["line"], row["source_line"]) == ("kernel.c", 6, "return __builtin_sqrt(s);")
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-user is not installed")
+@pytest.mark.parametrize("compiler", ["gcc", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc"])
+def test_an_emulated_kernel_has_the_lines_of_its_source(compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    source = "double x[64], s;\nvoid f(void) {\n    for (int i = 0; i < 64; i++)\n        s += x[i];\n}\n"
+    trace = compile_kernel(source, "f", flags="-O1", compiler=compiler).trace(backend="qemu")
+    assert trace.provenance.backend == "qemu"
+    frame = trace.to_frame()
+    assert set(frame["line"][frame["text"].str.contains("addsd|fadd")]) == {4}
+    assert trace.provenance.sources == {"kernel.c": source}
 
 
 def test_a_program_has_lines_where_it_was_built_with_them(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.kernels import corpus_folder, corpus_kernel
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.decode_aarch64 import decode
 from tests.collectors.tracer import qemu_stepper
@@ -55,12 +56,15 @@ def foreign(tmp_path_factory):
 
 def compare(isa: str, program: Path, function: str, arguments: list[str], folder: Path) -> None:
     trace = Tracer(backend="qemu").run(program, function, arguments)
-    command = [f"qemu-{isa}", *(["-cpu", "max"] if isa == "aarch64" else []), str(program), *arguments]
+    libraries = ["-L", f"/usr/{isa}-linux-gnu"] if ElfFile(program).is_dynamic else []
+    processor = ["-cpu", "max"] if isa == "aarch64" else []
+    command = [f"qemu-{isa}", *libraries, *processor, str(program), *arguments]
     truth = qemu_stepper.single_step(command, program, function, folder)
     which = np.concatenate(list(trace.instructions()))
     operand = np.concatenate(list(trace.operands()))
     assert 40 < len(truth.pcs) < 100_000
     assert trace.code.pc[which].tolist() == truth.pcs
+    assert int(trace.provenance.extra["load_bias"], 16) == truth.bias
     found = zip(
         trace.addresses.tolist(),
         trace.access_sizes().tolist(),
@@ -82,6 +86,14 @@ def test_aarch64(foreign, tmp_path, function, build):
 @pytest.mark.parametrize(("function", "build"), RISCV)
 def test_riscv(foreign, tmp_path, function, build):
     compare("riscv64", foreign("riscv64", build), function, [str(FUNCTIONS.index(function))], tmp_path)
+
+
+@pytest.mark.parametrize("isa", ["aarch64", "riscv64"])
+def test_programs_that_lie_elsewhere_than_their_file_says(isa, tmp_path):
+    """Position-independent and with shared libraries, as kernels are compiled."""
+    compiler = need(isa)
+    subprocess.run([compiler, "-O2", "-fPIE", "-pie", "-o", tmp_path / "p", HERE / "foreign.c"], check=True)
+    compare(isa, tmp_path / "p", "structs", ["4"], tmp_path)
 
 
 @pytest.mark.parametrize("isa", ["aarch64", "riscv64"])

@@ -1,7 +1,7 @@
 // A window of the schedule over cycles, on a canvas. Rows are resources (bars: which instruction occupied them when) or
 // executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
 // last waited for, back to the window's start, and where its other operands came from.
-const ROW = 17, AXIS = 22, LANE = 11, GAP = 7, LEAST = 260, MOST = 560;
+const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560;
 const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', DONE = 'rgba(154, 165, 177, 0.22)', ARROW = '#D55E00', OTHER = '#B05A91';
 // Of instructions; the chosen one is drawn in the arrows' colour.
 const COLOURS = ['#0072B2', '#56B4E9', '#009E73', '#7F8FA6', '#9C8FD8', '#4E9A9A', '#A6A04B', '#6C7A89'];
@@ -23,7 +23,7 @@ function render({ model, el }) {
   el.append(bar, canvas, words);
   const context = canvas.getContext('2d');
   let times, uses, resources = [], n = 0, first = 0, row0 = 0, x0 = 0, span = 60, width = 800, height = MOST;
-  let usesOf = new Map(), producersOf = new Map(), tops = [], full = 0;
+  let lane = LANE, usesOf = new Map(), producersOf = new Map(), tops = [], full = 0;
 
   const at = (i, k) => times[6 * i + k]; // dispatch, start, end, retire, number of the text, parent
   const use = (j, k) => uses[5 * j + k]; // resource, lane, n, start, end
@@ -54,10 +54,12 @@ function render({ model, el }) {
       if (!producersOf.has(i)) producersOf.set(i, []);
       producersOf.get(i).push(pairs[k + 1] - first);
     }
+    const lanes = resources.reduce((sum, r) => sum + r.units, 0);
+    lane = AXIS + GAP * (resources.length + 1) + LANE * lanes > MOST ? THIN : LANE;
     let top = AXIS + GAP;
     tops = resources.map((r) => {
       const here = top;
-      top += r.units * LANE + GAP;
+      top += r.units * lane + GAP;
       return here;
     });
     full = top;
@@ -87,7 +89,11 @@ function render({ model, el }) {
   }
 
   // So that the chosen instruction's operation lies right of the middle, and what it waited for left of it.
-  const centre = () => (x0 = at(chosen(), 1) - 0.6 * span);
+  function centre() {
+    const start = at(chosen(), 1), end = at(chosen(), 2);
+    span = Math.max(span, 1.6 * (end - start));
+    x0 = end - 0.7 * span;
+  }
 
   function chain() {
     const rows = [];
@@ -161,7 +167,7 @@ function render({ model, el }) {
   // ---------------------------------------------------------------- resources
 
   const top = (r) => tops[r] - row0 * ROW;
-  const laneMiddle = (j) => top(use(j, 0)) + (use(j, 1) + 0.5) * LANE;
+  const laneMiddle = (j) => top(use(j, 0)) + (use(j, 1) + 0.5) * lane;
 
   // The use that stands for an instruction where arrows begin and end: its operation's, on the fewest ports.
   function mainUse(i) {
@@ -178,7 +184,7 @@ function render({ model, el }) {
     const blamed = new Set(causes.slice(1)), mine = chosen();
     const made = new Set(inside(mine) ? (producersOf.get(mine) ?? []) : []);
     resources.forEach((r, k) => {
-      const y = top(k), tall = r.units * LANE;
+      const y = top(k), tall = r.units * lane;
       if (k && resources[k - 1].kind !== r.kind) {
         context.fillStyle = 'rgba(128, 128, 128, 0.5)';
         context.fillRect(0, y - GAP / 2 - 0.5, width, 1);
@@ -203,15 +209,15 @@ function render({ model, el }) {
       const strong = i === mine || blamed.has(i) || made.has(i);
       context.globalAlpha = inside(mine) && !strong ? 0.45 : 0.92;
       context.fillStyle = i === mine || blamed.has(i) ? ARROW : made.has(i) ? OTHER : COLOURS[at(i, 4) % COLOURS.length];
-      context.fillRect(left, y - LANE / 2 + 1, wide, LANE - 2);
+      context.fillRect(left, y - lane / 2 + 1, wide, lane - 2);
       if (i === mine) {
         context.globalAlpha = 1;
         context.strokeStyle = ink;
         context.lineWidth = 1.5;
-        context.strokeRect(left, y - LANE / 2 + 1, wide, LANE - 2);
+        context.strokeRect(left, y - lane / 2 + 1, wide, lane - 2);
       }
       const name = text(i).split(' ')[0];
-      if (wide > 5.6 * name.length + 4) {
+      if (lane >= LANE && wide > 5.6 * name.length + 4) {
         context.fillStyle = '#fff';
         context.globalAlpha = 1;
         context.fillText(name, left + 3, y + 3);
@@ -258,15 +264,16 @@ function render({ model, el }) {
     context.globalAlpha = consumer === chosen() ? 1 : 0.55;
     context.beginPath();
     if (byResource()) {
-      // How long its result took, then across to where it was needed.
-      context.moveTo(x(at(producer, 1)), from[1]);
+      // From its operation on, how long its result took; then across to where it was needed.
+      context.moveTo(Math.min(x(use(mainUse(producer), 3)), from[0]), from[1]);
       context.lineTo(...from);
     } else context.moveTo(...from);
     if (flat) context.lineTo(to[0] - 5, tip);
     else if (byResource()) context.lineTo(to[0], tip - down * 3);
     else context.lineTo(from[0], tip - down * 1);
     context.stroke();
-    const head = byResource() || flat ? to[0] : (from[0] + to[0]) / 2;
+    // An instruction's row spans its wait: the arrow meets it when the operand was there.
+    const head = byResource() || flat ? to[0] : from[0];
     context.beginPath();
     if (flat) {
       context.moveTo(to[0], tip);
@@ -367,7 +374,7 @@ function render({ model, el }) {
     const i = chosen();
     if (inside(i)) {
       if (byResource()) {
-        if (at(i, 1) < x0 + 0.05 * span || at(i, 1) > x0 + 0.95 * span) centre();
+        if (at(i, 1) < x0 + 0.02 * span || at(i, 2) > x0 + 0.98 * span) centre();
       } else if (i < row0 || i > row0 + visible() - 2) rowsBy(i - row0 - visible() / 2);
     }
     draw();
@@ -420,7 +427,7 @@ function render({ model, el }) {
     const cycle = x0 + ((px - gutter()) / (width - gutter())) * span, slack = (2 * span) / (width - gutter());
     let best = -1;
     for (let j = 0; j < uses.length / 5; j++) {
-      if (Math.abs(laneMiddle(j) - py) > LANE / 2 || cycle < use(j, 3) - slack || cycle > use(j, 4) + slack) continue;
+      if (Math.abs(laneMiddle(j) - py) > lane / 2 || cycle < use(j, 3) - slack || cycle > use(j, 4) + slack) continue;
       best = j;
     }
     return best;

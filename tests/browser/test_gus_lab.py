@@ -1,0 +1,149 @@
+"""End to end: Gus's four views in a real JupyterLab and Chromium, wired both ways: the browser draws, Python hears."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.browser.lab import Lab, open_and_run
+
+pytestmark = pytest.mark.browser
+
+# What Python hears stands in a line below each view.
+CELLS = [
+    '''
+import ipywidgets as widgets, perfkit as pk, perfkit_widgets as pw
+source = """
+double f(double *y, const double *x, long n) {
+    double sum = 0;
+    for (long i = 0; i < n; i++) {
+        y[i] = 3 * x[i];
+        sum = sum * 0.5 + y[i];
+    }
+    return sum;
+}
+"""
+import numpy as np
+trace = pk.collectors.compile_kernel(source, "f", build="scalar").trace(np.ones(300), np.ones(300), 300)
+gus = pk.Gus(pk.Microarchitecture.load("skylake_x"), warm=True)
+run, prepared = gus.run(trace), pk.prepare(gus, trace)
+def heard(view, trait, name):
+    label = widgets.HTML(f"{name} heard nothing")
+    view.observe(lambda change: setattr(label, "value", f"{name} heard {change['new']}"), trait)
+    return widgets.VBox([view, label])
+''',
+    'heard(pw.SensitivityView(prepared.ranker(), title="in a test"), "weight", "sensitivity")',
+    'heard(pw.ListingView(run.to_frame(), run.causality().shares, title="in a test"), "selected", "listing")',
+    'heard(pw.TimelineView(pk.timeline(run, 500, 900), title="in a test"), "selected", "timeline")',
+    'heard(pw.WhatIf(prepared.what_if, {"instruction_latency": "all", "rob": "224"}), "capacities", "what-if")',
+]
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, lab: Lab) -> Iterator[Any]:
+    """The notebook, run once for all of the tests."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text.strip()) for text in CELLS])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, lab.notebooks / "gus_views.ipynb")
+    page = browser.new_page(viewport={"width": 1500, "height": 2400})
+    page.failures = []
+    slow = "[anywidget] Failed to initialize model"  # see the fixture page
+    page.on("pageerror", lambda error: None if slow in str(error) else page.failures.append(str(error)))
+    open_and_run(page, lab, "gus_views.ipynb", views=2)
+    yield page
+    assert page.failures == []
+    page.close()
+
+
+def view(page: Any, title: str) -> Any:
+    found = page.locator(".pk-view", has=page.locator(".pk-title", has_text=title)).first
+    found.scroll_into_view_if_needed()
+    return found
+
+
+def test_the_weight_slider_changes_the_bars(opened: Any):
+    here = view(opened, "Sensitivity in a test")
+    bars = "n => n.querySelectorAll('.bqplot rect.bar').length"
+    opened.wait_for_function("() => document.querySelectorAll('.bqplot rect.bar').length > 5")
+    widths = "n => [...n.querySelectorAll('.bqplot rect.bar')].map(r => r.getAttribute('width')).join()"
+    assert here.evaluate(bars) == 12
+    first = here.locator(".pk-hint").inner_text()
+    assert first.startswith("instruction_latency (rank 1")  # the chain of sums
+    handle = here.locator(".noUi-handle")
+    handle.focus()
+    before = here.evaluate(widths)
+    opened.keyboard.press("ArrowRight")
+    opened.get_by_text("sensitivity heard 2.05").wait_for(timeout=10_000)
+    here.locator(".pk-hint", has_text="2.05 times as good").wait_for(timeout=10_000)
+    assert here.evaluate(widths) != before
+    here.locator(".bqplot rect.bar").nth(1).click(force=True)
+    here.locator(".pk-hint", has_text="rank 2 of").wait_for(timeout=10_000)
+
+
+def test_search_finds_a_source_line_and_keys_move_the_choice(opened: Any):
+    here = view(opened, "Instructions in a test")
+    rows = here.locator("tbody tr")
+    everything = rows.count()
+    here.get_by_label("Search instructions and source lines").fill("sum * 0.5")
+    opened.wait_for_function(
+        "([n, all]) => n.querySelectorAll('tbody tr').length < all", arg=[here.element_handle(), everything]
+    )
+    found = rows.all_inner_texts()
+    assert found
+    assert all("sum = sum * 0.5 + y[i];" in row for row in found)
+    assert any("mulsd" in row for row in found)
+    assert here.get_by_text(f"{len(found)} of {everything} instructions").is_visible()
+    scroll = here.locator(".pk-l-scroll")
+    scroll.focus()
+    opened.keyboard.press("ArrowDown")
+    opened.get_by_text(re.compile(r"listing heard \d+")).wait_for(timeout=10_000)
+    first = opened.get_by_text(re.compile(r"listing heard \d+")).inner_text()
+    opened.keyboard.press("ArrowDown")
+    opened.wait_for_function("old => !document.body.innerText.includes(old)", arg=first, timeout=10_000)
+    assert here.locator("tr.pk-l-chosen").count() == 1
+    assert "sum * 0.5" in here.locator("tr.pk-l-chosen").inner_text()
+    here.get_by_role("button", name=re.compile("^cause %")).click()
+    here.locator("th[aria-sort=descending]").wait_for(timeout=10_000)
+
+
+def test_a_chosen_instruction_gets_arrows_in_both_kinds_of_rows(opened: Any):
+    here = view(opened, "Timeline in a test")
+    canvas = here.locator("canvas")
+    opened.wait_for_function("n => n.dataset.mode === 'resources'", arg=canvas.element_handle())
+    assert json.loads(canvas.get_attribute("data-arrows")) == []
+    canvas.focus()
+    opened.keyboard.press("ArrowDown")  # the one in the middle; then on to a sum, which waits for the one before
+    for _ in range(12):
+        if "addsd" in here.locator(".pk-hint").inner_text():
+            break
+        opened.keyboard.press("ArrowDown")
+    words = here.locator(".pk-hint").inner_text()
+    number = int(re.match(r"Instruction (\d+): addsd", words)[1])
+    opened.get_by_text(f"timeline heard {number}", exact=True).wait_for(timeout=10_000)
+    arrows = json.loads(canvas.get_attribute("data-arrows"))
+    assert [number - 1, number] in arrows or any(consumer == number for _, consumer in arrows)
+    assert all(producer < consumer for producer, consumer in arrows)
+    span = float(canvas.get_attribute("data-span"))
+    opened.keyboard.press("+")
+    assert float(canvas.get_attribute("data-span")) == pytest.approx(span / 1.5, rel=0.01)
+    here.get_by_role("button", name="Rows: resources").click()
+    opened.wait_for_function("n => n.dataset.mode === 'instructions'", arg=canvas.element_handle())
+    assert any(consumer == number for _, consumer in json.loads(canvas.get_attribute("data-arrows")))
+    assert here.locator(".pk-hint").inner_text().startswith(f"Instruction {number}")
+
+
+def test_a_better_core_takes_fewer_cycles(opened: Any):
+    here = view(opened, "What if?")
+    words = here.locator(".pk-hint")
+    assert "+0.0% against" in words.inner_text()
+    here.locator(".noUi-handle").first.focus()
+    opened.keyboard.press("ArrowRight")
+    opened.get_by_text("what-if heard {'instruction_latency': 1.1").wait_for(timeout=10_000)
+    opened.wait_for_function("n => !n.innerText.includes('+0.0%')", arg=words.element_handle(), timeout=10_000)
+    cycles, now = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+)(?: cycles| on the core)", words.inner_text()))
+    assert cycles < now
+    here.get_by_role("button", name="As it is").click()
+    here.locator(".pk-hint", has_text="+0.0% against").wait_for(timeout=10_000)
