@@ -9,9 +9,9 @@
 calibrated chain (perfkit.collectors.true_cycles); the set "held-out" is the same sources by another compiler, clang, in
 builds that nobody looked at while the model was written. ``score`` simulates every trace with warm caches, as the
 kernels are timed in a loop, and runs llvm-mca (and OSACA where it is installed: pip install osaca) on the basic blocks
-that make 99 % of the executed instructions, each block's steady state weighted by its executions: that is how such tools
-are used on whole kernels. With ``--points``, the traces are recorded anew and the cycles are those that were measured on
-the host the table names; a point whose compiler gives another number of instructions here is left out and counted.
+that make 99 % of the executed instructions, each block's steady state weighted by its executions: that is how such
+tools are used on whole kernels. With ``--points``, the traces are recorded anew and the cycles are those measured on
+the host that the table names; a point whose compiler gives another number of instructions here is left out and counted.
 Nothing is fitted here.
 """
 
