@@ -122,8 +122,7 @@ def schedule(gus: Gus, trace: Trace, first: int, count: int) -> Schedule:
 
 def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
     def begin(now: timing.State) -> fast.Ring:
-        width = _power(2 * int(gus.core.resource("rob").value))
-        return fast.ring(now, width, counts, view)
+        return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, view)
 
     def grow(ring: fast.Ring, granules: int) -> fast.Ring:
         return ring._replace(writer=_longer(ring.writer, granules))

@@ -3,8 +3,8 @@
 A taint set (the paper, Algorithm 1) holds the instructions that constrain a time. To know whether an old instruction is
 in the set of `dispatch`, sets need not be carried along: it is, if a chain of tight constraints leads from the dispatch
 of now back to it. So the hooks only record, for each of the last 2 W instructions, which constraints were tight, and
-every W / `SWEEPS` instructions (W = twice the ROB) follow them back and count those that are W old. `gus_exact` carries
-the sets themselves: the oracle.
+every W / `SWEEPS` instructions follow them back and count those that twice the ROB have followed (W is no less).
+`gus_exact` carries the sets themselves: the oracle.
 """
 # ruff: noqa: ARG001 - every hook is called with all that any of them needs
 
@@ -57,13 +57,14 @@ class Ring(NamedTuple):
     by: NDArray[np.int64]  # who set each entry of each table (a constraint, or -1)
     first: NDArray[np.int64]  # where each table begins in `by`
     writer: NDArray[np.int64]  # (granules,) who stored there last
-    scalar: NDArray[np.int64]  # last store, next sweep
+    scalar: NDArray[np.int64]  # last store, next sweep, how old an instruction is when it is counted
     taints: NDArray[np.int64]  # (instructions,) the counts
     record: Seen
 
 
-def ring(s: Any, width: int, counts: NDArray[np.int64], view: Seen) -> Ring:
-    """Return an empty ring for sweeps every ``width`` instructions (a power of two) over the times of ``s``."""
+def ring(s: Any, queue: int, counts: NDArray[np.int64], view: Seen) -> Ring:
+    """Return an empty ring over the times of ``s`` that counts instructions when ``queue`` more have followed."""
+    width = 1 << (queue - 1).bit_length()
     n = 2 * width
     by, first = tables(s)
 
@@ -90,7 +91,7 @@ def ring(s: Any, width: int, counts: NDArray[np.int64], view: Seen) -> Ring:
         np.full(by, -1, dtype=np.int64),
         first,
         zeros(0),
-        np.array([-1, width + width // SWEEPS], dtype=np.int64),
+        np.array([-1, queue + width // SWEEPS, queue], dtype=np.int64),
         counts,
         view,
     )
@@ -123,8 +124,8 @@ def _sweep(r: Any, now: Any) -> None:  # pragma: no cover - compiled
     low = now - mask
     r.mark[:] = 0
     _mark(r, low, now * NODES + D1)
-    width = len(r.fe) // 2
-    for i in range(now, now - width - width // SWEEPS, -1):
+    old = now - r.scalar[2]
+    for i in range(now, old - len(r.fe) // (2 * SWEEPS), -1):
         e = _U(i & mask)
         mark = r.mark[e]
         if mark == 0:
@@ -168,7 +169,7 @@ def _sweep(r: Any, now: Any) -> None:  # pragma: no cover - compiled
             if r.fe[e] & 2:
                 for k in range(r.d0_n[e]):
                     _mark(r, low, r.d0[e, k])
-        if member and i <= now - width:
+        if member and i <= old:
             r.taints[_U(r.instruction[e])] += 1
 
 
