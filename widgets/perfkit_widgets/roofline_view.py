@@ -34,8 +34,8 @@ class RooflineView(Explorer):
     """All roofs of a schedule with the performance point; hover over a roof for its equation.
 
     Classical bounds are solid, in the colour of text; issue, latency and stall bounds dashed in the colour of their
-    node type; overlaps grey. The buttons show and hide each kind. With `reschedule` there is a slider for each of the core's parameters
-    named in `sliders`; moving one schedules the DAG anew.
+    node type; overlaps grey. The buttons show and hide each kind. With `reschedule` there is a slider for each of the
+    core's parameters named in `sliders`; moving one schedules the DAG anew.
 
     Parameters
     ----------
