@@ -43,6 +43,7 @@ _HOME = {
     "PerfkitError": "perfkit.errors",
     "Roofline": "perfkit.roofline",
     "Samples": "perfkit.samples",
+    "SimulatedPmu": "perfkit.collectors.simulated_pmu",
     "Spire": "perfkit.fitters.spire",
     "Ranking": "perfkit.fitters.spire_ranking",
     "SpireModel": "perfkit.fitters.spire",
@@ -66,13 +67,14 @@ _HOME = {
     "timeline": "perfkit.simulators.timeline",
     "what_if": "perfkit.simulators.sensitivity",
 }
-_MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "simulators")
+_MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "scoring", "simulators")
 
 if TYPE_CHECKING:
     from perfkit.areas import Areas as Areas
     from perfkit.collectors.clang_kernel import trace_c as trace_c
     from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
     from perfkit.collectors.numba_kernel import trace_numba as trace_numba
+    from perfkit.collectors.simulated_pmu import SimulatedPmu as SimulatedPmu
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.collectors.x86_dag import trace_dag as trace_dag

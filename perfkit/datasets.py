@@ -35,6 +35,7 @@ FORMATS = {
     "study": "perfkit.study_runs:StudyRuns.from_parquet",
     "parquet": "pandas:read_parquet",
     "trace": "perfkit.trace:Trace.load",
+    "truth": "perfkit.simulators.truth:Truth.from_parquet",
     "text": "pathlib:Path.read_text",
 }
 _FIELDS = ("file", "sha256", "format", "kind", "holds", "units", "source", "licence", "made_by")

@@ -28,12 +28,20 @@ TICKS_PER_CYCLE = 7920
 
 # Section of the core file -> kind of resource, the unit of its value, the names it must define and those it may.
 _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
-    "widths": ("width", "uops/cycle", ("front_end", "retire"), ()),
+    "widths": ("width", "uops/cycle", ("front_end", "retire"), ("store_commit", "taken_branches")),
     "buffers": (
         "buffer",
         "entries",
         ("rob",),
-        ("scheduler", "load_buffer", "store_buffer", "line_fill_buffers"),
+        (
+            "scheduler",
+            "vector_scheduler",
+            "vector_store_scheduler",
+            "vector_queue",
+            "load_buffer",
+            "store_buffer",
+            "line_fill_buffers",
+        ),
     ),
     "latencies": (
         "latency",
@@ -58,6 +66,9 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "macro_fusion": str,
     "unlamination": str,
     "move_elimination": bool,
+    "mov_fusion": bool,
+    "branch_history": int,
+    "add_forwarding": (int, float),
     "next_line_prefetch": bool,
     "line_split_penalty": (int, float),
 }
@@ -529,8 +540,10 @@ def _figure(entry: Any, sources: dict[str, str], place: str, unit: str) -> Figur
     if "value" not in entry:
         raise FormatError(f"{place}: no value")
     value = entry["value"]
-    if isinstance(value, int | float) and not isinstance(value, bool) and not (math.isfinite(value) and value > 0):
-        raise FormatError(f"{place}: a finite value above 0 expected, found {value!r}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        free = unit == "cycles" and value == 0  # a forwarded value may cost nothing: the core renames it
+        if not free and not (math.isfinite(value) and value > 0):
+            raise FormatError(f"{place}: a finite value above 0 expected, found {value!r}")
     return Figure(value, _source(entry, sources, place), unit, entry.get("note", ""))
 
 

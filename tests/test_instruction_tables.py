@@ -80,6 +80,7 @@ def test_vectors_and_immediates_are_told_apart():
 KNOWN = {
     "skylake_x": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.25), ("IMUL_R64_RM64", 3, 1), ("MOV_R64_RM64/m", None, 0.5)],
     "zen4": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.25), ("IMUL_R64_RM64", 3, 1), ("MOV_R64_RM64/m", None, 1 / 3)],
+    "zen5": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 1 / 6), ("IMUL_R64_RM64", 3, 1 / 3), ("MOV_R64_RM64/m", None, 0.25)],
     "zen3": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.25), ("IMUL_R64_RM64", 3, 1)],
     "ice_lake": [(FMA, 4, 0.5), ("MOV_RM64_R64/m", None, 0.5)],
     "alder_lake_p": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.2), ("MOV_R64_RM64/m", None, 1 / 3)],

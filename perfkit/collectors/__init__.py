@@ -8,6 +8,7 @@ _HOME = {
     "Cachegrind": "perfkit.collectors.cachegrind",
     "Kernel": "perfkit.collectors.kernels",
     "Microbenchmark": "perfkit.collectors.microbenchmark",
+    "SimulatedPmu": "perfkit.collectors.simulated_pmu",
     "PerfStat": "perfkit.collectors.perf_stat",
     "Tracer": "perfkit.collectors.tracer.tracer",
     "compile_kernel": "perfkit.collectors.kernels",

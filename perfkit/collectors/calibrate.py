@@ -173,10 +173,10 @@ def host_core() -> str | None:
         known = {42: "sandy_bridge", 45: "sandy_bridge", 85: "skylake_x", 106: "ice_lake", 108: "ice_lake"}
         known |= {125: "ice_lake", 126: "ice_lake", 151: "alder_lake_p", 154: "alder_lake_p", 183: "alder_lake_p"}
         return known.get(model)
+    if info.get("vendor_id") == "AuthenticAMD" and family == 26:
+        return "zen5"
     if info.get("vendor_id") == "AuthenticAMD" and family == 25:
         return "zen4" if 0x10 <= model <= 0x1F or 0x60 <= model <= 0x7F or 0xA0 <= model <= 0xAF else "zen3"
-    if info.get("vendor_id") == "AuthenticAMD" and family == 26 and "zen5" in Microarchitecture.names():
-        return "zen5"
     return None
 
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
     from perfkit.simulators.causality import Causality, Schedule
 
+# A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
+WARM_PASSES = 12
+SETTLED = 0.005  # mispredicted branches below which it has
+
 Progress = Callable[[int, int], None]
 
 
@@ -45,7 +49,7 @@ class Gus:
     tables : InstructionTables, optional
         What instructions cost on it; the bundled table by default.
     warm : bool
-        Let the trace go through caches and branch predictor once before it is timed, as in a loop over the same data.
+        Let the trace go through caches and branch predictor before it is timed, as in a loop over the same data.
 
     Examples
     --------
@@ -71,9 +75,14 @@ class Gus:
         """Return the pass over memory and branches, with caches and predictor cold or warm."""
         memory = MemoryPass.of(trace, program, self.core)
         if self.warm:
-            for _ in windows(trace, memory):
-                pass
-            memory.begin_counting()
+            missed = -1
+            for _ in range(WARM_PASSES):
+                for _ in windows(trace, memory):
+                    pass
+                before, (branches, missed) = missed, memory.branches
+                memory.begin_counting()
+                if missed <= SETTLED * branches or 0 <= before <= missed:
+                    break
         return memory
 
     def run(self, trace: Trace, *, progress: Progress | None = None) -> "GusResult":
@@ -109,7 +118,7 @@ class Gus:
             ticks=int(now.now[2]),
             spent=spent,
             served=memory.counts(),
-            branches=(int(memory.predictor.meta[1]), int(memory.predictor.meta[2])),
+            branches=memory.branches,
         )
 
     def cycles(

@@ -96,7 +96,8 @@ def ring(s: Any, width: int, counts: NDArray[np.int64], view: Seen) -> Ring:
 
 def tables(s: Any) -> tuple[int, NDArray[np.int64]]:
     """Return how many entries the tables of a state have together, and where each begins."""
-    lengths = [len(t) for t in (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses)]
+    ring = (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses, s.queue, s.held.who)
+    lengths = [len(t) for t in ring]
     return sum(lengths), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
@@ -291,6 +292,17 @@ def _write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:  # 
 @implements(to.miss, Ring)
 def _miss(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
     taint.by[_U(taint.first[to.BY_MISSES] + k)] = n * NODES + END
+
+
+@implements(to.issue, Ring)
+def _issue(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    # It begins when its operands are there; what its result waits for is that too.
+    taint.by[_U(taint.first[to.BY_ISSUE] + k)] = n * NODES + END
+
+
+@implements(to.inherit, Ring)
+def _inherit(taint: Any, kind: Any, k: Any, other: Any, q: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    taint.by[_U(taint.first[kind] + k)] = taint.by[_U(taint.first[other] + q)]
 
 
 @implements(to.finish, Ring)

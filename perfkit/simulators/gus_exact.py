@@ -131,14 +131,14 @@ def _used(t: Any, sets: Any, k: Any, n: Any, least: Any) -> Any:  # pragma: no c
     return t
 
 
-@implements(to.begin, Taints)
+@implements(to.begin, Taints, inline=False)
 def _begin(taint: Any, n: Any, i: Any) -> Any:  # pragma: no cover - compiled
     taint.history[n % len(taint.history)] = i
     _renew(taint.sets, to.DISPATCH, n)
     return 0
 
 
-@implements(to.constrain, Taints)
+@implements(to.constrain, Taints, inline=False)
 def _constrain(  # pragma: no cover - compiled
     taint: Any, point: Any, count: Any, t: Any, v: Any, kind: Any, k: Any, n: Any
 ) -> Any:
@@ -151,13 +151,13 @@ def _constrain(  # pragma: no cover - compiled
     return 0
 
 
-@implements(to.use, Taints)
+@implements(to.use, Taints, inline=False)
 def _use(taint: Any, kind: Any, k: Any, uses: Any, v: Any, disp: Any, n: Any) -> Any:  # pragma: no cover - compiled
     _used(v, taint.sets, taint.first[kind] + k, n, disp)
     return 0
 
 
-@implements(to.put, Taints)
+@implements(to.put, Taints, inline=False)
 def _put(taint: Any, kind: Any, k: Any, point: Any, n: Any) -> Any:  # pragma: no cover - compiled
     if kind == to.BY_WRITER:
         _set(taint.writer, k, taint.sets, point, n)
@@ -165,33 +165,33 @@ def _put(taint: Any, kind: Any, k: Any, point: Any, n: Any) -> Any:  # pragma: n
         _set(taint.sets, taint.first[kind] + k, taint.sets, point, n)
 
 
-@implements(to.start, Taints)
+@implements(to.start, Taints, inline=False)
 def _start(taint: Any, point: Any, source: Any, count: Any, n: Any) -> Any:  # pragma: no cover - compiled
     _set(taint.sets, point, taint.sets, source, n)
     return 0
 
 
-@implements(to.clear, Taints)
+@implements(to.clear, Taints, inline=False)
 def _clear(taint: Any, point: Any, n: Any) -> Any:  # pragma: no cover - compiled
     _empty(taint.sets, point)
     taint.sets.stamp[point] = n
     return 0
 
 
-@implements(to.join, Taints)
+@implements(to.join, Taints, inline=False)
 def _join(taint: Any, count: Any, t: Any, v: Any, others: Any, n: Any) -> Any:  # pragma: no cover - compiled
     _later(t, taint.sets, to.MEMORY, v, taint.sets, to.ACCESS, n)
     return 0
 
 
-@implements(to.front, Taints)
+@implements(to.front, Taints, inline=False)
 def _front(taint: Any, count: Any, fe: Any, disp: Any, n: Any) -> Any:  # pragma: no cover - compiled
     fe = _later(fe, taint.sets, to.FRONT, disp, taint.sets, to.DISPATCH, n)
     _used(fe, taint.sets, to.FRONT, n, disp)
     _set(taint.sets, to.DISPATCH, taint.sets, to.FRONT, n)
 
 
-@implements(to.result, Taints)
+@implements(to.result, Taints, inline=False)
 def _result(  # pragma: no cover - compiled
     taint: Any, data: Any, memory: Any, x: Any, loaded: Any, uses: Any, n: Any
 ) -> Any:
@@ -200,27 +200,39 @@ def _result(  # pragma: no cover - compiled
     _set(taint.sets, to.RESULT, taint.sets, to.DATA, n)
 
 
-@implements(to.retire, Taints)
+@implements(to.retire, Taints, inline=False)
 def _retire(taint: Any, ret: Any, end: Any, n: Any) -> Any:  # pragma: no cover - compiled
     _used(ret, taint.sets, to.RETIRED, n, ret)
     _later(ret, taint.sets, to.RETIRED, end, taint.sets, to.RESULT, n)
 
 
-@implements(to.write, Taints)
+@implements(to.write, Taints, inline=False)
 def _write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:  # pragma: no cover - compiled
     _renew(taint.sets, to.WRITTEN, n)
     written = _later(written, taint.sets, to.WRITTEN, ret, taint.sets, to.RETIRED, n)
     _later(written, taint.sets, to.WRITTEN, arrived, taint.sets, to.RESULT, n)
 
 
-@implements(to.miss, Taints)
+@implements(to.miss, Taints, inline=False)
 def _miss(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
     buffer = taint.first[to.BY_MISSES] + k
     _set(taint.sets, buffer, taint.sets, to.ACCESS, n)
     _add(taint.sets, buffer, n)
 
 
-@implements(to.finish, Taints)
+@implements(to.issue, Taints, inline=False)
+def _issue(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    _set(taint.sets, taint.first[to.BY_ISSUE] + k, taint.sets, to.DATA, n)
+    _both(taint.sets, taint.first[to.BY_ISSUE] + k, taint.sets, to.MEMORY, n)
+    _add(taint.sets, taint.first[to.BY_ISSUE] + k, n)
+
+
+@implements(to.inherit, Taints, inline=False)
+def _inherit(taint: Any, kind: Any, k: Any, other: Any, q: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    _set(taint.sets, taint.first[kind] + k, taint.sets, taint.first[other] + q, n)
+
+
+@implements(to.finish, Taints, inline=False)
 def _finish(  # pragma: no cover - compiled
     taint: Any, n: Any, i: Any, disp: Any, begun: Any, end: Any, ret: Any
 ) -> Any:

@@ -17,7 +17,8 @@ from numba.extending import overload
 DISPATCH, FRONT, RETIRED, WRITTEN, RESULT, ADDRESS, DATA, ACCESS, MEMORY = range(9)
 POINTS = 9
 # What has a time that lasts: tables and rings, one entry each for a register, a port, ...
-BY_REGISTER, BY_PORT, BY_LEVEL, BY_ROB, BY_LOADS, BY_STORES, BY_MISSES, BY_WRITER, BY_RESULT = range(9)
+BY_REGISTER, BY_PORT, BY_LEVEL, BY_ROB, BY_LOADS, BY_STORES, BY_MISSES, BY_QUEUE, BY_ISSUE = range(9)
+BY_WRITER, BY_RESULT = 9, 10
 
 
 def begin(taint: Any, n: Any, i: Any) -> Any:
@@ -68,19 +69,32 @@ def miss(taint: Any, k: Any, n: Any) -> Any:
     """The access at hand holds fill buffer k."""
 
 
+def issue(taint: Any, k: Any, n: Any) -> Any:
+    """The operation at hand begins, and gives its scheduler's entry free in cycle k."""
+
+
+def inherit(taint: Any, kind: Any, k: Any, other: Any, q: Any, n: Any) -> Any:
+    """SetBy: entry k of a table, which the instruction at hand takes, gets the time of entry q of another table."""
+
+
 def finish(taint: Any, n: Any, i: Any, disp: Any, begun: Any, end: Any, ret: Any) -> Any:
     """Executed instruction n is done."""
 
 
-def implements(hook: Callable[..., Any], kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator: the function is what the hook does for a ``taint`` of this named tuple."""
+def implements(
+    hook: Callable[..., Any], kind: type, *, inline: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator: the function is what the hook does for a ``taint`` of this named tuple.
+
+    Inlining them all pays in speed; where that does not matter, without it compiling takes half the time.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def chosen(taint: Any, *args: Any) -> Any:
             fits = isinstance(taint, types.NamedTuple) and taint.instance_class is kind
             return function if fits else None
 
-        options: Any = {"forceinline": True, "_nrt": False}
+        options: Any = {"forceinline": inline, "_nrt": False}
         overload(hook, jit_options=options, strict=False)(chosen)
         return function
 

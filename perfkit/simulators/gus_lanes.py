@@ -33,6 +33,11 @@ class _LanesType(types.Type):
 _LANES = _LanesType()
 
 
+def is_lanes(kind: Any) -> bool:
+    """Whether a numba type is that of sixteen times."""
+    return isinstance(kind, _LanesType)
+
+
 @register_model(_LanesType)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:

@@ -15,7 +15,10 @@ What is added to the printed algorithm, with its reason:
 - retirement has a width and is in order; loads and stores hold their buffer entries until they retire and are
   written, an L1 miss holds a line-fill buffer until its line arrives;
 - latency and bandwidth of each memory level are separate; an access that crosses a line uses two lines;
-- a mispredicted branch delays the next dispatch (the paper predicts perfectly).
+- a mispredicted branch delays the next dispatch (the paper predicts perfectly), and so does a taken one on cores that
+  take but so many in a cycle;
+- a load of bytes from several stores waits until these are written;
+- vector operations hold a scheduler's entry until they begin, where the core file gives its size.
 """
 
 from typing import Any
@@ -25,6 +28,7 @@ import numpy as np
 from perfkit.simulators import gus_hooks as to
 from perfkit.simulators.compiled import compiled, inlined
 from perfkit.simulators.gus_lanes import gather, later, like, load, reaches, store, times
+from perfkit.simulators.gus_schedulers import admit, freed_in, hold
 from perfkit.simulators.gus_timing import (
     ADDRESSES,
     DATA,
@@ -43,9 +47,12 @@ from perfkit.simulators.gus_timing import (
     NEVER,
     OPERANDS,
     PORTS,
+    QUICK,
     READ,
     RETIRE,
     ROB,
+    SCHEDULED_SHIFT,
+    SCHEDULER,
     SLOTS,
     STORE_BUFFER,
     STORES,
@@ -54,10 +61,27 @@ from perfkit.simulators.gus_timing import (
     WRITE,
     WRITES,
 )
-from perfkit.simulators.memory import BLOCKED, LEVEL, PAGE_GRANULES, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
+from perfkit.simulators.memory import (
+    BLOCKED,
+    DISTANCE_SHIFT,
+    LEVEL,
+    MISPREDICTED,
+    PAGE_GRANULES,
+    PREFETCH_SHIFT,
+    SECOND_SHIFT,
+    SPLIT,
+    TAKEN,
+)
+from perfkit.simulators.program import REGISTERS
 
 _U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
 _I: Any = np.int64
+
+
+@inlined
+def _field(about: Any, place: Any) -> Any:  # pragma: no cover - compiled
+    """Return a count, or the flags, of an instruction."""
+    return (about >> place[0]) & place[1]
 
 
 @inlined
@@ -74,7 +98,7 @@ def _after(g: Any, size: Any) -> Any:  # pragma: no cover - compiled
     return min(g + ((size + 7) >> 3), (g | (PAGE_GRANULES - 1)) + 1)
 
 
-@compiled("gus_causal", "gus_exact", "gus_hooks", "gus_lanes", "gus_timing", "memory")
+@compiled("gus_causal", "gus_exact", "gus_hooks", "gus_lanes", "gus_schedulers", "gus_timing", "memory")
 def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any) -> None:
     # pragma: no cover - compiled
     """Simulate one window.
@@ -82,7 +106,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
     ``w`` is a `perfkit.simulators.memory.Window`, ``p`` a `Static`, ``c`` `Costs`, ``s`` a `State`, ``stored`` a
     `Shadow`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
     """
-    stream, mispredicted, w_granule, w_code, w_size = w.stream, w.mispredicted, w.granule, w.code, w.size
+    stream, control, w_granule, w_code, w_size = w.stream, w.control, w.granule, w.code, w.size
     block_start, block_use, block_register, block_operand = (
         p.block_start,
         p.block_use,
@@ -101,20 +125,27 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
     shadow, pages = stored.granule, stored.page
     disp, fe, ret, written, end = load(s_now, 0), load(s_now, 1), load(s_now, 2), load(s_now, 3), load(s_now, 4)
     n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
-    penalty, byte = load(c.penalty, 0), load(c.byte, 0)
+    jump, left = load(s_now, 5), load(s_now, 6)
+    queued, line_before, line_last = s_counts[5], s_counts[6], s_counts[7]
+    penalty, byte, taken = load(c.penalty, 0), load(c.byte, 0), load(c.taken, 0)
+    s_queue, held, c_queue, queue_size = s.queue, s.held, c.vector_queue, c.same[4]
+    queue_mask = len(s_queue) - 1
+    c_commit, c_early = c.commit, c.early
     nd = na = nx = nm = no = uses = 0
     j = 0
     for t in range(len(stream)):
         b = _I(stream[_U(t)])
-        late = mispredicted[_U(t)]
+        into = _I(control[_U(t)])
+        late = into & MISPREDICTED
         why = FRONT_END
         k = _I(block_use[_U(b)])
         r = _I(block_register[_U(b)])
         m = _I(block_operand[_U(b)])
         for i in range(_I(block_start[_U(b)]), _I(block_start[_U(b + 1)])):
-            u = _I(head[_U(i), SLOTS])
-            flags = _I(head[_U(i), FLAGS])
-            operands = _I(head[_U(i), OPERANDS])
+            about = head[_U(i)]
+            u = _field(about, SLOTS)
+            flags = _field(about, FLAGS)
+            operands = _field(about, OPERANDS)
             if taint is not None:
                 nd = to.begin(taint, n, i)
             # Dispatch: an entry in every buffer, then the front end.
@@ -126,6 +157,10 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 if spent is not None and v > disp:
                     why = MISPREDICTION
                 disp = later(disp, v)
+            if into & TAKEN:
+                into = 0
+                jump = later(jump + taken, disp)
+                fe = later(fe, jump)
             if u > 0:
                 v = _freed(s_rob, slots + u - 1, rob, c_rob)
                 if taint is not None:
@@ -147,6 +182,15 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 if spent is not None and v > disp:
                     why = STORE_BUFFER
                 disp = later(disp, v)
+            scheduled = flags >> SCHEDULED_SHIFT
+            if scheduled:
+                v = _freed(s_queue, queued, queue_size, c_queue)
+                if taint is not None:
+                    place = (queued - queue_size) & queue_mask
+                    nd = to.constrain(taint, to.DISPATCH, nd, disp, v, to.BY_QUEUE, place, n)
+                if spent is not None and v > disp:
+                    why = SCHEDULER
+                disp = later(disp, v)
             if taint is not None:
                 to.front(taint, nd, fe, disp, n)
             if spent is not None and fe > disp:
@@ -159,7 +203,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
             if taint is not None:
                 na = to.start(taint, to.ADDRESS, to.DISPATCH, 0, n)
                 uses = 0
-            for _ in range(_I(head[_U(i), ADDRESSES])):
+            for _ in range(_field(about, ADDRESSES)):
                 q = _I(p_register[_U(r)])
                 r += 1
                 v = load(s_register, q)
@@ -169,7 +213,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                     cause = LATENCY
                 a = later(a, v)
             first_use = k
-            for _ in range(_I(head[_U(i), EARLY])):
+            for _ in range(_field(about, EARLY)):
                 q = _I(p_use[_U(k)])
                 v = load(s_port, q)
                 if taint is not None:
@@ -193,9 +237,22 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 else:
                     nx = to.start(taint, to.DATA, to.ADDRESS, na, n)
                 nm = to.clear(taint, to.MEMORY, n)
+            if scheduled:
+                left = admit(held, scheduled - 1, later(left, disp))
+                store(s_queue, queued & queue_mask, left)
+                if taint is not None:
+                    # Whoever began in the cycle before gave the entry free; or it was free, as for the one before.
+                    place = freed_in(held, scheduled - 1, left - TICKS)
+                    to.inherit(taint, to.BY_QUEUE, queued & queue_mask, to.BY_ISSUE, place, n)
+                    nx = to.constrain(taint, to.DATA, nx, x, left, to.BY_QUEUE, queued & queue_mask, n)
+                if spent is not None and left > x:
+                    cause = SCHEDULER
+                x = later(x, left)
+                queued += 1
             loaded = like(disp, NEVER)
             arrived = a
             first_access, first_operand = j, m
+            split_store = False
             for _ in range(operands):
                 g = w_granule[_U(j)]
                 if g < 0:
@@ -251,7 +308,15 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 if p_operand[_U(m)] & READ:
                     vector = 1 if flags & VECTOR else 0
                     got = got + load(c_load, i) + load(c_beyond, level + 4 * vector)
-                    forward = load(c_forward, 2 if code & BLOCKED else vector)
+                    if code & BLOCKED:
+                        place = (stores - 1 - (code >> DISTANCE_SHIFT)) & sb_mask
+                        v = load(s_stores, place) + load(c_forward, 2)
+                        if taint is not None:
+                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_STORES, place, n)
+                        if spent is not None and v > got:
+                            which = FORWARD
+                        got = later(got, v)
+                    forward = load(c_forward, vector)
                     if reaches(load(pages, g // PAGE_GRANULES) + forward, got):
                         for q in range(g, _after(g, size)):
                             v = load(shadow, q) + forward
@@ -265,15 +330,18 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                     if spent is not None and got > loaded:
                         by_memory = which
                     loaded = later(loaded, got)
-                elif level > 0:
+                elif code & SPLIT and not flags & LOADS:
+                    split_store = True
+                if level > 0 and not p_operand[_U(m)] & READ:
                     arrived = later(arrived, got + load(c_beyond, level))
                 if taint is not None and level > 0:
                     to.miss(taint, (misses - 1) & fb_mask, n)
                 j += 1
                 m += 1
             # The execution stage: data registers, ports.
-            for _ in range(_I(head[_U(i), DATA])):
-                q = _I(p_register[_U(r)])
+            quick = REGISTERS if flags & QUICK else 0
+            for _ in range(_field(about, DATA)):
+                q = _I(p_register[_U(r)]) + quick
                 r += 1
                 v = load(s_register, q)
                 if taint is not None:
@@ -281,7 +349,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 if spent is not None and v > x:
                     cause = LATENCY
                 x = later(x, v)
-            for _ in range(_I(head[_U(i), LATE])):
+            for _ in range(_field(about, LATE)):
                 q = _I(p_use[_U(k)])
                 v = load(s_port, q)
                 if taint is not None:
@@ -290,8 +358,16 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 if spent is not None and v > x:
                     cause = PORTS + q
                 x = later(x, v)
-                store(s_port, q, later(v, disp) + load(c_use, k))
+                v = later(v, disp) + load(c_use, k)
+                if split_store:  # a second access: the store's ports once more
+                    v = v + load(c_use, k)
+                store(s_port, q, v)
                 k += 1
+            if scheduled:
+                begun = later(x, loaded)
+                hold(held, scheduled - 1, begun)
+                if taint is not None:
+                    to.issue(taint, freed_in(held, scheduled - 1, begun), n)
             end = x + load(c_latency, i)
             loaded_end = loaded + load(c_value, i)
             if taint is not None:
@@ -299,12 +375,15 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
             if spent is not None and loaded_end > end:
                 cause = by_memory
             end = later(end, loaded_end)
-            for _ in range(_I(head[_U(i), WRITES])):
+            early_end = end + load(c_early, 1 if flags & QUICK else 0)
+            for _ in range(_field(about, WRITES)):
                 q = _I(p_register[_U(r)])
                 r += 1
                 store(s_register, q, end)
+                store(s_register, q + REGISTERS, early_end)
                 if taint is not None:
                     to.put(taint, to.BY_REGISTER, q, to.RESULT, n)
+                    to.put(taint, to.BY_REGISTER, q + REGISTERS, to.RESULT, n)
             # Retirement, in order.
             before = ret
             ret = ret + load(c_retire, u)
@@ -341,7 +420,11 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                         if taint is not None and v < end:
                             to.put(taint, to.BY_WRITER, q, to.RESULT, n)
                         store(shadow, q, later(v, end))
-                written = written + like(written, TICKS)
+                line = w_granule[_U(first_access)] >> 3 if operands else -1
+                same_line = line in (line_last, line_before)
+                if line != line_last:
+                    line_before, line_last = line_last, line
+                written = written + load(c_commit, 0 if same_line else 1)
                 if taint is not None:
                     to.write(taint, written, ret, arrived, n)
                 written = later(later(written, ret), arrived)
@@ -357,4 +440,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
     store(s_now, 2, ret)
     store(s_now, 3, written)
     store(s_now, 4, end)
+    store(s_now, 5, jump)
+    store(s_now, 6, left)
+    s_counts[5], s_counts[6], s_counts[7] = queued, line_before, line_last
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from perfkit.errors import DataError, SettingError
 from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.gus_lanes import zeros
-from perfkit.simulators.memory import PAGE_GRANULES
+from perfkit.simulators.gus_lanes import LANES, zeros
+from perfkit.simulators.memory import PAGE_GRANULES, RECENT
 from perfkit.simulators.program import REGISTERS, Program
 
 TICKS = 55440
@@ -38,25 +38,28 @@ CAUSES = (
     "L3_bandwidth",
     "memory_bandwidth",
     "line_fill_buffers",
+    "vector_scheduler",
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
-LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, PORTS = 8, 12, 16, 17
+LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, PORTS = 8, 12, 16, 17, 18
 
 
-# Columns of `Static.head`: what an instruction has, as counts; its flags.
-SLOTS, FLAGS, OPERANDS, ADDRESSES, EARLY, DATA, LATE, WRITES = range(8)
-LOADS, STORES, VECTOR = 1, 2, 4
+# What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
+SLOTS, FLAGS, OPERANDS, ADDRESSES = (0, 0xFFF), (12, 0xFF), (20, 0x1FF), (29, 0x3F)
+EARLY, DATA, LATE, WRITES = (35, 0x7F), (42, 0x7F), (49, 0x7F), (56, 0x7F)
+LOADS, STORES, VECTOR, QUICK = 1, 2, 4, 8
+SCHEDULED_SHIFT = 4  # two bits: which scheduler holds it, of `perfkit.simulators.program`
 READ, WRITE = 1, 2  # flags of an operand
 
 
 class Static(NamedTuple):
-    """The program, as the compiled pass reads it: a short row an instruction, and lists that lie in its order."""
+    """The program, as the compiled pass reads it: a number an instruction, and lists that lie in its order."""
 
     block_start: NDArray[np.int32]  # (blocks + 1,) first instruction
     block_use: NDArray[np.int32]  # (blocks,) first entry of `use`
     block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
     block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
-    head: NDArray[np.uint16]  # (instructions, 8)
+    head: NDArray[np.int64]  # (instructions,) `SLOTS` to `WRITES`
     use: NDArray[np.uint16]  # port groups: those of the load stage first
     register: NDArray[np.uint16]  # registers of the address, of data, written
     operand: NDArray[np.uint8]  # flags of memory operands
@@ -80,21 +83,43 @@ class Costs(NamedTuple):
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
-    same: NDArray[np.int64]  # (4,) entries of ROB, load, store and fill buffers where all configurations agree, else 0
+    taken: NDArray[np.int64]  # (1, K) between two taken branches
+    commit: NDArray[np.int64]  # (2, K) a store to the line of one of the last two, another store
+    early: NDArray[np.int64]  # (2, K) what is added to a result for additions: nothing, less than nothing
+    vector_scheduler: NDArray[np.int64]  # (2, K) entries: operations, stores
+    vector_queue: NDArray[np.int64]  # (K,)
+    same: NDArray[np.int64]  # (5,) entries of ROB, load, store, fill buffers and queue where all agree, else 0
+
+
+class Schedulers(NamedTuple):
+    """How many entries of each scheduler are held, and which of them are given free in which cycle to come."""
+
+    waiting: NDArray[np.int16]  # (schedulers * CYCLES * K,) entries given free in a cycle, in rings, lane by lane
+    who: NDArray[np.int64]  # (schedulers * CYCLES,) an entry for each cycle, for the hooks
+    cycle: NDArray[np.int64]  # (schedulers,) the first cycle whose entries were not given free yet
+    entries: NDArray[np.int64]  # (schedulers,) entries held
+    size: NDArray[np.int64]  # (schedulers,)
+    at: NDArray[np.int64]  # (1,) a time to be passed
+
+
+# How far ahead an operation's beginning is known, in cycles (a power of two); later ones count as the last.
+CYCLES = 2048
 
 
 class State(NamedTuple):
     """What the pass carries from one window to the next; times have a last axis of K where there are K of them."""
 
-    now: NDArray[np.int64]  # dispatch, front end, retirement, last store written, end of last instruction
-    counts: NDArray[np.int64]  # instructions, then how much of each ring was used: rob, loads, stores, misses
-    register: NDArray[np.int64]
+    now: NDArray[np.int64]  # dispatch, front end, retirement, last store, end of last, last jump, left the queue last
+    counts: NDArray[np.int64]  # instructions, used of each ring: rob, loads, stores, misses, queue; two lines written
+    register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
     level: NDArray[np.int64]
     rob: NDArray[np.int64]  # rings of a power of two, so that buffers of other sizes fit in
     loads: NDArray[np.int64]
     stores: NDArray[np.int64]
     misses: NDArray[np.int64]
+    queue: NDArray[np.int64]  # when operations left the queue before the schedulers
+    held: Schedulers
 
 
 class Shadow(NamedTuple):
@@ -110,19 +135,33 @@ def static(program: Program) -> Static:
     Raises
     ------
     DataError
-        An instruction has more operands, registers or uses than 65,535.
+        An instruction has more slots, operands, registers or uses than its number has room for.
     """
     code = program.code
     first = code.block_start[:-1]
     loads, stores = _any(code.read, code.operand_start), _any(code.write, code.operand_start)
     address, data, write = (np.diff(getattr(program, f"{name}_start")) for name in ("address", "data", "write"))
     uses = np.diff(program.use_start)
-    flags = loads * LOADS + stores * STORES + program.vector * VECTOR
-    operands = np.diff(code.operand_start)
+    flags = loads * LOADS + stores * STORES + program.vector * VECTOR + (program.early > 0) * QUICK
+    if "vector_scheduler" in program.core.resources:
+        flags = flags + (program.scheduler.astype(np.int64) << SCHEDULED_SHIFT)
     early = program.load_uses
-    head = np.stack([program.slots, flags, operands, address, early, data, uses - early, write], axis=1)
-    if len(head) and head.max() > np.iinfo(np.uint16).max:
-        raise DataError(f"an instruction with {head.max()} operands, registers or uses cannot be simulated")
+    fields = {
+        SLOTS: program.slots,
+        FLAGS: flags,
+        OPERANDS: np.diff(code.operand_start),
+        ADDRESSES: address,
+        EARLY: early,
+        DATA: data,
+        LATE: uses - early,
+        WRITES: write,
+    }
+    head = np.zeros(len(flags), dtype=np.int64)
+    for (first_bit, largest), values in fields.items():
+        if values.max(initial=0) > largest:
+            k = int(values.argmax())
+            raise DataError(f"{code.text[k]}: {values[k]} slots, operands, registers or uses; at most {largest} can be")
+        head |= values.astype(np.int64) << first_bit
     # Instruction by instruction: its address registers, its data registers, those it writes.
     owner = np.concatenate([np.repeat(np.arange(len(head)), k) for k in (address, data, write)])
     register = np.concatenate([program.address_register, program.data_register, program.write_register])
@@ -132,7 +171,7 @@ def static(program: Program) -> Static:
         program.use_start[first],
         register_start[first],
         code.operand_start[first],
-        head.astype(np.uint16),
+        head,
         program.use.astype(np.uint16),
         register[np.argsort(owner, kind="stable")].astype(np.uint16),
         (code.read * READ + code.write * WRITE).astype(np.uint8),
@@ -155,7 +194,8 @@ def costs(program: Program, cores: tuple[Microarchitecture, ...]) -> Costs:
     """
     each = [_costs_of(program, core) for core in cores]
     columns = list(zip(*each, strict=True))
-    buffers = columns[Costs._fields.index("rob") : Costs._fields.index("fill_buffers") + 1]
+    buffers = [*columns[Costs._fields.index("rob") : Costs._fields.index("fill_buffers") + 1]]
+    buffers.append(columns[Costs._fields.index("vector_queue")])
     same = np.array([entries[0] if len(set(entries)) == 1 else 0 for entries in buffers], dtype=np.int64)
     if len(each) == 1:
         return Costs(*(np.atleast_1d(column[0]) for column in columns), same)  # type: ignore[call-arg]
@@ -208,6 +248,11 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([0.0, *(line / b for b in bandwidth[1:])]),
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
+        ticks([1.0 / value("taken_branches", np.inf)]),
+        ticks([1.0 / value("store_commit", 1.0), 1.0]),
+        ticks([0.0, -program.early.max(initial=0.0) * factor]),
+        np.array([entries("vector_scheduler"), entries("vector_store_scheduler")]),
+        np.int64(entries("vector_queue") if "vector_queue" in core.resources else 1),
     )
 
 
@@ -218,16 +263,26 @@ def state(program: Program, cost: Costs) -> State:
     def ring(entries: NDArray[np.int64]) -> NDArray[np.int64]:
         return zeros(1 << int(entries.max()).bit_length(), lanes)
 
+    schedulers = Schedulers(
+        np.zeros(2 * CYCLES * (LANES if lanes else 1), dtype=np.int16),
+        np.zeros(2 * CYCLES, dtype=np.int64),
+        zeros(2, lanes),
+        zeros(2, lanes),
+        cost.vector_scheduler,
+        zeros(1, lanes),
+    )
     return State(
-        zeros(5, lanes),
-        np.zeros(5, dtype=np.int64),
-        zeros(REGISTERS, lanes),
+        zeros(7, lanes),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1], dtype=np.int64),
+        zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(len(LEVELS), lanes),
         ring(cost.rob),
         ring(cost.load_buffer),
-        ring(cost.store_buffer),
+        ring(np.maximum(cost.store_buffer, RECENT)),  # loads ask when stores were written that have left the buffer
         ring(cost.fill_buffers),
+        ring(cost.vector_queue),
+        schedulers,
     )
 
 

@@ -1,7 +1,8 @@
 """What a trace's streams mean for memory and branches: a pass before the timing, in windows, with bounded state.
 
 For every recorded access: the level that serves it and the number of the 8-byte granule it starts at (the shadow memory
-of Gus, Algorithm 1, at word granularity). For every executed block: whether the branch into it was mispredicted.
+of Gus, Algorithm 1, at word granularity). For every executed block: whether the branch into it was taken, and whether
+it was mispredicted.
 """
 
 from dataclasses import dataclass, field
@@ -17,8 +18,9 @@ from perfkit.simulators.program import Program
 from perfkit.trace import Trace, TraceChunk
 
 PAGE_GRANULES = 512  # granules of 8 bytes in a page of 4 KiB
-_COUNTERS = 1 << 12  # of each table of the branch predictor
-_HISTORIES = (6, 14, 30, 60)  # branches that index the tagged tables
+_COUNTERS = 1 << 14  # of each table of the branch predictor
+_HISTORY = 60  # branches that index the last of the tagged tables, where the core file does not say
+_SHARES = (0.1, 0.24, 0.5, 1.0)  # of these, what indexes each table
 
 # The bits of an access's code.
 LEVEL = 0b11
@@ -26,18 +28,21 @@ SECOND_SHIFT = 2  # the level of the second line of an access that crosses a lin
 PREFETCH_SHIFT = 4
 SPLIT = 0b100_0000
 BLOCKED = 0b1000_0000  # a load of bytes from several recent stores: it cannot be forwarded
+DISTANCE_SHIFT = 8  # of such a load: how many stores came after the newest of these
+# The bits of what led into a block.
+MISPREDICTED, TAKEN = 1, 2
 
-_RECENT = 56  # stores that may still be in the store buffer
+RECENT = 127  # stores that may still be in a store buffer
 _U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
 
 
 class Window(NamedTuple):
-    """One window of a trace, ready for timing: blocks, mispredictions, and each access's granule, code and size."""
+    """One window of a trace, ready for timing: blocks, what led into them, each access's granule, code and size."""
 
     stream: NDArray[np.uint32]
-    mispredicted: NDArray[np.bool_]
+    control: NDArray[np.uint8]
     granule: NDArray[np.int64]
-    code: NDArray[np.uint8]
+    code: NDArray[np.uint16]
     size: NDArray[np.uint32]
 
 
@@ -63,6 +68,7 @@ class Predictor(NamedTuple):
     counter: NDArray[np.int8]
     tag: NDArray[np.int16]
     useful: NDArray[np.int8]
+    lengths: NDArray[np.int64]
     meta: NDArray[np.int64]
 
 
@@ -75,10 +81,11 @@ class MemoryPass:
     caches: Caches
     pages: Pages
     predictor: Predictor
-    fall_through: NDArray[np.int64]
+    fall_through: NDArray[np.int64]  # the block that follows each block, or -1
+    conditional: NDArray[np.bool_]  # whether a block ends in a conditional branch
     operand: NDArray[np.int64]
     served: NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
-    stores: NDArray[np.int64] = field(default_factory=lambda: np.full(1, _RECENT, dtype=np.int64))
+    stores: NDArray[np.int64] = field(default_factory=lambda: np.full(1, RECENT, dtype=np.int64))
 
     @classmethod
     def of(cls, trace: Trace, program: Program, core: Microarchitecture) -> "MemoryPass":
@@ -90,13 +97,15 @@ class MemoryPass:
         after = (code.pc[last] + code.length[last]).tolist()
         follows = np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64)
         state = caches(core.caches, bool(feature and feature.value))
+        history = core.features.get("branch_history")
         return cls(
             trace,
             program,
             state,
             _pages(_FIRST_PAGES, len(code.size), 4096 >> state.line_bits),
-            _predictor(),
-            np.where(program.branch[last], follows, _NO_BRANCH),
+            _predictor(int(history.value) if history else _HISTORY),
+            follows,
+            program.branch[last],
             code.size.astype(np.int64) << 2 | code.write.astype(np.int64) << 1 | code.read,
         )
 
@@ -109,6 +118,11 @@ class MemoryPass:
         """Return what each level has served so far."""
         return CacheCounts(self.served[:4].copy(), self.served[4:].copy())
 
+    @property
+    def branches(self) -> tuple[int, int]:
+        """Conditional branches so far, and how many of them were mispredicted."""
+        return int(self.predictor.meta[1]), int(self.predictor.meta[2])
+
     def begin_counting(self) -> None:
         """Forget what was counted so far, and keep the state of caches and predictor."""
         self.served[:] = 0
@@ -117,9 +131,9 @@ class MemoryPass:
     def window(self, chunk: TraceChunk) -> Window:
         """Return the window for the trace's next chunk; windows must be taken in order."""
         granule = np.empty(len(chunk.addresses), dtype=np.int64)
-        kind = np.empty(len(chunk.addresses), dtype=np.uint8)
+        kind = np.empty(len(chunk.addresses), dtype=np.uint16)
         size = np.empty(len(chunk.addresses), dtype=np.uint32)
-        wrong = np.zeros(len(chunk.stream), dtype=np.bool_)
+        control = np.zeros(len(chunk.stream), dtype=np.uint8)
         at = np.zeros(3, dtype=np.int64)  # next block, next access, next dynamic size
         first = self.trace.code.block_operand_start
         while True:
@@ -130,6 +144,7 @@ class MemoryPass:
                 first,
                 self.operand,
                 self.fall_through,
+                self.conditional,
                 self.caches,
                 self.pages,
                 self.predictor,
@@ -139,16 +154,15 @@ class MemoryPass:
                 granule,
                 kind,
                 size,
-                wrong,
+                control,
             )
             if at[0] == len(chunk.stream):
-                return Window(chunk.stream, wrong, granule, kind, size)
+                return Window(chunk.stream, control, granule, kind, size)
             self.pages = _grown(self.pages)
 
 
 _FIRST_PAGES = 1 << 8
 _PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
-_NO_BRANCH = -2  # in place of a block that follows
 
 
 def _pages(size: int, operands: int, lines: int) -> Pages:
@@ -164,13 +178,14 @@ def _pages(size: int, operands: int, lines: int) -> Pages:
     )
 
 
-def _predictor() -> Predictor:
-    tables = len(_HISTORIES)
+def _predictor(history: int) -> Predictor:
+    tables = len(_SHARES)
     return Predictor(
         np.full(_COUNTERS, 1, dtype=np.int8),
         np.zeros((tables, _COUNTERS), dtype=np.int8),
         np.full((tables, _COUNTERS), -1, dtype=np.int16),
         np.zeros((tables, _COUNTERS), dtype=np.int8),
+        np.array([max(1, min(60, int(history * share))) for share in _SHARES], dtype=np.int64),
         np.array([-1, 0, 0, 0], dtype=np.int64),
     )
 
@@ -223,7 +238,7 @@ def _fold(history: Any, length: Any, block: Any, table: Any) -> Any:  # pragma: 
 
 @inlined
 def _predict(  # pragma: no cover - compiled
-    bimodal: Any, counter: Any, tag: Any, useful: Any, history: Any, block: Any, taken: Any
+    bimodal: Any, counter: Any, tag: Any, useful: Any, lengths: Any, history: Any, block: Any, taken: Any
 ) -> Any:
     """Predict a block's branch as TAGE does, learn from the outcome and return whether the prediction was wrong.
 
@@ -232,22 +247,22 @@ def _predict(  # pragma: no cover - compiled
     b = _U(np.int64(block) & (_COUNTERS - 1))
     predicted = bimodal[b] >= 2
     provider = -1
-    for k in range(len(_HISTORIES) - 1, -1, -1):
-        h = _fold(history, _HISTORIES[k], block, k)
+    for k in range(len(lengths) - 1, -1, -1):
+        h = _fold(history, lengths[_U(k)], block, k)
         if tag[_U(k), _U(h & (_COUNTERS - 1))] == (h >> 20) & 0x7FFF:
             provider = k
             predicted = counter[_U(k), _U(h & (_COUNTERS - 1))] >= 0
             break
     wrong = predicted != taken
     if provider >= 0:
-        p, i = _U(provider), _U(_fold(history, _HISTORIES[provider], block, provider) & (_COUNTERS - 1))
+        p, i = _U(provider), _U(_fold(history, lengths[_U(provider)], block, provider) & (_COUNTERS - 1))
         counter[p, i] = min(3, counter[p, i] + 1) if taken else max(-4, counter[p, i] - 1)
         useful[p, i] = max(0, useful[p, i] - 1) if wrong else min(3, useful[p, i] + 1)
     else:
         bimodal[b] = min(3, bimodal[b] + 1) if taken else max(0, bimodal[b] - 1)
     if wrong:
-        for k in range(provider + 1, len(_HISTORIES)):
-            h = _fold(history, _HISTORIES[k], block, k)
+        for k in range(provider + 1, len(lengths)):
+            h = _fold(history, lengths[_U(k)], block, k)
             i = h & (_COUNTERS - 1)
             if useful[k, i] == 0:
                 tag[k, i] = (h >> 20) & 0x7FFF
@@ -265,6 +280,7 @@ def _pass(  # pragma: no cover - compiled
     first: Any,
     operand: Any,
     fall_through: Any,
+    conditional: Any,
     cache: Any,
     pages: Any,
     predictor: Any,
@@ -274,7 +290,7 @@ def _pass(  # pragma: no cover - compiled
     granule: Any,
     kind: Any,
     size: Any,
-    wrong: Any,
+    control: Any,
 ) -> None:
     g, bits, prefetch = cache.geometry, cache.line_bits, cache.prefetch
     tags, used, tree, point, clock = cache.tags, cache.used, cache.tree, cache.point, cache.clock
@@ -284,7 +300,7 @@ def _pass(  # pragma: no cover - compiled
     key, slots, count, last_page = pages.key, pages.slot, pages.number, pages.last
     where, writer, stored = pages.where, pages.writer, pages.stored
     lines = np.int64(4096) >> bits  # in a page
-    past = predictor.meta
+    past, lengths = predictor.meta, predictor.lengths
     before: Any = past[0]
     branches, misses, history = past[1], past[2], past[3]
     last_line = np.int64(-2)
@@ -299,10 +315,13 @@ def _pass(  # pragma: no cover - compiled
             break
         if before >= 0:
             follows = fall_through[_U(before)]
-            if follows != _NO_BRANCH:
-                taken = b != follows
-                missed = _predict(bimodal, counter, tag, useful, history, before, taken)
-                wrong[_U(t)] = missed
+            taken = b != follows
+            if taken:
+                control[_U(t)] = TAKEN
+            if conditional[_U(before)]:
+                missed = _predict(bimodal, counter, tag, useful, lengths, history, before, taken)
+                if missed:
+                    control[_U(t)] |= MISPREDICTED
                 branches += 1
                 misses += missed
                 history = (history << 1) | taken
@@ -371,14 +390,14 @@ def _pass(  # pragma: no cover - compiled
                         served[_U(4 + fetched)] += 1
                     code |= fetched << PREFETCH_SHIFT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
-            if about & 1 and until > begin + 1 and stored[_U(slot)] > written - _RECENT:
+            if about & 1 and until > begin + 1 and stored[_U(slot)] > written - RECENT:
                 newest = writer[_U(begin)]
                 same = True
                 for q in range(begin + 1, until):
                     same &= writer[_U(q)] == writer[_U(begin)]
                     newest = max(newest, writer[_U(q)])
-                if not same and newest > written - _RECENT:
-                    code |= BLOCKED
+                if not same and newest > written - RECENT:
+                    code |= BLOCKED | (written - newest) << DISTANCE_SHIFT
             if about & 2:
                 written += 1
                 stored[_U(slot)] = written

@@ -9,6 +9,7 @@ the load's latency delays the memory operand only.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Forms = Callable[[str], InstructionForm]
 
 REGISTERS = 72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
 _FLAGS = 64
+VECTOR, STORE = 1, 2  # schedulers
 
 # Instructions whose result does not depend on their operands when these are one register.
 _BREAKING = ("XOR", "SUB", "SBB", "PXOR", "PSUB", "PCMPEQ", "PCMPGT", "ANDNP", "PANDN")
@@ -60,6 +62,11 @@ class Program:
         Whether a loaded value goes to a vector register (L1 and store-forward latencies differ).
     branch : (n,) bool
         Conditional branches.
+    early : (n,) float
+        Cycles by which floating-point additions forward to each other earlier than to other operations (else 0).
+    scheduler : (n,) int8
+        What holds the instruction until it executes, where the core file gives its size: 0 nothing that is modelled,
+        `VECTOR` operations, or the data of a vector `STORE` (and moves between the register files).
     forms : tuple of InstructionForm
         Where each instruction's figures come from.
     """
@@ -83,6 +90,8 @@ class Program:
     write_register: NDArray[np.int32]
     vector: NDArray[np.bool_]
     branch: NDArray[np.bool_]
+    early: NDArray[np.float64]
+    scheduler: NDArray[np.int8]
     forms: tuple[InstructionForm, ...]
 
     @cached_property
@@ -130,6 +139,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     n = len(decoded)
     found = [forms(form_name(i)) for i in decoded]
     second = fused_pairs(code, decoded, core)
+    copies = fused_copies(code, decoded, core)
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}
     at_load = _load_groups(forms)
@@ -140,7 +150,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     operands = [_operands(i) for i in decoded]
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
         eliminated = _eliminated(instruction, core)
-        slots[k] = 0 if k in second else max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
+        whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
+        slots[k] = 0 if k in second or k in copies else whole
         latency[k] = 0.0 if eliminated else form.latency
         idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
         own = {} if idle else dict(form.uses)
@@ -166,8 +177,22 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
         branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
+        early=np.array([_early(i, core) for i in decoded]),
+        scheduler=np.array(
+            [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
+            dtype=np.int8,
+        ),
         forms=tuple(found),
     )
+
+
+def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any) -> int:
+    """Return which scheduler holds an instruction: a plain load, an idiom and a move renamed away need none."""
+    vectors = any(16 <= r < 56 for r in (*operands.data, *operands.written))
+    if not vectors or not (executes or form.stores):
+        return 0
+    integers = any(r < 16 for r in (*operands.data, *operands.written))
+    return STORE if integers or (form.stores and not form.loads) else VECTOR
 
 
 def pruned(program: Program, cores: Sequence[Microarchitecture]) -> Program:
@@ -239,6 +264,26 @@ def fused_pairs(code: StaticCode, decoded: Sequence[Any], core: Microarchitectur
     return found
 
 
+# What a copy of one of its operands fuses with: operations that write the register they read.
+_COPIED = ("ADD", "SUB", "AND", "OR", "XOR", "INC", "DEC", "NOT", "NEG", "SHL", "SHR", "SAR")
+
+
+def fused_copies(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the register moves that the core fuses with the operation on their copy that follows, by index."""
+    from iced_x86 import OpKind
+
+    feature = core.features.get("mov_fusion")
+    found: set[int] = set()
+    if not (feature and feature.value):
+        return found
+    for k, (first, then) in enumerate(pairwise(decoded)):
+        if code.block[k] != code.block[k + 1] or _mnemonic(then) not in _COPIED or not _eliminated(first, core):
+            continue
+        if then.op_kind(0) == OpKind.REGISTER and then.op_register(0) == first.op_register(0):
+            found.add(k)
+    return found
+
+
 def _value_latency(form: InstructionForm) -> float:
     """Return the cycles from a loaded value to the result; a read-modify-write's stored value is its result.
 
@@ -275,6 +320,14 @@ def _is_conditional(instruction: Any) -> bool:
     from iced_x86 import FlowControl
 
     return bool(instruction.flow_control == FlowControl.CONDITIONAL_BRANCH)
+
+
+def _early(instruction: Any, core: Microarchitecture) -> float:
+    """Return by how many cycles additions forward to each other earlier than to other operations."""
+    feature = core.features.get("add_forwarding")
+    name = _mnemonic(instruction).removeprefix("V")
+    addition = name[:3] in ("ADD", "SUB") and name[3:] in ("PS", "PD", "SS", "SD")
+    return float(feature.value) if feature and addition else 0.0
 
 
 def _eliminated(instruction: Any, core: Microarchitecture) -> bool:

@@ -66,6 +66,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         write_register=written,
         vector=np.array([any(VECTORS <= r < FLAGS for r in own) for own in results], dtype=np.bool_),
         branch=np.array([i.conditional for i in decoded], dtype=np.bool_),
+        early=np.zeros(len(decoded)),
+        scheduler=np.zeros(len(decoded), dtype=np.int8),
         forms=tuple(found),
     )
 

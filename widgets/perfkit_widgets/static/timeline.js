@@ -272,7 +272,8 @@ function render({ model, el }) {
     else if (byResource()) context.lineTo(to[0], tip - down * 3);
     else context.lineTo(from[0], tip - down * 1);
     context.stroke();
-    const head = byResource() || flat ? to[0] : (from[0] + to[0]) / 2;
+    // An instruction's row spans its wait: the arrow meets it when the operand was there.
+    const head = byResource() || flat ? to[0] : from[0];
     context.beginPath();
     if (flat) {
       context.moveTo(to[0], tip);
