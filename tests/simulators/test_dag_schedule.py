@@ -8,7 +8,7 @@ import pytest
 import perfkit as pk
 from perfkit.dag import Dag
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
-from perfkit.simulators.dag_core import DagCore
+from perfkit.simulators.dag_core import DagCore, parameter_names
 from perfkit.simulators.dag_measures import Schedule
 from perfkit.simulators.dag_schedule import DagScheduler
 from perfkit.simulators.dag_sweep import sweep
@@ -252,6 +252,33 @@ def test_bad_switches_are_refused():
 def test_an_empty_dag_says_so():
     with pytest.raises(DataError, match="no nodes"):
         DagScheduler(DagCore()).run(Dag.from_nodes([], []))
+
+
+_STEP = [[], [], [0], [1, 2], [3], [], [5], [6], [7], [8]]  # dependences within ten nodes
+_PLACES = [64, 4096, None, None, 64, 8, None, None, None, 80_000]  # bytes from one ten to the next
+MIXED = Dag.from_nodes(
+    "LLMASLMDAS" * 20,
+    [[i + d for d in deps] for i in range(0, 200, 10) for deps in _STEP],
+    address=[place and place * i for i in range(20) for place in _PLACES],
+)
+
+
+@pytest.mark.parametrize("name", [n for n in parameter_names() if n != "line"])
+def test_every_parameter_may_be_zero_or_infinite(name):
+    core = DagCore.sandy_bridge_erm()
+    before = DagScheduler(core).run(MIXED).cycles
+    for value in (0, INF):
+        if name.startswith("latency") and value == INF:
+            with pytest.raises(SettingError, match="nothing would ever end"):
+                core.replace(**{name: value})
+            continue
+        after = DagScheduler(core.replace(**{name: value})).run(MIXED)
+        assert len(after.issue) == len(MIXED) == 200
+        if not name.startswith("size"):  # without a cache its accesses go further; all else only limits
+            assert after.cycles <= before
+    everything = {n: 0 if n.startswith("latency") else INF for n in parameter_names() if n not in ("line", name)}
+    free = DagScheduler(core.replace(**everything)).run(MIXED)
+    assert len(free.issue) == 200
 
 
 def test_table_i():

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+# Classical bounds and the point in the colour of text: black on a light page, white on a dark one.
+_INK = f"var(--jp-ui-font-color0, {ROOF})"
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
 _STYLES = {
     "throughput": "solid",
@@ -31,9 +33,9 @@ _STYLES = {
 class RooflineView(Explorer):
     """All roofs of a schedule with the performance point; hover over a roof for its equation.
 
-    Classical bounds are solid black; issue, latency and stall bounds dashed in the colour of their node type; overlaps
-    grey. The buttons show and hide each kind. With `reschedule` there is a slider for each of the core's parameters
-    named in `sliders`; moving one schedules the DAG anew.
+    Classical bounds are solid, in the colour of text; issue, latency and stall bounds dashed in the colour of their
+    node type; overlaps grey. The buttons show and hide each kind. With `reschedule` there is a slider for each of the
+    core's parameters named in `sliders`; moving one schedules the DAG anew.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ class RooflineView(Explorer):
             x=[1.0],
             y=[1.0],
             scales=scales,
-            colors=[ROOF],
+            colors=[_INK],
             default_size=90,
             tooltip=figures.bq.Tooltip(
                 fields=["x", "y"], labels=["flops/byte", "flops/cycle"], formats=[".3~g", ".3~g"]
@@ -176,7 +178,7 @@ class RooflineView(Explorer):
 
     def _mark(self, roof: Any) -> Any:
         if roof.label not in self._marks:
-            shade = ROOF if roof.kind == "throughput" else colour(roof)
+            shade = _INK if roof.kind == "throughput" else colour(roof)
             mark = figures.line(self._scales, shade, 1.3, _STYLES[roof.kind])
             mark.interactions = {"hover": "tooltip"}
             mark.tooltip = figures.bq.Tooltip(fields=["name"], labels=[""], show_labels=False)
@@ -192,7 +194,9 @@ class RooflineView(Explorer):
         present = {kind for roof in self.roofline.roofs for kind in roof.of}
         names = {"comp": "computation", "mem": "memory"}
         entries = {names.get(kind, kind): (COLOURS[kind], "line") for kind in COLOURS if kind in present}
-        self._legend.value = keys({**entries, "classical bounds": (ROOF, "line"), "overlaps": ("#9a9a9a", "line")})
+        entries |= {"classical bounds": (_INK, "line"), "overlaps": ("#9a9a9a", "line")}
+        styles = "issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point"
+        self._legend.value = f"{keys(entries)}<span class='pk-muted'>{styles}</span>"
 
 
 def _hover(roof: Any) -> str:

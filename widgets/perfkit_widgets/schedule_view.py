@@ -19,7 +19,7 @@ _MARGIN = {"left": 70, "right": 20, "top": 8, "bottom": 46}
 
 
 class ScheduleView(Explorer):
-    """How many nodes of each type issue (dark) and execute (light) in each cycle; stalls shade the cycles.
+    """How many nodes of each type issue (full colour) and execute (pale) in each cycle; stalls shade the cycles.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class ScheduleView(Explorer):
         self._slider.max = max(cycles - self.width, 0)
         self._slider.value = self.first
         self._slider.layout.display = "none" if cycles <= self.width else ""
-        note = f"cycles {first:,} to {last:,} of {cycles:,}; dark where nodes issue, light where they execute"
+        note = f"cycles {first:,} to {last:,} of {cycles:,}; full colour where nodes issue, pale where they execute"
         self._title.value = heading(f"Schedule of {self.schedule.name}", note)
 
     def _show_stalls(self, first: int, last: int, rows: int) -> None:
