@@ -385,7 +385,7 @@ def run(
 
             # Fetch. A full RS, then a full ROB, holds it up.
             free = rob[_U((nodes - rob_size) & rob_mask)]
-            if taken_a & LOW >= rs_size or fetch < free or left == 0:
+            if (taken_a & LOW >= rs_size) | (fetch < free) | (left == 0):
                 wanted = fetch
                 while True:
                     rs_full = taken_a & LOW >= rs_size

@@ -3,7 +3,8 @@
 A taint set (the paper, Algorithm 1) holds the instructions that constrain a time. To know whether an old instruction is
 in the set of `dispatch`, sets need not be carried along: it is, if a chain of tight constraints leads from the dispatch
 of now back to it. So the hooks only record, for each of the last 2 W instructions, which constraints were tight, and
-every W instructions (W = twice the ROB) follow them back. `gus_exact` carries the sets themselves: the oracle.
+every W / `SWEEPS` instructions (W = twice the ROB) follow them back and count those that are W old. `gus_exact` carries
+the sets themselves: the oracle.
 """
 # ruff: noqa: ARG001 - every hook is called with all that any of them needs
 
@@ -20,6 +21,7 @@ from perfkit.simulators.gus_hooks import implements
 D0, FE, D1, END, RET, WRITTEN, USED = range(7)
 MAX_USES = 25  # resources one instruction may use that are followed: port groups and lines moved
 NODES = 32  # a power of two of at least USED + MAX_USES
+SWEEPS = 16  # more of them ask oftener who constrains the dispatch
 PARENTS = 14  # tight constraints kept of one result
 _U: Any = np.uint64
 
@@ -88,7 +90,7 @@ def ring(s: Any, width: int, counts: NDArray[np.int64], view: Seen) -> Ring:
         np.full(by, -1, dtype=np.int64),
         first,
         zeros(0),
-        np.array([-1, n], dtype=np.int64),
+        np.array([-1, width + width // SWEEPS], dtype=np.int64),
         counts,
         view,
     )
@@ -121,7 +123,8 @@ def _sweep(r: Any, now: Any) -> None:  # pragma: no cover - compiled
     low = now - mask
     r.mark[:] = 0
     _mark(r, low, now * NODES + D1)
-    for i in range(now, low - 1, -1):
+    width = len(r.fe) // 2
+    for i in range(now, now - width - width // SWEEPS, -1):
         e = _U(i & mask)
         mark = r.mark[e]
         if mark == 0:
@@ -165,7 +168,7 @@ def _sweep(r: Any, now: Any) -> None:  # pragma: no cover - compiled
             if r.fe[e] & 2:
                 for k in range(r.d0_n[e]):
                     _mark(r, low, r.d0[e, k])
-        if member and i <= now - len(r.fe) // 2:
+        if member and i <= now - width:
             r.taints[_U(r.instruction[e])] += 1
 
 
@@ -212,7 +215,13 @@ def _use(taint: Any, kind: Any, k: Any, uses: Any, v: Any, disp: Any, n: Any) ->
 
 @implements(to.put, Ring)
 def _put(taint: Any, kind: Any, k: Any, point: Any, n: Any) -> Any:  # pragma: no cover - compiled
-    node = RET if point == to.RETIRED else WRITTEN if point == to.WRITTEN else END
+    node = END
+    if point == to.RETIRED:
+        node = RET
+    elif point == to.WRITTEN:
+        node = WRITTEN
+    elif point == to.DISPATCH:
+        node = D1
     if kind == to.BY_WRITER:
         taint.writer[_U(k)] = n * NODES + node
     else:
@@ -323,4 +332,4 @@ def _finish(  # pragma: no cover - compiled
                 view.parent[k] = taint.end[e, _U(q)] // NODES
     if n + 1 == taint.scalar[1]:
         _sweep(taint, n)
-        taint.scalar[1] += len(taint.fe) // 2
+        taint.scalar[1] += len(taint.fe) // (2 * SWEEPS)

@@ -238,12 +238,19 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                     nx = to.start(taint, to.DATA, to.ADDRESS, na, n)
                 nm = to.clear(taint, to.MEMORY, n)
             if scheduled:
-                left = admit(held, scheduled - 1, later(left, disp))
+                admitted = admit(held, scheduled - 1, later(left, disp))
+                if taint is not None:
+                    place = queued & queue_mask
+                    if admitted > later(left, disp):  # whoever began in the cycle before gave the entry free
+                        who = freed_in(held, scheduled - 1, admitted - TICKS)
+                        to.inherit(taint, to.BY_QUEUE, place, to.BY_ISSUE, who, n)
+                    elif left > disp:  # the queue is left in order
+                        to.inherit(taint, to.BY_QUEUE, place, to.BY_QUEUE, (queued - 1) & queue_mask, n)
+                    else:
+                        to.put(taint, to.BY_QUEUE, place, to.DISPATCH, n)
+                left = admitted
                 store(s_queue, queued & queue_mask, left)
                 if taint is not None:
-                    # Whoever began in the cycle before gave the entry free; or it was free, as for the one before.
-                    place = freed_in(held, scheduled - 1, left - TICKS)
-                    to.inherit(taint, to.BY_QUEUE, queued & queue_mask, to.BY_ISSUE, place, n)
                     nx = to.constrain(taint, to.DATA, nx, x, left, to.BY_QUEUE, queued & queue_mask, n)
                 if spent is not None and left > x:
                     cause = SCHEDULER
