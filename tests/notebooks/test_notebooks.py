@@ -41,6 +41,9 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["No published or measured figures", "mine:", "sum += y[i];", "(line 7)", "instruction_latency"],
         ),
     ],
+    "60_methods_check_each_other": [
+        ({"core": "zen4", "run": "triad/avx2", "trace": "traces/pointer-chase"}, ["bottleneck of triad/avx2: memory"]),
+    ],
     "10_spire_walkthrough": [
         (
             {"training": "{dumps}/train-*.csv", "analysed": "{dumps}/app.csv", "top": 3},
