@@ -76,8 +76,8 @@ class Measurement:
     def _pair(self, form: str, partner: str) -> float:
         body = []
         for k in range(30):
-            body.append(host_code._instruction(form, k % 10, False))
-            body.append(host_code._instruction(partner, (k + 3) % 10, False))
+            body.append(host_code.one_of(form, k % 10, False))
+            body.append(host_code.one_of(partner, (k + 3) % 10, False))
         return self.bench.cycles(body, 30)
 
 

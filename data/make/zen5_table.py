@@ -21,7 +21,7 @@ from pathlib import Path
 import instruction_tables as llvm
 from iced_x86 import InstructionInfoFactory, OpAccess, RegisterInfo
 
-from perfkit.collectors.host_code import _instruction
+from perfkit.collectors.host_code import one_of
 from perfkit.llvm_mca import cumulated, exclusive, group_name, look_up, unit_sets
 
 MEASURED = Path(__file__).parent / "measured" / "zen5.csv"
@@ -140,7 +140,7 @@ def scaled(own, cycles):
 
 def trustworthy(form):
     """Whether independent instances of a form are independent: no register but those named, flags not both ways."""
-    built = _instruction(form, 0, False)
+    built = one_of(form, 0, False)
     if built is None:
         return False
     info = InstructionInfoFactory().info(built)

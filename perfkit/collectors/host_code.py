@@ -108,7 +108,7 @@ _SOURCES = {"R8": ("CL", "BPL"), "R32": ("ECX", "EBP"), "R64": ("RCX", "RBP")}
 _SOURCES |= {stem: (f"{stem}13", f"{stem}14") for stem in ("XMM", "YMM", "ZMM")}
 
 
-def _instruction(form: str, destination: int, chained: bool) -> Any | None:
+def one_of(form: str, destination: int, chained: bool) -> Any | None:
     """Return one instruction of a form: its destination from the pool; sources constant, or the destination too."""
     ix = iced()
     name, *suffixes = form.split("/")
@@ -160,7 +160,7 @@ def _reads_destination(instruction: Any) -> bool:
 def chained(form: str) -> list[Any]:
     """Return an instruction whose result is its own next operand; nothing where the form writes no such register."""
     ix = iced()
-    instruction = _instruction(form, 0, True)
+    instruction = one_of(form, 0, True)
     if instruction is None or form.startswith(("CMP_", "TEST_")):
         return []
     access = ix.InstructionInfoFactory().info(instruction).op0_access
@@ -171,7 +171,7 @@ def independent(form: str) -> list[Any]:
     """Return as many instructions with different destinations as there are registers."""
     found = []
     for destination in range(10):
-        instruction = _instruction(form, destination, False)
+        instruction = one_of(form, destination, False)
         if instruction is None:
             return []
         found.append(instruction)
