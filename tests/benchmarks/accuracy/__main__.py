@@ -181,7 +181,7 @@ def osaca_cycles(report: str) -> float | None:
         return None
     ports = [float(x) for x in sums[-1][:-2]]  # the last two are the critical path and the longest dependence
     chains = [float(x) for x in re.findall(r"^\s*\d+ \|\s*([\d.]+) \|", carried, re.MULTILINE)]
-    return max([*ports, *chains])
+    return max([*ports, *chains], default=None)
 
 
 def score(folder: Path | None, table: Path | None, core: str, worst: int) -> None:
