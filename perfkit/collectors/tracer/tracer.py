@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ import numpy as np
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded, annotate, parameters
 from perfkit.collectors.tracer.recording import Recording
-from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace import Provenance, Trace
 
 if TYPE_CHECKING:
@@ -208,6 +209,14 @@ class Tracer:
         settings["limit"] = self.limit
         settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
         extra = {key: str(value) for key, value in settings.items()}
+        left = recording.notes.get("not_followed_calls")
+        if self.callees and left:
+            warnings.warn(
+                f"the trace of {provenance.function} lacks functions that it called and that cannot be recorded "
+                f"(name: calls): {left}",
+                PerfkitWarning,
+                stacklevel=4,
+            )
         trace = recording.trace(
             replace(
                 provenance,
