@@ -47,8 +47,11 @@ class Function:
 
     @property
     def family(self) -> str:
-        """Name without the suffix of a part that the compiler moved away (``f.cold``)."""
-        return self.name.partition(".")[0]
+        """Name without the suffix of a part that the compiler moved away (``f.cold``).
+
+        Code without a symbol, named ``libc.so.6+0x957a0``, is of no family.
+        """
+        return self.name if "+" in self.name else self.name.partition(".")[0]
 
     def __contains__(self, address: int) -> bool:
         return self.start <= address < self.start + self.size
@@ -275,8 +278,9 @@ def _sets_return_address(i: Instruction) -> bool:
     """Whether an instruction ahead of a ``ret`` makes it a jump, to where the copy would be left unseen."""
     if i.mnemonic == Mnemonic.PUSH:
         return True
-    top = i.op_count and i.op0_kind == OpKind.MEMORY and i.memory_base == Register.RSP and not i.memory_displacement
-    return i.mnemonic == Mnemonic.MOV and bool(top) and i.memory_index == Register.NONE
+    if i.mnemonic != Mnemonic.MOV or i.op0_kind != OpKind.MEMORY:
+        return False
+    return i.memory_base == Register.RSP and i.memory_index == Register.NONE and i.memory_displacement == 0
 
 
 def free_registers(region: Region) -> list[int]:

@@ -38,7 +38,7 @@ class Tracer:
     repeat : int
         Calls to record after those.
     callees : bool
-        Record the functions that it calls, too, where they can be.
+        Record the functions that it calls, too; those that cannot be are warned of by name, generated code is refused.
     backend : {"auto", "cloner", "qemu"}
         ``"cloner"`` runs an instrumented copy of the machine code (x86-64); ``"qemu"`` emulates (x86-64 without
         AVX-512 and gathers, AArch64, RISC-V). ``"auto"`` takes the cloner where it can, and the trace says why.

@@ -1,5 +1,6 @@
 """Calls that leave the region: followed where they can be, else refused or named and counted; never just dropped."""
 
+import shutil
 import subprocess
 
 import numpy as np
@@ -20,7 +21,7 @@ GENERATED = r"""
 #include <unistd.h>
 static const unsigned char bytes[] = "\x89\xf8\x83\xc0\x07\xc3";
 static long sum;
-static void *in_memory(int after) {
+__attribute__((noipa)) static void *in_memory(int after) {
     void *p = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memcpy(p, bytes, 6);
     if (after != 7) mprotect(p, 4096, after);
@@ -127,8 +128,9 @@ def test_a_library_calls_back(stepper, tmp_path):
     """
     kernel = compile_kernel(source, "f", flags="-O1")
     trace = kernel.trace(callees=True)
+    assert trace.provenance.backend == "cloner"
     assert "compare" in trace.code.function
-    assert "not_followed" not in trace.provenance.extra
+    assert "not_followed_calls" not in trace.provenance.extra
     steps = oracle.step_everything(stepper, kernel, int(trace.addresses[-1]), tmp_path)
     assert (np.concatenate([trace.code.pc[ids] for ids in trace.instructions()]) % 4096).tolist() == steps
 
@@ -240,6 +242,28 @@ def test_a_program_that_ends_inside_the_region_still_tells_what_it_called(tmp_pa
     trace = Tracer().run(program, "f")
     assert trace.provenance.extra["exit_status"] == "3"
     assert "onward: 9" in trace.provenance.extra["not_followed_calls"]
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-user is not installed")
+def test_qemu_names_and_counts_calls_too():
+    source = GENERATED + POINTED.replace("long sum;", "").replace(
+        "sum += next(i); }", "{ sum += next(i); sum += twice(i); } code = in_memory(7); run(3); }"
+    )
+    kernel = compile_kernel(source, "f", flags="-O1")
+    cloned, emulated = kernel.trace(), kernel.trace(backend="qemu")
+    for trace in (cloned, emulated):
+        counts = trace.provenance.extra["not_followed_calls"].split(", ")
+        assert {"onward: 9", "twice: 9", "run: 1", "in_memory: 1"} == set(counts)
+    assert emulated.instruction_count == cloned.instruction_count
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-user is not installed")
+def test_qemu_refuses_code_that_changed():
+    body = "code = in_memory(7); run(2); ((char *)code)[4] = 9; run(2);"
+    kernel = compile_kernel(GENERATED + f"void f(void) {{ {body} }}", "f", flags="-O1")
+    message = r"at 0x\w+ was 83c007 and later 83c009: self-modifying or generated code is not traced"
+    with pytest.raises(DataError, match=message):
+        kernel.trace(backend="qemu", callees=True)
 
 
 def test_places_in_memory():
