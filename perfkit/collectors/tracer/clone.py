@@ -280,7 +280,7 @@ def _sets_return_address(i: Instruction) -> bool:
         return True
     if i.mnemonic != Mnemonic.MOV or i.op0_kind != OpKind.MEMORY:
         return False
-    return i.memory_base == Register.RSP and i.memory_index == Register.NONE and i.memory_displacement == 0
+    return (i.memory_base, i.memory_index, i.memory_displacement) == (Register.RSP, Register.NONE, 0)
 
 
 def free_registers(region: Region) -> list[int]:
