@@ -58,9 +58,9 @@ def trace(
     print(f"backend: {origin.backend}" + (f" ({origin.backend_reason})" if origin.backend_reason else ""))
     if origin.stopped:
         print(f"incomplete: {origin.stopped}")
-    if origin.extra.get("not_followed"):
+    if origin.extra.get("not_followed_calls"):
         hint = "" if callees else "; --callees records them where they can be"
-        print(f"called and not recorded: {origin.extra['not_followed']}{hint}")
+        print(f"called and not recorded (name: calls): {origin.extra['not_followed_calls']}{hint}")
 
 
 def _macro(text: str) -> tuple[str, str]:

@@ -57,8 +57,9 @@ def main(argument: str) -> None:
     session.run()
     if session.code_changed():
         say(channel, b"M")
-    say(channel, b"D")
     sys.stdout.flush()
+    say(channel, b"D")
+    os.read(specification["answers"], 1)  # the parent looks at what is mapped here, then ends this process
     os._exit(0)
 
 
@@ -102,7 +103,8 @@ class Session:
         spec = self.spec
         symbol = self.elf.function(spec["function"])
         entry = cloning.Function(symbol.name, self.load_address + symbol.address, symbol.size)
-        self.region = cloning.Region(entry, self.read, self._find, spec["callees"], set(spec["leaders"]))
+        pointed = self._pointed()
+        self.region = cloning.Region(entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), pointed)
         self._map_buffers()
         count = sum(len(block.instructions) for block in self.region.blocks)
         slots = sum(block.slots for block in self.region.blocks)
@@ -139,8 +141,11 @@ class Session:
             last = block.instructions[-1]
             target = last.near_branch_target if last.is_call_near else 0
             calls = self._name(target) if target else ""
-            blocks.append({"function": block.function, "instructions": rows, "calls": calls})
-        outside = sorted(self._name(target) for target in self.region.outside)
+            leaves = 0
+            if (last.is_call_near or last.is_jmp_short_or_near) and last.near_branch_target in self.region.outside:
+                leaves = last.near_branch_target
+            blocks.append({"function": block.function, "instructions": rows, "calls": calls, "leaves": leaves})
+        outside = [[target, self._name(target)] for target in self.region.outside]
         return {
             "blocks": blocks,
             "outside": outside,
@@ -220,12 +225,30 @@ class Session:
         self._keep.append(room)
         return ctypes.c_void_p(room.ctypes.data + start)
 
+    def _pointed(self) -> list[int]:
+        """Return where functions lie that earlier attempts called through pointers; files may have moved since."""
+        found = []
+        for path, offset in self.spec["pointed"]:
+            if path:
+                self._find(0)
+                found += [start + offset for start in {m.load_address for m in self.modules.at(path)}]
+            else:
+                found.append(self.load_address + offset)
+        return found
+
     def _find(self, address: int) -> Any:
         if not hasattr(self, "modules"):
             from perfkit.collectors.tracer.modules import Modules
 
             self.modules = Modules(self.read)
         return self.modules.function(address)
+
+    def _unwritten(self, address: int) -> Any:
+        """Return the function that an address lies in, unless the program may write its code."""
+        found = self._find(address)
+        module = self.modules.module(address)
+        writable = module and module.elf and module.elf.is_writable(address - module.load_address)
+        return None if writable else found
 
     def _name(self, address: int) -> str:
         found = self._find(address)
@@ -272,7 +295,7 @@ class Session:
 
     def _tables(self) -> list[tuple[int, int, int]]:
         """Allocate a table for each function where targets are looked up at run time."""
-        if not self.region.has_indirect_jumps:
+        if not self.region.has_lookups:
             return []
         self._table_memory = [(ctypes.c_int32 * f.size)() for f in self.region.functions]
         return [

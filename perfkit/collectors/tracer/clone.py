@@ -18,14 +18,15 @@ from iced_x86 import (
     Instruction,
     InstructionInfoFactory,
     MemoryOperand,
+    Mnemonic,
     OpKind,
     Register,
     RegisterInfo,
 )
 
-from perfkit.collectors.tracer import emit
+from perfkit.collectors.tracer import dispatch, emit
 from perfkit.collectors.tracer.accesses import Access, Kind, Refused, accesses
-from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter, Immediate
+from perfkit.collectors.tracer.emit import R11, RIP, RSP, Emitter
 
 _BRANCHES = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
 _INDIRECT = (FlowControl.INDIRECT_BRANCH, FlowControl.INDIRECT_CALL)
@@ -46,8 +47,11 @@ class Function:
 
     @property
     def family(self) -> str:
-        """Name without the suffix of a part that the compiler moved away (``f.cold``)."""
-        return self.name.partition(".")[0]
+        """Name without the suffix of a part that the compiler moved away (``f.cold``).
+
+        Code without a symbol, named ``libc.so.6+0x957a0``, is of no family.
+        """
+        return self.name if "+" in self.name else self.name.partition(".")[0]
 
     def __contains__(self, address: int) -> bool:
         return self.start <= address < self.start + self.size
@@ -83,6 +87,8 @@ class Region:
         Whether called functions are traced too, where they can be.
     leaders : set of int
         Addresses known to be targets of indirect jumps, from earlier attempts.
+    pointed : list of int
+        Addresses known to be called through pointers, from earlier attempts.
     """
 
     entry: Function
@@ -90,6 +96,7 @@ class Region:
     find: Callable[[int], Function | None]
     callees: bool = False
     leaders: set[int] = field(default_factory=set)
+    pointed: list[int] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     outside: set[int] = field(default_factory=set)
@@ -97,7 +104,7 @@ class Region:
     def __post_init__(self) -> None:
         self._code: dict[int, list[Instruction]] = {}
         self._slots: dict[int, int] = {}
-        pending = [self.entry]
+        pending = [self.entry, *self._reached_by_pointer()]
         while pending:
             function = pending.pop()
             if function.start not in self._code:
@@ -111,9 +118,14 @@ class Region:
 
     @property
     def has_indirect_jumps(self) -> bool:
-        """Whether targets must be looked up at run time."""
+        """Whether blocks may begin where only tables of addresses say so."""
         kinds = _INDIRECT if self.callees else (FlowControl.INDIRECT_BRANCH,)
         return any(i.flow_control in kinds for code in self._code.values() for i in code)
+
+    @property
+    def has_lookups(self) -> bool:
+        """Whether targets must be looked up at run time: calls through pointers that lead out are counted, too."""
+        return any(i.flow_control in _INDIRECT for code in self._code.values() for i in code)
 
     def instructions(self, function: Function) -> list[Instruction]:
         """Return the decoded instructions of a function of the region."""
@@ -123,7 +135,23 @@ class Region:
         """Return the function of the region that an address lies in."""
         return next((f for f in self.functions if address in f), None)
 
+    def _reached_by_pointer(self) -> list[Function]:
+        """Return the functions that earlier attempts called through pointers; what cannot be copied stays outside."""
+        found = []
+        for address in self.pointed:
+            function = self.find(address)
+            if function is not None and self._clonable(function):
+                found.append(function)
+            else:
+                self.outside.add(address)
+        return found
+
     def _decode(self, function: Function) -> None:
+        self._code[function.start] = self._listing(function)
+        self.functions.append(function)
+
+    def _listing(self, function: Function) -> list[Instruction]:
+        """Return a function's instructions, checked."""
         if function.size == 0:
             raise Refused(f"the symbol table does not say how long {function.name} is")
         code = list(Decoder(64, self.read(function.start, function.size), ip=function.start))
@@ -134,8 +162,10 @@ class Region:
             code.pop()
         if code[-1].flow_control == FlowControl.NEXT:
             raise Refused(f"{function.name} runs on into what lies behind it")
-        self.functions.append(function)
-        self._code[function.start] = code
+        for before, i in pairwise(code):
+            if i.flow_control == FlowControl.RETURN and _sets_return_address(before):
+                raise Refused(f"{function.name} returns at {i.ip:#x} to an address of its own making, as retpolines do")
+        return code
 
     def _followed(self, function: Function) -> list[Function]:
         """Return the functions that this one leads to and that belong to the trace."""
@@ -167,13 +197,15 @@ class Region:
         if function.start in self._code:
             return True
         try:
-            for i in Decoder(64, self.read(function.start, function.size), ip=function.start):
-                if i.code == Code.INVALID:
-                    return False
+            code = self._listing(function)
+            for i in code:
                 accesses(i)
         except Refused:
             return False
-        return function.size > 0
+        # As in libc's jumps past a lock prefix.
+        starts = {i.ip for i in code}
+        targets = {i.near_branch_target for i in code if i.flow_control in _BRANCHES}
+        return all(target in starts for target in targets if target in function)
 
     def _jump_table_targets(self, function: Function) -> set[int]:
         """Guess the targets of indirect jumps from the tables that the code mentions.
@@ -242,6 +274,15 @@ class Clone:
     starts: dict[int, int]
 
 
+def _sets_return_address(i: Instruction) -> bool:
+    """Whether an instruction ahead of a ``ret`` makes it a jump, to where the copy would be left unseen."""
+    if i.mnemonic == Mnemonic.PUSH:
+        return True
+    if i.mnemonic != Mnemonic.MOV or i.op0_kind != OpKind.MEMORY:
+        return False
+    return (i.memory_base, i.memory_index, i.memory_displacement) == (Register.RSP, Register.NONE, 0)
+
+
 def free_registers(region: Region) -> list[int]:
     """List general registers that the region leaves alone, those first that called functions preserve."""
     info = InstructionInfoFactory()
@@ -275,8 +316,9 @@ def clone(region: Region, context: int, address: int, plain: int, tables: list[t
     e = Emitter(context, address=free[0], scratch=free[1], block=free[2])
     thunk = e.new_label()
     _stub(e, region.entry.start + _MOVED, plain)
-    e.label(thunk)
-    _dispatcher(e, tables, address)
+    if region.has_lookups:
+        e.label(thunk)
+        dispatch.dispatcher(e, tables, address)
     for number, block in enumerate(region.blocks):
         e.label(block.instructions[0].ip + _MOVED)
         e.block_head(number, block.slots)
@@ -314,10 +356,8 @@ def _body(e: Emitter, region: Region, block: Block, thunk: int) -> None:
             if access.kind is Kind.STRING:
                 strings.append((access, behind))
             behind += 8 * access.slots
-        if i.flow_control == FlowControl.INDIRECT_BRANCH or (
-            i.flow_control == FlowControl.INDIRECT_CALL and region.callees
-        ):
-            _indirect(e, i, thunk)
+        if i.flow_control in _INDIRECT:
+            dispatch.indirect(e, i, thunk)
         else:
             e.add(_copy(i, region))
         if strings:
@@ -331,66 +371,6 @@ def _copy(i: Instruction, region: Region) -> Instruction:
     if direct and i.near_branch_target and region.owner(i.near_branch_target):
         copy.near_branch64 = i.near_branch_target + _MOVED
     return copy
-
-
-def _indirect(e: Emitter, i: Instruction, thunk: int) -> None:
-    """Jump or call to wherever the dispatcher says that the target's copy lies."""
-    e.store(emit.SAVED_RAX, RAX)
-    if i.op0_kind == OpKind.REGISTER:
-        e.code(Code.MOV_R64_RM64, RAX, i.op0_register)
-    else:
-        if i.memory_segment in (Register.FS, Register.GS):
-            raise Refused(f"it jumps through thread-local memory at {i.ip:#x}")
-        if i.is_ip_rel_memory_operand:
-            where = MemoryOperand(RIP, displ=i.ip_rel_memory_address, displ_size=8)
-        else:
-            displacement = i.memory_displacement
-            displacement -= (1 << 64) if displacement >> 63 else 0
-            where = MemoryOperand(i.memory_base, i.memory_index, i.memory_index_scale, displacement, 8)
-        e.code(Code.MOV_R64_RM64, RAX, where)
-    e.store(emit.TARGET, RAX)
-    e.load(RAX, emit.SAVED_RAX)
-    e.lea(RSP, MemoryOperand(RSP, displ=-128, displ_size=8))
-    e.branch(Code.CALL_REL32_64, thunk)
-    e.lea(RSP, MemoryOperand(RSP, displ=128, displ_size=8))
-    jump = i.flow_control == FlowControl.INDIRECT_BRANCH
-    e.code(Code.JMP_RM64 if jump else Code.CALL_RM64, e.slot(emit.TARGET))
-
-
-def _dispatcher(e: Emitter, tables: list[tuple[int, int, int]], address: int) -> None:
-    """Replace the target in its slot by the target's copy; leave targets outside of the region as they are."""
-    e.store(emit.THUNK_RAX, RAX)
-    e.store(emit.THUNK_RCX, RCX)
-    e.store(emit.THUNK_RDX, RDX)
-    e.keep_flags(emit.THUNK_FLAGS)
-    done, missing = e.new_label(), e.new_label()
-    for start, size, table in tables:
-        other = e.new_label()
-        e.load(RAX, emit.TARGET)
-        e.constant(RCX, start)
-        e.code(Code.SUB_R64_RM64, RAX, RCX)
-        e.code(Code.CMP_RM64_IMM32, RAX, Immediate(size))
-        e.branch(Code.JAE_REL32_64, other)
-        e.constant(RCX, table)
-        e.code(Code.MOV_R32_RM32, Register.ECX, MemoryOperand(RCX, RAX, 4))
-        e.code(Code.TEST_RM32_R32, Register.ECX, Register.ECX)
-        e.branch(Code.JE_REL32_64, missing)
-        e.constant(RDX, address)
-        e.code(Code.ADD_R64_RM64, RCX, RDX)
-        e.store(emit.TARGET, RCX)
-        e.branch(Code.JMP_REL32_64, done)
-        e.label(other)
-    e.branch(Code.JMP_REL32_64, done)
-    e.label(missing)
-    e.load(RAX, emit.TARGET)
-    e.store(emit.MISSING, RAX)
-    e.code(Code.UD2)
-    e.label(done)
-    e.return_flags(emit.THUNK_FLAGS)
-    e.load(RDX, emit.THUNK_RDX)
-    e.load(RCX, emit.THUNK_RCX)
-    e.load(RAX, emit.THUNK_RAX)
-    e.code(Code.RETNQ)
 
 
 def _stub(e: Emitter, start: int, plain: int) -> None:

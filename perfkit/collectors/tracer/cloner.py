@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 import perfkit
 from perfkit.collectors.tracer.lines import Loaded
+from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
 from perfkit.errors import DataError, UnavailableError
 
@@ -29,6 +31,7 @@ _BUFFERS = ("context", "blocks", "addresses", "sizes")
 # this many blocks at least, so that the end is reached in few steps.
 _GROWTH = 16384
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
+_OUTSIDE, _OUTSIDE_ROOM = 1024, 128
 _RIP = 16  # index in gregs
 _MAX_ATTEMPTS = 200
 
@@ -82,20 +85,29 @@ def record(job: Job) -> Recording:
         When the system forbids what the cloner needs.
     """
     leaders: list[int] = []
+    pointed: list[tuple[str, int]] = []
     for _ in range(_MAX_ATTEMPTS):
-        with tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch, _Run(job, leaders, Path(scratch)) as run:
+        with (
+            tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch,
+            _Run(job, leaders, pointed, Path(scratch)) as run,
+        ):
             run.follow()
-            if not run.missing:
-                return run.recording()
-            leaders.append(run.missing)
+            if run.missing:
+                leaders.append(run.missing)
+                continue
+            recording = run.recording()
+            more = run.not_yet_followed()
+            if not more:
+                return run.noting(recording)
+            pointed += more
     raise Refusal(f"its indirect jumps have more than {_MAX_ATTEMPTS} targets that no table names")
 
 
 class _Run:
     """One child process, from its start to the mapped results."""
 
-    def __init__(self, job: Job, leaders: list[int], scratch: Path) -> None:
-        self.job = job
+    def __init__(self, job: Job, leaders: list[int], pointed: list[tuple[str, int]], scratch: Path) -> None:
+        self.job, self.pointed, self.scratch = job, pointed, scratch
         self.missing = 0
         self.stopped = ""
         self.finished = False
@@ -120,6 +132,7 @@ class _Run:
             "last_call": job.last_call,
             "callees": job.callees,
             "leaders": leaders,
+            "pointed": pointed,
             "setup": job.setup,
             "scratch": str(scratch),
             "channel": to_parent,
@@ -173,7 +186,7 @@ class _Run:
                 )
             elif kind == b"D":
                 self.finished = True
-            if self.stopped or self.missing:
+            if self.stopped or self.missing or self.finished:
                 self._kill()
                 return
         if not self.finished and not self.stopped:
@@ -190,6 +203,11 @@ class _Run:
             self.stopped = self._limit_reached()
         if not blocks:
             raise DataError(self._nothing())
+        self.block_counts = np.zeros(len(self.lengths), dtype=np.int64)
+        if any(block["leaves"] for block in self.static["blocks"]):
+            for first in range(0, blocks, 1 << 20):
+                part = raw[first : min(first + (1 << 20), blocks)]
+                self.block_counts += np.bincount(part, minlength=len(self.lengths))
         return Recording(
             "x86-64",
             self.static["blocks"],
@@ -201,6 +219,62 @@ class _Run:
             tuple(Loaded(*each) for each in self.static["loaded"]),
         )
 
+    def not_yet_followed(self) -> list[tuple[str, int]]:
+        """List functions that were called through pointers and that another attempt may record: file and offset.
+
+        Raises
+        ------
+        DataError
+            When called functions are wanted and code was called that was generated at run time.
+        """
+        if not self.job.callees:
+            return []
+        refuse_generated(self.job.function, self._left_for(), self.maps)
+        found = []
+        for address in self._pointed_at():
+            place = self.maps.place(address)
+            own = place.path in (str(self.job.path.resolve()), str(self.scratch.resolve() / "program.so"))
+            key = ("" if own else place.path, place.offset)
+            if place.path.startswith("/") and key not in self.pointed:
+                found.append(key)
+        # Another attempt would not come as far in the time that there is.
+        return [] if self.stopped.startswith("timeout") else found
+
+    def noting(self, recording: Recording) -> Recording:
+        """Add to a recording's notes what was called and is not in it."""
+        names = dict(self.static["outside"])
+        counts = called(self._left_for(), names, self.maps)
+        unlisted = self._context(_OUTSIDE + 16 * _OUTSIDE_ROOM + 8)
+        if unlisted:
+            counts["others"] = unlisted
+        everything = sorted({*names.values(), *counts})
+        notes = dict(recording.notes)
+        if everything:
+            notes["not_followed"] = ", ".join(everything)
+        if counts:
+            notes["not_followed_calls"] = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        return replace(recording, notes=notes)
+
+    def _left_for(self) -> dict[int, int]:
+        """Count the calls that left the region, by address: direct ones and those through pointers."""
+        counts = Counter(self._pointed_at())
+        for block, executed in enumerate(self.block_counts):
+            target = self.static["blocks"][block]["leaves"]
+            if target and executed:
+                counts[target] += int(executed)
+        return dict(counts)
+
+    def _pointed_at(self) -> dict[int, int]:
+        """Return the targets outside of the region that calls and jumps through pointers had, with their counts."""
+        rows = struct.iter_unpack("<QQ", self.context[_OUTSIDE : _OUTSIDE + 16 * _OUTSIDE_ROOM])
+        return {target: count for target, count in rows if target}
+
+    def _mapped(self) -> str:
+        try:
+            return Path(f"/proc/{self.process.pid}/maps").read_text()
+        except OSError:
+            return ""
+
     def _prepare(self, static: dict[str, Any]) -> None:
         """Size the block buffer, then let the child go."""
         self.static = static
@@ -210,7 +284,8 @@ class _Run:
         self.dynamics = np.array(
             [sum(operand[2] == 0 for row in block for operand in row[3]) for block in rows], dtype=np.int64
         )
-        self.notes = {"not_followed": ", ".join(static["outside"])} if static["outside"] else {}
+        self.notes: dict[str, str] = {}
+        self.maps = Maps(self._mapped())
         self.counted = self.executed = self.capacity = 0
         self._grow()
         self._go_on()
@@ -303,6 +378,8 @@ class _Run:
 
     def _kill(self) -> None:
         if self.process.poll() is None:
+            text = self._mapped() if hasattr(self, "static") else ""
+            self.maps = Maps(text, final=True) if text else getattr(self, "maps", Maps(""))
             self.process.kill()
         self.process.wait()
 

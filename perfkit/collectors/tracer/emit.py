@@ -23,6 +23,8 @@ SAVED_RAX, SAVED_RCX, SAVED_RDX, FLAGS, BASE, COUNT, SECOND = range(96, 152, 8)
 THUNK_RAX, THUNK_RCX, THUNK_RDX, THUNK_FLAGS, SAVED_R11 = range(160, 200, 8)
 RESERVED = 256  # 16 registers
 VECTOR, MASK = 384, 448
+# Targets of calls and jumps through pointers that lie outside of the region, each with a count behind it.
+OUTSIDE, OUTSIDE_ROOM = 1024, 128
 CONTEXT_SIZE = 4096
 
 _LABELS = 0x7E00_0000_0000_0000  # no code lies there: branch targets inside the inserted code

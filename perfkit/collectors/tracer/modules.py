@@ -123,3 +123,7 @@ class Modules:
     def module(self, address: int) -> Module | None:
         """Return the file whose code an address lies in."""
         return next((m for m in self._modules if m.start <= address < m.end), None)
+
+    def at(self, path: str) -> list[Module]:
+        """Return the executable parts of a file."""
+        return [m for m in self._modules if m.path == path]

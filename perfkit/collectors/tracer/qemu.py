@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -161,7 +162,7 @@ def _recording(
     code_file = folder / "trace.code"
     if not code_file.exists():
         raise UnavailableError(f"QEMU did not start (status {status}).{printed}")
-    blocks, calls, executed, bias = _read_code(code_file, elf)
+    blocks, calls, executed, bias, left = _read_code(code_file, elf)
     if status < 0 or calls is None:
         raise DataError(f"the program crashed under QEMU (status {status}).{printed}")
     if calls == 0:
@@ -175,13 +176,36 @@ def _recording(
     if elf.isa == "x86-64" and settings.callees:
         _refuse_what_qemu_gets_wrong([(i.pc, i.code) for b in blocks for i in b])
     notes = {"exit_status": str(status), "load_bias": hex(bias)} if executed <= settings.limit else {}
+    if left:
+        notes["not_followed"] = ", ".join(sorted(left))
+        notes["not_followed_calls"] = ", ".join(f"{name}: {count}" for name, count in sorted(left.items()))
+    _refuse_changed([blocks[k] for k in np.unique(executions["block"])], function)
     made = Rebuilt(blocks, executions, events).recording(elf.isa, notes, stopped)
     return made.within(settings.limit)
 
 
-def _read_code(path: Path, elf: ElfFile) -> tuple[list[list[_Instruction]], int | None, int, int]:
-    """Read the translated blocks; also calls seen (None if the plugin did not end), instructions, load bias."""
+def _refuse_changed(blocks: Sequence[Sequence[_Instruction]], function: str) -> None:
+    """Refuse code that was translated more than once and was not the same each time.
+
+    Of an instruction that lies across two pages QEMU may tell the first page's bytes alone.
+    """
+    seen: dict[int, bytes] = {}
+    for i in (i for block in blocks for i in block):
+        before = seen.setdefault(i.pc, i.code)
+        if not (before.startswith(i.code) or i.code.startswith(before)):
+            raise DataError(
+                f"code of {function}, or that it calls, at {i.pc:#x} was {seen[i.pc].hex()} and later {i.code.hex()}: "
+                "self-modifying or generated code is not traced"
+            )
+
+
+def _read_code(path: Path, elf: ElfFile) -> tuple[list[list[_Instruction]], int | None, int, int, dict[str, int]]:
+    """Read the translated blocks.
+
+    Also calls seen (None if the plugin did not end), instructions, load bias, and the calls of what was not recorded.
+    """
     blocks: list[list[_Instruction]] = []
+    left: Counter[str] = Counter()
     calls, executed, bias = None, 0, 0
     for line in path.read_text(errors="replace").splitlines():
         kind, _, rest = line.partition(" ")
@@ -193,9 +217,13 @@ def _read_code(path: Path, elf: ElfFile) -> tuple[list[list[_Instruction]], int 
             known = elf.holds(int(pc) - bias)
             name = known.name if known else symbol.strip("?")
             blocks[-1].append(_instruction(elf.isa, int(pc), bytes.fromhex(code), text, name))
+        elif kind == "O":
+            start, count = (int(word) for word in rest.split())
+            known = elf.holds(start - bias)
+            left[known.name if known else f"{start:#x}" if start else "others"] += count
         elif kind == "E":
             calls, executed = (int(word) for word in rest.split())
-    return blocks, calls, executed, bias
+    return blocks, calls, executed, bias, dict(left)
 
 
 def _instruction(isa: str, pc: int, code: bytes, text: str, function: str) -> _Instruction:

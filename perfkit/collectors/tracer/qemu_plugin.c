@@ -56,10 +56,23 @@ static void flush_event(void) {
     }
 }
 
+/* Code that the region called and that is not recorded; the last entry counts what the others have no room for. */
+enum { PLACES = 128 };
+static struct { uint64_t start, count; } left[PLACES + 1];
+
+static void count_left(uint64_t start) {
+    int k = 0;
+    while (k < PLACES && left[k].count && left[k].start != start) k++;
+    if (k < PLACES) left[k].start = start;
+    left[k].count++;
+}
+
 static void finish(void) {
     if (done) return;
     done = true;
     flush_event();
+    for (int k = 0; k <= PLACES; k++)
+        if (left[k].count) fprintf(code, "O %lu %lu\n", (unsigned long)left[k].start, (unsigned long)left[k].count);
     fprintf(code, "E %lu %lu\n", (unsigned long)calls, (unsigned long)executed);
     fclose(code);
     fclose(stream);
@@ -71,6 +84,7 @@ static void on_block(unsigned cpu, void *data) {
     if (done) return;
     bool loops = was_inside; /* a jump back to the function's first instruction is no call */
     was_inside = b->region;
+    if (active && !callees && loops && !b->region && b->start != back) count_left(b->start);
     if (b->start == lo + bias && !loops && !(callees && active)) {
         calls++;
         active = first <= calls && calls <= last;

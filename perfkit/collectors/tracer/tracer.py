@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ import numpy as np
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded, annotate, parameters
 from perfkit.collectors.tracer.recording import Recording
-from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace import Provenance, Trace
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Tracer:
     repeat : int
         Calls to record after those.
     callees : bool
-        Record the functions that it calls, too, where they can be.
+        Record the functions that it calls, too; those that cannot be are warned of by name, generated code is refused.
     backend : {"auto", "cloner", "qemu"}
         ``"cloner"`` runs an instrumented copy of the machine code (x86-64); ``"qemu"`` emulates (x86-64 without
         AVX-512 and gathers, AArch64, RISC-V). ``"auto"`` takes the cloner where it can, and the trace says why.
@@ -208,6 +209,14 @@ class Tracer:
         settings["limit"] = self.limit
         settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
         extra = {key: str(value) for key, value in settings.items()}
+        left = recording.notes.get("not_followed_calls")
+        if self.callees and left:
+            warnings.warn(
+                f"the trace of {provenance.function} lacks functions that it called and that cannot be recorded "
+                f"(name: calls): {left}",
+                PerfkitWarning,
+                stacklevel=4,
+            )
         trace = recording.trace(
             replace(
                 provenance,
