@@ -23,6 +23,8 @@ CORES = {
         4,
         {128: (2,), 256: (2,), 512: (1,)},
     ),
+    # AMD 58455: four vector pipes, two of them multiply; mobile parts have a 256-bit data path.
+    ("AuthenticAMD", 26, tuple(range(0x80))): (4, {128: (2,), 256: (2,), 512: (1, 2)}),
 }
 POLICY = {"metric": "cycles", "repetitions": 5, "tolerance": 0.02, "attempts": 50}
 
