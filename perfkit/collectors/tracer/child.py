@@ -148,6 +148,7 @@ class Session:
         outside = [[target, self._name(target)] for target in self.region.outside]
         return {
             "blocks": blocks,
+            "entry": self.region.entry.start,
             "outside": outside,
             "block_buffer": self.buffers["blocks"],
             "loaded": self._loaded(),

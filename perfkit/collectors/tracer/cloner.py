@@ -181,12 +181,12 @@ class _Run:
                 seconds, cpu = struct.unpack("<2d", payload)
                 self.notes |= {"seconds": f"{seconds:.6f}", "cpu_seconds": f"{cpu:.6f}"}
             elif kind == b"M":
-                raise DataError(
-                    f"{self.job.function} changed its own code while it ran: self-modifying code is not traced"
-                )
+                raise DataError(self._changed())
             elif kind == b"D":
                 self.finished = True
             if self.stopped or self.missing or self.finished:
+                if self.stopped and self._code_changed():
+                    raise DataError(self._changed())
                 self._kill()
                 return
         if not self.finished and not self.stopped:
@@ -268,6 +268,23 @@ class _Run:
         """Return the targets outside of the region that calls and jumps through pointers had, with their counts."""
         rows = struct.iter_unpack("<QQ", self.context[_OUTSIDE : _OUTSIDE + 16 * _OUTSIDE_ROOM])
         return {target: count for target, count in rows if target}
+
+    def _changed(self) -> str:
+        return f"{self.job.function} changed its own code while it ran: self-modifying code is not traced"
+
+    def _code_changed(self) -> bool:
+        """Whether a child that is stopped early holds other code than was cloned; it cannot look itself any more."""
+        rows = [row for block in self.static["blocks"] for row in block["instructions"]]
+        entry = range(self.static["entry"], self.static["entry"] + 16)  # where the jump to the clone lies
+        try:
+            with Path(f"/proc/{self.process.pid}/mem").open("rb", buffering=0) as memory:
+                return any(
+                    os.pread(memory.fileno(), len(row[1]) // 2, row[0]) != bytes.fromhex(row[1])
+                    for row in rows
+                    if row[0] not in entry
+                )
+        except OSError:  # the system forbids it, or a library was unloaded: nothing is known
+            return False
 
     def _mapped(self) -> str:
         try:

@@ -266,6 +266,24 @@ def test_qemu_refuses_code_that_changed():
         kernel.trace(backend="qemu", callees=True)
 
 
+@pytest.mark.parametrize(("flips", "refused"), [(1, True), (0, False)])
+def test_code_that_changed_is_refused_when_the_limit_ends_the_trace(flips, refused):
+    source = """
+    #include <sys/mman.h>
+    void f(long flips) {
+        mprotect((char *)((unsigned long)&f & ~4095ul), 8192, 7);
+        if (flips) ((volatile char *)&f)[40] ^= 1;
+        for (volatile long i = 0;; i++);
+    }
+    """
+    kernel = compile_kernel(source, "f", build="scalar")
+    if refused:
+        with pytest.raises(DataError, match="f changed its own code while it ran: self-modifying code is not traced"):
+            kernel.trace(flips, limit=5000)
+    else:
+        assert kernel.trace(flips, limit=5000).provenance.stopped == "limit of 5000 instructions"
+
+
 def test_places_in_memory():
     text = (
         "1000-2000 r-xp 00000000 00:00 0\n3000-4000 rwxp 00000000 00:00 0 [heap]\n"
