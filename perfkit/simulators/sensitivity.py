@@ -61,6 +61,10 @@ class Sensitivity:
         return frame.iloc[order].reset_index(drop=True)
 
 
+# Core files have the size of one scheduler for all operations for the extended roofline; Gus has no such thing.
+_NOT_MODELLED = ("scheduler",)
+
+
 def sensitivity(
     gus: Gus,
     trace: Trace,
@@ -82,7 +86,7 @@ def sensitivity(
     weights : sequence of float
         Factors on the capacity, above 0 (above 1: a better machine; a latency is divided by it).
     resources : sequence of str, optional
-        Which; all of the core by default.
+        Which; by default all of the core that the simulator models.
     pairs : bool
         Weight pairs of resources together: lifting one bottleneck uncovers the next.
     progress : callable, optional
@@ -99,7 +103,8 @@ def sensitivity(
     if not weights or not all(np.isfinite(w) and w > 0 for w in weights):
         raise SettingError(f"weights are numbers above 0; found {weights}")
     base = gus.core if core is None else core
-    names = tuple(resources) if resources is not None else tuple(base.resources)
+    modelled = (name for name in base.resources if name not in _NOT_MODELLED)
+    names = tuple(resources) if resources is not None else tuple(modelled)
     for name in names:
         base.resource(name)
     what = tuple(combinations(names, 2)) if pairs else tuple((name,) for name in names)
