@@ -10,7 +10,7 @@ from perfkit.decode import class_of, form_name, is_vector, memory_access, simple
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.instruction_tables import InstructionTables, uses_for_throughput, write_overlay
 from perfkit.microarchitecture import Microarchitecture
-from perfkit.trace import StaticCode, Trace
+from tests.encoded import trace_of
 
 X86 = [name for name in Microarchitecture.names() if Microarchitecture.load(name).isa == "x86-64"]
 FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
@@ -181,23 +181,6 @@ def test_missing_files_and_unknown_forms_are_named():
         InstructionTables.load(core, calibration="missing.toml")
     with pytest.raises(SettingError, match="'NOT_A_FORM' is not the name"):
         InstructionTables.load(core).form("NOT_A_FORM")
-
-
-def trace_of(*codes: str, executed: int = 1) -> Trace:
-    n = len(codes)
-    code = StaticCode(
-        "x86-64",
-        pc=list(range(0x1000, 0x1000 + 16 * n, 16)),
-        encoding=[bytes.fromhex(c) for c in codes],
-        text=[""] * n,
-        function=["f"] * n,
-        block_start=[0, n],
-        operand_start=[0] * (n + 1),
-        read=[],
-        write=[],
-        size=[],
-    )
-    return Trace.from_parts(code, stream=[0] * executed)
 
 
 def test_coverage_counts_executions_and_names_what_no_table_knows():

@@ -18,7 +18,7 @@ from perfkit.llvm_mca import Model, find_llvm_mca, look_up, parse_table, uses_of
 from perfkit.microarchitecture import Microarchitecture
 from perfkit.runtime_tables import runtime_layer
 from perfkit.simulators.gus import Gus
-from perfkit.trace import StaticCode, Trace
+from tests.encoded import trace_of
 
 TOOL = find_llvm_mca()
 needs_llvm_mca = pytest.mark.skipif(TOOL is None, reason="no llvm-mca of LLVM 21 or later here (Debian: llvm-22)")
@@ -51,23 +51,6 @@ Resources:
  1      1     0.17                         1    NOOPL  nopl	16777218(%rax)
  1      1     0.17                         1    NOOPL  nopl	16777219(%rax)
 """
-
-
-def trace_of(*codes: str) -> Trace:
-    n = len(codes)
-    code = StaticCode(
-        "x86-64",
-        pc=list(range(0x1000, 0x1000 + 16 * n, 16)),
-        encoding=[bytes.fromhex(c) for c in codes],
-        text=[""] * n,
-        function=["f"] * n,
-        block_start=[0, n],
-        operand_start=[0] * (n + 1),
-        read=[],
-        write=[],
-        size=[],
-    )
-    return Trace.from_parts(code, stream=[0])
 
 
 def without_table(name: str) -> Microarchitecture:

@@ -4,7 +4,8 @@
     .venv/bin/python -m tests.benchmarks.accuracy measure --folder /tmp/held-out --set held-out
     .venv/bin/python data/make/accuracy_points.py zen5 /tmp/corpus /tmp/held-out
 
-The cycles are those of the host that the manifest names; the traces are recorded anew wherever they are needed.
+Run it on the host that measured: its processor and compilers go into the manifest. The traces are recorded anew
+wherever they are needed.
 """
 
 import argparse

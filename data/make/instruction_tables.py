@@ -193,15 +193,40 @@ def available(texts, extensions):
     return kept
 
 
-def without_repeats(out):
-    """Drop a form that says the same as the form that would stand in for it (perfkit.decode.simpler_forms)."""
+def without_repeats(out, simpler=simpler_forms):
+    """Drop a form that says the same as the form that would stand in for it."""
     rows = {row[0]: row for row in out}
     kept = []
     for row in out:
-        stand_in = next((rows[form] for form in simpler_forms(row[0]) if form in rows), None)
+        stand_in = next((rows[form] for form in simpler(row[0]) if form in rows), None)
         if stand_in is None or stand_in[2:] != row[2:]:
             kept.append(row)
     return kept
+
+
+def llvm_version(suffix):
+    found = subprocess.run([f"llvm-mca{suffix}", "--version"], capture_output=True, text=True, check=True)
+    return re.search(r"LLVM version (\S+)", found.stdout)[1]
+
+
+def write_table(name, title, rows):
+    """Write a core's table; return its size in bytes."""
+    text = io.StringIO()
+    text.write(f"# {name}: {title}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(rows)
+    data = gzip.compress(text.getvalue().encode(), 9, mtime=0)
+    TABLES.mkdir(parents=True, exist_ok=True)
+    (TABLES / f"{name}.csv.gz").write_bytes(data)
+    return len(data)
+
+
+def print_ports(groups, source):
+    """Print the [ports] section of a core file."""
+    for group in sorted(groups, key=lambda g: (len(g), group_name(g))):
+        units = ", ".join(f'"{unit}"' for unit in sorted(group))
+        print(f'"{group_name(group)}" = {{ units = [{units}], source = "{source}" }}')
 
 
 def disassemble(forms, suffix):
@@ -258,14 +283,10 @@ def main():
     parser.add_argument("--llvm-suffix", default="-22")
     parser.add_argument("--ports", action="store_true")
     options = parser.parse_args()
-    version = subprocess.run(
-        [f"llvm-mca{options.llvm_suffix}", "--version"], capture_output=True, text=True, check=True
-    )
-    version = re.search(r"LLVM version (\S+)", version.stdout)[1]
+    version = llvm_version(options.llvm_suffix)
     forms = list(encoded_forms())
     texts = disassemble(forms, options.llvm_suffix)
     print(f"LLVM {version}: {len(forms)} forms encoded, {len(texts)} disassembled")
-    TABLES.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name in options.cores or CORES:
         cpu, prefix, extensions = CORES[name]
@@ -280,23 +301,12 @@ def main():
         groups, out = table(rows, resources)
         if options.ports:
             print(f"# {name}")
-            for group in sorted(groups, key=lambda g: (len(g), group_name(g))):
-                units = ", ".join(f'"{unit}"' for unit in sorted(group))
-                print(f'"{group_name(group)}" = {{ units = [{units}], source = "llvm" }}')
+            print_ports(groups, "llvm")
             continue
-        text = io.StringIO()
-        text.write(
-            f"# {name}: LLVM {version}, -mcpu={cpu}; Apache-2.0 WITH LLVM-exception; data/make/instruction_tables.py\n"
-        )
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
         out = without_repeats(out)
-        writer.writerows(out)
-        data = gzip.compress(text.getvalue().encode(), 9, mtime=0)
-        (TABLES / f"{name}.csv.gz").write_bytes(data)
-        print(
-            f"{name}: {len(out)} forms, {len(groups)} port groups, {len(data)} bytes, throughput differs on {bad} rows"
-        )
+        title = f"LLVM {version}, -mcpu={cpu}; Apache-2.0 WITH LLVM-exception; data/make/instruction_tables.py"
+        size = write_table(name, title, out)
+        print(f"{name}: {len(out)} forms, {len(groups)} port groups, {size} bytes, throughput differs on {bad} rows")
     return failed > 0
 
 

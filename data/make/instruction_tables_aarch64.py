@@ -14,15 +14,12 @@ LLVM schedules the Cortex-A72 as a Cortex-A57 (AArch64SchedA57.td). LLVM is Apac
 """
 
 import argparse
-import csv
-import gzip
-import io
 import itertools
 import re
 import subprocess
 import sys
 
-from instruction_tables import COLUMNS, TABLES, check
+from instruction_tables import check, llvm_version, without_repeats, write_table
 
 from perfkit.decode_aarch64 import FLAGS, decode_one, memory_access, simpler_forms
 from perfkit.errors import DataError, UnavailableError
@@ -176,25 +173,11 @@ def cost(form, instruction, row, sets, names, first):
     return max(1, row.uops), row.uops if packed else 0, latency, memory, "L" * loads + "S" * stores, packed
 
 
-def without_repeats(out):
-    """Drop a form that says the same as the form that would stand in for it."""
-    rows = {row[0]: row for row in out}
-    kept = []
-    for row in out:
-        stand_in = next((rows[form] for form in simpler_forms(row[0]) if form in rows), None)
-        if stand_in is None or stand_in[2:] != row[2:]:
-            kept.append(row)
-    return kept
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llvm-suffix", default="-22")
     options = parser.parse_args()
-    version = subprocess.run(
-        [f"llvm-mca{options.llvm_suffix}", "--version"], capture_output=True, text=True, check=True
-    )
-    version = re.search(r"LLVM version (\S+)", version.stdout)[1]
+    version = llvm_version(options.llvm_suffix)
     samples = encoded_forms(assemble(OTHERS.replace("\n", ";").split(";"), options.llvm_suffix))
     encodings = [data for kept in samples.values() for data in kept]
     texts = disassemble(encodings, options.llvm_suffix)
@@ -204,19 +187,14 @@ def main():
     resources, rows = answer.resources, answer.rows
     bad = check({texts[data]: row for data, row in rows.items()}, resources)
     out, ambiguous = table(samples, rows, resources)
-    text = io.StringIO()
-    text.write(
-        f"# cortex_a72: LLVM {version}, -mcpu={CPU} (the Cortex-A57's model); Apache-2.0 WITH LLVM-exception; "
-        "data/make/instruction_tables_aarch64.py\n"
+    kept = without_repeats(out, simpler_forms)
+    title = (
+        f"LLVM {version}, -mcpu={CPU} (the Cortex-A57's model); Apache-2.0 WITH LLVM-exception; "
+        "data/make/instruction_tables_aarch64.py"
     )
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    kept = without_repeats(out)
-    writer.writerows(kept)
-    data = gzip.compress(text.getvalue().encode(), 9, mtime=0)
-    (TABLES / "cortex_a72.csv.gz").write_bytes(data)
+    size = write_table("cortex_a72", title, kept)
     print(
-        f"cortex_a72: {len(out)} forms, {len(kept)} rows, {len(data)} bytes; of {len(rows)} encodings looked up, "
+        f"cortex_a72: {len(out)} forms, {len(kept)} rows, {size} bytes; of {len(rows)} encodings looked up, "
         f"throughput differs on {bad}, text or registers on {different}; {ambiguous} forms cost different things"
     )
     return bool(bad or different or ambiguous)

@@ -11,10 +11,7 @@ checked against its reciprocal throughputs first, as for every other core.
 
 import argparse
 import csv
-import gzip
-import io
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -219,8 +216,7 @@ def main():
     parser.add_argument("--ports", action="store_true")
     options = parser.parse_args()
     suffix = options.llvm_suffix
-    version = subprocess.run([f"llvm-mca{suffix}", "--version"], capture_output=True, text=True, check=True).stdout
-    version = re.search(r"LLVM version (\S+)", version)[1]
+    version = llvm.llvm_version(suffix)
     extensions = f"{llvm.SUNNY} SSE4A CLZERO AVX512_BF16 AVX_VNNI MOVDIRI MOVDIR64B AVX512_VP2INTERSECT"
     texts = llvm.available(llvm.disassemble(list(llvm.encoded_forms()), suffix), extensions.split())
     answer = look_up(texts, "znver5", f"llvm-mca{suffix}")
@@ -229,24 +225,16 @@ def main():
     source, measured = read_measured()
     groups, out = table(rows, resources, measured)
     if options.ports:
-        for group in sorted(groups, key=lambda g: (len(g), group_name(g))):
-            units = ", ".join(f'"{unit}"' for unit in sorted(group))
-            print(f'"{group_name(group)}" = {{ units = [{units}], source = "zen5-host" }}')
+        llvm.print_ports(groups, "zen5-host")
         return bad > 0
-    text = io.StringIO()
-    text.write(
-        f"# zen5: LLVM {version}, -mcpu=znver5; Apache-2.0 WITH LLVM-exception; {source.lstrip('# ')}; "
-        "data/make/zen5_table.py\n"
-    )
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(llvm.COLUMNS)
     kept = llvm.without_repeats(out)
-    writer.writerows(kept)
-    data = gzip.compress(text.getvalue().encode(), 9, mtime=0)
-    (llvm.TABLES / "zen5.csv.gz").write_bytes(data)
+    title = (
+        f"LLVM {version}, -mcpu=znver5; Apache-2.0 WITH LLVM-exception; {source.lstrip('# ')}; data/make/zen5_table.py"
+    )
+    size = llvm.write_table("zen5", title, kept)
     marked = sum("M" in row[6] for row in kept)
     print(
-        f"zen5: {len(kept)} forms, {marked} measured, {len(groups)} port groups, {len(data)} bytes; "
+        f"zen5: {len(kept)} forms, {marked} measured, {len(groups)} port groups, {size} bytes; "
         f"{bad} rows differ from LLVM"
     )
     return bad > 0

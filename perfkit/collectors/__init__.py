@@ -1,7 +1,8 @@
 """Measured or generated inputs: tables of samples, studies and traces. Collectors never analyse."""
 
-from importlib import import_module
 from typing import Any
+
+from perfkit import lazy
 
 # Public name -> the module that defines it, imported when the name is first used.
 _HOME = {
@@ -22,11 +23,7 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module when it is first used."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'perfkit.collectors' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    return lazy.load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

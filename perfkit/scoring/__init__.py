@@ -5,8 +5,9 @@ ranks dimensions. On simulated runs each of them can be right or wrong, and is c
 simulator: what an event, a roof or a cause stands for is fixed in `perfkit.scoring.evidence`.
 """
 
-from importlib import import_module
 from typing import Any
+
+from perfkit import lazy
 
 # Public name -> the module that defines it, imported when the name is first used.
 _HOME = {
@@ -26,11 +27,7 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module when it is first used."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'perfkit.scoring' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    return lazy.load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,6 @@ from perfkit.simulators import gus_exact as oracle
 from perfkit.simulators import gus_timing as timing
 from perfkit.simulators.gus import Gus, Progress, windows
 from perfkit.simulators.gus_recurrence import simulate
-from perfkit.simulators.program import pruned
 from perfkit.trace import Trace
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ class Schedule:
 
 def causality(gus: Gus, trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
     """Return which instructions constrain the execution time of ``trace`` on ``gus.core``."""
-    program = gus.program(trace)
-    counts = np.zeros(len(program.slots), dtype=np.int64)
+    counts = np.zeros(trace.code.instruction_count, dtype=np.int64)
     rob = int(gus.core.resource("rob").value)
     if exact:
         ticks = _exact(gus, trace, counts, rob, progress)
@@ -142,10 +140,9 @@ def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress
 
 def _tainted(gus: Gus, trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
     """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many granules of memory."""
-    program = pruned(gus.program(trace), (gus.core,))
-    cost = timing.costs(program, (gus.core,))
+    program = gus.program(trace)
     memory = gus.memory(trace, program)
-    arrays, now, shadow = timing.static(program), timing.state(program, cost), timing.shadow(cost)
+    arrays, cost, now, shadow = timing.begin(program, (gus.core,))
     taint = begin(now)
     for window in windows(trace, memory, progress):
         shadow = timing.room(shadow, memory.page_count)

@@ -23,7 +23,7 @@ from perfkit.simulators.cache import CacheCounts
 from perfkit.simulators.gus_lanes import LANES, padded
 from perfkit.simulators.gus_recurrence import simulate
 from perfkit.simulators.memory import MemoryPass, Window
-from perfkit.simulators.program import Program, lower, pruned
+from perfkit.simulators.program import Program, lower
 from perfkit.trace import Trace
 
 if TYPE_CHECKING:
@@ -103,10 +103,8 @@ class Gus:
         program = self.program(trace)
         if any(form.source == "class default" for form in program.forms):
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
-        fast = pruned(program, (self.core,))
-        cost = timing.costs(fast, (self.core,))
         memory = self.memory(trace, program)
-        arrays, now, shadow = timing.static(fast), timing.state(program, cost), timing.shadow(cost)
+        arrays, cost, now, shadow = timing.begin(program, (self.core,))
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
         for window in windows(trace, memory, progress):
             shadow = timing.room(shadow, memory.page_count)
@@ -132,11 +130,9 @@ class Gus:
         memory = self.memory(trace, program)
         parts, shadows = [], []
         for k in range(0, len(cores), LANES):
-            variants = padded(cores[k : k + LANES])
-            fast = pruned(program, variants)
-            cost = timing.costs(fast, variants)
-            parts.append((timing.static(fast), cost, timing.state(program, cost)))
-            shadows.append(timing.shadow(cost))
+            arrays, cost, now, shadow = timing.begin(program, padded(cores[k : k + LANES]))
+            parts.append((arrays, cost, now))
+            shadows.append(shadow)
         for window in windows(trace, memory, progress):
             shadows = [timing.room(shadow, memory.page_count) for shadow in shadows]
             for part, shadow in zip(parts, shadows, strict=True):

@@ -5,13 +5,14 @@ step what is constrained by what (``constrain``, lines 1 to 6), used by what (``
 (``put``, lines 7 to 9). `perfkit.simulators.gus_causal` remembers that for a while, `perfkit.simulators.gus_exact`
 carries sets along; numba picks by the type of ``taint``. None of these is ever run as Python.
 """
-# ruff: noqa: ARG001, D401 - signatures, and what is the case when they are called
+# ruff: noqa: D401 - signatures, and what is the case when they are called
 
 from collections.abc import Callable
 from typing import Any
 
 from numba.core import types
-from numba.extending import overload
+
+from perfkit.simulators import compiled
 
 # Points in time of the instruction at hand.
 DISPATCH, FRONT, RETIRED, WRITTEN, RESULT, ADDRESS, DATA, ACCESS, MEMORY = range(9)
@@ -84,18 +85,9 @@ def finish(taint: Any, n: Any, i: Any, disp: Any, begun: Any, end: Any, ret: Any
 def implements(
     hook: Callable[..., Any], kind: type, *, inline: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator: the function is what the hook does for a ``taint`` of this named tuple.
+    """Return a decorator: the function is what the hook does for a ``taint`` of this named tuple."""
 
-    Inlining them all pays in speed; where that does not matter, without it compiling takes half the time.
-    """
+    def fits(taint: Any, *_: Any) -> bool:
+        return isinstance(taint, types.NamedTuple) and taint.instance_class is kind
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        def chosen(taint: Any, *args: Any) -> Any:
-            fits = isinstance(taint, types.NamedTuple) and taint.instance_class is kind
-            return function if fits else None
-
-        options: Any = {"forceinline": inline, "_nrt": False}
-        overload(hook, jit_options=options, strict=False)(chosen)
-        return function
-
-    return register
+    return compiled.implements(hook, fits, inline=inline)

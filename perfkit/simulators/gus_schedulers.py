@@ -8,31 +8,24 @@ The paper's model has none; without them the operations of the next iterations o
 
 # ruff: noqa: ARG001 - signatures that numba replaces
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba.extending import overload
 
-from perfkit.simulators.compiled import helper, inlined
+from perfkit.simulators.compiled import helper, implements, inlined
 from perfkit.simulators.gus_lanes import LANES, is_lanes, load, store
 from perfkit.simulators.gus_timing import CYCLES, TICKS
 
 _CYCLE = 1.0 / TICKS
 
 
-def _each(function: Callable[..., Any], lanes: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator: what a function does for times of one configuration, or for rows of them."""
+def _one(_s: Any, _q: Any, t: Any) -> bool:
+    """Whether a time is of one configuration."""
+    return not is_lanes(t)
 
-    def register(chosen: Callable[..., Any]) -> Callable[..., Any]:
-        def fitting(s: Any, q: Any, t: Any) -> Any:
-            return chosen if is_lanes(t) == lanes else None
 
-        options: Any = {"forceinline": True, "_nrt": False}
-        overload(function, jit_options=options, strict=False)(fitting)
-        return chosen
-
-    return register
+def _lanes(_s: Any, _q: Any, t: Any) -> bool:
+    return is_lanes(t)
 
 
 @inlined
@@ -63,14 +56,14 @@ def admit(s: Any, q: Any, t: Any) -> Any:
     """Return when scheduler q has an entry for an operation that comes at t; times must not go back."""
 
 
-@_each(admit, lanes=False)
+@implements(admit, _one)
 def _admit_one(s: Any, q: Any, t: Any) -> Any:  # pragma: no cover - compiled
     found = _admitted(s.waiting, s.cycle[q], s.entries[q], s.size[q], q * CYCLES, 1, t)
     s.cycle[q], s.entries[q] = found[1], found[2]
     return found[0]
 
 
-@_each(admit, lanes=True)
+@implements(admit, _lanes)
 def _admit_lanes(s: Any, q: Any, t: Any) -> Any:  # pragma: no cover - compiled
     store(s.at, 0, t)
     _admit_all(s, q)
@@ -98,12 +91,12 @@ def hold(s: Any, q: Any, t: Any) -> Any:
     """Let an operation hold its entry of scheduler q until it begins at t."""
 
 
-@_each(hold, lanes=False)
+@implements(hold, _one)
 def _hold_one(s: Any, q: Any, t: Any) -> Any:  # pragma: no cover - compiled
     s.entries[q] += _held(s.waiting, s.cycle[q], q * CYCLES, 1, t)
 
 
-@_each(hold, lanes=True)
+@implements(hold, _lanes)
 def _hold_lanes(s: Any, q: Any, t: Any) -> Any:  # pragma: no cover - compiled
     store(s.at, 0, t)
     _hold_all(s, q)

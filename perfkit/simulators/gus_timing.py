@@ -13,7 +13,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.microarchitecture import Microarchitecture
 from perfkit.simulators.gus_lanes import LANES, zeros
 from perfkit.simulators.memory import PAGE_GRANULES, RECENT
-from perfkit.simulators.program import REGISTERS, Program
+from perfkit.simulators.program import REGISTERS, Program, pruned
 
 TICKS = 55440
 NEVER = -(1 << 60)  # before every time of a run
@@ -95,7 +95,6 @@ class Schedulers(NamedTuple):
     """How many entries of each scheduler are held, and which of them are given free in which cycle to come."""
 
     waiting: NDArray[np.int16]  # (schedulers * CYCLES * K,) entries given free in a cycle, in rings, lane by lane
-    who: NDArray[np.int64]  # (schedulers * CYCLES,) an entry for each cycle, for the hooks
     cycle: NDArray[np.int64]  # (schedulers,) the first cycle whose entries were not given free yet
     entries: NDArray[np.int64]  # (schedulers,) entries held
     size: NDArray[np.int64]  # (schedulers,)
@@ -256,6 +255,13 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     )
 
 
+def begin(program: Program, cores: tuple[Microarchitecture, ...]) -> tuple[Static, Costs, State, Shadow]:
+    """Return what the recurrence needs to simulate a program from its first instruction on a core's K variants."""
+    fast = pruned(program, cores)
+    cost = costs(fast, cores)
+    return static(fast), cost, state(program, cost), shadow(cost)
+
+
 def state(program: Program, cost: Costs) -> State:
     """Return the state before the first instruction, for as many configurations as ``cost`` has."""
     lanes = cost.use.ndim == 2
@@ -265,7 +271,6 @@ def state(program: Program, cost: Costs) -> State:
 
     schedulers = Schedulers(
         np.zeros(2 * CYCLES * (LANES if lanes else 1), dtype=np.int16),
-        np.zeros(2 * CYCLES, dtype=np.int64),
         zeros(2, lanes),
         zeros(2, lanes),
         cost.vector_scheduler,

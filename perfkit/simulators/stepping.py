@@ -16,7 +16,7 @@ from perfkit.simulators import gus_timing as timing
 from perfkit.simulators.gus import Gus
 from perfkit.simulators.gus_recurrence import simulate
 from perfkit.simulators.memory import PAGE_GRANULES, Window
-from perfkit.simulators.program import Program, pruned
+from perfkit.simulators.program import Program
 from perfkit.trace import Trace, TraceChunk, expand
 
 
@@ -48,13 +48,10 @@ class Stepping:
             raise DataError("the trace holds no executed instruction; there is nothing to simulate")
         self.gus, self.trace, self.block, self.forwards = gus, trace, 0, 0
         program = self.program
-        fast = pruned(program, (gus.core,))
-        self._cost = timing.costs(fast, (gus.core,))
         self._memory = gus.memory(trace, program)
-        self._static, self._state = timing.static(fast), timing.state(program, self._cost)
+        self._static, self._cost, self._state, self._shadow = timing.begin(program, (gus.core,))
         causes = timing.PORTS + len(program.groups)
         self._spent = np.zeros((len(program.slots), causes), dtype=np.int64)
-        self._shadow = timing.shadow(self._cost)
         self._written = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
         self._stores = np.zeros(1, dtype=np.int64)
 
@@ -128,7 +125,7 @@ class Stepping:
     @property
     def mispredictions(self) -> int:
         """Conditional branches so far that the predictor got wrong."""
-        return int(self._memory.predictor.meta[2])
+        return self._memory.branches[1]
 
     def chunk(self, until: int) -> TraceChunk:
         """Return the part of the trace from here to executed block ``until`` (exclusive)."""

@@ -44,7 +44,6 @@ def test_an_entry_is_free_when_counting_says_so(operations, size):
     stay = np.array([s for _, s in operations], dtype=np.int64)
     state = Schedulers(
         np.zeros(2 * CYCLES, dtype=np.int16),
-        np.zeros(2 * CYCLES, dtype=np.int64),
         np.zeros(2, dtype=np.int64),
         np.zeros(2, dtype=np.int64),
         np.array([1, size], dtype=np.int64),

@@ -3,8 +3,9 @@
 Names are loaded when they are first used, so that one view does not pay for the libraries of another.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from perfkit import lazy
 
 # Public name -> the module that defines it.
 _HOME = {
@@ -39,11 +40,7 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module when it is first used."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'perfkit_widgets' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    return lazy.load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

@@ -31,7 +31,6 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 import perfkit as pk
-from perfkit.collectors.host_code import processor
 from perfkit.errors import PerfkitError
 from perfkit.simulators.gus import att_text
 from perfkit.trace import Trace
@@ -63,7 +62,7 @@ def compiled(name: str, build: str) -> "Kernel":
 
 
 def measure(folder: Path, which: str, repetitions: int) -> None:
-    """Measure every point that the folder does not hold yet, and write the table of all of them."""
+    """Measure every point that the folder does not hold yet."""
     from perfkit.collectors import corpus, true_cycles
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,13 +88,10 @@ def measure(folder: Path, which: str, repetitions: int) -> None:
                 "kept": len(cycles.samples),
                 "rejected": cycles.rejected,
                 "compiler": kernel.compiler,
-                "host": f"{cycles.host}, {processor()}",
+                "host": cycles.host,
             }
             file.write_text(json.dumps(found))
             print(f"{name} {build}: {cycles.cycles:,.0f} cycles, spread {cycles.spread:.3f}", flush=True)
-
-    table = pd.DataFrame([json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))])
-    table.round({"cycles": 1, "spread": 4}).to_csv(folder / "points.csv", index=False)
 
 
 def points(folder: Path | None, table: Path | None) -> Iterator[tuple[dict[str, Any], Trace]]:
