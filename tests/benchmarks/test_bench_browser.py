@@ -6,10 +6,9 @@ through the kernel costs by itself.
 
 from pathlib import Path
 
-import nbformat
 import pytest
 
-from tests.browser.lab import Lab, chromium, open_and_run
+from tests.browser.lab import running
 
 N = 3000
 SETUP = f"""
@@ -68,29 +67,12 @@ def median_of(page, select, paths: str, presses: int = 9, keys: tuple[str, str] 
 
 @pytest.mark.browser
 def test_a_choice_is_redrawn_soon(tmp_path: Path):
-    path = chromium()
-    if path is None:
-        pytest.skip("no Chromium found: install Debian's package chromium, or name a browser with CHROMIUM=/path")
-    from playwright.sync_api import sync_playwright
-
-    cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, EXPLORER, BASELINE)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    lab = Lab(tmp_path)
-    try:
-        nbformat.write(notebook, lab.notebooks / "bench.ipynb")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1500, "height": 2400})
-            open_and_run(page, lab, "bench.ipynb", views=4)
-            page.wait_for_timeout(3000)
-            events = page.locator("select", has=page.locator("option", has_text="event-1")).first
-            numbers = page.locator("select", has=page.locator("option", has_text="49")).first
-            view, baseline = median_of(page, events, ROOF), median_of(page, numbers, LINE)
-            cloud = median_of(page, events, CLOUD)
-            browser.close()
-    finally:
-        lab.stop()
+    with running(tmp_path, (SETUP, EXPLORER, BASELINE), height=2400, views=4) as page:
+        page.wait_for_timeout(3000)
+        events = page.locator("select", has=page.locator("option", has_text="event-1")).first
+        numbers = page.locator("select", has=page.locator("option", has_text="49")).first
+        view, baseline = median_of(page, events, ROOF), median_of(page, numbers, LINE)
+        cloud = median_of(page, events, CLOUD)
     print(f"\nkey press to redrawn roofline: {view:.0f} ms with {N} + {N} samples; limit 150 ms")
     print(f"key press to the workload's {N} samples on it: {cloud:.0f} ms")
     print(f"baseline (a bare list and a two-point line): {baseline:.0f} ms; ratio {view / baseline:.1f}")
@@ -107,26 +89,9 @@ pw.RooflineView(scheduler.run(dag).roofline(), pk.rescheduler(dag, scheduler), {
 
 @pytest.mark.browser
 def test_a_slider_of_the_extended_roofline_is_redrawn_within_200_ms(tmp_path: Path):
-    path = chromium()
-    if path is None:
-        pytest.skip("no Chromium found: install Debian's package chromium, or name a browser with CHROMIUM=/path")
-    from playwright.sync_api import sync_playwright
-
-    cells = [nbformat.v4.new_code_cell(text) for text in ("import perfkit as pk, perfkit_widgets as pw", ROOFLINE)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    lab = Lab(tmp_path)
-    try:
-        nbformat.write(notebook, lab.notebooks / "bench.ipynb")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1500, "height": 1400})
-            open_and_run(page, lab, "bench.ipynb")
-            page.wait_for_timeout(3000)
-            roofs = "[...document.querySelectorAll('.pk-view path.line')]"
-            view = median_of(page, page.locator(".noUi-handle").first, roofs, keys=("ArrowRight", "ArrowLeft"))
-            browser.close()
-    finally:
-        lab.stop()
+    with running(tmp_path, ("import perfkit as pk, perfkit_widgets as pw", ROOFLINE), height=1400) as page:
+        page.wait_for_timeout(3000)
+        roofs = "[...document.querySelectorAll('.pk-view path.line')]"
+        view = median_of(page, page.locator(".noUi-handle").first, roofs, keys=("ArrowRight", "ArrowLeft"))
     print(f"\nkey press on a slider to 99,238 nodes scheduled anew and redrawn: {view:.0f} ms; limit 200 ms")
     assert view < 200

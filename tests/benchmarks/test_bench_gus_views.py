@@ -9,7 +9,6 @@ The goal is 200 ms from the slider's move to the redrawn bars. The baseline of t
 import time
 from pathlib import Path
 
-import nbformat
 import pytest
 
 import perfkit as pk
@@ -18,7 +17,7 @@ from perfkit.microarchitecture import Microarchitecture
 from perfkit.simulators.gus import Gus
 from perfkit.trace import Trace
 from tests.benchmarks.test_bench_browser import median_of
-from tests.browser.lab import Lab, chromium, open_and_run
+from tests.browser.lab import running
 
 ROOT = Path(__file__).parents[2]
 GOAL = 200.0  # milliseconds
@@ -67,29 +66,13 @@ def test_from_a_new_weight_to_new_bars(name):
 @pytest.mark.browser
 @pytest.mark.parametrize("name", NAMES)
 def test_from_the_key_to_the_redrawn_bars(tmp_path: Path, name):
-    path = chromium()
-    if path is None:
-        pytest.skip("no Chromium found: install Debian's package chromium, or name a browser with CHROMIUM=/path")
-    from playwright.sync_api import sync_playwright
-
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SETUP.replace("NAME", name).strip())])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    lab = Lab(tmp_path)
-    try:
-        nbformat.write(notebook, lab.notebooks / "slider.ipynb")
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1500, "height": 1200})
-            open_and_run(page, lab, "slider.ipynb", views=1)
-            handle = page.locator(".noUi-handle").first
-            handle.scroll_into_view_if_needed()
-            bars = "[...document.querySelectorAll('.bqplot rect.bar')].map(r => ({getAttribute: () => r.outerHTML}))"
-            handle.press("ArrowRight")  # once, before it is timed
-            page.wait_for_timeout(1500)
-            median = median_of(page, handle, bars, presses=7, keys=("ArrowRight", "ArrowRight"))
-            browser.close()
-    finally:
-        lab.stop()
+    with running(tmp_path, (SETUP.replace("NAME", name).strip(),), height=1200) as page:
+        handle = page.locator(".noUi-handle").first
+        handle.scroll_into_view_if_needed()
+        bars = "[...document.querySelectorAll('.bqplot rect.bar')].map(r => ({getAttribute: () => r.outerHTML}))"
+        handle.press("ArrowRight")  # once, before it is timed
+        page.wait_for_timeout(1500)
+        median = median_of(page, handle, bars, presses=7, keys=("ArrowRight", "ArrowRight"))
     reached = "reached" if median <= GOAL else "missed"
     print(f"\n{name}: from the key to the redrawn bars {median:.0f} ms (median of 7; goal {GOAL:g}: {reached})")
     assert median < 20 * GOAL

@@ -5,21 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, chromium
+from tests.browser.lab import Lab, launched
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    path = chromium()
-    if path is None:
-        pytest.skip("no Chromium found: install Debian's package chromium, or name a browser with CHROMIUM=/path")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # The sandbox needs privileges that containers do not give; the pages are this project's own.
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launched() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")

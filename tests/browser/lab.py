@@ -8,8 +8,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import nbformat
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 IDLE = ".jp-Notebook-ExecutionIndicator[data-status='idle']"
@@ -105,3 +110,34 @@ def open_and_run(page: Any, lab: Lab, notebook: str, views: int = 1, timeout: fl
                 raise
     page.wait_for_function("n => document.querySelectorAll('svg.svg-figure').length >= n", arg=views, timeout=timeout)
     page.wait_for_selector(IDLE, timeout=timeout)
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Give a Chromium, or skip the test where there is none."""
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium found: install Debian's package chromium, or name a browser with CHROMIUM=/path")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # The sandbox needs privileges that containers do not give; the pages are this project's own.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def running(folder: Path, cells: Sequence[str], height: int, views: int = 1) -> Iterator[Any]:
+    """Give the page of a notebook of these cells, run, in a JupyterLab and a browser of its own."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    with launched() as browser:
+        lab = Lab(folder)
+        try:
+            nbformat.write(notebook, lab.notebooks / "cells.ipynb")
+            page = browser.new_page(viewport={"width": 1500, "height": height})
+            open_and_run(page, lab, "cells.ipynb", views=views)
+            yield page
+        finally:
+            lab.stop()
