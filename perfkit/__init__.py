@@ -13,116 +13,116 @@ from perfkit._version import __version__
 
 # Public name -> the module that defines it.
 _HOME = {
-    "Areas": "perfkit.areas",
-    "CpiComparison": "perfkit.fitters.cpi_comparison",
-    "CpiCounts": "perfkit.fitters.cpi_counts",
-    "CpiFit": "perfkit.fitters.cpi_stack",
-    "CpiStack": "perfkit.fitters.cpi_stack",
-    "PaperCpiFit": "perfkit.fitters.paper_cpi_stack",
-    "paper_cpi_stack": "perfkit.fitters.paper_cpi_stack",
+    "Areas": "perfkit.samples.areas",
+    "CpiComparison": "perfkit.fitters.cpi.comparison",
+    "CpiCounts": "perfkit.fitters.cpi.counts",
+    "CpiFit": "perfkit.fitters.cpi.stack",
+    "CpiStack": "perfkit.fitters.cpi.stack",
+    "PaperCpiFit": "perfkit.fitters.cpi.paper",
+    "paper_cpi_stack": "perfkit.fitters.cpi.paper",
     "artefact_cpi": "perfkit.collectors.synthetic_cpi",
     "synthetic_cpi": "perfkit.collectors.synthetic_cpi",
-    "Gus": "perfkit.simulators.gus",
-    "flops": "perfkit.floating_point",
-    "peak_flops": "perfkit.floating_point",
-    "open_traces": "perfkit.trace_sources",
-    "GusResult": "perfkit.simulators.gus",
-    "InstructionTables": "perfkit.instruction_tables",
-    "Microarchitecture": "perfkit.microarchitecture",
-    "calibrated_core": "perfkit.instruction_tables",
-    "Dag": "perfkit.dag",
-    "DagCore": "perfkit.simulators.dag_core",
-    "DagScheduler": "perfkit.simulators.dag_schedule",
-    "ExtendedRoofline": "perfkit.simulators.extended_roofline",
-    "Schedule": "perfkit.simulators.dag_measures",
-    "rescheduler": "perfkit.simulators.dag_schedule",
-    "sweep": "perfkit.simulators.dag_sweep",
-    "trace_c": "perfkit.collectors.clang_kernel",
-    "trace_dag": "perfkit.collectors.x86_dag",
-    "trace_numba": "perfkit.collectors.numba_kernel",
+    "Gus": "perfkit.simulators.gus.gus",
+    "flops": "perfkit.machine.floating_point",
+    "peak_flops": "perfkit.machine.floating_point",
+    "open_traces": "perfkit.collectors.open_traces",
+    "GusResult": "perfkit.simulators.gus.gus",
+    "InstructionTables": "perfkit.machine.instruction_tables",
+    "Microarchitecture": "perfkit.machine.core",
+    "calibrated_core": "perfkit.machine.instruction_tables",
+    "Dag": "perfkit.dag.graph",
+    "DagCore": "perfkit.simulators.dag.core",
+    "DagScheduler": "perfkit.simulators.dag.schedule",
+    "ExtendedRoofline": "perfkit.simulators.dag.extended_roofline",
+    "Schedule": "perfkit.simulators.dag.measures",
+    "rescheduler": "perfkit.simulators.dag.schedule",
+    "sweep": "perfkit.simulators.dag.sweep",
+    "trace_c": "perfkit.collectors.dag.clang_kernel",
+    "trace_dag": "perfkit.collectors.dag.x86_dag",
+    "trace_numba": "perfkit.collectors.dag.numba_kernel",
     "PerfkitError": "perfkit.errors",
-    "Roofline": "perfkit.roofline",
-    "Samples": "perfkit.samples",
-    "SimulatedPmu": "perfkit.collectors.simulated_pmu",
-    "Spire": "perfkit.fitters.spire",
-    "Ranking": "perfkit.fitters.spire_ranking",
-    "SpireModel": "perfkit.fitters.spire",
+    "Roofline": "perfkit.fitters.spire.piecewise",
+    "Samples": "perfkit.samples.table",
+    "SimulatedPmu": "perfkit.simulators.pmu.simulated_pmu",
+    "Spire": "perfkit.fitters.spire.model",
+    "Ranking": "perfkit.fitters.spire.ranking",
+    "SpireModel": "perfkit.fitters.spire.model",
     "TopDown": "perfkit.fitters.topdown",
-    "open_samples": "perfkit.sources",
+    "open_samples": "perfkit.readers.open_samples",
     "read_samples": "perfkit.readers",
-    "Analysis": "perfkit.fitters.analysis",
-    "Categories": "perfkit.fitters.categories",
-    "DecisionTree": "perfkit.fitters.decision_tree",
-    "FixedBins": "perfkit.fitters.categories",
-    "Importance": "perfkit.fitters.random_forest",
-    "KdeCategories": "perfkit.fitters.categories",
+    "Analysis": "perfkit.fitters.studies.analysis",
+    "Categories": "perfkit.fitters.studies.categories",
+    "DecisionTree": "perfkit.fitters.studies.decision_tree",
+    "FixedBins": "perfkit.fitters.studies.categories",
+    "Importance": "perfkit.fitters.studies.random_forest",
+    "KdeCategories": "perfkit.fitters.studies.categories",
     "Microbenchmark": "perfkit.collectors.microbenchmark",
-    "RandomForest": "perfkit.fitters.random_forest",
-    "Study": "perfkit.study",
-    "StudyRuns": "perfkit.study_runs",
-    "Tree": "perfkit.fitters.decision_tree",
-    "Trace": "perfkit.trace",
-    "prepare": "perfkit.simulators.prepared",
-    "sensitivity": "perfkit.simulators.sensitivity",
-    "timeline": "perfkit.simulators.timeline",
-    "what_if": "perfkit.simulators.sensitivity",
+    "RandomForest": "perfkit.fitters.studies.random_forest",
+    "Study": "perfkit.study.study",
+    "StudyRuns": "perfkit.study.runs",
+    "Tree": "perfkit.fitters.studies.decision_tree",
+    "Trace": "perfkit.trace.trace",
+    "prepare": "perfkit.simulators.gus.prepared",
+    "sensitivity": "perfkit.simulators.gus.sensitivity",
+    "timeline": "perfkit.simulators.gus.timeline",
+    "what_if": "perfkit.simulators.gus.sensitivity",
 }
 _MODULES = ("collectors", "datasets", "errors", "fitters", "plots", "readers", "scoring", "simulators")
 
 if TYPE_CHECKING:
-    from perfkit.areas import Areas as Areas
-    from perfkit.collectors.clang_kernel import trace_c as trace_c
+    from perfkit.collectors.dag.clang_kernel import trace_c as trace_c
+    from perfkit.collectors.dag.numba_kernel import trace_numba as trace_numba
+    from perfkit.collectors.dag.x86_dag import trace_dag as trace_dag
     from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
-    from perfkit.collectors.numba_kernel import trace_numba as trace_numba
-    from perfkit.collectors.simulated_pmu import SimulatedPmu as SimulatedPmu
+    from perfkit.collectors.open_traces import open_traces as open_traces
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
-    from perfkit.collectors.x86_dag import trace_dag as trace_dag
-    from perfkit.dag import Dag as Dag
+    from perfkit.dag.graph import Dag as Dag
     from perfkit.errors import PerfkitError as PerfkitError
-    from perfkit.fitters.analysis import Analysis as Analysis
-    from perfkit.fitters.categories import Categories as Categories
-    from perfkit.fitters.categories import FixedBins as FixedBins
-    from perfkit.fitters.categories import KdeCategories as KdeCategories
-    from perfkit.fitters.cpi_comparison import CpiComparison as CpiComparison
-    from perfkit.fitters.cpi_counts import CpiCounts as CpiCounts
-    from perfkit.fitters.cpi_stack import CpiFit as CpiFit
-    from perfkit.fitters.cpi_stack import CpiStack as CpiStack
-    from perfkit.fitters.decision_tree import DecisionTree as DecisionTree
-    from perfkit.fitters.decision_tree import Tree as Tree
-    from perfkit.fitters.paper_cpi_stack import PaperCpiFit as PaperCpiFit
-    from perfkit.fitters.paper_cpi_stack import paper_cpi_stack as paper_cpi_stack
-    from perfkit.fitters.random_forest import Importance as Importance
-    from perfkit.fitters.random_forest import RandomForest as RandomForest
-    from perfkit.fitters.spire import Spire as Spire
-    from perfkit.fitters.spire import SpireModel as SpireModel
-    from perfkit.fitters.spire_ranking import Ranking as Ranking
+    from perfkit.fitters.cpi.comparison import CpiComparison as CpiComparison
+    from perfkit.fitters.cpi.counts import CpiCounts as CpiCounts
+    from perfkit.fitters.cpi.paper import PaperCpiFit as PaperCpiFit
+    from perfkit.fitters.cpi.paper import paper_cpi_stack as paper_cpi_stack
+    from perfkit.fitters.cpi.stack import CpiFit as CpiFit
+    from perfkit.fitters.cpi.stack import CpiStack as CpiStack
+    from perfkit.fitters.spire.model import Spire as Spire
+    from perfkit.fitters.spire.model import SpireModel as SpireModel
+    from perfkit.fitters.spire.piecewise import Roofline as Roofline
+    from perfkit.fitters.spire.ranking import Ranking as Ranking
+    from perfkit.fitters.studies.analysis import Analysis as Analysis
+    from perfkit.fitters.studies.categories import Categories as Categories
+    from perfkit.fitters.studies.categories import FixedBins as FixedBins
+    from perfkit.fitters.studies.categories import KdeCategories as KdeCategories
+    from perfkit.fitters.studies.decision_tree import DecisionTree as DecisionTree
+    from perfkit.fitters.studies.decision_tree import Tree as Tree
+    from perfkit.fitters.studies.random_forest import Importance as Importance
+    from perfkit.fitters.studies.random_forest import RandomForest as RandomForest
     from perfkit.fitters.topdown import TopDown as TopDown
-    from perfkit.floating_point import flops as flops
-    from perfkit.floating_point import peak_flops as peak_flops
-    from perfkit.instruction_tables import InstructionTables as InstructionTables
-    from perfkit.instruction_tables import calibrated_core as calibrated_core
-    from perfkit.microarchitecture import Microarchitecture as Microarchitecture
+    from perfkit.machine.core import Microarchitecture as Microarchitecture
+    from perfkit.machine.floating_point import flops as flops
+    from perfkit.machine.floating_point import peak_flops as peak_flops
+    from perfkit.machine.instruction_tables import InstructionTables as InstructionTables
+    from perfkit.machine.instruction_tables import calibrated_core as calibrated_core
     from perfkit.readers import read_samples as read_samples
-    from perfkit.roofline import Roofline as Roofline
-    from perfkit.samples import Samples as Samples
-    from perfkit.simulators.dag_core import DagCore as DagCore
-    from perfkit.simulators.dag_measures import Schedule as Schedule
-    from perfkit.simulators.dag_schedule import DagScheduler as DagScheduler
-    from perfkit.simulators.dag_schedule import rescheduler as rescheduler
-    from perfkit.simulators.dag_sweep import sweep as sweep
-    from perfkit.simulators.extended_roofline import ExtendedRoofline as ExtendedRoofline
-    from perfkit.simulators.gus import Gus as Gus
-    from perfkit.simulators.gus import GusResult as GusResult
-    from perfkit.simulators.prepared import prepare as prepare
-    from perfkit.simulators.sensitivity import sensitivity as sensitivity
-    from perfkit.simulators.sensitivity import what_if as what_if
-    from perfkit.simulators.timeline import timeline as timeline
-    from perfkit.sources import open_samples as open_samples
-    from perfkit.study import Study as Study
-    from perfkit.study_runs import StudyRuns as StudyRuns
-    from perfkit.trace import Trace as Trace
-    from perfkit.trace_sources import open_traces as open_traces
+    from perfkit.readers.open_samples import open_samples as open_samples
+    from perfkit.samples.areas import Areas as Areas
+    from perfkit.samples.table import Samples as Samples
+    from perfkit.simulators.dag.core import DagCore as DagCore
+    from perfkit.simulators.dag.extended_roofline import ExtendedRoofline as ExtendedRoofline
+    from perfkit.simulators.dag.measures import Schedule as Schedule
+    from perfkit.simulators.dag.schedule import DagScheduler as DagScheduler
+    from perfkit.simulators.dag.schedule import rescheduler as rescheduler
+    from perfkit.simulators.dag.sweep import sweep as sweep
+    from perfkit.simulators.gus.gus import Gus as Gus
+    from perfkit.simulators.gus.gus import GusResult as GusResult
+    from perfkit.simulators.gus.prepared import prepare as prepare
+    from perfkit.simulators.gus.sensitivity import sensitivity as sensitivity
+    from perfkit.simulators.gus.sensitivity import what_if as what_if
+    from perfkit.simulators.gus.timeline import timeline as timeline
+    from perfkit.simulators.pmu.simulated_pmu import SimulatedPmu as SimulatedPmu
+    from perfkit.study.runs import StudyRuns as StudyRuns
+    from perfkit.study.study import Study as Study
+    from perfkit.trace.trace import Trace as Trace
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 

@@ -22,20 +22,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError
-from perfkit.events import nearest
-from perfkit.kinds import KINDS
+from perfkit.samples.events import nearest
+from perfkit.samples.kinds import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # How each format is read: "module:function" of the path, imported when first used.
 FORMATS = {
-    "samples": "perfkit.samples:Samples.from_parquet",
+    "samples": "perfkit.samples.table:Samples.from_parquet",
     "csv": "pandas:read_csv",
-    "study": "perfkit.study_runs:StudyRuns.from_parquet",
+    "study": "perfkit.study.runs:StudyRuns.from_parquet",
     "parquet": "pandas:read_parquet",
-    "trace": "perfkit.trace:Trace.load",
-    "truth": "perfkit.simulators.truth:Truth.from_parquet",
+    "trace": "perfkit.trace.trace:Trace.load",
+    "truth": "perfkit.simulators.pmu.truth:Truth.from_parquet",
     "text": "pathlib:Path.read_text",
 }
 _FIELDS = ("file", "sha256", "format", "kind", "holds", "units", "source", "licence", "made_by")

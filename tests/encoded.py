@@ -1,6 +1,6 @@
 """Traces of encoded instructions, without running them."""
 
-from perfkit.trace import StaticCode, Trace
+from perfkit.trace.trace import StaticCode, Trace
 
 
 def trace_of(*codes: str, executed: int = 1) -> Trace:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from perfkit.collectors.host_code import cpuinfo
-from perfkit.collectors.toolchain import version
+from perfkit.collectors.host.code import cpuinfo
+from perfkit.collectors.host.toolchain import version
 
 FOLDER = Path(__file__).parents[1] / "accuracy"
 SETS = ("corpus", "held-out")
@@ -51,7 +51,7 @@ def main() -> None:
             'kind = "measured"',
             f'holds = "{HOLDS[name]}: {len(points)} points"',
             'units = "core cycles a call (10th percentile; spread is the median\'s relative distance to it)"',
-            f'source = "perfkit.collectors.true_cycles on {host}, {time.strftime("%Y-%m-%d")}; {compiler}"',
+            f'source = "perfkit.collectors.host.true_cycles on {host}, {time.strftime("%Y-%m-%d")}; {compiler}"',
             'licence = "MIT"',
             'made_by = "data/make/accuracy_points.py"',
             "",

@@ -1,7 +1,7 @@
 """Write data/gus: Table 2 of the Gus paper, transcribed, and its correlation kernels measured on this host.
 
 Run from the repository's root, on x86-64 with AVX2 and two FMA units: python data/make/correlation_measured.py
-Cycles come from perfkit.collectors.true_cycles, which needs no hardware counter.
+Cycles come from perfkit.collectors.host.true_cycles, which needs no hardware counter.
 """
 
 import csv
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import perfkit as pk
 from perfkit.collectors import corpus_kernel
-from perfkit.collectors.true_cycles import TrueCycles, true_cycles
+from perfkit.collectors.host.true_cycles import TrueCycles, true_cycles
 
 FOLDER = Path(__file__).parents[1] / "gus"
 # Version, transformations, per cent of peak, bottleneck by top-down analysis, and by Gus (resource, instructions).
@@ -73,7 +73,7 @@ def main() -> None:
         "operations a cycle, of useful operations (N M (M + 1): the lower triangle) and of executed ones; empty where "
         "other work on the host disturbed every attempt",
         units="core cycles a call (10th percentile; spread is the median's relative distance to it)",
-        source=f"perfkit.collectors.true_cycles on {facts['host']} (a virtual machine, KVM; other work ran on it), "
+        source=f"pk.collectors.true_cycles on {facts['host']} (a virtual machine, KVM; other work ran on it), "
         f"{today}; {facts['compiler']}; {flags} -DM=size -DN=size",
         licence="MIT",
     )

@@ -1,4 +1,4 @@
-"""Generate the bundled instruction tables (perfkit/cores/tables/*.csv.gz) from LLVM's scheduling models.
+"""Generate the bundled instruction tables (perfkit/machine/cores/tables/*.csv.gz) from LLVM's scheduling models.
 
     .venv/bin/python data/make/instruction_tables.py [CORE ...] [--llvm-suffix=-22] [--ports]
 
@@ -22,10 +22,10 @@ from pathlib import Path
 
 from iced_x86 import CpuidFeature, Decoder, Encoder, Instruction, OpCodeInfo, OpCodeOperandKind, OpKind, Register
 
-from perfkit.decode import code_names, form_name, simpler_forms
-from perfkit.llvm_mca import PLAIN_LOADS, Model, closed_groups, group_name, look_up, resource_prefix, uses_of
+from perfkit.machine.llvm_mca import PLAIN_LOADS, Model, closed_groups, group_name, look_up, resource_prefix, uses_of
+from perfkit.trace.x86 import code_names, form_name, simpler_forms
 
-TABLES = Path(__file__).parents[2] / "perfkit" / "cores" / "tables"
+TABLES = Path(__file__).parents[2] / "perfkit" / "machine" / "cores" / "tables"
 BASE = """INTEL8086 INTEL186 INTEL286 INTEL386 INTEL486 X64 FPU FPU287 FPU387 CMOV MMX SSE SSE2 SSE3 SSSE3 SSE4_1 SSE4_2
 POPCNT AVX AES PCLMULQDQ CX8 CMPXCHG16B FXSR XSAVE XSAVEOPT TSC RDTSCP CPUID MULTIBYTENOP PAUSE SYSCALL CLFSH CET_IBT
 PREFETCHW MONITOR"""

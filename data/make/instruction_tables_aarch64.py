@@ -1,4 +1,4 @@
-"""Generate the Cortex-A72's instruction table (perfkit/cores/tables/cortex_a72.csv.gz) from LLVM's scheduling model.
+"""Generate the Cortex-A72's table (perfkit/machine/cores/tables/cortex_a72.csv.gz) from LLVM's scheduling model.
 
     .venv/bin/python data/make/instruction_tables_aarch64.py [--llvm-suffix=-22]
 
@@ -21,10 +21,10 @@ import sys
 
 from instruction_tables import check, llvm_version, without_repeats, write_table
 
-from perfkit.decode_aarch64 import FLAGS, decode_one, memory_access, simpler_forms
 from perfkit.errors import DataError, UnavailableError
-from perfkit.llvm_mca import cumulated, exclusive, look_up, resource_prefix, unit_sets, uses_of
-from perfkit.microarchitecture import Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.llvm_mca import cumulated, exclusive, look_up, resource_prefix, unit_sets, uses_of
+from perfkit.trace.aarch64 import FLAGS, decode_one, memory_access, simpler_forms
 
 CPU = "cortex-a72"
 SAMPLES = 4  # encodings of each form that must cost the same

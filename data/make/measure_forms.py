@@ -3,7 +3,7 @@
     .venv/bin/python data/make/measure_forms.py zen5 [--cpu 1]      # about a minute
 
 Writes data/make/measured/CORE.csv, which data/make/zen5_table.py merges into the core's table. Needs a host of that
-core, and no hardware counters: everything is timed with the time stamp counter (perfkit.collectors.host_bench). Per
+core, and no hardware counters: everything is timed with the time stamp counter (perfkit.collectors.host.bench). Per
 form, in cycles: latency (operand to result), throughput (cycles an instruction, of independent ones), and with_add,
 with_mul, with_shuffle: the time of a pair of this form and a floating-point addition, multiplication or shuffle. Two
 forms that share their ports take the sum of their times, two that do not the larger: that finds the ports of a vector
@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from perfkit.collectors import host_code
-from perfkit.collectors.host_bench import Bench
+from perfkit.collectors.host import code as host_code
+from perfkit.collectors.host.bench import Bench
 from perfkit.errors import PerfkitError
-from perfkit.instruction_tables import InstructionTables
-from perfkit.microarchitecture import Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables
 
 PASSES = 5
 FOLDER = Path(__file__).parent / "measured"

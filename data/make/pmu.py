@@ -19,8 +19,8 @@ from perfkit.collectors import SimulatedPmu, corpus, corpus_kernel
 from perfkit.errors import PerfkitError
 from perfkit.scoring import spire_scores, stack_scores
 from perfkit.scoring.importances import resource_importance, resource_study
-from perfkit.simulators.truth import Truth
-from perfkit.trace import Trace
+from perfkit.simulators.pmu.truth import Truth
+from perfkit.trace.trace import Trace
 
 FOLDER = Path(__file__).parent.parent / "pmu"
 CORES = ("skylake_x", "zen4")

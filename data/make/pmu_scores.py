@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import perfkit as pk
 from perfkit import scoring
-from perfkit.simulators.truth import truth_of
+from perfkit.simulators.pmu.truth import truth_of
 
 CORES = ("skylake_x", "zen4")
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.study import Study
-from perfkit.study_runs import StudyRuns
+from perfkit.study.runs import StudyRuns
+from perfkit.study.study import Study
 
 FOLDER = Path(__file__).parents[1] / "studies"
 KEPT = Path("perfkit-out")

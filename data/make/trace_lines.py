@@ -15,7 +15,7 @@ from traces import FOLDER, MOST_BYTES, WANTED
 from perfkit.collectors.kernels import Kernel, corpus_kernel
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded, annotate
-from perfkit.trace import Trace
+from perfkit.trace.trace import Trace
 
 
 def loaded(trace: Trace, kernel: Kernel) -> Loaded:

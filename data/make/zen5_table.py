@@ -18,8 +18,8 @@ from pathlib import Path
 import instruction_tables as llvm
 from iced_x86 import InstructionInfoFactory, OpAccess, RegisterInfo
 
-from perfkit.collectors.host_code import one_of
-from perfkit.llvm_mca import cumulated, exclusive, group_name, look_up, unit_sets
+from perfkit.collectors.host.code import one_of
+from perfkit.machine.llvm_mca import cumulated, exclusive, group_name, look_up, unit_sets
 
 MEASURED = Path(__file__).parent / "measured" / "zen5.csv"
 ALU = frozenset(f"ALU{k}" for k in range(6))

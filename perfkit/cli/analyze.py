@@ -14,7 +14,7 @@ def analyze(
 ) -> None:
     """Filter, categorise and learn from a table, as an analysis file says (docs/studies.md)."""
     from perfkit.cli.study import notes_to_stderr
-    from perfkit.fitters.analysis import Analysis, read_tables
+    from perfkit.fitters.studies.analysis import Analysis, read_tables
 
     analysis = Analysis.from_yaml(file)
     with notes_to_stderr():

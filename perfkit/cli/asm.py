@@ -27,7 +27,7 @@ def asm(
     from perfkit.cli.study import notes_to_stderr
     from perfkit.collectors.microbenchmark import Microbenchmark
     from perfkit.errors import DataError
-    from perfkit.study import Study
+    from perfkit.study.study import Study
 
     # Text with several lines, or several instructions in one argument, is as good as several arguments.
     lines = [line.strip() for text in instructions for line in text.replace(";", "\n").splitlines() if line.strip()]

@@ -15,10 +15,10 @@ def calibrate(
     every: bool = typer.Option(False, "--all", help="Print every figure, not only those that differ."),
 ) -> None:
     """Measure this host with the time stamp counter (no hardware counters needed)."""
-    from perfkit.collectors.calibrate import calibrate as measure
-    from perfkit.collectors.calibrate import host_core
+    from perfkit.collectors.host.calibrate import calibrate as measure
+    from perfkit.collectors.host.calibrate import host_core
     from perfkit.errors import SettingError
-    from perfkit.microarchitecture import Microarchitecture
+    from perfkit.machine.core import Microarchitecture
 
     name = core or host_core()
     if not name:

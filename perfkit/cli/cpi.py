@@ -11,9 +11,9 @@ import typer
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
-    from perfkit.fitters.cpi_comparison import CpiComparison
-    from perfkit.fitters.cpi_stack import CpiFit
-    from perfkit.samples import Samples
+    from perfkit.fitters.cpi.comparison import CpiComparison
+    from perfkit.fitters.cpi.stack import CpiFit
+    from perfkit.samples.table import Samples
 
 
 def cpi(
@@ -43,8 +43,8 @@ def cpi(
 
     Example: perfkit cpi perf.txt --aggregate 5
     """
-    from perfkit.fitters.cpi_stack import CpiStack
-    from perfkit.sources import open_samples
+    from perfkit.fitters.cpi.stack import CpiStack
+    from perfkit.readers.open_samples import open_samples
 
     samples = open_samples(files, time_event=time_event or "", work_event=work_event or "")
     if between is not None:
@@ -120,7 +120,7 @@ def _number(value: float) -> float | None:
 
 
 def _print_paper(samples: "Samples", events: tuple[str, ...] | None, trim: int, *, seed: int, as_json: bool) -> None:
-    from perfkit.fitters.paper_cpi_stack import paper_cpi_stack
+    from perfkit.fitters.cpi.paper import paper_cpi_stack
 
     fit = paper_cpi_stack(samples, trim=trim, events=events, seed=seed)
     if as_json:

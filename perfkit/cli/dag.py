@@ -20,8 +20,8 @@ def kernel_command(
     picture: Annotated[str | None, typer.Option(help="Write the plot to this file (png, svg, pdf).")] = None,
 ) -> None:
     """Schedule one of the paper's kernels and print the verdict and all roofs."""
-    from perfkit.kernels import kernel
-    from perfkit.simulators.dag_schedule import DagScheduler
+    from perfkit.collectors.dag.paper_kernels import kernel
+    from perfkit.simulators.dag.schedule import DagScheduler
 
     model = _model(core, change)
     schedule = DagScheduler(model, warm=not cold, record=False).run(kernel(name).trace(size, count_all=count_all))
@@ -48,8 +48,8 @@ def sweep_command(
     ] = None,
 ) -> None:
     """Schedule a kernel for several values of one parameter, with progress; Ctrl-C loses nothing with --folder."""
-    from perfkit.kernels import kernel
-    from perfkit.simulators.dag_sweep import sweep
+    from perfkit.collectors.dag.paper_kernels import kernel
+    from perfkit.simulators.dag.sweep import sweep
 
     model = _model(core, change)
     with _bar(f"{name} {parameter}") as progress:
@@ -61,7 +61,7 @@ def sweep_command(
 def _model(core: str, change: list[str] | None) -> Any:
     """Return a core with the changes of --set."""
     from perfkit.errors import SettingError
-    from perfkit.simulators.dag_core import DagCore
+    from perfkit.simulators.dag.core import DagCore
 
     model = DagCore.load(core)
     for item in change or []:
@@ -94,7 +94,7 @@ def _bar(what: str) -> Iterator[Any]:
 @app.command("paper")
 def paper_command() -> None:
     """Check the paper's statements about its kernels, at its sizes (about a minute)."""
-    from perfkit.dag_paper import paper_statements
+    from perfkit.scoring.dag_paper import paper_statements
 
     table = paper_statements(lambda name: typer.echo(f"scheduling {name}", err=True))
     for _, row in table.iterrows():
@@ -128,10 +128,10 @@ def compare_command(
     """
     import numpy as np
 
-    from perfkit.collectors.kernel_timing import measure_kernel
-    from perfkit.kernels import kernel
-    from perfkit.simulators.dag_core import DagCore
-    from perfkit.simulators.dag_schedule import DagScheduler
+    from perfkit.collectors.dag.kernel_timing import measure_kernel
+    from perfkit.collectors.dag.paper_kernels import kernel
+    from perfkit.simulators.dag.core import DagCore
+    from perfkit.simulators.dag.schedule import DagScheduler
 
     here, paper = DagCore.load(core), DagCore.sandy_bridge_erm()
     typer.echo(f"flops/cycle, warm caches: simulated on Table I, on {core}, on {core} with all instructions; measured")

@@ -9,9 +9,9 @@ import typer
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.microarchitecture import Microarchitecture
-    from perfkit.simulators.gus import GusResult
-    from perfkit.trace import Trace
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.simulators.gus.gus import GusResult
+    from perfkit.trace.trace import Trace
 
 
 def gus(
@@ -41,10 +41,10 @@ def gus(
 
     perfkit gus --source kernel.c --function f --sensitivity --causality
     """
-    from perfkit.instruction_tables import InstructionTables, calibrated_core
-    from perfkit.microarchitecture import Microarchitecture
-    from perfkit.simulators.gus import Gus
-    from perfkit.simulators.sensitivity import sensitivity as rank
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.machine.instruction_tables import InstructionTables, calibrated_core
+    from perfkit.simulators.gus.gus import Gus
+    from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
     trace = _trace(what, source, function, build, flags, arguments, limit)
     machine = Microarchitecture.load(core)
@@ -105,9 +105,9 @@ def _trace(
 ) -> "Trace":
     from perfkit import datasets
     from perfkit.collectors.kernels import compile_kernel, corpus_kernel
+    from perfkit.collectors.open_traces import kernel_arguments
     from perfkit.errors import SettingError
-    from perfkit.trace import Trace
-    from perfkit.trace_sources import kernel_arguments
+    from perfkit.trace.trace import Trace
 
     if bool(what) == bool(source):
         raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE.c")

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from perfkit.errors import SettingError, UnavailableError
-from perfkit.events import nearest
+from perfkit.samples.events import nearest
 
 _FORMATS = (".ipynb", ".html")
 

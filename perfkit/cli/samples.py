@@ -10,7 +10,7 @@ from perfkit.errors import SettingError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.samples import Samples
+    from perfkit.samples.table import Samples
 
 _FILES = typer.Argument(..., metavar="FILE...", help="Counter dumps of any known format, plain or compressed.")
 _TIME = typer.Option(None, "--time-event", help="The event that measures time (default: cycles).")

@@ -12,8 +12,8 @@ import typer
 from perfkit.errors import PerfkitWarning, SettingError
 
 if TYPE_CHECKING:
-    from perfkit.fitters.spire import SpireModel
-    from perfkit.fitters.spire_ranking import Ranking
+    from perfkit.fitters.spire.model import SpireModel
+    from perfkit.fitters.spire.ranking import Ranking
 
 
 def spire(
@@ -40,8 +40,8 @@ def spire(
 
     Example: perfkit spire --train a.txt b.txt c.txt --analyse d.txt --top 10
     """
-    from perfkit.areas import Areas
-    from perfkit.sources import open_samples
+    from perfkit.readers.open_samples import open_samples
+    from perfkit.samples.areas import Areas
 
     if areas is not None and not areas.is_file():
         raise SettingError(f"no file {str(areas)!r} with areas")
@@ -101,8 +101,8 @@ def _notes_to_stderr() -> Iterator[None]:
 def _model(
     train: list[str], saved: Path | None, time_event: str | None, work_event: str | None, min_running: float
 ) -> "SpireModel":
-    from perfkit.fitters.spire import Spire, SpireModel
-    from perfkit.sources import open_samples
+    from perfkit.fitters.spire.model import Spire, SpireModel
+    from perfkit.readers.open_samples import open_samples
 
     if (saved is None) == (not train):
         raise SettingError("give either --train FILE... or --model FILE")

@@ -13,7 +13,7 @@ from perfkit.errors import PerfkitWarning, SettingError
 
 if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan
-    from perfkit.study_runs import StudyRuns
+    from perfkit.study.runs import StudyRuns
 
 app = typer.Typer(help="Microbenchmark studies: a kernel, its dimensions, and every configuration measured.")
 
@@ -36,7 +36,7 @@ def run(
     Stop it at any time (Ctrl-C, or even kill -9): the same command goes on where it was.
     """
     from perfkit.collectors.microbenchmark import Microbenchmark
-    from perfkit.study import CALM, Study
+    from perfkit.study.study import CALM, Study
 
     study = Study.from_yaml(file)
     place = folder or Path("perfkit-out") / study.name
@@ -62,7 +62,7 @@ def show(
     output: Path | None = typer.Option(None, "--output", help="Write the table here (.parquet or .csv)."),
 ) -> None:
     """Say what a study's folder holds, and export it."""
-    from perfkit.study_runs import StudyRuns
+    from perfkit.study.runs import StudyRuns
 
     with notes_to_stderr():
         runs = StudyRuns.from_folder(folder)

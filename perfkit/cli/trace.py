@@ -32,9 +32,9 @@ def trace(
     perfkit trace ./program --function work -o work.trace -- 48
     """
     from perfkit.collectors.kernels import compile_kernel, corpus_kernel
+    from perfkit.collectors.open_traces import kernel_arguments
     from perfkit.collectors.tracer.tracer import Tracer
     from perfkit.errors import SettingError
-    from perfkit.trace_sources import kernel_arguments
 
     tracer = Tracer(
         limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end

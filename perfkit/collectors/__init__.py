@@ -9,13 +9,13 @@ _HOME = {
     "Cachegrind": "perfkit.collectors.cachegrind",
     "Kernel": "perfkit.collectors.kernels",
     "Microbenchmark": "perfkit.collectors.microbenchmark",
-    "SimulatedPmu": "perfkit.collectors.simulated_pmu",
+    "SimulatedPmu": "perfkit.simulators.pmu.simulated_pmu",
     "PerfStat": "perfkit.collectors.perf_stat",
     "Tracer": "perfkit.collectors.tracer.tracer",
     "compile_kernel": "perfkit.collectors.kernels",
     "corpus": "perfkit.collectors.kernels",
     "corpus_kernel": "perfkit.collectors.kernels",
-    "true_cycles": "perfkit.collectors.true_cycles",
+    "true_cycles": "perfkit.collectors.host.true_cycles",
 }
 
 __all__ = sorted(_HOME)

@@ -16,7 +16,7 @@ import pandas as pd
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.readers import cachegrind
 from perfkit.readers.report import Report
-from perfkit.samples import Samples
+from perfkit.samples.table import Samples
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from perfkit.errors import DataError, SettingError, UnavailableError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.trace import Trace
+    from perfkit.trace.trace import Trace
 
 # A region should hold its own loops: no memset or memcpy in their place, and a square root without a call for errno.
 _SELF_CONTAINED = ("-fno-math-errno", "-fno-tree-loop-distribute-patterns")

@@ -17,7 +17,7 @@ import pandas as pd
 
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.readers.read import read_samples
-from perfkit.samples import Samples
+from perfkit.samples.table import Samples
 
 _SEPARATOR = ";"
 _INSTEAD = (

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import SettingError
-from perfkit.samples import Samples
+from perfkit.samples.table import Samples
 
 WIDTH = 4.0  # slots a cycle
 UOPS = 1.0  # micro-ops an instruction

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import SettingError
-from perfkit.samples import Samples
+from perfkit.samples.table import Samples
 
 # Penalties in cycles and rates per thousand instructions of a plausible core; the truth of `synthetic_cpi`.
 PENALTIES: dict[str, float] = {

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.events import TIME_EVENTS, normalise
-from perfkit.samples import Samples
+from perfkit.samples.events import TIME_EVENTS, normalise
+from perfkit.samples.table import Samples
 
 FRACTIONS = ("retiring", "front_end", "bad_speculation", "back_end")
 CYCLES = "cycles"  # stands for whichever event counts cycles

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    from perfkit.fitters.cpi_stack import CpiFit
-    from perfkit.fitters.paper_cpi_stack import PaperCpiFit
+    from perfkit.fitters.cpi.paper import PaperCpiFit
+    from perfkit.fitters.cpi.stack import CpiFit
 
 BASE_COLOUR = "#9aa0a6"
 RESIDUAL_COLOUR = "#ffffff"

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError
-from perfkit.simulators.dag_core import BUFFERS, TYPES
-from perfkit.simulators.extended_roofline import NAMES, ExtendedRoofline, Roof
+from perfkit.simulators.dag.core import BUFFERS, TYPES
+from perfkit.simulators.dag.extended_roofline import NAMES, ExtendedRoofline, Roof
 
 if TYPE_CHECKING:
-    from perfkit.simulators.dag_measures import Schedule
+    from perfkit.simulators.dag.measures import Schedule
 
 COLOURS = {"comp": "#c0392b", "L1": "#1f77b4", "L2": "#2a9d4e", "L3": "#8e44ad", "mem": "#d35400"}
 TYPE_COLOURS = {"A": "#c0392b", "M": "#e67e22", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}

@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 from perfkit.plots.style import SERIES
 
 if TYPE_CHECKING:
-    from perfkit.simulators.causality import Causality, Schedule
-    from perfkit.simulators.gus import GusResult
-    from perfkit.simulators.sensitivity import Sensitivity
-    from perfkit.simulators.timeline import Timeline
+    from perfkit.simulators.gus.causality import Causality, Schedule
+    from perfkit.simulators.gus.gus import GusResult
+    from perfkit.simulators.gus.sensitivity import Sensitivity
+    from perfkit.simulators.gus.timeline import Timeline
 
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, axes: Axes | None = None) -> Axes:

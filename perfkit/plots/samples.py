@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
 from perfkit.plots.timeline import Timeline
-from perfkit.samples import Samples
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,15 +7,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from perfkit.areas import AREAS, COLOURS, OTHER, Areas
 from perfkit.errors import SettingError
-from perfkit.fitters.spire import SpireModel
-from perfkit.fitters.spire_points import arrange
-from perfkit.fitters.spire_ranking import Ranking
-from perfkit.fitters.spire_roofline import corner_samples
+from perfkit.fitters.spire.model import SpireModel
+from perfkit.fitters.spire.piecewise import Roofline
+from perfkit.fitters.spire.points import arrange
+from perfkit.fitters.spire.ranking import Ranking
+from perfkit.fitters.spire.roofline import corner_samples
 from perfkit.fitters.topdown import FRACTIONS, TopDownFractions
-from perfkit.roofline import Roofline
-from perfkit.samples import Samples
+from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
+from perfkit.samples.table import Samples
 
 _TRAINING, _ANALYSED, _BOUND = "#9A9A9A", "#D55E00", "#0072B2"
 _BARS = {"retiring": "#56B4E9", "front_end": COLOURS["front-end"], "bad_speculation": COLOURS["bad speculation"]}

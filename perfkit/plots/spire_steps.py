@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.fitters.spire_roofline import fit_roofline, pareto_front
+from perfkit.fitters.spire.roofline import fit_roofline, pareto_front
 from perfkit.plots.style import ACCENT, CLOUD, ROOF, SERIES, short
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from perfkit.areas import Areas
-from perfkit.samples import Samples
+from perfkit.samples.areas import Areas
+from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,9 @@ import pandas as pd
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
-    from perfkit.fitters.categories import Categories
-    from perfkit.fitters.decision_tree import Tree
-    from perfkit.fitters.random_forest import Importance
+    from perfkit.fitters.studies.categories import Categories
+    from perfkit.fitters.studies.decision_tree import Tree
+    from perfkit.fitters.studies.random_forest import Importance
 
 # Categories from fast to slow: dark to light, told apart without colour vision (viridis).
 _MAP = "viridis"
@@ -28,7 +28,7 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
     """Draw the target's density (its histogram where a table is given) with boundaries and centroids."""
     import matplotlib.pyplot as plt
 
-    from perfkit.fitters.categories import as_frame
+    from perfkit.fitters.studies.categories import as_frame
 
     if ax is None:
         _, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
@@ -194,7 +194,7 @@ def plot_lines(
     """Draw the median of `y` over `x`, one line a combination of the `by` columns (the paper's Figs. 7, 10, 11)."""
     import matplotlib.pyplot as plt
 
-    from perfkit.fitters.categories import as_frame, column
+    from perfkit.fitters.studies.categories import as_frame, column
 
     frame = as_frame(table)
     for name in (x, y, *by):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from perfkit.areas import COLOURS
+from perfkit.samples.areas import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

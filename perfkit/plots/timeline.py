@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from perfkit.samples import Samples
+from perfkit.samples.table import Samples
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from perfkit.readers import plain_table, spire_wide
 from perfkit.readers.grid import Grid, as_float, is_number
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
-from perfkit.samples import read_parquet
+from perfkit.samples.table import read_parquet
 
 NAME = "parquet"
 TITLE = "parquet"

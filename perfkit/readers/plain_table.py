@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
-from perfkit.events import TIME_EVENTS, WORK_EVENTS, normalise
 from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 NAME = "plain-table"
 TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"

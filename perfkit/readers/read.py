@@ -11,7 +11,7 @@ from perfkit.errors import FormatError, SettingError
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Dump, Report
-from perfkit.samples import Kind, Samples, complete_runs, complete_table, no_problems
+from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
 
 
 def read_samples(

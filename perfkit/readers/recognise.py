@@ -4,8 +4,8 @@ from importlib import import_module
 from types import ModuleType
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.events import nearest
 from perfkit.readers.open import Opened
+from perfkit.samples.events import nearest
 
 # In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.
 FORMATS = (

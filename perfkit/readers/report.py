@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from perfkit.errors import FormatError
-from perfkit.samples import no_problems
+from perfkit.samples.table import no_problems
 
 _SHOWN = 160
 

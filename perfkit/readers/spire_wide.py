@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
-from perfkit.events import TIME_EVENTS, WORK_EVENTS, normalise
 from perfkit.readers.grid import Grid, as_float, counts, find_header, is_number, numbers, read_grid
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
-from perfkit.samples import COLUMNS
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.table import COLUMNS
 
 NAME = "spire-wide"
 TITLE = "three columns an event (SPIRE)"

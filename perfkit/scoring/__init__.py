@@ -1,4 +1,4 @@
-"""Scores of the methods that infer, against the known answers of simulated runs (`perfkit.simulators.truth`).
+"""Scores of the methods that infer, against the known answers of simulated runs (`perfkit.simulators.pmu.truth`).
 
 SPIRE ranks events, a CPI stack by regression gives each event cycles, the extended roofline names roofs, MARTA's forest
 ranks dimensions. On simulated runs each of them can be right or wrong, and is counted. Nothing here is fitted to the

@@ -7,7 +7,7 @@ that others can use another one.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from perfkit.microarchitecture import Microarchitecture
+from perfkit.machine.core import Microarchitecture
 
 _FORWARD = ("store_forward_latency", "vector_store_forward_latency", "blocked_store_forward_latency")
 _MEMORY = ("memory_latency", "memory_bandwidth")
@@ -80,7 +80,7 @@ class Evidence:
     @classmethod
     def of(cls, core: Microarchitecture) -> "Evidence":
         """Return the evidence as written down for this core."""
-        from perfkit.instruction_tables import InstructionTables
+        from perfkit.machine.instruction_tables import InstructionTables
 
         tables = InstructionTables.load(core)
         ports = {f"uops.{group}": (group,) for group in core.ports}

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import SettingError
-from perfkit.fitters.random_forest import Importance, RandomForest
+from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
-from perfkit.simulators.gus import Gus
-from perfkit.simulators.truth import Truth
-from perfkit.trace import Trace
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.pmu.truth import Truth
+from perfkit.trace.trace import Trace
 
 TARGET = "cycles"
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from perfkit.microarchitecture import Microarchitecture
+from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.evidence import Evidence
 from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores
-from perfkit.simulators.truth import Truth
+from perfkit.simulators.pmu.truth import Truth
 
 
 def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidence | None = None) -> Scores:

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
-from perfkit.fitters.spire import Spire
+from perfkit.fitters.spire.model import Spire
 from perfkit.fitters.topdown import TopDown
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.samples import Samples
+from perfkit.machine.core import Microarchitecture
+from perfkit.samples.table import Samples
 from perfkit.scoring.evidence import Evidence, area
 from perfkit.scoring.ranks import rank_score
 from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
-from perfkit.simulators.truth import Truth
+from perfkit.simulators.pmu.truth import Truth
 
 _NONE = "no resource gives a speedup"
 _UNSEEN = "no event counts the bottleneck"

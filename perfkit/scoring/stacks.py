@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning
-from perfkit.fitters.cpi_stack import CpiStack
-from perfkit.samples import Samples
+from perfkit.fitters.cpi.stack import CpiStack
+from perfkit.samples.table import Samples
 from perfkit.scoring.evidence import COMPONENTS
 from perfkit.scoring.scores import Measure, Scores, mean, scores, zero
 from perfkit.scoring.spire import check_runs
-from perfkit.simulators.truth import Truth
+from perfkit.simulators.pmu.truth import Truth
 
 BASE = "base"
 Components = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.decode_aarch64 import decode_one
-from perfkit.trace import StaticCode, Trace
+from perfkit.trace.aarch64 import decode_one
+from perfkit.trace.trace import StaticCode, Trace
 
 COMPILER = "aarch64-linux-gnu-gcc"
 needs_assembler = pytest.mark.skipif(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from perfkit import decode_aarch64
-from perfkit.decode_aarch64 import (
+from perfkit.errors import DataError, UnavailableError
+from perfkit.trace import aarch64 as decode_aarch64
+from perfkit.trace.aarch64 import (
     FLAGS,
     SP,
     VECTORS,
@@ -19,8 +20,7 @@ from perfkit.decode_aarch64 import (
     reference_form,
     simpler_forms,
 )
-from perfkit.errors import DataError, UnavailableError
-from perfkit.trace import StaticCode
+from perfkit.trace.trace import StaticCode
 from tests.aarch64.assembled import COMPILER, assemble, needs_assembler
 
 HERE = Path(__file__).parent

@@ -12,12 +12,12 @@ import perfkit as pk
 from perfkit.cli.main import main
 from perfkit.collectors.kernels import corpus_kernel
 from perfkit.errors import SettingError, UnavailableError
-from perfkit.instruction_tables import InstructionTables
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.causality import causality
-from perfkit.simulators.gus import Gus
-from perfkit.simulators.sensitivity import sensitivity
-from perfkit.trace import StaticCode, Trace
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.simulators.gus.causality import causality
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.sensitivity import sensitivity
+from perfkit.trace.trace import StaticCode, Trace
 from tests.aarch64.assembled import COMPILER, loop, needs_assembler
 
 pytestmark = needs_assembler

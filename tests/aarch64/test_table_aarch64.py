@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.errors import PerfkitWarning
-from perfkit.instruction_tables import InstructionTables
-from perfkit.microarchitecture import Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables
 from tests.aarch64.assembled import assemble, loop, needs_assembler
 
 ROOT = Path(__file__).parents[2]

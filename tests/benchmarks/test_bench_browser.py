@@ -80,7 +80,7 @@ def test_a_choice_is_redrawn_soon(tmp_path: Path):
 
 
 ROOFLINE = """
-from perfkit.kernels import kernel
+from perfkit.collectors.dag.paper_kernels import kernel
 dag = kernel("mmm_triple").trace(29).dag()
 scheduler = pk.DagScheduler(pk.DagCore.sandy_bridge_erm(), record=False)
 pw.RooflineView(scheduler.run(dag).roofline(), pk.rescheduler(dag, scheduler), {"latency_A": [1, 2, 3, 4, 5, 6, 7, 8]})

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import nnls as scipy_nnls
 
 import perfkit as pk
-from perfkit.fitters.cpi_solvers import build, solve_nnls, solve_nnls_many
+from perfkit.fitters.cpi.solvers import build, solve_nnls, solve_nnls_many
 
 INTERVALS, COSTLY, IDLE = 5000, 16, 8
 

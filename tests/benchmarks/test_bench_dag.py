@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.kernels import kernel
+from perfkit.collectors.dag.paper_kernels import kernel
 
 N = 200
 NODES = 4 * N**3 + 2 * N**2
@@ -82,7 +82,7 @@ def test_a_slider_redraws_100_thousand_nodes_within_200_ms():
 
 
 def test_the_papers_statements_at_the_papers_sizes():
-    from perfkit.dag_paper import paper_statements
+    from perfkit.scoring.dag_paper import paper_statements
 
     table = paper_statements()
     with_ours = table.assign(agrees=table["agrees"].map({True: "agrees", False: "DIFFERS"}))

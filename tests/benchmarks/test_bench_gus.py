@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.gus import Gus
-from perfkit.simulators.sensitivity import sensitivity
-from perfkit.trace import Trace
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.sensitivity import sensitivity
+from perfkit.trace.trace import Trace
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "data" / "traces" / "correlation-v1.trace"  # 2.35 million instructions
@@ -108,7 +108,7 @@ def children() -> float:
 
 LONG = """
 import sys, numpy as np
-from perfkit.trace import Trace
+from perfkit.trace.trace import Trace
 t = Trace.load(sys.argv[1])
 n = 1 + 100_000_000 // t.instruction_count
 sizes = [np.tile(getattr(t, name), n) for name in ("stream", "addresses", "sizes")]

@@ -13,9 +13,9 @@ import pytest
 
 import perfkit as pk
 import perfkit_widgets as pw
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.gus import Gus
-from perfkit.trace import Trace
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+from perfkit.trace.trace import Trace
 from tests.benchmarks.test_bench_browser import median_of
 from tests.browser.lab import running
 
@@ -24,7 +24,7 @@ GOAL = 200.0  # milliseconds
 WEIGHTS = (1.1, 1.3, 1.7, 2.1, 2.6, 3.2)
 SETUP = f"""
 import perfkit as pk, perfkit_widgets as pw
-from perfkit.trace import Trace
+from perfkit.trace.trace import Trace
 trace = Trace.load("{ROOT}/data/traces/NAME.trace").head(1_000_000)
 settings = pk.Gus(pk.Microarchitecture.load("skylake_x"), warm=True)
 pw.SensitivityView(pk.prepare(settings, trace).ranker(), title=f"of {{trace.instruction_count:,}} instructions")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.fitters.spire_right import right_chain
+from perfkit.fitters.spire.right import right_chain
 from tests.fitters import spire_oracle as oracle
 
 EVENTS, SAMPLES = 424, 3000  # the paper's: 424 events, about 3000 samples each

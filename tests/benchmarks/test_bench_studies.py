@@ -11,7 +11,7 @@ import pytest
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark.collector import _batches, exclusive, measure_all
 from perfkit.collectors.microbenchmark.compile import build, build_harness
-from perfkit.study import Study
+from perfkit.study.study import Study
 
 GATHER = Path(__file__).resolve().parents[2] / "data" / "studies" / "gather.yaml"
 PAPER = 3000 / (3 * 60)  # "more than 3K combinations", "roughly three hours" (section IV-A)

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from perfkit.collectors.kernels import corpus_kernel
-from perfkit.trace import Trace
+from perfkit.trace.trace import Trace
 
 SIZE = 432  # 60 to 130 million instructions, as the compiler unrolls
 
@@ -77,7 +77,7 @@ def test_100_million_instructions_open_within_4_gb(recorded, tmp_path):
     trace, _, _ = recorded
     path = trace.save(tmp_path / "product.trace")
     code = (
-        "import sys, resource; from perfkit.trace import Trace; t = Trace.load(sys.argv[1]);"
+        "import sys, resource; from perfkit.trace.trace import Trace; t = Trace.load(sys.argv[1]);"
         "print(t.instruction_count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
-from perfkit.instruction_tables import InstructionTables
-from perfkit.microarchitecture import Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables
 
 run = CliRunner().invoke
 pytestmark = [

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from perfkit.cli.main import app
 from perfkit.errors import PerfkitError
-from perfkit.study_runs import StudyRuns
+from perfkit.study.runs import StudyRuns
 
 KERNEL = "PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }\n"
 FILE = "kernel: k.c\ndimensions: {N: [4, 16]}\npolicy: {repetitions: 3, attempts: 2, windows: 3, tolerance: 0.5}\n"

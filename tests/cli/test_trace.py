@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from perfkit.trace import Trace
+from perfkit.trace.trace import Trace
 
 
 @pytest.fixture(scope="module")

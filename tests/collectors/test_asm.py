@@ -5,11 +5,17 @@ import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
-from perfkit.collectors.asm import chosen, expected, loop_source
+from perfkit.collectors.host.toolchain import (
+    Instruction,
+    hottest_loop,
+    missing_instructions,
+    operand_kinds,
+    same_mnemonic,
+)
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.collectors.toolchain import Instruction, hottest_loop, missing_instructions, operand_kinds, same_mnemonic
+from perfkit.collectors.microbenchmark.asm import chosen, expected, loop_source
 from perfkit.errors import SettingError
-from perfkit.study import Study
+from perfkit.study.study import Study
 
 FILLED = {
     "instructions": ["vaddp{T} %{R}1, %{R}2, %{R}3", "vmulp{T} %{R}4, %{R}5, %{R}6"],

@@ -6,13 +6,13 @@ import platform
 import numpy as np
 import pytest
 
-from perfkit.collectors import calibrate as module
-from perfkit.collectors.calibrate import Calibration, calibrate, common_forms, host_core
-from perfkit.collectors.host_bench import Bench
-from perfkit.collectors.host_resources import _step, memory_resources
+from perfkit.collectors.host import calibrate as module
+from perfkit.collectors.host.bench import Bench
+from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms, host_core
+from perfkit.collectors.host.resources import _step, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
-from perfkit.instruction_tables import InstructionTables, calibrated_core
-from perfkit.microarchitecture import Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables, calibrated_core
 
 needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="perfkit calibrate measures x86-64 hosts only")
 FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.collectors.kernel_timing import measure_kernel
-from perfkit.collectors.llvm_ir import instrument
-from perfkit.dag import Dag
+from perfkit.collectors.dag.kernel_timing import measure_kernel
+from perfkit.collectors.dag.llvm_ir import instrument
+from perfkit.collectors.dag.paper_kernels import KERNELS, kernel
+from perfkit.dag.graph import Dag
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
-from perfkit.kernels import KERNELS, kernel
-from perfkit.simulators.dag_core import DagCore
-from perfkit.simulators.dag_schedule import DagScheduler
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.schedule import DagScheduler
 
 CORE = DagCore.sandy_bridge_erm()
 SMALL = {

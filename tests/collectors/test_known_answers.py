@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from perfkit.collectors.machine_state import read_state
+from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.study import Study
+from perfkit.study.study import Study
 
 pytestmark = pytest.mark.measures
 

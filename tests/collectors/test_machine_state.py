@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from perfkit.collectors.machine_state import prepared, read_state
+from perfkit.collectors.host.machine_state import prepared, read_state
 from perfkit.errors import SettingError
-from perfkit.study import MachineSettings
+from perfkit.study.study import MachineSettings
 
 CPUINFO = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -101,8 +101,8 @@ def test_restored_when_killed(machine, sent):
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what runs in the background, as CI may
 from pathlib import Path
-from perfkit.collectors.machine_state import prepared
-from perfkit.study import MachineSettings
+from perfkit.collectors.host.machine_state import prepared
+from perfkit.study.study import MachineSettings
 root = Path(sys.argv[1])
 with prepared(MachineSettings(governor="performance", turbo=False), root / "sys", root / "proc"):
     print("set", flush=True)

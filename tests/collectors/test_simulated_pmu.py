@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.collectors.simulated_pmu import SimulatedPmu
 from perfkit.errors import DataError, SettingError
-from perfkit.simulators import gus_timing as timing
-from perfkit.simulators.stepping import Stepping
-from perfkit.trace import Trace
+from perfkit.simulators.gus import timing
+from perfkit.simulators.pmu.simulated_pmu import SimulatedPmu
+from perfkit.simulators.pmu.stepping import Stepping
+from perfkit.trace.trace import Trace
 from tests.simulators.assembled import loop, needs_assembler
 
 N = 100

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.areas import AREAS, Areas
 from perfkit.collectors import synthetic
 from perfkit.errors import SettingError
 from perfkit.fitters.topdown import TopDown
+from perfkit.samples.areas import AREAS, Areas
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.collectors.cycle_clock import CHAIN, link_cycles, ticks_to_cycles
+from perfkit.collectors.host.cycle_clock import CHAIN, link_cycles, ticks_to_cycles
+from perfkit.collectors.host.true_cycles import TrueCycles, true_cycles
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
-from perfkit.collectors.true_cycles import TrueCycles, true_cycles
 from perfkit.errors import DataError, SettingError, UnavailableError
 
 COUNT = 4000
@@ -111,6 +111,6 @@ def test_mistakes_are_told():
 
 def test_a_machine_that_never_stays_quiet_is_refused(monkeypatch):
     chaos = np.tile([CHAIN, 10_000, 2 * CHAIN], (400, 1)).astype(np.int64)
-    monkeypatch.setattr("perfkit.collectors.true_cycles._run", lambda *_: (3, chaos))
+    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, chaos))
     with pytest.raises(UnavailableError, match="400 of 400 repetitions were rejected"):
         true_cycles(corpus_kernel("latency-add", "scalar"), calls=1)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from perfkit.collectors.x86_dag import trace_dag
-from perfkit.simulators.dag_core import DagCore
-from perfkit.simulators.dag_schedule import DagScheduler
-from perfkit.trace import StaticCode, Trace
+from perfkit.collectors.dag.x86_dag import trace_dag
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.schedule import DagScheduler
+from perfkit.trace.trace import StaticCode, Trace
 
 pytest.importorskip("iced_x86")
 

@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.fitters.cpi_checks import impossible_penalties
+from perfkit.fitters.cpi.checks import impossible_penalties
 
 QUICK = pk.CpiStack(resamples=0, placebos=2)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 from scipy.optimize import nnls as scipy_nnls
 
-from perfkit.fitters.cpi_estimator import Estimator, choose_alpha, make_estimator
-from perfkit.fitters.cpi_solvers import (
+from perfkit.fitters.cpi.estimator import Estimator, choose_alpha, make_estimator
+from perfkit.fitters.cpi.solvers import (
     System,
     nnls,
     r_squared,

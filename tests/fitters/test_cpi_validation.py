@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 import perfkit as pk
-from perfkit.fitters.cpi_counts import CpiCounts, block_starts
-from perfkit.fitters.cpi_solvers import System
-from perfkit.fitters.cpi_validation import CpiBracket, blocked_folds, f_test, random_folds, variance_inflation
+from perfkit.fitters.cpi.counts import CpiCounts, block_starts
+from perfkit.fitters.cpi.solvers import System
+from perfkit.fitters.cpi.validation import CpiBracket, blocked_folds, f_test, random_folds, variance_inflation
 
 
 def test_folds_cover_every_row_once():

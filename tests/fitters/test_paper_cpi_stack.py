@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
-from perfkit.events import normalise
+from perfkit.samples.events import normalise
 
 DUMPS = Path(__file__).resolve().parents[3] / "shared" / "data" / "perf"
 TABLES = Path(__file__).resolve().parents[2] / "data" / "cpi" / "tables"
@@ -182,7 +182,7 @@ def test_an_event_with_a_negative_coefficient_is_dropped_and_the_rest_fitted_aga
 def test_the_split_is_that_of_scikit_learn():
     from sklearn.model_selection import train_test_split
 
-    from perfkit.fitters.paper_cpi_stack import _split
+    from perfkit.fitters.cpi.paper import _split
 
     train, test = _split(101, 0.3, 100)
     expected_train, expected_test = train_test_split(np.arange(101), test_size=0.3, random_state=100)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
-from perfkit.fitters.spire_roofline import fit_roofline
+from perfkit.fitters.spire.roofline import fit_roofline
 from tests.fitters import spire_oracle as oracle
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.fitters.spire_right import right_chain
+from perfkit.fitters.spire.right import right_chain
 from tests.fitters import spire_oracle as oracle
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.fitters.categories import Categories
-from perfkit.fitters.decision_tree import Tree, folds_of
-from perfkit.fitters.random_forest import Importance
+from perfkit.fitters.studies.categories import Categories
+from perfkit.fitters.studies.decision_tree import Tree, folds_of
+from perfkit.fitters.studies.random_forest import Importance
 
 mpl.use("Agg")
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 
 import perfkit as pk
 from perfkit.errors import SettingError
-from perfkit.fitters.spire_roofline import fit_roofline
+from perfkit.fitters.spire.roofline import fit_roofline
 from perfkit.fitters.topdown import TopDown
 from perfkit.plots.spire import event_points
 

@@ -17,7 +17,7 @@ from perfkit.scoring import (
 from perfkit.scoring.evidence import COMPONENTS, RESOURCES_OF_EVENTS
 from perfkit.scoring.importances import resource_importance, resource_study
 from perfkit.scoring.stacks import exact_components, stack_distance
-from perfkit.simulators.truth import Truth
+from perfkit.simulators.pmu.truth import Truth
 
 # Event that holds a workload back -> resource it speaks of; cycles that one count costs.
 LIMITS = {"branch-misses": "misprediction_penalty", "l3.misses": "memory_latency", "uops.p5": "p5"}
@@ -169,7 +169,7 @@ def test_a_planted_stack_is_found_and_scored_so():
 
 def test_the_parts_of_an_exact_stack_sum_to_the_cpi():
     gus = pk.Gus(pk.Microarchitecture.load("zen4"))
-    from perfkit.simulators.truth import truth_of
+    from perfkit.simulators.pmu.truth import truth_of
 
     truth = truth_of(gus, [("branchy", pk.datasets.load("traces/branchy"))])
     parts = exact_components(truth, "branchy")

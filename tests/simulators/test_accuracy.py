@@ -5,7 +5,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors import corpus_kernel
-from perfkit.collectors.host_code import flags
+from perfkit.collectors.host.code import flags
 from perfkit.errors import UnavailableError
 
 SAMPLE = 3  # every third kernel, in the order of the table

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.collectors.llvm_ir import instrument
-from perfkit.dag import ADD, LOAD, OTHER
-from perfkit.kernels import kernel
-from perfkit.simulators.dag_core import DagCore
-from perfkit.simulators.dag_schedule import DagScheduler
+from perfkit.collectors.dag.llvm_ir import instrument
+from perfkit.collectors.dag.paper_kernels import kernel
+from perfkit.dag.graph import ADD, LOAD, OTHER
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.schedule import DagScheduler
 
 
 def with_others(text, latency, **core):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from perfkit.kernels import kernel
-from perfkit.simulators.dag_core import DagCore
-from perfkit.simulators.dag_schedule import DagScheduler
+from perfkit.collectors.dag.paper_kernels import kernel
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.schedule import DagScheduler
 
 CORE = DagCore.sandy_bridge_erm()
 

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from perfkit.dag import Dag
-from perfkit.simulators.dag_core import BUFFERS, MEMORY, TYPES, DagCore, lanes
-from perfkit.simulators.dag_schedule import DagScheduler
+from perfkit.dag.graph import Dag
+from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, lanes
+from perfkit.simulators.dag.schedule import DagScheduler
 
 INFINITE = float("inf")
 

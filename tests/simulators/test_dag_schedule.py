@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.dag import Dag
+from perfkit.dag.graph import Dag
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
-from perfkit.simulators.dag_core import DagCore, parameter_names
-from perfkit.simulators.dag_measures import Schedule
-from perfkit.simulators.dag_schedule import DagScheduler
-from perfkit.simulators.dag_sweep import sweep
+from perfkit.simulators.dag.core import DagCore, parameter_names
+from perfkit.simulators.dag.measures import Schedule
+from perfkit.simulators.dag.schedule import DagScheduler
+from perfkit.simulators.dag.sweep import sweep
 
 INF = math.inf
 

@@ -6,10 +6,10 @@ import pytest
 from joblib import Parallel, delayed
 
 import perfkit as pk
+from perfkit.collectors.dag.paper_kernels import kernel
 from perfkit.errors import FormatError, SettingError
-from perfkit.kernels import kernel
-from perfkit.simulators import dag_sweep
-from perfkit.simulators.dag_core import DagCore
+from perfkit.simulators.dag import sweep as dag_sweep
+from perfkit.simulators.dag.core import DagCore
 
 CHAIN = pk.Dag.from_nodes("A" * 50, [[i - 1] if i else [] for i in range(50)])
 CORE = DagCore.sandy_bridge_erm()

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.dag import Dag
+from perfkit.dag.graph import Dag
 from perfkit.errors import DataError, SettingError
-from perfkit.simulators.dag_core import DagCore
-from perfkit.simulators.dag_measures import Schedule
-from perfkit.simulators.dag_schedule import DagScheduler
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.measures import Schedule
+from perfkit.simulators.dag.schedule import DagScheduler
 
 CORE = DagCore.sandy_bridge_erm()
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from perfkit import datasets
 from perfkit.errors import DataError, SettingError
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.causality import causality, schedule
-from perfkit.simulators.gus import Gus
-from perfkit.simulators.gus_timing import static
-from perfkit.simulators.sensitivity import sensitivity, what_if
-from perfkit.trace import Trace
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.causality import causality, schedule
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.sensitivity import sensitivity, what_if
+from perfkit.simulators.gus.timing import static
+from perfkit.trace.trace import Trace
 from tests.simulators.assembled import loop, needs_assembler
 
 pytestmark = needs_assembler

@@ -15,9 +15,9 @@ import functools
 import pytest
 
 from perfkit import datasets
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.gus import Gus
-from perfkit.simulators.sensitivity import sensitivity
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.sensitivity import sensitivity
 
 SIZES = ("", "-small")
 PAIRS = [(f"correlation-v{k}{size}", f"correlation-v{k + 1}{size}") for size in SIZES for k in range(6)]

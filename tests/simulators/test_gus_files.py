@@ -11,9 +11,9 @@ import pytest
 import perfkit as pk
 from perfkit import datasets
 from perfkit.errors import DataError, FormatError
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.gus import Gus, GusResult
-from perfkit.simulators.sensitivity import sensitivity
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus, GusResult
+from perfkit.simulators.gus.sensitivity import sensitivity
 
 
 @pytest.fixture(scope="module")

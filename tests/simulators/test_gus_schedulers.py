@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from perfkit.microarchitecture import Microarchitecture
-from perfkit.simulators.gus import Gus
-from perfkit.simulators.gus_schedulers import admit, hold
-from perfkit.simulators.gus_timing import CYCLES, TICKS, Schedulers
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.schedulers import admit, hold
+from perfkit.simulators.gus.timing import CYCLES, TICKS, Schedulers
 from tests.simulators.assembled import loop, needs_assembler
 
 pytestmark = needs_assembler

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from perfkit.microarchitecture import CacheLevel, Microarchitecture
-from perfkit.simulators.gus import Gus, windows
-from perfkit.simulators.memory import BLOCKED, LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
-from perfkit.trace import StaticCode, Trace
+from perfkit.machine.core import CacheLevel, Microarchitecture
+from perfkit.simulators.gus.gus import Gus, windows
+from perfkit.simulators.memory.memory import BLOCKED, LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
+from perfkit.trace.trace import StaticCode, Trace
 
 SKYLAKE = Microarchitecture.load("skylake_x")
 

@@ -5,7 +5,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
-from perfkit.simulators.gus import Gus
+from perfkit.simulators.gus.gus import Gus
 
 
 @pytest.fixture(scope="module", params=["correlation-v5-small", "l2-bound", "branchy"])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from perfkit.errors import SettingError
-from perfkit.simulators import reuse
-from perfkit.simulators.reuse import filled, new_stack, reuse_levels
+from perfkit.simulators.dag import reuse
+from perfkit.simulators.dag.reuse import filled, new_stack, reuse_levels
 
 
 @numba.njit

@@ -5,7 +5,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
-from perfkit.simulators.gus import Gus
+from perfkit.simulators.gus.gus import Gus
 from tests.simulators.assembled import loop, needs_assembler
 
 pytestmark = needs_assembler

@@ -5,7 +5,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import FormatError, SettingError
-from perfkit.simulators.truth import Truth, truth_of
+from perfkit.simulators.pmu.truth import Truth, truth_of
 
 # What each of these kernels was written to be held back by.
 KNOWN = {

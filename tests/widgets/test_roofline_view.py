@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.simulators.dag_measures import Schedule
+from perfkit.simulators.dag.measures import Schedule
 from perfkit_widgets import RooflineView, ScheduleView
 
 

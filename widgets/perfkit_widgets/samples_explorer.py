@@ -12,7 +12,7 @@ from perfkit.errors import DataError
 from perfkit.plots.samples import PER, check_events, rate_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short
 from perfkit.plots.timeline import Timeline
-from perfkit.samples import Samples
+from perfkit.samples.table import Samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.thinning import thin

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from perfkit.areas import Areas
 from perfkit.errors import DataError, SettingError
-from perfkit.events import nearest
 from perfkit.plots.samples import throughput_label
 from perfkit.plots.spire_views import event_points
 from perfkit.plots.style import AREA_COLOURS, ROOF, abbreviate, area_colour, short
 from perfkit.plots.timeline import Timeline
-from perfkit.samples import Samples
+from perfkit.samples.areas import Areas
+from perfkit.samples.events import nearest
+from perfkit.samples.table import Samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.roofline_figure import RooflineFigure

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from perfkit._version import __version__
-from perfkit.collectors import toolchain
-from perfkit.collectors.machine_state import MachineState, now, prepared, read_state
+from perfkit.collectors.host import toolchain
+from perfkit.collectors.host.machine_state import MachineState, now, prepared, read_state
 from perfkit.collectors.microbenchmark import compile as compiling
 from perfkit.collectors.microbenchmark.policy import Verdict, best, judge
 from perfkit.collectors.microbenchmark.process import (
@@ -32,8 +32,8 @@ from perfkit.collectors.microbenchmark.process import (
 from perfkit.collectors.microbenchmark.sources import Variant, variant
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
-from perfkit.study import CALM, Configuration, Study, fill, split_compiler
-from perfkit.study_runs import StudyRuns
+from perfkit.study.runs import StudyRuns
+from perfkit.study.study import CALM, Configuration, Study, fill, split_compiler
 
 Progress = Callable[[int, int, str], None]
 """Called with what is done, what there is, and what is being done."""

@@ -7,10 +7,10 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfkit.collectors import toolchain
+from perfkit.collectors.host import toolchain
 from perfkit.collectors.microbenchmark.sources import KERNEL_FILE, NATIVE, Variant, translation_unit
 from perfkit.errors import UnavailableError
-from perfkit.study import split_compiler
+from perfkit.study.study import split_compiler
 
 
 @dataclass(frozen=True)

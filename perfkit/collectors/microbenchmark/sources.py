@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.collectors.asm import expected, loop_source
-from perfkit.study import Configuration, Study, Value
+from perfkit.collectors.microbenchmark.asm import expected, loop_source
+from perfkit.study.study import Configuration, Study, Value
 
 NATIVE = Path(__file__).parent / "native"
 KERNEL_FILE = "perfkit_kernel_source.h"

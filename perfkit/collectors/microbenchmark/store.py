@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from perfkit.errors import DataError, SettingError
-from perfkit.study_runs import read_records
+from perfkit.study.runs import read_records
 
 
 class Store:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.trace import Trace
+from perfkit.trace.trace import Trace
 
 Place = tuple[str, int]
 """A file's name and a line's number, from 1; ``("", 0)`` where they are unknown."""

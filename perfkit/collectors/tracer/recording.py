@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.errors import DataError
-from perfkit.trace import Provenance, StaticCode, Trace
+from perfkit.trace.trace import Provenance, StaticCode, Trace
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Recording:
         ``{"function": name, "instructions": [[pc, bytes as hex, text, [[read, write, size], ...]], ...]}``, and
         ``"calls"``, the name of the function that the block ends by calling, where there is one.
     stream, addresses, sizes : arrays
-        As in :class:`~perfkit.trace.Trace`.
+        As in :class:`~perfkit.trace.trace.Trace`.
     stopped : str
         Why recording ended early; empty when it did not.
     notes : dict

@@ -6,9 +6,9 @@
     python -m tests.benchmarks.accuracy score --points data/accuracy/zen5-held-out.csv --core zen5
 
 ``measure`` compiles every kernel of the corpus in three builds, records its trace and measures its core cycles with the
-calibrated chain (perfkit.collectors.true_cycles); the set "held-out" is the same sources by another compiler, clang, in
-builds that nobody looked at while the model was written. ``score`` simulates every trace with warm caches, as the
-kernels are timed in a loop, and runs llvm-mca (and OSACA where it is installed: pip install osaca) on the basic blocks
+calibrated chain (perfkit.collectors.host.true_cycles); the set "held-out" is the same sources by another compiler,
+clang, in builds that nobody looked at while the model was written. ``score`` simulates every trace with warm caches, as
+the kernels are timed in a loop, and runs llvm-mca (and OSACA where it is installed: pip install osaca) on the basic blocks
 that make 99 % of the executed instructions, each block's steady state weighted by its executions: that is how such
 tools are used on whole kernels. With ``--points``, the traces are recorded anew and the cycles are those measured on
 the host that the table names; a point whose compiler gives another number of instructions here is left out and counted.
@@ -32,8 +32,8 @@ from scipy.stats import kendalltau
 
 import perfkit as pk
 from perfkit.errors import PerfkitError
-from perfkit.simulators.gus import att_text
-from perfkit.trace import Trace
+from perfkit.simulators.gus.gus import att_text
+from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
@@ -63,7 +63,8 @@ def compiled(name: str, build: str) -> "Kernel":
 
 def measure(folder: Path, which: str, repetitions: int) -> None:
     """Measure every point that the folder does not hold yet."""
-    from perfkit.collectors import corpus, true_cycles
+    from perfkit.collectors import corpus
+    from perfkit.collectors.host import true_cycles
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in corpus().index:

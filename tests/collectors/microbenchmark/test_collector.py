@@ -13,8 +13,8 @@ import pytest
 from perfkit.collectors.microbenchmark import Microbenchmark
 from perfkit.collectors.microbenchmark.store import Store
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.study import Study
-from perfkit.study_runs import StudyRuns
+from perfkit.study.runs import StudyRuns
+from perfkit.study.study import Study
 
 pytestmark = pytest.mark.measures
 
@@ -233,7 +233,7 @@ def test_faulty_derived_columns_cost_no_measurement():
 _SLOW = """
 import sys
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.study import Study
+from perfkit.study.study import Study
 Microbenchmark(folder=sys.argv[1], batch=128).collect(Study.from_yaml(sys.argv[2]))
 """
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.decode_aarch64 import decode_one
+from perfkit.trace.aarch64 import decode_one
 
 _RISCV_NAMES = ["zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", *(f"a{k}" for k in range(8)),
                 *(f"s{k}" for k in range(2, 12)), "t3", "t4", "t5", "t6"]  # fmt: skip

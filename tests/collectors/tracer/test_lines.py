@@ -14,7 +14,7 @@ import perfkit as pk
 from perfkit.collectors.kernels import BUILDS, compile_kernel, corpus_kernel
 from perfkit.collectors.tracer.lines import Loaded, annotate, find
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.simulators.gus import Gus
+from perfkit.simulators.gus.gus import Gus
 
 pytest.importorskip("elftools", reason="pyelftools is not installed: pip install -r locks/dev.lock")
 

@@ -10,7 +10,7 @@ import pytest
 from perfkit.collectors.kernels import corpus_folder, corpus_kernel
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.decode_aarch64 import decode
+from perfkit.trace.aarch64 import decode
 from tests.collectors.tracer import qemu_stepper
 
 HERE = Path(__file__).parent

@@ -1,0 +1,1 @@
+"""Dependence graphs recorded from numba functions, C sources and traces."""

@@ -1,0 +1,113 @@
+"""Front end (b) of the extended roofline: C and C++ through clang's IR."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, sizes, working_copy
+from perfkit.collectors.dag.llvm_ir import instrument
+from perfkit.errors import DataError, SettingError, UnavailableError
+
+# Scalar code without contraction to fused operations, as the paper's clang made it.
+FLAGS = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off")
+_INTEGERS = re.compile(r"^i(8|16|32|64)$")
+
+
+def trace_c(
+    source: str | Path,
+    function: str,
+    *arguments: Any,
+    flags: Sequence[str] = FLAGS,
+    compiler: str = "clang",
+    count_all: bool = False,
+) -> KernelTrace:
+    """Compile a C or C++ function with clang so that running it yields its DAG.
+
+    Parameters
+    ----------
+    source
+        A C or C++ file (C++ by its suffix), a file of LLVM IR (``*.ll``), or C source text.
+    function
+        The function to trace; in C++ declare it ``extern "C"``.
+    *arguments
+        Contiguous arrays for pointers, numbers for numbers. The kernel works on copies of the arrays.
+    flags
+        Options for clang. Without -fno-vectorize loops are vectorised, and vector operations become nodes of their
+        width; how wide they may be is the target's business (-mavx2).
+    compiler
+        The clang to use.
+    count_all
+        Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
+        each, and nothing else. Off in the paper, which ignores them.
+
+    Raises
+    ------
+    UnavailableError
+        If there is no such compiler (``apt-get install clang``); numba kernels need none.
+    DataError
+        If the source does not compile, or defines no such function.
+    """
+    code = instrument(_ir(source, list(flags), compiler), function, count_all)
+    if len(code.parameters) != len(arguments):
+        raise SettingError(f"{function} has {len(code.parameters)} parameters, {len(arguments)} arguments were given")
+    copies = [working_copy(a) if isinstance(a, np.ndarray) else None for a in arguments]
+    native = [
+        _native(pair[0].ctypes.data if pair else a, kind, k, function)
+        for k, (kind, a, pair) in enumerate(zip(code.parameters, arguments, copies, strict=True))
+    ]
+    return KernelTrace(
+        name=f"{function}({sizes(arguments)})",
+        code=code,
+        native=tuple(native),
+        arrays=tuple(pair for pair in copies if pair),
+        returns=code.returns,
+        facts={"front end": compiler, "flags": " ".join(flags)},
+    )
+
+
+def _native(value: Any, kind: str, position: int, function: str) -> Any:
+    if kind in ("double", "float") and isinstance(value, int | float | np.number):
+        return float(value)
+    if (kind == "ptr" or _INTEGERS.match(kind)) and isinstance(value, int | np.integer):
+        return int(value)
+    raise SettingError(f"argument {position} of {function} is a {kind} there; {type(value).__name__} was given")
+
+
+def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
+    """Return the LLVM IR of a source, with opaque pointers."""
+    is_file = isinstance(source, Path) or "\n" not in source
+    path = Path(source) if is_file else None
+    if path is not None and not path.is_file():
+        raise DataError(f"{path}: no such file (C source text has more than one line)")
+    if path is not None and path.suffix == ".ll":
+        return path.read_text(encoding="utf-8")
+    program = shutil.which(compiler)
+    if program is None:
+        raise UnavailableError(f"{compiler} was not found: install clang (apt-get install clang), or use trace_numba")
+    with tempfile.TemporaryDirectory() as folder:
+        if path is None:
+            path = Path(folder) / "kernel.c"
+            path.write_text(str(source), encoding="utf-8")
+        # Clang only parses; the kit's LLVM optimises. (Clang 14 writes the pointers that this LLVM reads, but its own
+        # optimiser crashes on them.)
+        command = [program, *flags, *_pointer_flags(program), "-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm"]
+        command += ["-fno-exceptions", "-o", "-", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    if done.returncode:
+        raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")
+    return optimised(done.stdout, vectorize="-fno-vectorize" not in flags)
+
+
+def _pointer_flags(program: str) -> list[str]:
+    """Return what makes an old clang write pointers without types, which the kit's LLVM reads."""
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    major = re.search(r"version (\d+)", version)
+    return ["-mllvm", "-opaque-pointers"] if major and int(major[1]) < 15 else []

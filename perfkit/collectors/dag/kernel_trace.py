@@ -1,0 +1,242 @@
+"""Running an instrumented kernel: its executed blocks and addresses go to a consumer, buffer by buffer."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfkit.collectors.dag.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
+from perfkit.dag.graph import Consumer, Dag, Program
+from perfkit.errors import DataError, PerfkitWarning, SettingError
+
+_BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
+_PAGE = 4096
+# Numba numbers its functions in the order of their compilation, within their names and one message's length.
+_NUMBERED = re.compile(r"B\d+v\d+|^.*missing Environment.*$", re.MULTILINE)
+_CTYPES: dict[str, Any] = {
+    "ptr": ctypes.c_void_p,
+    "double": ctypes.c_double,
+    "float": ctypes.c_float,
+    "i64": ctypes.c_int64,
+    "i32": ctypes.c_int32,
+    "i16": ctypes.c_int16,
+    "i8": ctypes.c_int8,
+    "i1": ctypes.c_bool,
+    "void": None,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTrace:
+    """A kernel that is traced each time its nodes are asked for: nothing but one buffer is held in memory.
+
+    Make one with `trace_numba` or `trace_c`. The scheduler takes it as it takes a `Dag`; `dag` makes one of it.
+
+    Parameters
+    ----------
+    name
+        The kernel's name and sizes.
+    code
+        The instrumented IR.
+    native
+        The native arguments, in the order of the IR's parameters.
+    arrays
+        Copies of the array arguments, which the kernel works on, with their original contents.
+    returns
+        The IR type the kernel returns; for numba's convention a status is expected in it.
+    status
+        Whether the returned integer is a status, 0 for success.
+    facts
+        Compiler and flags, as text.
+    """
+
+    name: str
+    code: Instrumented
+    native: tuple[Any, ...]
+    arrays: tuple[tuple[npt.NDArray[Any], npt.NDArray[Any]], ...]
+    returns: str = "void"
+    status: bool = False
+    facts: dict[str, str] = field(default_factory=dict)
+    _loaded: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.code.ignored:
+            warnings.warn(
+                f"{self.name}: the work within {', '.join(self.code.ignored)} is not in the DAG (external functions "
+                "are not traced); their results count as ready when their arguments are",
+                PerfkitWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def program(self) -> Program:
+        """The static tables of the kernel's blocks."""
+        return self.code.program
+
+    def replay(self, consume: Consumer) -> None:
+        """Run the kernel on its original arguments and hand each full buffer to ``consume(records, length)``."""
+        machine, function = self._compiled("traced", self.code.text)
+        cursor, end, flush = (
+            ctypes.c_void_p.from_address(machine.get_global_value_address(name)) for name in ENTRY_SYMBOLS
+        )
+        room = _BUFFER + int(self.program.block_addresses.max(initial=0)) + 1
+        buffer = np.empty(room, dtype=np.int64)
+        start = buffer.ctypes.data
+        failed: list[BaseException] = []
+
+        def hand_over() -> None:
+            # An exception cannot pass through the kernel: keep it, let the kernel end, raise it then.
+            length = ((cursor.value or start) - start) // 8
+            cursor.value = start
+            if not failed:
+                try:
+                    consume(buffer, length)
+                except BaseException as error:  # noqa: BLE001 - also KeyboardInterrupt
+                    failed.append(error)
+
+        callback = ctypes.CFUNCTYPE(None)(hand_over)
+        flush.value = ctypes.cast(callback, ctypes.c_void_p).value
+        cursor.value, end.value = start, start + 8 * room
+        self._run(function)
+        hand_over()
+        if failed:
+            raise failed[0]
+
+    def digest(self) -> str:
+        """Return a digest of what is traced: the code and the arguments (arrays by content, not by where they lie)."""
+        found = hashlib.sha256(_NUMBERED.sub("", self.code.plain).encode())
+        arrays: list[npt.NDArray[Any]] = [*self.program, *(original for _, original in self.arrays)]
+        for array in arrays:
+            found.update(f"{array.dtype.str}{array.shape}{array.strides}".encode())
+            found.update(array.tobytes("A"))
+        places = {work.ctypes.data for work, _ in self.arrays}
+        # The first two values of numba's convention are places as well.
+        values = self.native[2 if self.status else 0 :]
+        found.update(repr([value for value in values if value not in places]).encode())
+        return found.hexdigest()
+
+    def dag(self) -> Dag:
+        """Trace the kernel once and keep the trace in memory as a `Dag`."""
+        chunks: list[npt.NDArray[np.int64]] = []
+        self.replay(lambda records, length: chunks.append(records[:length].copy()))
+        stream = np.concatenate(chunks) if chunks else np.zeros(0, dtype=np.int64)
+        return Dag(self.program, stream, self.name, "traced", dict(self.facts))
+
+    def run(self) -> list[npt.NDArray[Any]]:
+        """Run the kernel without recording and return its arrays as it left them."""
+        _, function = self._compiled("plain", self.code.plain)
+        self._run(function)
+        return [work.copy() for work, _ in self.arrays]
+
+    def seconds(self, calls: int = 1, warm: bool = True) -> float:
+        """Return the processor time of one call of the kernel without recording, in seconds.
+
+        Parameters
+        ----------
+        calls
+            Calls timed as one; the arrays are not restored in between.
+        warm
+            Call once before, so that caches are filled as in the warm model.
+        """
+        engine, function = self._compiled("plain", self.code.plain)
+        types = [_CTYPES[kind] for kind in self.code.parameters]
+        repeat = ctypes.CFUNCTYPE(None, *types, ctypes.c_int64)(engine.get_function_address(REPEAT))
+        self._restore()
+        if warm:
+            function(*self.native)
+        # Time on the processor, not on the clock: another process may have it in between.
+        begin = time.thread_time()
+        repeat(*self.native, calls)
+        return (time.thread_time() - begin) / calls
+
+    def _restore(self) -> None:
+        for work, original in self.arrays:
+            np.copyto(work, original)
+
+    def _run(self, function: Any) -> None:
+        self._restore()
+        code = function(*self.native)
+        if self.status and code:
+            raise DataError(f"{self.name} raised an exception while it was traced (numba status {code})")
+
+    def _compiled(self, which: str, text: str) -> tuple[Any, Any]:
+        if which not in self._loaded:
+            machine = jit(text)
+            types = [_CTYPES[kind] for kind in self.code.parameters]
+            address = machine.get_function_address(self.code.entry)
+            self._loaded[which] = (machine, ctypes.CFUNCTYPE(_CTYPES[self.returns], *types)(address))
+        machine, function = self._loaded[which]
+        return machine, function
+
+
+def jit(text: str) -> Any:
+    """Compile a module for this machine; loops stay as scalar as they came."""
+    import llvmlite.binding as llvm
+
+    machine, module = _prepared(text)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
+
+
+def optimised(ir: str, vectorize: bool) -> str:
+    """Optimise a module as clang -O3 does, with or without vectorisation, and return its text."""
+    import llvmlite.binding as llvm
+
+    text = "\n".join(line for line in ir.split("\n") if not line.startswith("target "))
+    machine, module = _prepared(text)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = vectorize
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return str(module)
+
+
+def _prepared(text: str) -> tuple[Any, Any]:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # the clock of kernel_timing is inline assembly
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=llvm.get_host_cpu_name())
+    module = llvm.parse_assembly(text)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    module.verify()
+    return machine, module
+
+
+def working_copy(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return a page-aligned copy for the kernel to work on, and a copy that keeps the original contents.
+
+    Equal alignment makes equal traces: which elements share a line does not depend on where memory was free.
+    """
+    if array.dtype.hasobject:
+        raise SettingError("arrays of Python objects cannot be traced")
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        raise SettingError("array arguments must be contiguous; pass numpy.ascontiguousarray(...) of it")
+    room = np.zeros(array.nbytes + _PAGE, dtype=np.uint8)
+    offset = -room.ctypes.data % _PAGE
+    order = "C" if array.flags.c_contiguous else "F"
+    work = room[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape, order=order)  # type: ignore[call-overload]
+    np.copyto(work, array)
+    return work, array.copy(order="K")
+
+
+def sizes(arguments: Sequence[Any]) -> str:
+    """Return the shapes of the array arguments as text, for names."""
+    shapes = ["x".join(map(str, a.shape)) for a in arguments if isinstance(a, np.ndarray)]
+    return ", ".join(dict.fromkeys(shapes))

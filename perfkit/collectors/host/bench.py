@@ -1,0 +1,159 @@
+"""Time assembled loops on this host in core cycles, with the clock of `perfkit.collectors.host.cycle_clock`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.collectors.host.code import assemble, chained, flags, iced, independent, stamp_code
+from perfkit.collectors.host.cycle_clock import CHAIN, QUANTILE, link_cycles, ticks_to_cycles
+from perfkit.errors import UnavailableError
+
+BODY = 48  # instructions in one pass of a measured loop
+WINDOW = 8000  # cycles of the shortest window
+_UNROLL = 256  # of the clock's chains
+_ROUNDS = 40  # times the wanted samples that are tried on a busy machine before giving up
+_CODE, _CHAINS = 1 << 16, 1 << 14  # bytes for a measured loop, and for each chain before it
+
+Ticks = Callable[[int, int], int]
+
+
+class Bench:
+    """Assembles loops, times them in ticks, and turns these into cycles.
+
+    Every sample is timed between two runs of the clock's chain, and rejected where these differ; a low quantile of
+    those kept is quoted.
+
+    Parameters
+    ----------
+    repetitions
+        Samples a figure.
+    """
+
+    def __init__(self, repetitions: int) -> None:
+        self.repetitions = repetitions
+        self.taken = self.rejected = 0
+        self._code = mmap.mmap(-1, _CODE + 2 * _CHAINS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._code))
+        self.data = np.zeros(1 << 13, dtype=np.uint64)
+        self.base = (self.data.ctypes.data + 4095) & ~4095
+        self.data[(self.base - self.data.ctypes.data) // 8] = self.base  # a pointer chase of one place
+        empty = self._place(assemble([]), 2 * _CHAINS)
+        self.overhead = min(empty(1, self.base) for _ in range(100))
+        ix = iced()
+        rax, rcx = ix.Register.RAX, ix.Register.RCX
+        add = ix.Instruction.create_reg_reg(ix.Code.ADD_RM64_R64, rax, rcx)
+        multiply = ix.Instruction.create_reg_reg(ix.Code.IMUL_R64_RM64, rax, rcx)
+        additions = self._place(assemble([add] * _UNROLL), _CHAINS)
+        self._clock = self._place(assemble([multiply] * _UNROLL), 0)
+        self.link = self._link(additions)
+        self.rates: list[float] = []
+
+    def _link(self, additions: Ticks) -> int:
+        """Find a multiplication's cycles; a busy machine gets some chances."""
+
+        def pairs() -> NDArray[np.int64]:
+            found = [(self._chain(additions), self._chain(self._clock)) for _ in range(103)]
+            return np.array(found[3:], dtype=np.int64)
+
+        for _ in range(9):
+            with contextlib.suppress(UnavailableError):
+                return link_cycles(pairs())
+        return link_cycles(pairs())
+
+    def _chain(self, clock: Ticks) -> int:
+        return clock(CHAIN // _UNROLL, self.base) - self.overhead
+
+    def _place(self, code: bytes, where: int) -> Ticks:
+        self._code.seek(where)
+        self._code.write(code)
+        return ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)(self._address + where)
+
+    def load(self, body: Sequence[Any], before: Sequence[Any] = ()) -> Ticks:
+        """Assemble a loop; return ticks(passes, memory). The loop loaded before is lost."""
+        return self._place(assemble(body, before), 2 * _CHAINS)
+
+    def window(
+        self,
+        loop: Ticks,
+        passes: int,
+        base: Callable[[], int] | None = None,
+        repetitions: int | None = None,
+        quantile: float = QUANTILE,
+    ) -> float:
+        """Return the cycles of `passes` of a loop: the quoted quantile of the samples that are not rejected.
+
+        `base` gives each sample the address that its memory starts at.
+
+        Raises
+        ------
+        UnavailableError
+            Nearly every sample was rejected: the machine is too busy.
+        """
+        where = base if base is not None else lambda: self.base
+        wanted = repetitions or self.repetitions
+        loop(passes, where())
+        kept: list[float] = []
+        for _ in range(_ROUNDS):
+            ticks = np.empty((wanted, 3), dtype=np.int64)
+            for row in ticks:
+                address = where()
+                row[0] = self._chain(self._clock)
+                row[1] = loop(passes, address) - self.overhead
+                row[2] = self._chain(self._clock)
+            cycles, rates = ticks_to_cycles(ticks, self.link)
+            self.taken += wanted
+            self.rejected += wanted - len(cycles)
+            kept += cycles.tolist()
+            self.rates += rates.tolist()
+            if len(kept) >= max(3, wanted // 2):
+                return float(np.quantile(kept, quantile))
+        raise UnavailableError(
+            f"{self.rejected} of {self.taken} samples were rejected, because the clock's chains before and after them "
+            "differed: this machine is too busy, or its clock changes too often; run on a quieter one, or pin the "
+            "frequency"
+        )
+
+    def cycles(self, body: Sequence[Any], count: int = 1, before: Sequence[Any] = ()) -> float:
+        """Return cycles of one pass of a loop, divided by `count`; what the loop costs only once is subtracted."""
+        loop = self.load(body, before)
+        once = self.window(loop, 16, repetitions=5) / 16
+        passes = max(16, round(WINDOW / max(once, 1)))
+        found = (self.window(loop, 3 * passes) - self.window(loop, passes)) / (2 * passes)
+        return max(found, 0.0) / count
+
+    def form(self, form: str) -> tuple[float | None, float | None]:
+        """Return latency (None where operand and result cannot be chained) and cycles per instruction of a form."""
+        self._fill("PS" if re.search(r"[PS]S(_|$)", form) else "PD")
+        chain, several = chained(form), independent(form)
+        before: list[Any] = []
+        if "MM" in form and not form.startswith(("VEX_", "EVEX_")) and "avx" in flags():
+            # An instruction of SSE keeps the upper half of its result, and waits for it unless it is known to be zero.
+            before = [iced().Instruction.create(iced().Code.VEX_VZEROUPPER)]
+        latency = self.cycles(chain * BODY, BODY, before) if chain else None
+        throughput = None
+        if several:
+            many = several * max(BODY // len(several), 1)
+            throughput = self.cycles(many, len(many), before)
+        return latency, throughput
+
+    def _fill(self, kind: str) -> None:
+        """Fill the vector registers' source with numbers just above one: no chain leaves the normal numbers."""
+        line = (self.base - self.data.ctypes.data) // 8 + 8
+        self.data[line : line + 8] = {"PS": 0x3F80_0001_3F80_0001, "PD": 0x3FF0_0000_1000_0001}[kind]
+
+    def cycle_seconds(self) -> float:
+        """Return seconds per core cycle: the median ticks per cycle while measuring, over ticks per second."""
+        stamp = self._place(stamp_code(), 2 * _CHAINS)
+        start, first = time.perf_counter(), stamp(0, self.base)
+        time.sleep(0.05)
+        end, last = time.perf_counter(), stamp(0, self.base)
+        return float(np.median(self.rates)) * (end - start) / (last - first)

@@ -1,0 +1,90 @@
+"""Assembly mode: a list of instructions becomes an unrolled loop in a function of its own (MARTA, section IV-B).
+
+The loop is emitted as text, so no compiler touches the instructions. Registers on entry: ``rdi rsi r8..r15 rbx rbp``
+point to the study's memory (whose first word points to itself: ``mov (%rsi), %rsi`` is a chain of loads), ``rax = rcx
+= 1``, ``rdx = 0``, and the vector registers 0..15 are zero. One callee-saved register that the instructions leave alone
+counts the turns.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from perfkit.errors import SettingError
+from perfkit.study.study import Assembly, Configuration, fill
+
+# 64-bit name -> every name of (a part of) that register.
+_COUNTERS = {
+    "r15": r"r15[dwb]?", "r14": r"r14[dwb]?", "r13": r"r13[dwb]?", "r12": r"r12[dwb]?",
+    "rbx": r"[re]?bx|bl|bh", "rbp": r"[re]?bp|bpl",
+}  # fmt: skip
+_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+_POINTERS = ("rsi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rbx", "rbp", "rdi")
+
+
+def chosen(assembly: Assembly, configuration: Configuration) -> list[str]:
+    """Return the instructions of one configuration: selected, ordered, and with the dimensions filled in."""
+    order = configuration.values.get("ORDER")
+    indices = range(len(assembly.instructions)) if order is None else [int(i) for i in str(order).split(",")]
+    return [_filled(assembly.instructions[i], configuration) for i in indices]
+
+
+def expected(assembly: Assembly, configuration: Configuration) -> dict[str, int]:
+    """Return how often each mnemonic must be found in the assembled loop."""
+    counts = Counter(_mnemonic(line) for line in chosen(assembly, configuration))
+    return {mnemonic: n * assembly.unroll for mnemonic, n in counts.items() if mnemonic}
+
+
+def loop_source(assembly: Assembly, configuration: Configuration, symbol: str) -> str:
+    """Return C text that defines `symbol`: the unrolled loop, its set-up and its end.
+
+    Raises
+    ------
+    SettingError
+        If the instructions use every register that could count, or the stack pointer as a destination.
+    """
+    body = chosen(assembly, configuration)
+    init = [_filled(line, configuration) for line in assembly.init]
+    text = "\n".join(body + init)
+    counter = next((name for name, names in _COUNTERS.items() if not _mentions(text, names)), None)
+    if counter is None:
+        raise SettingError(f"the instructions use all of {', '.join(_COUNTERS)}: leave one for the loop counter")
+    vectors = bool(re.search(r"\b[yz]mm\d", text)) or bool(re.search(r"^\s*v", text, re.MULTILINE))
+    lines = [f".globl {symbol}", f".type {symbol}, @function", ".p2align 6", f"{symbol}:"]
+    lines += [f"push %{name}" for name in _SAVED]
+    lines += ["mov (%rdi), %rax", "push %rax", "mov 8(%rdi), %rdi", "mov %rdi, (%rdi)"]
+    lines += [f"mov %rdi, %{name}" for name in _POINTERS if name != "rdi"]
+    lines += [f"pop %{counter}", "mov $1, %eax", "mov $1, %ecx", "xor %edx, %edx"]
+    lines += ["vzeroall"] if vectors else [f"pxor %xmm{i}, %xmm{i}" for i in range(16)]
+    lines += _in_syntax(init, assembly.syntax)
+    lines += [".p2align 6", f"1: # perfkit loop of {symbol}"]
+    lines += _in_syntax(body * assembly.unroll, assembly.syntax)
+    lines += [f"dec %{counter}", "jnz 1b"]
+    lines += ["vzeroupper"] if vectors else []
+    lines += [f"pop %{name}" for name in reversed(_SAVED)]
+    lines += ["ret", f".size {symbol}, .-{symbol}"]
+    return "__asm__(\n" + "\n".join(f'    "{line}\\n"' for line in [".text", *lines]) + "\n);\n"
+
+
+def _in_syntax(lines: Sequence[str], syntax: str) -> list[str]:
+    if syntax == "att" or not lines:
+        return list(lines)
+    return [".intel_syntax noprefix", *lines, ".att_syntax prefix"]
+
+
+def _filled(line: str, configuration: Configuration) -> str:
+    try:
+        return fill(line, configuration.values)
+    except ValueError as error:
+        raise SettingError(str(error)) from None
+
+
+def _mentions(text: str, names: str) -> bool:
+    return re.search(rf"(?<![A-Za-z0-9_])(?:{names})(?![A-Za-z0-9_])", text, re.IGNORECASE) is not None
+
+
+def _mnemonic(line: str) -> str:
+    words = line.lower().split()
+    while words and words[0] in {"lock", "rep", "repe", "repne", "repz", "repnz"}:
+        words = words[1:]
+    return words[0] if words else ""

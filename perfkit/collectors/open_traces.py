@@ -1,0 +1,119 @@
+"""One word for where traces come from: shipped ones by name or pattern, trace files, or C sources to run and record."""
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfkit.errors import SettingError
+from perfkit.samples.events import nearest
+from perfkit.trace.trace import Trace
+
+
+def open_traces(
+    source: str,
+    *,
+    function: str = "",
+    build: str = "",
+    defines: str | Mapping[str, Any] = "",
+    arguments: str = "",
+    limit: int = 10_000_000,
+) -> dict[str, Trace]:
+    """Return the traces that a notebook's parameter or a command's argument names, by a short name each.
+
+    Parameters
+    ----------
+    source : str
+        Names of shipped traces (``fig1a``), patterns of them (``correlation-v?-small``), trace files, or C sources
+        (``kernel.c``), which are compiled, run and recorded; several with commas between.
+    function : str
+        Of a C source: the function ("" where it has only one).
+    build : str
+        Of a C source: ``scalar``, ``avx2`` or ``avx512`` ("": ``-O3 -march=native``).
+    defines : str or mapping
+        Of a C source: macros, ``"N=64,M=48"``.
+    arguments : str
+        Of a C source: what its function is called with, commas between: whole numbers, numbers with a point (double),
+        and arrays by type and shape, ``f8[1000]``, ``f4[64x64]``, ``i4[100]``. Arrays of floating-point numbers hold
+        values from 1 to 2, others count up from 0: enough where the values do not change what runs.
+    limit : int
+        Of a C source: record at most so many instructions.
+
+    Raises
+    ------
+    SettingError
+        Nothing has this name; the message names the nearest traces.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> list(pk.open_traces("fig1?"))
+    ['fig1a', 'fig1b']
+    """
+    from perfkit import datasets
+
+    shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
+    found: dict[str, Trace] = {}
+    for each in (part.strip().removeprefix("traces/") for part in source.split(",") if part.strip()):
+        if each.endswith(".c"):
+            found[Path(each).stem] = _record(
+                each, function, build, _macros(defines), kernel_arguments(arguments), limit
+            )
+        elif Path(each).is_file():
+            found[Path(each).stem] = Trace.load(each)
+        else:
+            names = [name for name in shipped if fnmatchcase(name, each)]
+            if not names:
+                near = nearest(each, shipped) or shipped[:3]
+                raise SettingError(f"no trace, trace file or C source {each!r}; did you mean {', '.join(near)}?")
+            found |= {name: datasets.load(f"traces/{name}") for name in sorted(names)}
+    if not found:
+        raise SettingError("name a shipped trace, a trace file or a C source; found nothing")
+    return found
+
+
+def _record(
+    source: str, function: str, build: str, defines: Mapping[str, Any], arguments: Sequence[Any], limit: int
+) -> Trace:
+    from perfkit.collectors.kernels import compile_kernel
+
+    kernel = compile_kernel(Path(source), function or None, build=build or None, defines=defines)
+    return kernel.trace(*arguments, limit=limit)
+
+
+def kernel_arguments(text: str) -> list[Any]:
+    """Return the arguments that a text names, as `open_traces` says.
+
+    Examples
+    --------
+    >>> from perfkit.collectors.open_traces import kernel_arguments
+    >>> kernel_arguments("i4[3], 2.5, 7")
+    [array([0, 1, 2], dtype=int32), 2.5, 7]
+    """
+    return [_value(word.strip()) for word in text.split(",") if word.strip()]
+
+
+def _value(word: str) -> Any:
+    array = re.fullmatch(r"([fiu][1248])\[(\d+(?:x\d+)*)\]", word)
+    try:
+        if array is None:
+            return int(word) if re.fullmatch(r"[+-]?\d+", word) else float(word)
+        kind, shape = np.dtype(array[1]), tuple(int(n) for n in array[2].split("x"))
+    except (ValueError, TypeError) as error:
+        raise SettingError(
+            f"an argument is a number or an array such as f8[1000] or i4[64x64]; found {word!r}"
+        ) from error
+    count = np.arange(int(np.prod(shape)))
+    return (1 + count % 64 / 64 if kind.kind == "f" else count).astype(kind).reshape(shape)
+
+
+def _macros(defines: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(defines, str):
+        return defines
+    pairs = [part.partition("=") for part in defines.replace(" ", "").split(",") if part]
+    if any(not name for name, _, _ in pairs):
+        raise SettingError(f"macros are written NAME=VALUE with commas between; found {defines!r}")
+    return {name: value or "1" for name, _, value in pairs}

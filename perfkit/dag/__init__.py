@@ -1,0 +1,1 @@
+"""Dependence graphs of executed floating-point operations: `Dag`."""

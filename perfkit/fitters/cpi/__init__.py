@@ -1,0 +1,1 @@
+"""CPI stacks by regression on counters."""

@@ -1,0 +1,526 @@
+"""CPI stacks by regression: base CPI plus a penalty an event, with what shows whether the data can carry one.
+
+After "Multiple Regression model for CPI stack" (Ratnawat, Shekhar, Gautam), with the additive model divided by cycles
+instead of instructions as the headline: that form has no built-in correlation (see `CpiFit.placebo_r2`).
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.fitters.cpi.checks import check_counts, check_fit, impossible_penalties, is_sorted, unusable_events
+from perfkit.fitters.cpi.counts import CpiCounts
+from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
+from perfkit.fitters.cpi.solvers import Form, System, build, r_squared, squared_error, to_stack
+from perfkit.fitters.cpi.validation import (
+    CpiBracket,
+    CpiR2,
+    block_bootstrap,
+    blocked_folds,
+    cross_validate,
+    f_test,
+    placebo,
+    random_folds,
+    variance_inflation,
+)
+from perfkit.samples.table import Samples
+
+if TYPE_CHECKING:
+    from perfkit.fitters.cpi.comparison import CpiComparison
+
+Weights = Literal["auto", "cycles", "instructions", "none"]
+
+
+@dataclass(frozen=True)
+class CpiStack:
+    """How to break CPI down into a base and the cycles that each event costs.
+
+    Parameters
+    ----------
+    form : "ipc" or "cpi"
+        ``"ipc"`` fits IPC = a - sum d_i (event_i / cycles); then base = 1/a and the penalty of event i is d_i/a.
+        ``"cpi"`` fits CPI = base + sum p_i (event_i / instructions), as the paper does (section II-E).
+    method : "nnls", "ols", "lasso" or "huber"
+        Non-negative least squares; ordinary least squares (penalties may come out negative); the non-negative lasso;
+        or non-negative least squares with Huber's weights, which follow outliers less.
+    events : sequence of str, optional
+        The events to use; by default all that are counted, but no clocks (ref-cycles, task-clock).
+    weights : "auto", "cycles", "instructions" or "none"
+        What an interval counts. "auto" is cycles for the IPC form and instructions for the CPI form: then the stack of
+        least squares sums to the aggregate CPI exactly, and nothing is left unattributed but rounding.
+    bounds : mapping, optional
+        Event (or ``"base"``) to the least and most cycles it may cost: ``{"branch-misses": (5, 30)}``.
+    alpha : float, optional
+        The lasso's price, in units of the target; by default the one of least error in blocked cross-validation.
+    aggregate : int
+        Sum so many consecutive intervals first. Longer intervals have less noise and narrow the bracket on some data.
+    folds, placebos, resamples, block : int
+        Cross-validation folds; shuffles of the placebo; bootstrap resamples (0: none); intervals a bootstrap block.
+    level : float
+        Coverage of the bootstrap intervals.
+    seed : int
+        Of folds, shuffles and resamples.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> samples, truth = pk.synthetic_cpi(base=0.3, penalties={"branch-misses": 15.0}, intervals=400, seed=1)
+    >>> fit = pk.CpiStack().fit(samples)
+    >>> abs(fit.base - truth.base) < 0.02
+    True
+    """
+
+    form: Form = "ipc"
+    method: Method = "nnls"
+    events: tuple[str, ...] | None = None
+    weights: Weights = "auto"
+    bounds: Mapping[str, tuple[float, float]] | None = None
+    alpha: float | None = None
+    aggregate: int = 1
+    folds: int = 5
+    placebos: int = 20
+    resamples: int = 200
+    block: int = 25
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _one_of("form", self.form, ("ipc", "cpi"))
+        _one_of("method", self.method, METHODS)
+        _one_of("weights", self.weights, ("auto", "cycles", "instructions", "none"))
+        check_bounds(self.bounds, self.method)
+        if self.events is not None:
+            object.__setattr__(self, "events", _names(self.events))
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", {k: (float(a), float(b)) for k, (a, b) in self.bounds.items()})
+        if self.alpha is not None and (self.method != "lasso" or not self.alpha >= 0):
+            raise SettingError(f"alpha is the lasso's price, at least 0; found {self.alpha} with {self.method}")
+        for name, least in (("aggregate", 1), ("folds", 2), ("placebos", 1), ("resamples", 0), ("block", 1)):
+            if getattr(self, name) < least:
+                raise SettingError(f"{name} must be at least {least}; found {getattr(self, name)}")
+        if not 0 < self.level < 1:
+            raise SettingError(f"level must be between 0 and 1; found {self.level}")
+
+    def fit(self, samples: Samples | CpiCounts) -> "CpiFit":
+        """Fit a stack to samples of one workload.
+
+        Raises
+        ------
+        SettingError
+            Unknown events, or samples whose time is not in cycles.
+        DataError
+            No usable interval or event, or fewer intervals than unknowns.
+
+        Warns
+        -----
+        PerfkitWarning
+            Intervals or events were left out because counts are missing or zero. `CpiFit.warnings` holds these and
+            all else that is suspicious.
+        """
+        counts = samples if isinstance(samples, CpiCounts) else CpiCounts.from_samples(samples, self.events)
+        if isinstance(samples, CpiCounts) and self.events is not None:
+            counts = counts.select(events=self.events)
+        elif counts.bad_input:
+            warnings.warn(" ".join(counts.left_out), PerfkitWarning, stacklevel=2)
+        unknown = [b for b in self.bounds or () if b != "base" and b not in counts.events]
+        if unknown:
+            raise SettingError(f"bounds name {unknown[0]!r}, which is not among the events: {', '.join(counts.events)}")
+        return _fit(self, counts)
+
+    def fit_each(self, samples: Samples, by: str = "workload") -> "CpiComparison":
+        """Fit one stack to each workload (or each run, host, ...: a column of the table of runs) and compare them."""
+        from perfkit.fitters.cpi.comparison import fit_each
+
+        return fit_each(self, samples, by)
+
+
+@dataclass(frozen=True)
+class CpiVerdict:
+    """Whether the data can carry a CPI stack: ``"carries"``, ``"doubtful"`` or ``"cannot"``, with the reasons."""
+
+    level: Literal["carries", "doubtful", "cannot"]
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        opening = {
+            "carries": "The data can carry this stack",
+            "doubtful": "Take this stack with care",
+            "cannot": "The data cannot carry a stack",
+        }
+        return f"{opening[self.level]}: {'; '.join(self.reasons)}."
+
+
+@dataclass(frozen=True, eq=False)
+class CpiFit:
+    """A CPI stack with its evidence.
+
+    Attributes
+    ----------
+    settings : CpiStack
+        What it was fitted with.
+    data : CpiCounts
+        The intervals and events that were used.
+    base : float
+        CPI without any of the events (NaN where the IPC form gives none).
+    penalties : Series
+        Cycles that one count of each event costs.
+    components : Series
+        CPI of the base and of each event: penalty times events an instruction.
+    cpi : float
+        Total cycles over total instructions. Components and `residual` sum to it.
+    other : Series
+        The components by the other form, beside these.
+    r2 : CpiR2
+        In sample, under random and under blocked cross-validation.
+    placebos : array
+        In-sample R2 with shuffled counts, one a shuffle.
+    bracket : CpiBracket
+        The base by both forms.
+    adjusted_r2, rmse, f, p : float
+        Of the in-sample fit; rmse in units of the target (IPC or CPI), weighted.
+    vif : Series
+        Variance inflation of each event.
+    penalty_draws, component_draws : DataFrame
+        Block-bootstrap draws, one row a resample.
+    block : int
+        Intervals a bootstrap block in fact.
+    alpha : float
+        The lasso's price (0 otherwise).
+    warnings : tuple of str
+        What the reader should know, in words.
+    verdict : CpiVerdict
+        Whether the data can carry this stack.
+    """
+
+    settings: CpiStack
+    data: CpiCounts
+    base: float
+    penalties: pd.Series
+    components: pd.Series
+    cpi: float
+    other: pd.Series
+    r2: CpiR2
+    placebos: np.ndarray
+    bracket: CpiBracket
+    adjusted_r2: float
+    rmse: float
+    f: float
+    p: float
+    vif: pd.Series
+    penalty_draws: pd.DataFrame
+    component_draws: pd.DataFrame
+    block: int
+    alpha: float
+    warnings: tuple[str, ...]
+    verdict: CpiVerdict
+    source: CpiCounts = field(repr=False)
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The events of the model."""
+        return self.data.events
+
+    @property
+    def kind(self) -> str:
+        """What the data is: measured, simulated, generated or published."""
+        return self.data.kind
+
+    @property
+    def residual(self) -> float:
+        """CPI that neither the base nor an event accounts for (negative: more is attributed than there is)."""
+        return self.cpi - float(self.components.sum())
+
+    @property
+    def placebo_r2(self) -> float:
+        """The median R2 that shuffled counts reach: what this form explains of nothing."""
+        return float(np.median(self.placebos))
+
+    @property
+    def misplaced(self) -> float:
+        """Cycles an instruction that the stack puts into the wrong intervals: the mean absolute error, as CPI."""
+        table = self.intervals()
+        return float(np.average((table["cpi"] - table["predicted"]).abs(), weights=self.data.instructions))
+
+    def intervals(self) -> pd.DataFrame:
+        """Return measured and predicted CPI of each interval with its run, place, number, time and residual."""
+        cpi = self.data.cycles / self.data.instructions
+        predicted = self.base + (self.data.counts @ self.penalties.to_numpy()) / self.data.instructions
+        return self.data.rows.assign(cpi=cpi, predicted=predicted, residual=cpi - predicted)
+
+    def contributions(self) -> pd.DataFrame:
+        """Return the CPI of the base and of each event in each interval, one row an interval."""
+        parts = self.data.counts * self.penalties.to_numpy() / self.data.instructions[:, None]
+        table = pd.DataFrame(parts, columns=list(self.events))
+        table.insert(0, "base", self.base)
+        return table
+
+    def correlation(self) -> pd.DataFrame:
+        """Return the correlations of all rates and CPI (paper, section II-D1), over instructions."""
+        per = self.source.counts / self.source.instructions[:, None]
+        names = ["CPI", *self.source.events]
+        values = np.column_stack([self.source.cycles / self.source.instructions, per])
+        return pd.DataFrame(values, columns=names).corr()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a part (base, events, residual): its CPI, interval, share, penalty, rate, VIF, other form."""
+        none = [np.nan]
+        low, high = (end.to_numpy() for end in self.intervals_of(self.component_draws))
+        penalty_low, penalty_high = (end.to_numpy()[1:] for end in self.intervals_of(self.penalty_draws))
+        components = np.append(self.components.to_numpy(), self.residual)
+        columns = {
+            "component": components,
+            "low": np.append(low, none),
+            "high": np.append(high, none),
+            "share": components / self.cpi,
+            "penalty": np.concatenate([none, self.penalties.to_numpy(), none]),
+            "penalty_low": np.concatenate([none, penalty_low, none]),
+            "penalty_high": np.concatenate([none, penalty_high, none]),
+            "rate": np.concatenate([none, self.data.rates, none]),
+            "vif": np.concatenate([none, self.vif.to_numpy(), none]),
+            "other_form": np.append(self.other.to_numpy(), self.cpi - self.other.sum()),
+        }
+        return pd.DataFrame(columns, index=pd.Index([*self.components.index, "residual"], name="part"))
+
+    def intervals_of(self, draws: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+        """Return the ends of the bootstrap intervals of each column (NaN without resamples)."""
+        if not len(draws):
+            missing = pd.Series(np.nan, index=draws.columns)
+            return missing, missing.copy()
+        tail = (1 - self.settings.level) / 2
+        ends = np.quantile(draws.to_numpy(), [tail, 1 - tail], axis=0)
+        return pd.Series(ends[0], index=draws.columns), pd.Series(ends[1], index=draws.columns)
+
+    def refit(
+        self,
+        *,
+        events: Iterable[str] | None = None,
+        rows: np.ndarray | None = None,
+        **changes: Any,
+    ) -> "CpiFit":
+        """Return a new fit of the same source with other events, over some intervals, or with other settings.
+
+        Parameters
+        ----------
+        events : iterable of str, optional
+            Events among those of the source.
+        rows : boolean array, optional
+            Which intervals of the source to use (before aggregation).
+        **changes
+            Other settings of `CpiStack`: ``form="cpi"``, ``method="ols"``.
+        """
+        chosen = tuple(events) if events is not None else self.settings.events
+        settings = replace(self.settings, **changes, events=None)
+        counts = self.source.select(events=chosen, rows=rows)
+        return replace(_fit(settings, counts), source=self.source)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the stack as a bar with its intervals (matplotlib); return the axes."""
+        from perfkit.plots.cpi_stack import plot_stacks
+
+        return plot_stacks({self.name: self}, ax=ax)
+
+    @property
+    def name(self) -> str:
+        """The workload, or how many are mixed."""
+        names = [str(w) for w in dict.fromkeys(self.data.runs["workload"])]
+        return names[0] if len(names) == 1 else f"{len(names)} workloads"
+
+    def report(self) -> str:
+        """Return the stack, its placebo, its bracket and its warnings as text."""
+        from perfkit.fitters.cpi.report import report
+
+        return report(self)
+
+    def __repr__(self) -> str:
+        return self.report()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fit with its data into one parquet file and return its path."""
+        from perfkit.fitters.cpi.files import save_fit
+
+        return save_fit(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "CpiFit":
+        """Read a fit that `save` wrote."""
+        from perfkit.fitters.cpi.files import load_fit
+
+        return load_fit(path)
+
+
+# ------------------------------------------------------------------ the fit
+
+
+def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
+    told = list(source.left_out)
+    counts = source.aggregate(settings.aggregate)
+    useless = unusable_events(counts)
+    told += useless.values()
+    counts = counts.select(events=[e for e in counts.events if e not in useless])
+    _enough(counts, told)
+    other_form: Form = "cpi" if settings.form == "ipc" else "ipc"
+    system = _system(settings, counts, settings.form)
+    estimator = _estimator(settings, system, counts)
+    x, factor = estimator.fit(system)
+    x = estimator.polish(system, x, factor)
+    beside = _components(_solve_other(settings, counts, other_form), counts)
+    stack = _within(to_stack(settings.form, x), settings, counts)
+    whole = system.moments()
+    rng = np.random.default_rng(settings.seed)
+    n = len(counts)
+    r2 = CpiR2(
+        r_squared(whole, x),
+        cross_validate(system, estimator, random_folds(n, settings.folds, rng), whole, x),
+        cross_validate(system, estimator, blocked_folds(n, settings.folds), whole, x),
+    )
+    shuffled = placebo(counts, settings.form, system.weights, estimator, settings.placebos, rng)
+    penalty_draws, component_draws, block = block_bootstrap(
+        system, estimator, counts, factor, x, block=settings.block, times=settings.resamples, rng=rng
+    )
+    bases = {settings.form: float(stack[0]), other_form: float(beside[0])}
+    bracket = CpiBracket(bases["ipc"], bases["cpi"], counts.cpi)
+    vif = variance_inflation(whole)
+    F, p, adjusted = f_test(r2.in_sample, n, len(counts.events))
+    suspicious = check_counts(counts)
+    placebo_r2 = float(np.median(shuffled))
+    told += suspicious
+    in_order = is_sorted(counts)
+    told += check_fit(
+        counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form, in_order
+    )
+    base_spread = _spread(component_draws[:, 0], settings.level) / counts.cpi
+    large = _components(stack, counts)[1:] > 0.01 * counts.cpi
+    impossible = impossible_penalties(
+        [e for e, is_large in zip(counts.events, large, strict=True) if is_large], stack[1:][large]
+    )
+    parts = ["base", *counts.events]
+    names = list(counts.events)
+    return CpiFit(
+        settings=settings,
+        data=counts,
+        base=float(stack[0]),
+        penalties=pd.Series(stack[1:], index=names, name="penalty"),
+        components=pd.Series(_components(stack, counts), index=parts, name="component"),
+        cpi=counts.cpi,
+        other=pd.Series(beside, index=parts, name=f"component ({other_form} form)"),
+        r2=r2,
+        placebos=shuffled,
+        bracket=bracket,
+        adjusted_r2=adjusted,
+        rmse=float(np.sqrt(squared_error(whole, x) / whole[0, 0])),
+        f=F,
+        p=p,
+        vif=pd.Series(vif, index=names, name="vif"),
+        penalty_draws=pd.DataFrame(penalty_draws, columns=parts),
+        component_draws=pd.DataFrame(component_draws, columns=parts),
+        block=block,
+        alpha=estimator.alpha,
+        warnings=tuple(dict.fromkeys(told)),
+        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, len(impossible)),
+        source=source,
+    )
+
+
+def _system(settings: CpiStack, counts: CpiCounts, form: Form) -> System:
+    kind = settings.weights
+    if kind == "auto":
+        kind = "cycles" if form == "ipc" else "instructions"
+    weights = {
+        "cycles": counts.cycles,
+        "instructions": counts.instructions,
+        "none": np.ones(len(counts)),
+    }[kind]
+    return build(form, counts.cycles, counts.instructions, counts.counts, weights)
+
+
+def _estimator(settings: CpiStack, system: System, counts: CpiCounts) -> Estimator:
+    bounds = settings.bounds and {k: v for k, v in settings.bounds.items() if k in ("base", *counts.events)}
+    estimator = make_estimator(settings.method, system.form, counts.events, bounds, settings.alpha)
+    if settings.method == "lasso" and settings.alpha is None:
+        return choose_alpha(estimator, system, blocked_folds(len(counts), settings.folds))
+    return estimator
+
+
+def _solve_other(settings: CpiStack, counts: CpiCounts, form: Form) -> np.ndarray:
+    system = _system(settings, counts, form)
+    estimator = _estimator(settings, system, counts)
+    x, factor = estimator.fit(system)
+    return to_stack(form, estimator.polish(system, x, factor))
+
+
+def _components(stack: np.ndarray, counts: CpiCounts) -> np.ndarray:
+    out = stack.copy()
+    out[1:] *= counts.rates
+    return out
+
+
+def _enough(counts: CpiCounts, told: list[str]) -> None:
+    n, k = len(counts), len(counts.events)
+    reasons = " ".join(told)
+    if k == 0:
+        raise DataError(f"no event is left to explain the CPI with. {reasons}")
+    if n < k + 2:
+        raise DataError(
+            f"{n} interval{'s' * (n != 1)} cannot tell {k + 1} unknowns (a base and {k} penalties) apart: at least "
+            f"{k + 2} are needed, and some {10 * (k + 1)} to mean much. Measure longer or in shorter intervals (perf "
+            f"stat -I), or name fewer events in events=. {reasons}".strip()
+        )
+
+
+def _spread(draws: np.ndarray, level: float) -> float:
+    """Return the length of the bootstrap interval (zero without resamples: nothing is known against the stack)."""
+    if not len(draws):
+        return 0.0
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(high - low)
+
+
+def _verdict(
+    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, impossible: int
+) -> CpiVerdict:
+    """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
+
+    The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
+    two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
+    of it, for a stack to be carried (to be doubtful).
+    """
+    outside, split = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
+    beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
+    reasons = [
+        f"on {split} kept out the events reach an R2 of {outside:.2f}, shuffled ones {placebo_r2:.2f} in sample",
+        f"the two forms put the base at {bracket.ipc:.3f} and {bracket.cpi:.3f}, {bracket.width:.0%} of the CPI apart",
+    ]
+    if base_spread > 0.2:
+        reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")
+    if in_order:
+        reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
+    if impossible:
+        reasons.append(f"{impossible} of the penalties that make over 1% of the CPI cannot be what they claim")
+    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and not in_order and not impossible:
+        return CpiVerdict("carries", tuple(reasons))
+    if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
+        return CpiVerdict("doubtful", tuple(reasons))
+    return CpiVerdict("cannot", tuple(reasons))
+
+
+def _within(stack: np.ndarray, settings: CpiStack, counts: CpiCounts) -> np.ndarray:
+    """Take off the rounding by which a bounded solution may lie outside its bounds."""
+    if not settings.bounds:
+        return stack
+    ends = np.array([settings.bounds.get(e, (0.0, np.inf)) for e in ("base", *counts.events)])
+    return np.clip(stack, ends[:, 0], ends[:, 1])
+
+
+def _names(events: str | Iterable[str]) -> tuple[str, ...]:
+    return (events,) if isinstance(events, str) else tuple(events)
+
+
+def _one_of(name: str, value: str, allowed: Iterable[str]) -> None:
+    if value not in tuple(allowed):
+        raise SettingError(f"{name} is one of {', '.join(allowed)}; found {value!r}")

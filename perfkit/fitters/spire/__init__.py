@@ -1,0 +1,1 @@
+"""SPIRE: one learned roofline per event, and the ranking they give."""

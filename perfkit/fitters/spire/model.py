@@ -1,0 +1,365 @@
+"""SPIRE: a statistical piecewise-linear roofline ensemble, inferred from counter samples.
+
+N. Wendt, M. Ketkar, V. Bertacco: SPIRE: Inferring Hardware Bottlenecks from Performance Counter Data, sections III-V.
+Every event gets a roofline of its own, fitted to training samples. To analyse a workload, each roofline bounds the
+throughput of the workload's samples; the lowest bounds point at likely bottlenecks.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from perfkit.errors import FormatError, PerfkitWarning, SettingError
+from perfkit.fitters.spire.piecewise import Roofline
+from perfkit.fitters.spire.points import arrange, measured_throughput, other_core
+from perfkit.fitters.spire.ranking import Ranking, rank_points
+from perfkit.fitters.spire.roofline import fit_points, is_trainable
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.table import Samples
+
+_FORMAT = "perfkit-spire"
+_FORMAT_VERSION = 1
+_RANGE = ("min_intensity", "max_intensity")
+
+
+@dataclass(frozen=True)
+class Spire:
+    """Settings of SPIRE; `fit` returns a model.
+
+    Parameters
+    ----------
+    min_running : float
+        Leave out samples whose event was counted during a smaller share of their interval than this (0 to 1).
+        Counts scaled up from a small share are noisy, and a bound follows its highest samples. Samples whose share
+        is not known stay in.
+
+    Examples
+    --------
+    >>> import pandas as pd, perfkit as pk
+    >>> train = pk.Samples.from_frame(pd.DataFrame(
+    ...     {"event": ["misses"] * 3, "time": [100, 100, 100], "work": [100, 200, 150], "count": [50, 20, 0]}))
+    >>> model = pk.Spire().fit(train)
+    >>> model.rooflines["misses"].bound([0, 2, 10, float("inf")]).tolist()
+    [0.0, 1.0, 2.0, 1.5]
+    """
+
+    min_running: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.min_running <= 1.0:
+            raise SettingError(f"min_running is a share from 0 to 1; found {self.min_running}")
+
+    def fit(self, samples: Samples) -> "SpireModel":
+        """Fit one roofline an event.
+
+        Samples in which time, work or count was not measured, and those with neither work nor events (their
+        intensity is undefined), are left out and counted in the model's ``to_frame()``. So are events that another
+        kind of core counts than the one whose cycles are the time (``cpu_atom/.../`` beside ``cpu_core/cycles/``).
+
+        Raises
+        ------
+        DataError
+            There are no events besides those of time and work, or a sample has work but no time (rows named).
+        """
+        points = arrange(samples, self.min_running)
+        rooflines, rows = {}, []
+        for i, event in enumerate(points.events):
+            _, intensity, throughput = points.of(i)
+            if other_core(event, samples.time_event):
+                rows.append((np.nan, np.nan, "other core"))
+            elif is_trainable(intensity, throughput):
+                rooflines[event] = Roofline(*fit_points(intensity, throughput), event)
+                working = intensity[throughput > 0.0]
+                rows.append((working.min(), working.max(), "ok"))
+            else:
+                rows.append((np.nan, np.nan, "untrained"))
+        names = ["min_intensity", "max_intensity", "status"]
+        training = points.counted.join(pd.DataFrame(rows, columns=names, index=points.counted.index))
+        return SpireModel(rooflines, training, samples.time_event, samples.work_event, samples.kind, self)
+
+
+@dataclass(frozen=True, eq=False)
+class SpireModel:
+    """A trained ensemble: one roofline an event.
+
+    Attributes
+    ----------
+    rooflines : mapping of event to Roofline
+        The events that could be trained, in the order of the training samples.
+    training : DataFrame
+        One row an event, also of those that could not be trained: n_samples used, n_missing (not measured), n_empty
+        (neither work nor events), n_left_out (by the settings), min_intensity and max_intensity (the range trained,
+        infinity where the event did not happen), status (ok, untrained or other core).
+    time_event, work_event : str
+        The units of throughput: work per time.
+    kind : str
+        What it was trained on: measured, simulated, generated or published samples.
+    settings : Spire
+        How it was fitted.
+    """
+
+    rooflines: Mapping[str, Roofline]
+    training: pd.DataFrame
+    time_event: str
+    work_event: str
+    kind: str
+    settings: Spire
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rooflines", Rooflines(self.rooflines))
+
+    def __repr__(self) -> str:
+        untrained = len(self.training) - len(self.rooflines)
+        return (
+            f"<SpireModel: {len(self.rooflines)} rooflines ({untrained} events untrained), trained on {self.kind} "
+            f"samples; throughput in {self.work_event} per {self.time_event}>"
+        )
+
+    def rank(self, samples: Samples, *, bootstrap: int = 200, level: float = 0.95, seed: int = 0) -> Ranking:
+        """Rank the events by the throughput that they allow the workload of these samples (SPIRE, section III-C).
+
+        The bound of an event is the mean of its samples' bounds, weighted with their time (Eq. 1); the ensemble's
+        bound is the lowest of them.
+
+        Parameters
+        ----------
+        samples : Samples
+            The analysed workload, with time and work in the units of the training.
+        bootstrap : int
+            Draws (with replacement, among each event's samples) that give the spread of the bounds; 0 for none.
+        level : float
+            The share of the draws that the spread covers.
+        seed : int
+            Of the draws.
+
+        Warns
+        -----
+        PerfkitWarning
+            Events that are not in both the training and these samples: the ranking is of the others.
+
+        Raises
+        ------
+        SettingError
+            Time or work are other quantities than in training, or no event is common.
+        """
+        self._check_axes(samples)
+        if bootstrap < 0 or not 0.0 < level < 1.0:
+            raise SettingError(f"expected bootstrap >= 0 and 0 < level < 1; found {bootstrap} and {level}")
+        self._check_events(samples)
+        points = arrange(samples, self.settings.min_running)
+        return rank_points(
+            points,
+            self.rooflines,
+            self.training,
+            throughput=measured_throughput(samples, points),
+            kinds=(self.kind, samples.kind),
+            axes=(self.time_event, self.work_event),
+            bootstrap=bootstrap,
+            level=level,
+            seed=seed,
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row an event: what it was trained on, and its roofline's peak, peak intensity and breakpoints."""
+        rows = {
+            event: (r.peak, r.peak_intensity, r.at_infinity, len(r.breakpoints)) for event, r in self.rooflines.items()
+        }
+        columns = ["peak", "peak_intensity", "at_infinity", "n_breakpoints"]
+        fitted = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        return self.training.join(fitted).rename_axis("event").reset_index()
+
+    def plot(self, event: str, training: Samples | None = None, analysed: Samples | None = None, **how: Any) -> Any:
+        """Draw an event's roofline with samples (see `perfkit.plots.spire.plot_roofline`); return the axes."""
+        from perfkit.plots.spire import plot_roofline
+
+        return plot_roofline(self, event, training, analysed, **how)
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model as ``.json`` or ``.parquet`` (by the name's ending) and return the path."""
+        path = Path(path)
+        head = {
+            "format": _FORMAT,
+            "version": _FORMAT_VERSION,
+            "time_event": self.time_event,
+            "work_event": self.work_event,
+            "kind": self.kind,
+            "settings": asdict(self.settings),
+            # Intensities as text: JSON has no infinity, and pandas would round them.
+            "training": self.training.astype(dict.fromkeys(_RANGE, str)).reset_index().to_dict(orient="records"),
+        }
+        lines = [_as_record(r) for r in self.rooflines.values()]
+        if path.suffix == ".json":
+            path.write_text(json.dumps({**head, "rooflines": lines}, indent=1, allow_nan=False), encoding="utf-8")
+        elif path.suffix == ".parquet":
+            _write_parquet(path, head, lines)
+        else:
+            raise SettingError(f"a SPIRE model is saved as .json or .parquet; found {path.name!r}")
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "SpireModel":
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        FormatError
+            The file is no model of SPIRE, is damaged, or of a newer version.
+        """
+        path = Path(path)
+        head, lines = _read_parquet(path) if path.suffix == ".parquet" else _read_json(path)
+        if head.get("format") != _FORMAT:
+            raise FormatError(f"{path}: expected a model that SpireModel.save wrote; its format is not {_FORMAT!r}")
+        if head["version"] > _FORMAT_VERSION:
+            raise FormatError(f"{path}: model version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}")
+        try:
+            rooflines = {line["event"]: _of_record(line) for line in lines}
+            training = pd.DataFrame(head["training"]).set_index("event").astype(dict.fromkeys(_RANGE, float))
+            settings = Spire(**head["settings"])
+            return cls(rooflines, training, head["time_event"], head["work_event"], head["kind"], settings)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{path}: a model of SPIRE with a part missing or changed: {error}") from error
+
+    # ---------------------------------------------------------------- checks
+
+    def _check_axes(self, samples: Samples) -> None:
+        for role, known, trained, found in (
+            ("time", TIME_EVENTS, self.time_event, samples.time_event),
+            ("work", WORK_EVENTS, self.work_event, samples.work_event),
+        ):
+            if other_core(trained, found):
+                raise SettingError(
+                    f"{role} was {trained} in training and is {found} in the samples, another kind of core; train a "
+                    "model for each kind."
+                )
+            if normalise(trained) == normalise(found):
+                continue
+            same = {normalise(trained), normalise(found)} <= set(known) - {"seconds"}
+            if not same:
+                raise SettingError(
+                    f"the model was trained with {role} = {trained}, the samples have {role} = {found}; bounds would "
+                    "have no meaning. Use samples.with_axes(time, work), or train with the same events."
+                )
+            warnings.warn(
+                f"{role} is {trained} in training and {found} in the samples; taken to be the same quantity",
+                PerfkitWarning,
+                stacklevel=3,
+            )
+
+    def _check_events(self, samples: Samples) -> None:
+        trained, found = set(self.training.index), set(samples.events)
+        if not found & set(self.rooflines):
+            raise SettingError(
+                f"none of the {len(found)} events of these samples was trained. The model knows {_some(trained)}; the "
+                f"samples have {_some(found)}. Collect the same events for both."
+            )
+        unknown = [e for e in samples.events if e not in trained]
+        missing = [str(e) for e in self.training.index if e not in found]
+        if unknown or missing:
+            parts = []
+            if unknown:
+                parts.append(f"{len(unknown)} not in training ({_some(unknown, trained)})")
+            if missing:
+                parts.append(f"{len(missing)} only in training ({_some(missing)})")
+            warnings.warn("ranked without the events " + " and ".join(parts), PerfkitWarning, stacklevel=3)
+
+
+class Rooflines(Mapping[str, Roofline]):
+    """A read-only mapping of event to roofline, whose error names the events that look alike."""
+
+    def __init__(self, rooflines: Mapping[str, Roofline]) -> None:
+        self._of = dict(rooflines)
+
+    def __getitem__(self, event: str) -> Roofline:
+        try:
+            return self._of[event]
+        except KeyError:
+            near = nearest(str(event), self._of) or list(self._of)[:3]
+            message = f"no roofline of {event!r}; did you mean {', '.join(near)}? There are {len(self._of)}."
+            raise KeyError(message) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rooflines: {_some(self._of)}>"
+
+
+# ------------------------------------------------------------------ helpers
+
+
+def _some(names: Any, known: Any = ()) -> str:
+    """Name up to five events; where one is known under a similar name, say so."""
+    names = sorted(names) if isinstance(names, set) else list(names)
+    alike = {normalise(str(k)): str(k) for k in known}
+    shown = [f"{n}, known as {alike[normalise(n)]}" if normalise(n) in alike else str(n) for n in names[:5]]
+    return "; ".join(shown) + (f"; and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _as_record(roofline: Roofline) -> dict[str, Any]:
+    return {
+        "event": roofline.event,
+        "intensity": roofline.breakpoints[:, 0].tolist(),
+        "throughput": roofline.breakpoints[:, 1].tolist(),
+        # JSON has no infinity: null is the peak intensity of a roofline without a right part.
+        "peak_intensity": roofline.peak_intensity if np.isfinite(roofline.peak_intensity) else None,
+        "at_infinity": roofline.at_infinity,
+    }
+
+
+def _of_record(line: Mapping[str, Any]) -> Roofline:
+    peak_intensity = line["peak_intensity"]
+    missing = peak_intensity is None or np.isnan(peak_intensity)
+    points = np.column_stack([line["intensity"], line["throughput"]])
+    return Roofline(points, np.inf if missing else peak_intensity, line["at_infinity"], line["event"])
+
+
+def _write_parquet(path: Path, head: Mapping[str, Any], lines: list[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = pa.list_(pa.float64())
+    schema = pa.schema(
+        {
+            "event": pa.string(),
+            "intensity": numbers,
+            "throughput": numbers,
+            "peak_intensity": pa.float64(),
+            "at_infinity": pa.float64(),
+        },
+        metadata={b"perfkit": json.dumps(head, allow_nan=False).encode()},
+    )
+    pq.write_table(pa.Table.from_pylist(lines, schema=schema), path, compression="zstd")
+
+
+def _read_parquet(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise FormatError(
+            f"{path}: expected a parquet file with a model of SPIRE; it cannot be read: {error}"
+        ) from error
+    return json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}")), table.to_pylist()
+
+
+def _read_json(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: expected JSON with a model of SPIRE; it cannot be read: {error}") from error
+    if not isinstance(head, dict):
+        raise FormatError(f"{path}: expected a JSON object with a model of SPIRE; found {type(head).__name__}")
+    return head, head.get("rooflines", [])

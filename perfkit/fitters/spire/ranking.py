@@ -1,0 +1,171 @@
+"""What SPIRE says of one workload: its events by the throughput that they allow it."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numba import njit
+
+from perfkit.errors import SettingError
+from perfkit.fitters.spire.piecewise import Roofline
+from perfkit.fitters.spire.points import Points
+
+_DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
+COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
+_DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The events of one workload, lowest bound (likeliest bottleneck) first.
+
+    Attributes
+    ----------
+    table : DataFrame
+        See `to_frame`.
+    throughput : float
+        The workload's measured throughput, work per time.
+    training_kind, kind : str
+        What the model was trained on and what was analysed: measured, simulated, generated or published samples.
+    time_event, work_event : str
+        The units of throughput.
+    bootstrap, level : int, float
+        How many draws gave the spread, and the share of them it covers.
+    """
+
+    table: pd.DataFrame
+    throughput: float
+    training_kind: str
+    kind: str
+    time_event: str
+    work_event: str
+    bootstrap: int
+    level: float
+
+    @property
+    def throughput_bound(self) -> float:
+        """The ensemble's bound: the lowest of the events' bounds, in work per time."""
+        return float(self.table["throughput_bound"].iloc[0])
+
+    @property
+    def candidates(self) -> list[str]:
+        """The pool of events to look at: those whose bound lies within the spread of the lowest one."""
+        return [str(e) for e in self.table.loc[self.table["candidate"], "event"]]
+
+    def to_frame(self, details: bool = False) -> pd.DataFrame:
+        """Return one row an event, by rising bound; events that could not be ranked come last, without a bound.
+
+        Columns: ``event``; ``throughput_bound`` (work per time); ``left_fraction`` (the share of the workload's time
+        at or left of the event's peak intensity: near 1, fewer of the event would help; near 0, more of it would);
+        ``n_samples`` used; ``status``: ok, untrained (never counted together with work in training), other core (not
+        the kind whose cycles are the time), unknown (not in training) or unmeasured (no usable sample of it here).
+
+        With ``details``: ``low`` and ``high`` (the bootstrap spread), ``candidate``, ``outside`` (the share of time at
+        intensities that training did not reach, where the bound is an extrapolation), ``n_training`` samples, and the
+        samples not used: ``n_missing``, ``n_empty`` (neither work nor events), ``n_left_out`` (by the settings).
+        """
+        return self.table[_DETAILS if details else COLUMNS].copy()
+
+    def plot(self, top: int = 10, ax: Any = None) -> Any:
+        """Draw the lowest bounds as bars coloured by area; return the matplotlib axes."""
+        from perfkit.plots.spire import plot_ranking
+
+        return plot_ranking(self, top, ax=ax)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the detailed table as ``.csv``, ``.json`` or ``.parquet`` and return the path."""
+        path, table = Path(path), self.to_frame(details=True)
+        if path.suffix == ".csv":
+            table.to_csv(path, index=False)
+        elif path.suffix == ".json":
+            table.to_json(path, orient="records", indent=1)
+        elif path.suffix == ".parquet":
+            table.to_parquet(path, index=False)
+        else:
+            raise SettingError(f"a ranking is saved as .csv, .json or .parquet; found {path.name!r}")
+        return path
+
+    def __repr__(self) -> str:
+        ranked = int((self.table["status"] == "ok").sum())
+        return (
+            f"<Ranking of {ranked} events of {self.kind} samples (trained on {self.training_kind}): at most "
+            f"{self.throughput_bound:.4g} {self.work_event} per {self.time_event}, measured {self.throughput:.4g}; "
+            f"first {self.table['event'].iloc[0]}>"
+        )
+
+
+def rank_points(
+    points: Points,
+    rooflines: Mapping[str, Roofline],
+    training: pd.DataFrame,
+    *,
+    throughput: float,
+    kinds: tuple[str, str],
+    axes: tuple[str, str],
+    bootstrap: int,
+    level: float,
+    seed: int,
+) -> Ranking:
+    """Return the ranking of grouped samples (SPIRE, section III-C, Eq. 1)."""
+    rows = []
+    of_training = training.to_dict(orient="index")
+    for i, event in enumerate(points.events):
+        time, intensity, _ = points.of(i)
+        if event not in rooflines or not len(time):
+            known = of_training[event]["status"] if event in of_training else "unknown"
+            rows.append((event, np.nan, np.nan, "unmeasured" if known == "ok" else known, *[np.nan] * 4))
+            continue
+        roofline = rooflines[event]
+        bounds = roofline.bound(intensity)
+        total = time.sum()
+        mean = float((time * bounds).sum() / total)
+        left = float(time[roofline.is_left(intensity)].sum() / total)
+        trained = of_training[event]
+        beyond = (intensity < trained["min_intensity"]) | (intensity > trained["max_intensity"])
+        spread = _spread(event, time, bounds, bootstrap, level, seed)
+        outside = float(time[beyond].sum() / total)
+        rows.append((event, mean, left, "ok", *spread, outside, trained["n_samples"]))
+    columns = ["event", "throughput_bound", "left_fraction", "status", "low", "high", "outside", "n_training"]
+    table = pd.DataFrame(rows, columns=columns).join(points.counted, on="event")
+    if not (table["status"] == "ok").any():
+        raise SettingError("no event has both a trained roofline and a usable sample; nothing can be ranked")
+    table = table.sort_values("throughput_bound", kind="stable", na_position="last", ignore_index=True)
+    limit = np.fmax(table["high"].iloc[0], table["throughput_bound"].iloc[0])
+    table["candidate"] = table["throughput_bound"] <= limit
+    return Ranking(table[_DETAILS], throughput, kinds[0], kinds[1], axes[0], axes[1], bootstrap, level)
+
+
+def _spread(
+    event: str, time: np.ndarray, bounds: np.ndarray, draws: int, level: float, seed: int
+) -> tuple[float, float]:
+    """Return the bootstrap spread of the weighted mean; the same for any order of rows and other events."""
+    if draws == 0:
+        return np.nan, np.nan
+    order = np.lexsort((time, bounds))
+    rng = np.random.default_rng([seed, zlib.crc32(event.encode())])
+    time, weighted = time[order], (time * bounds)[order]
+    at_once = max(1, _DRAWN_AT_ONCE // len(time))
+    means = []
+    for first in range(0, draws, at_once):
+        chosen = rng.integers(0, len(time), (min(at_once, draws - first), len(time)), dtype=np.uint32)
+        means.append(_means(time, weighted, chosen))
+    low, high = np.quantile(np.concatenate(means), [0.5 - level / 2, 0.5 + level / 2])
+    return float(low), float(high)
+
+
+@njit(cache=True)
+def _means(time: np.ndarray, weighted: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of each row of chosen samples."""
+    draws, n = chosen.shape
+    means = np.empty(draws)
+    for d in range(draws):
+        total, sum_ = 0.0, 0.0
+        for k in range(n):
+            total += time[chosen[d, k]]
+            sum_ += weighted[chosen[d, k]]
+        means[d] = sum_ / total
+    return means

@@ -1,0 +1,229 @@
+"""Fit one event's roofline to its samples: the left hull, the Pareto front, and the right chain over it.
+
+SPIRE, section III-D. Everything is in linear coordinates. The two passes over all samples are linear in time: most
+samples are dominated by one in a bucket further towards the axis, and only the rest is sorted.
+"""
+
+import numpy as np
+from numba import njit
+
+from perfkit.errors import DataError
+from perfkit.fitters.spire.piecewise import Roofline
+from perfkit.fitters.spire.right import right_chain
+
+_BUCKETS = 256
+
+
+def fit_roofline(intensity: np.ndarray, throughput: np.ndarray, event: str = "") -> Roofline:
+    """Return the SPIRE roofline of samples of one event.
+
+    Parameters
+    ----------
+    intensity : array of shape (n,)
+        I = W / M, work per event; infinity where the event did not happen.
+    throughput : array of shape (n,)
+        P = W / T, work per time; finite.
+    event : str
+        The event's name, kept with the result.
+
+    Raises
+    ------
+    DataError
+        A value is NaN or negative, a throughput is infinite, or no sample has both a finite intensity and a
+        throughput above 0: such samples say nothing about the event.
+
+    Examples
+    --------
+    >>> roofline = fit_roofline([1, 2, 4, 8], [1, 2, 3, 2])
+    >>> roofline.breakpoints.tolist()
+    [[0.0, 0.0], [2.0, 2.0], [4.0, 3.0], [8.0, 2.0]]
+    """
+    at = np.ascontiguousarray(intensity, dtype="float64")
+    height = np.ascontiguousarray(throughput, dtype="float64")
+    if at.ndim != 1 or at.shape != height.shape:
+        raise DataError(f"intensity and throughput are two arrays of one length; found {at.shape} and {height.shape}")
+    if np.isnan(at).any() or (at < 0).any() or not np.isfinite(height).all() or (height < 0).any():
+        bad = np.flatnonzero(np.isnan(at) | (at < 0) | ~np.isfinite(height) | (height < 0))
+        raise DataError(f"expected intensities >= 0 and finite throughputs >= 0; not so in rows {bad[:5].tolist()}")
+    if not is_trainable(at, height):
+        raise DataError(
+            f"{event or 'the event'}: no sample has both a finite intensity and a throughput above 0, "
+            "so there is nothing to fit"
+        )
+    points, peak_intensity, at_infinity = fit_points(at, height)
+    return Roofline(points, peak_intensity, at_infinity, event)
+
+
+def corner_samples(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
+    """Return the sorted indices of the samples on the left hull and the Pareto front, and the best at infinity.
+
+    The roofline depends on no other sample; leaving others out of a picture hides nothing that it rests on.
+    """
+    at = np.ascontiguousarray(intensity, dtype="float64")
+    height = np.ascontiguousarray(throughput, dtype="float64")
+    keep = np.zeros(len(at), dtype=bool)
+    if is_trainable(at, height):
+        peak, first, last, start = _peak(at, height)
+        left, right = _undominated(at, height, first, last, start)
+        hull = left_hull(at[left], height[left], first, peak)
+        front = pareto_front(at[right], height[right], last, peak)
+        touched = {(x, y) for x, y in np.vstack([hull, front]).tolist()} | {(np.inf, start)}
+        keep = np.array([pair in touched for pair in zip(at.tolist(), height.tolist(), strict=True)])
+    return np.flatnonzero(keep)
+
+
+@njit(cache=True)
+def is_trainable(intensity: np.ndarray, throughput: np.ndarray) -> bool:
+    """Return whether some sample has work done and the event counted."""
+    for i in range(len(intensity)):  # noqa: SIM110 - numba
+        if throughput[i] > 0.0 and 0.0 < intensity[i] < np.inf:
+            return True
+    return False
+
+
+def fit_points(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Return breakpoints (n, 2), peak intensity and the bound at infinity, of checked and trainable samples."""
+    peak, first, last, start = _peak(intensity, throughput)
+    left, right = _undominated(intensity, throughput, first, last, start)
+    hull = left_hull(intensity[left], throughput[left], first, peak)
+    if start >= peak:  # reached without the event: there is no right part
+        return _join(hull, np.empty((0, 2)), np.empty(0, dtype=np.int64), last, peak), np.inf, start
+    front = pareto_front(intensity[right], throughput[right], last, peak)
+    chain, corner, _ = right_chain(front[:, 0].copy(), front[:, 1].copy())
+    points = _join(hull, front, chain, corner, peak)
+    return points, first + 0.5 * (last - first), start if start >= 0.0 else points[-1, 1]
+
+
+def left_hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
+    """Return the upper convex hull from (0, 0) to the peak, as points (n, 2) by rising intensity (SPIRE, Fig. 5).
+
+    Samples at or right of the peak play no part. Slopes fall strictly: points on a straight line are left out.
+    """
+    order = np.argsort(intensity)
+    return _hull(intensity[order], throughput[order], peak_intensity, peak)
+
+
+@njit(cache=True)
+def _hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
+    hull = np.zeros((len(intensity) + 2, 2))
+    size = 1
+    for k in range(len(intensity) + 1):
+        x, y = peak_intensity, peak
+        if k < len(intensity):
+            x, y = intensity[k], throughput[k]
+            if not 0.0 < x < peak_intensity:
+                continue
+        if size > 1 and x == hull[size - 1, 0]:
+            if y <= hull[size - 1, 1]:
+                continue
+            size -= 1
+        while size > 1 and _turns_up(hull[size - 2], hull[size - 1], x, y):
+            size -= 1
+        hull[size, 0], hull[size, 1] = x, y
+        size += 1
+    return hull[:size].copy()
+
+
+@njit(cache=True)
+def _turns_up(a: np.ndarray, b: np.ndarray, x: float, y: float) -> bool:
+    """Return whether b lies on or below the chord from a to (x, y)."""
+    return (b[1] - a[1]) * (x - b[0]) <= (y - b[1]) * (b[0] - a[0])
+
+
+def pareto_front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
+    """Return the samples that no other one beats in both axes, as points (n, 2) from right to left (SPIRE, Fig. 6).
+
+    Throughput rises strictly while intensity falls; the last point is the peak. Samples left of the peak or at
+    infinity play no part; give only those above the best sample at infinity.
+    """
+    order = np.argsort(-intensity)
+    return _front(intensity[order], throughput[order], peak_intensity, peak)
+
+
+@njit(cache=True)
+def _front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
+    front = np.empty((len(intensity) + 1, 2))
+    size = 0
+    best = -1.0
+    for k in range(len(intensity)):
+        x, y = intensity[k], throughput[k]
+        if not peak_intensity < x < np.inf or y <= best:
+            continue
+        if size > 0 and front[size - 1, 0] == x:
+            size -= 1
+        front[size, 0], front[size, 1] = x, y
+        best = y
+        size += 1
+    front[size, 0], front[size, 1] = peak_intensity, peak
+    return front[: size + 1].copy()
+
+
+@njit(cache=True)
+def _peak(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float]:
+    """Return the finite peak, its first and last intensity, and the best throughput at infinity (-1: no sample)."""
+    peak, first, last, start = -1.0, np.inf, 0.0, -1.0
+    for i in range(len(intensity)):
+        x, y = intensity[i], throughput[i]
+        if x == np.inf:
+            start = max(start, y)
+        elif y > peak:
+            peak, first, last = y, x, x
+        elif y == peak:
+            first = min(first, x)
+            last = max(last, x)
+    return peak, first, last, start
+
+
+@njit(cache=True)
+def _undominated(
+    intensity: np.ndarray, throughput: np.ndarray, first: float, last: float, start: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of samples that may lie on the left hull and on the right front.
+
+    A sample left of the peak is below the hull if one of lower intensity has at least its throughput, one right of it
+    is off the front if one of higher intensity has. Buckets by the bits of the intensity, which rise with its
+    logarithm, decide most cases without sorting; samples of one bucket are left for the sort.
+    """
+    bits = intensity.view(np.int64)
+    low, high = np.int64(np.iinfo(np.int64).max), np.int64(0)
+    for i in range(len(bits)):
+        if 0.0 < intensity[i] < np.inf:
+            low = min(low, bits[i])
+            high = max(high, bits[i])
+    shift = np.int64(0)
+    while (high - low) >> shift >= _BUCKETS:
+        shift += 1
+    best = np.full(_BUCKETS + 2, -1.0)
+    for i in range(len(bits)):
+        if 0.0 < intensity[i] < np.inf:
+            bucket = ((bits[i] - low) >> shift) + 1
+            best[bucket] = max(best[bucket], throughput[i])
+    below = np.full(_BUCKETS + 2, -1.0)
+    above = np.full(_BUCKETS + 2, start)
+    for b in range(1, _BUCKETS + 2):
+        below[b] = max(below[b - 1], best[b - 1])
+        mirrored = _BUCKETS + 1 - b
+        above[mirrored] = max(above[mirrored + 1], best[mirrored + 1])
+    left = np.empty(len(bits), dtype=np.int64)
+    right = np.empty(len(bits), dtype=np.int64)
+    n_left, n_right = 0, 0
+    for i in range(len(bits)):
+        x, y = intensity[i], throughput[i]
+        if 0.0 < x < first:
+            if y > below[((bits[i] - low) >> shift) + 1]:
+                left[n_left] = i
+                n_left += 1
+        elif last < x < np.inf and y > above[((bits[i] - low) >> shift) + 1]:
+            right[n_right] = i
+            n_right += 1
+    return left[:n_left].copy(), right[:n_right].copy()
+
+
+def _join(hull: np.ndarray, front: np.ndarray, chain: np.ndarray, corner: float, peak: float) -> np.ndarray:
+    """Put hull, plateau and chain together, by rising intensity."""
+    parts = [hull]
+    if corner > hull[-1, 0]:
+        parts.append(np.array([[corner, peak]]))
+    tail = front[chain[::-1]]
+    parts.append(tail[tail[:, 0] > parts[-1][-1, 0]])
+    return np.concatenate(parts)

@@ -1,0 +1,1 @@
+"""Mining a study's results: categories, decision trees, importances."""

@@ -1,0 +1,327 @@
+"""The analyzer as a file: filter, derive, normalise, categorise, learn, draw (MARTA, section II-B), on any table.
+
+::
+
+    input: gather_*.csv.xz          # CSV (compressed or not), parquet, or a study's folder; a name pattern or a list
+    filter: ["GATHER == 1"]
+    derive: {WIDTH: "128 if ELEMS <= 4 else 256"}
+    normalize: {N_CL: min-max}      # adds N_CL.normalized; or z-score
+    categories: {target: tsc, method: kde, bandwidth: silverman}
+    tree: {features: [N_CL, WIDTH], max_depth: 4}
+    regression: {features: [N_CL, WIDTH]}
+    forest: {features: [N_CL, WIDTH]}
+    lines: [{x: N_CL, y: tsc, by: [WIDTH]}]
+    output: analysis                # a folder for tables, JSON and pictures
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+
+from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.fitters.studies.categories import Categories, FixedBins, KdeCategories, as_frame, column
+from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
+from perfkit.fitters.studies.random_forest import Importance, RandomForest
+from perfkit.study.expressions import Expression
+from perfkit.study.study import explain, read_yaml
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CategorySettings(_Strict):
+    """How the target is cut: `KdeCategories` or `FixedBins`."""
+
+    target: str
+    method: Literal["kde", "bins"] = "kde"
+    bandwidth: Literal["silverman", "isj", "grid"] | float = "silverman"
+    prominence: float = 1e-4
+    log: bool = False
+    bins: int | tuple[float, ...] = 5
+
+
+class TreeSettings(_Strict):
+    """See `DecisionTree`."""
+
+    features: Annotated[tuple[str, ...], Field(min_length=1)]
+    max_depth: int = 4
+    min_samples: int = 1
+    folds: int = 5
+    seed: int = 0
+    group: tuple[str, ...] = ()
+
+
+class RegressionSettings(TreeSettings):
+    """A tree of the target itself; without a target, of the categories' one."""
+
+    target: str | None = None
+
+
+class ForestSettings(_Strict):
+    """See `RandomForest`."""
+
+    features: Annotated[tuple[str, ...], Field(min_length=1)]
+    trees: int = 100
+    max_depth: int | None = None
+    folds: int = 5
+    shuffles: int = 3
+    seed: int = 0
+    group: tuple[str, ...] = ()
+
+
+class LineSettings(_Strict):
+    """See `perfkit.plots.studies.plot_lines`."""
+
+    x: str
+    y: str
+    by: tuple[str, ...] = ()
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class AnalysisResult:
+    """What an analysis made; parts that were not asked for are None.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The filtered rows with derived and normalised columns, and ``category``.
+    categories, tree, regression, importance
+        The fitted parts.
+    rows_read : int
+        Rows before the filters.
+    settings : Analysis
+        What made it.
+    """
+
+    table: pd.DataFrame
+    categories: Categories | None
+    tree: Tree | None
+    regression: Tree | None
+    importance: Importance | None
+    rows_read: int
+    settings: "Analysis"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the processed table."""
+        return self.table.copy()
+
+    def summary(self) -> str:
+        """Return the findings as a few lines."""
+        lines = [f"{self.rows_read} rows read, {len(self.table)} left by the filters"]
+        if self.categories is not None:
+            lines.append(f"{len(self.categories)} categories of {self.categories.target} ({self.categories.method})")
+        if self.tree is not None:
+            lines.append(f"tree: {self.tree.summary()}")
+        if self.regression is not None:
+            lines.append(f"regression: {self.regression.summary()}")
+        if self.importance is not None:
+            ranked = self.importance.to_frame()
+            lines.append("importance (MDI): " + ", ".join(f"{name} {row.mdi:.3f}" for name, row in ranked.iterrows()))
+        return "\n".join(lines)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write the processed table (CSV), each part as JSON and each picture as PNG; returns the files."""
+        import matplotlib.pyplot as plt
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.table.to_csv(folder / "processed.csv", index=False)
+        (folder / "summary.txt").write_text(self.summary() + "\n", encoding="utf-8")
+        files = [folder / "processed.csv", folder / "summary.txt"]
+        for name in ("categories", "tree", "regression", "importance"):
+            part = getattr(self, name)
+            if part is not None:
+                part.save(folder / f"{name}.json")
+                files.append(folder / f"{name}.json")
+        for name, ax in self.pictures().items():
+            ax.figure.savefig(folder / f"{name}.png", dpi=110)
+            plt.close(ax.figure)
+            files.append(folder / f"{name}.png")
+        return files
+
+    def pictures(self) -> dict[str, Any]:
+        """Draw everything that there is: name -> matplotlib axes."""
+        from perfkit.plots import studies
+
+        out: dict[str, Any] = {}
+        if self.categories is not None:
+            out["distribution"] = studies.plot_distribution(self.categories, self.table)
+        if self.tree is not None:
+            out["tree"] = studies.plot_tree(self.tree)
+            out["confusion"] = studies.plot_confusion(self.tree)
+        if self.regression is not None:
+            out["regression"] = studies.plot_tree(self.regression)
+        if self.importance is not None:
+            out["importance"] = studies.plot_importance(self.importance)
+        for number, one in enumerate(self.settings.lines, 1):
+            out[f"lines-{number}"] = studies.plot_lines(self.table, **one.model_dump())
+        return out
+
+
+class Analysis(_Strict):
+    """An analysis file's content; see the module's text for an example.
+
+    Parameters
+    ----------
+    input : sequence of str
+        Files, name patterns or study folders, relative to the analysis file.
+    filter : sequence of str
+        Expressions that a row must fulfil.
+    derive : mapping
+        Column -> expression.
+    normalize : mapping
+        Column -> "min-max" or "z-score": adds ``COLUMN.normalized``.
+    categories, tree, regression, forest, lines
+        The parts; each is made if it is there.
+    output : str, optional
+        Folder of the results, relative to the analysis file.
+    """
+
+    input: tuple[str, ...] = ()
+    filter: tuple[str, ...] = ()
+    derive: dict[str, str] = {}
+    normalize: dict[str, Literal["min-max", "z-score"]] = {}
+    categories: CategorySettings | None = None
+    tree: TreeSettings | None = None
+    regression: RegressionSettings | None = None
+    forest: ForestSettings | None = None
+    lines: tuple[LineSettings, ...] = ()
+    output: str | None = None
+    folder: Path = Path()
+
+    def __init__(self, **settings: Any) -> None:
+        for key in ("input", "filter"):
+            if isinstance(settings.get(key), str):
+                settings[key] = (settings[key],)
+        try:
+            super().__init__(**settings)
+        except pydantic.ValidationError as error:
+            raise SettingError(explain(error, type(self))) from None
+        for text in (*self.filter, *self.derive.values()):
+            Expression(text)
+        if self.tree is not None and self.categories is None:
+            raise SettingError("a tree needs categories; `regression` learns the target itself")
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> "Analysis":
+        """Read and check an analysis file."""
+        path = Path(path)
+        settings = read_yaml(path)
+        if "folder" in settings:
+            raise SettingError(f"{path}: unknown key 'folder'; did you mean 'output'?")
+        try:
+            return cls(**settings, folder=path.parent)
+        except SettingError as error:
+            raise SettingError(f"{path}: {error}") from None
+
+    def run(self, table: Any = None) -> AnalysisResult:
+        """Run the pipeline on a table, or on the files that `input` names."""
+        frame = read_tables(self.input, self.folder) if table is None else as_frame(table)
+        read = len(frame)
+        frame = self._prepared(frame)
+        categories = self._categorised(frame)
+        if categories is not None:
+            frame["category"] = categories.assign(frame[categories.target])
+        target: Categories | str | None = categories
+        return AnalysisResult(
+            table=frame,
+            categories=categories,
+            tree=DecisionTree(**_plain(self.tree)).fit(frame, categories) if self.tree and categories else None,
+            regression=self._regressed(frame, categories),
+            importance=RandomForest(**_plain(self.forest)).fit(frame, self._target(target)) if self.forest else None,
+            rows_read=read,
+            settings=self,
+        )
+
+    def _prepared(self, frame: pd.DataFrame) -> pd.DataFrame:
+        frame = frame.reset_index(drop=True).copy()
+        for name, text in self.derive.items():
+            frame[name] = Expression(text).over(frame)
+        for text in self.filter:
+            frame = frame[[value is True for value in Expression(text).over(frame)]]
+            if not len(frame):
+                raise DataError(f"the filter {text!r} leaves no row")
+        frame = frame.reset_index(drop=True)
+        for name, way in self.normalize.items():
+            frame[f"{name}.normalized"] = _normalized(column(frame, name), way)
+        return frame
+
+    def _categorised(self, frame: pd.DataFrame) -> Categories | None:
+        one = self.categories
+        if one is None:
+            return None
+        if one.method == "bins":
+            return FixedBins(one.target, one.bins, one.log).fit(frame)
+        return KdeCategories(one.target, one.bandwidth, one.log, one.prominence).fit(frame)
+
+    def _regressed(self, frame: pd.DataFrame, categories: Categories | None) -> Tree | None:
+        if self.regression is None:
+            return None
+        plain = _plain(self.regression)
+        target = plain.pop("target") or (categories.target if categories else None)
+        if target is None:
+            raise SettingError("a regression needs a target")
+        return DecisionTree(**plain).fit(frame, target)
+
+    def _target(self, categories: Categories | str | None) -> Categories | str:
+        if categories is None:
+            raise SettingError("a forest needs categories")
+        return categories
+
+
+def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
+    """Read and join CSV files, parquet files, study tables and study folders; columns that a file lacks are missing."""
+    from perfkit.study.runs import StudyRuns
+
+    frames = []
+    for text in inputs:
+        given = Path(text)
+        paths = sorted(folder.glob(text)) if not given.is_absolute() else sorted(given.parent.glob(given.name))
+        if not paths:
+            raise DataError(f"no file matches {text!r} in {folder.resolve()}")
+        for path in paths:
+            if path.is_dir():
+                frames.append(StudyRuns.from_folder(path).ok)
+            elif path.suffix == ".parquet":
+                frames.append(_parquet(path))
+            else:
+                frames.append(_csv(path))
+    if not frames:
+        raise SettingError("no input: name files under `input`, or hand the table to run()")
+    return pd.concat(frames, ignore_index=True)
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except (ValueError, OSError, EOFError) as error:
+        raise FormatError(f"cannot read {path} as CSV: {error}") from None
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    frame = pd.read_parquet(path)
+    return frame.drop(columns=[name for name in ("repetitions",) if name in frame.columns])
+
+
+def _normalized(values: pd.Series, way: str) -> pd.Series:
+    if not pd.api.types.is_numeric_dtype(values):
+        raise DataError(f"the column {values.name!r} holds {values.dtype}: only numbers can be normalised")
+    shift, scale = (values.min(), values.max() - values.min()) if way == "min-max" else (values.mean(), values.std())
+    if not scale > 0:
+        raise DataError(f"the column {values.name!r} is constant: it cannot be normalised")
+    return (values - shift) / scale
+
+
+def _plain(settings: BaseModel | None) -> dict[str, Any]:
+    assert settings is not None
+    plain: Mapping[str, Any] = json.loads(settings.model_dump_json())
+    return {key: (value or None) if key == "group" else value for key, value in plain.items()}

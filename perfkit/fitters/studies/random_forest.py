@@ -1,0 +1,146 @@
+"""Which dimensions matter: random forests, by mean decrease in impurity and by permutation (MARTA, section II-B)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from perfkit.errors import FormatError, SettingError
+from perfkit.fitters.studies.categories import Categories
+from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much each feature decides.
+
+    Parameters
+    ----------
+    target : str
+        The column that was predicted.
+    mdi : dict
+        Feature -> mean decrease in impurity over the forest's trees; sums to 1.
+    permutation : dict
+        Feature -> by how much the held-out score falls when its values are shuffled among rows (mean).
+    permutation_spread : dict
+        The same's standard deviation over folds and shuffles.
+    scores : tuple of float
+        Held-out accuracy (or R^2) of each fold.
+    baseline : float
+        The commonest category's share; 0 for a regression.
+    rows, left_out : int
+        Rows used, and rows left out for a missing value.
+    """
+
+    target: str
+    mdi: dict[str, float]
+    permutation: dict[str, float]
+    permutation_spread: dict[str, float]
+    scores: tuple[float, ...]
+    baseline: float
+    rows: int
+    left_out: int
+
+    @property
+    def score(self) -> float:
+        """Mean of the folds' scores."""
+        return float(np.mean(self.scores))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the folds' scores."""
+        return float(np.std(self.scores, ddof=1))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a feature, the most important first."""
+        frame = pd.DataFrame(
+            {"mdi": self.mdi, "permutation": self.permutation, "permutation_spread": self.permutation_spread}
+        )
+        return frame.rename_axis("feature").sort_values("mdi", ascending=False)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw bars (`perfkit.plots.studies.plot_importance`)."""
+        from perfkit.plots.studies import plot_importance
+
+        return plot_importance(self, ax)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON."""
+        Path(path).write_text(json.dumps(self.__dict__) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        try:
+            plain = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls(**{**plain, "scores": tuple(plain["scores"])})
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise FormatError(f"{path} holds no importance: {error}") from None
+
+
+@dataclass(frozen=True)
+class RandomForest:
+    """A random forest that measures the features' importance.
+
+    Parameters
+    ----------
+    features : sequence of str
+        The columns to learn from.
+    trees : int
+        In the forest.
+    max_depth : int, optional
+        Of each tree; None lets them grow.
+    folds, shuffles : int
+        Cross-validation folds, and shuffles of each feature in each fold.
+    seed : int
+        Of everything random.
+    group : str or sequence of str, optional
+        As of `DecisionTree`.
+    """
+
+    features: Sequence[str]
+    trees: int = 100
+    max_depth: int | None = None
+    folds: int = 5
+    shuffles: int = 3
+    seed: int = 0
+    group: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.features, str) or not self.features:
+            raise SettingError("features is a list of at least one column's name")
+        if self.trees < 1 or self.folds < 2 or self.shuffles < 1:
+            raise SettingError("trees and shuffles are at least 1, folds at least 2")
+
+    def fit(self, table: Any, target: Categories | str) -> Importance:
+        """Fit to a target's categories, or (given a column's name) to the target itself."""
+        data = learning_data(table, self.features, target, self.group)
+        mdi = data.summed(self._fitted(data, np.ones(len(data.target), dtype=bool)).feature_importances_)
+        rng = np.random.default_rng(self.seed)
+        scores: list[float] = []
+        falls: dict[str, list[float]] = {name: [] for name in self.features}
+        for held in folds_of(data.groups, self.folds, self.seed):
+            model = self._fitted(data, ~held)
+            full = model.score(data.encoded[held], data.target[held])
+            scores.append(float(full))
+            for name in self.features:
+                for _ in range(self.shuffles):
+                    shuffled = data.frame.loc[held].copy()
+                    shuffled[name] = shuffled[name].to_numpy()[rng.permutation(len(shuffled))]
+                    falls[name].append(full - model.score(data.encode(shuffled), data.target[held]))
+        return Importance(
+            data.name, mdi, {name: float(np.mean(fall)) for name, fall in falls.items()},
+            {name: float(np.std(fall)) for name, fall in falls.items()}, tuple(scores), data.baseline,
+            len(data.target), data.left_out,
+        )  # fmt: skip
+
+    def _fitted(self, data: LearningData, rows: Any) -> Any:
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+        kind = RandomForestClassifier if data.classes else RandomForestRegressor
+        model = kind(n_estimators=self.trees, max_depth=self.max_depth, random_state=self.seed, n_jobs=1)
+        return model.fit(data.encoded[rows], data.target[rows])

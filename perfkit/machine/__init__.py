@@ -1,0 +1,1 @@
+"""Processor cores: `Microarchitecture`, instruction tables in layers, and the core files."""

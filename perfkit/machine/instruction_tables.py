@@ -1,0 +1,565 @@
+"""What instructions cost on a core: layers of tables, the strongest that knows a form speaks.
+
+Strongest first: the user's overrides, the calibration of this host (``perfkit calibrate``), the user's own copy of
+uops.info's ``instructions.xml``, the corrections that ship with perfkit, the bundled table made from LLVM's
+scheduling model, what an installed ``llvm-mca`` says of the trace's forms that none of these knows, and the default
+of the instruction's class. A layer may say only part (a latency, a throughput): the
+rest stays what the weaker layers say. `Coverage` tells which layer served which share of a trace; class defaults are
+warned about by name, for they are guesses.
+"""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import gzip
+import math
+import re
+import tomllib
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from perfkit.errors import FormatError, PerfkitWarning, SettingError
+from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.trace import aarch64 as decode_aarch64
+from perfkit.trace import x86 as decode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.trace.trace import StaticCode
+
+LAYERS = ("user", "calibration", "uops.info", "correction", "llvm", "llvm-mca", "class default")
+_COMPLETE = ("llvm", "llvm-mca")  # layers whose rows say everything; the stronger ones change part of such a row
+_NOT_ASKED = "llvm-mca has no figures of locked or repeated instructions, or of extensions that the core lacks"
+_NUMBERS = ("fused_uops", "unfused_uops", "latency", "address_latency", "memory_latency", "inverse_throughput")
+
+
+def _rules(isa: str) -> Any:
+    """Return the module that knows what the names of an instruction set's forms mean."""
+    return decode_aarch64 if isa == "aarch64" else decode
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one layer says about a form; None and NaN where it says nothing.
+
+    Fields as in `InstructionForm`; `inverse_throughput` (cycles) changes the uses so that this is what they come to.
+    """
+
+    fused_uops: float | None = None
+    unfused_uops: float | None = None
+    latency: float | None = None
+    address_latency: float | None = None
+    memory_latency: float | None = None
+    inverse_throughput: float | None = None
+    uses: Mapping[str, float] | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of an instruction table.
+
+    Parameters
+    ----------
+    name
+        One of `LAYERS`.
+    rows
+        Form (see `perfkit.trace.x86.form_name`) or shell pattern of forms -> what this layer says.
+    title
+        Where the layer comes from, for people.
+    """
+
+    name: str
+    rows: Mapping[str, Row]
+    title: str = ""
+
+    def find(self, form: str) -> Row | None:
+        """Return the row of a form: its own, or that of the first pattern that matches it."""
+        if form in self.rows:
+            return self.rows[form]
+        for pattern in _patterns(self):
+            if fnmatch.fnmatchcase(form, pattern):
+                return self.rows[pattern]
+        return None
+
+
+@cache
+def _patterns_of(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key for key in keys if any(sign in key for sign in "*?["))
+
+
+def _patterns(layer: Layer) -> tuple[str, ...]:
+    return () if layer.name in (*_COMPLETE, "uops.info") else _patterns_of(tuple(layer.rows))
+
+
+@dataclass(frozen=True)
+class InstructionTables:
+    """The layers of a core, strongest first.
+
+    Parameters
+    ----------
+    core
+        The core.
+    layers
+        Its layers.
+    look_up
+        Whether `extended` asks an installed llvm-mca about forms that no layer knows.
+    note
+        What became of that, for people: which llvm-mca, or why there was none.
+
+    Examples
+    --------
+    >>> tables = InstructionTables.load(Microarchitecture.load("skylake_x"))
+    >>> form = tables.form("VEX_VFMADD231PS_YMM_YMM_YMMM256/m")
+    >>> form.latency, form.address_latency, form.unfused_uops
+    (4.0, 7.0, 2.0)
+    """
+
+    core: Microarchitecture
+    layers: tuple[Layer, ...]
+    look_up: bool = True
+    note: str = ""
+
+    @classmethod
+    def load(
+        cls,
+        core: Microarchitecture,
+        overrides: Mapping[str, Mapping[str, Any]] | str | Path | None = None,
+        calibration: str | Path | None = None,
+        uops_info: str | Path | None = None,
+        look_up: bool = True,
+    ) -> InstructionTables:
+        """Put the layers of a core together.
+
+        Parameters
+        ----------
+        core
+            The core whose tables these are.
+        overrides
+            The user's figures: {form or pattern: {"latency": 3, "uses": {"p01": 1}, ...}} or a TOML file of that form.
+        calibration
+            The overlay that ``perfkit calibrate`` wrote.
+        uops_info
+            The user's copy of uops.info's ``instructions.xml`` (perfkit ships none of it).
+        look_up
+            Whether a trace's forms that no table knows are looked up with an installed ``llvm-mca`` (LLVM 21 or
+            later) when they are met; they get their class's default otherwise.
+        """
+        layers = []
+        if isinstance(overrides, str | Path):
+            layers.append(read_overlay(overrides, "user", core))
+        elif overrides:
+            layers.append(_overlay({"forms": dict(overrides)}, "user", core, "overrides"))
+        if calibration is not None:
+            layers.append(read_overlay(calibration, "calibration", core))
+        if uops_info is not None:
+            from perfkit.machine.uops_info import read_uops_info
+
+            layers.append(read_uops_info(uops_info, core))
+        layers += _bundled_layers(core.name, core.table)
+        return cls(core, tuple(layers), look_up)
+
+    def extended(self, code: StaticCode) -> InstructionTables:
+        """Return the tables with a layer "llvm-mca" for those forms of `code` that no layer knows completely.
+
+        One run of an installed ``llvm-mca`` is asked about all of them. Nothing is kept but in memory. Left to their
+        class's default are locked and repeated instructions (LLVM's models leave out what the lock costs, and do not
+        know how often), forms of extensions of which the core's table holds no form (LLVM answers for those with
+        another core's guess), and what LLVM refuses; the tables are returned as they are where there is no llvm-mca,
+        or ``look_up`` is False.
+
+        Raises
+        ------
+        SettingError
+            The core is of another instruction set than the code.
+        """
+        if code.isa in ("x86-64", "aarch64") and code.isa != self.core.isa:
+            raise SettingError(
+                f"the trace is {code.isa}, {self.core.title} is {self.core.isa}: choose a core of the trace's kind"
+            )
+        if any(layer.name == "llvm-mca" for layer in self.layers):
+            return self
+        if code.isa != "x86-64":
+            return replace(self, note="llvm-mca is asked at run time about x86-64 only")
+        from perfkit.machine.runtime_tables import runtime_layer
+
+        texts = self._unknown(code)
+        if not texts:
+            return replace(self, note=_NOT_ASKED)
+        if not self.look_up:
+            return replace(self, note="looking them up with llvm-mca is turned off")
+        layer, note = runtime_layer(texts, self.core, self._base)
+        return replace(self, layers=self.layers if layer is None else (*self.layers, layer), note=note)
+
+    def _unknown(self, code: StaticCode) -> dict[str, str]:
+        """Return the forms of `code` that no complete layer knows -> the text of one such instruction."""
+        found: dict[str, str] = {}
+        for instruction in decode.decode(code):
+            form = decode.form_name(instruction)
+            if form in found or any(self._base(name) is not None for name in (form, *decode.simpler_forms(form))):
+                continue
+            if {"rep", "lock"} & set(form.split("/")):
+                continue
+            known = _features_of(self.core.table)
+            if not known or decode.code_features(form) <= known:
+                found[form] = str(_gas().format(instruction))
+        return found
+
+    def form(self, name: str) -> InstructionForm:
+        """Return what a form costs; `InstructionForm.source` names the strongest layer that said something."""
+        stand_ins = _rules(self.core.isa).simpler_forms(name)
+        known = next((n for n in (name, *stand_ins) if self._base(n) is not None), name)
+        row = self._base(known)
+        source = "" if row is None else self._base_source(known)
+        if row is None:
+            reference = _reference(name, self)
+            row, source = (self._base(reference) if reference else None), "class default"
+        form = _complete(name, row or Row(), self.core, source)
+        strongest = LAYERS.index(source)
+        for layer in reversed(self.layers):  # the weaker first, so that the stronger have the last word
+            if LAYERS.index(layer.name) >= strongest or layer.name in _COMPLETE:
+                continue
+            found = layer.find(name) or (layer.find(known) if known != name else None)
+            if found is not None:
+                form = _changed(form, found, layer.name, self.core)
+        return form
+
+    def stood_in_for(self, name: str) -> bool:
+        """Say whether the core's table lacks a form and has one that stands in for it."""
+        return self._base(name) is None and self.form(name).source != "class default"
+
+    def _base(self, name: str) -> Row | None:
+        for layer in self.layers:
+            if layer.name in _COMPLETE and name in layer.rows:
+                return layer.rows[name]
+        return None
+
+    def _base_source(self, name: str) -> str:
+        return next(layer.name for layer in self.layers if layer.name in _COMPLETE and name in layer.rows)
+
+    def coverage(self, trace: Any) -> Coverage:
+        """Say which layer served which share of a trace's executed instructions; warn of class defaults by name."""
+        coverage = self.served(trace)
+        coverage.warn()
+        return coverage
+
+    def served(self, trace: Any) -> Coverage:
+        """Return `coverage` without a warning."""
+        tables = self.extended(trace.code)
+        names = _rules(trace.isa).form_names(trace.code)
+        counts: dict[str, int] = {}
+        for name, executed in zip(names, trace.instruction_counts().tolist(), strict=True):
+            counts[name] = counts.get(name, 0) + executed
+        served = {name: tables.form(name).source for name in counts}
+        titles = MappingProxyType({layer.name: layer.title for layer in tables.layers})
+        return Coverage(self.core.name, MappingProxyType(counts), MappingProxyType(served), titles, tables.note)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which layer of a core's tables served which forms of a trace.
+
+    Parameters
+    ----------
+    core
+        The core's name.
+    counts
+        Form -> executions.
+    layers
+        Form -> the strongest layer that knew it (`LAYERS`).
+    titles
+        Layer -> where it comes from (LLVM's version, the calibration's host and date).
+    note
+        What became of looking unknown forms up at run time.
+    """
+
+    core: str
+    counts: Mapping[str, int]
+    layers: Mapping[str, str]
+    titles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    note: str = ""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Layer -> share of the executed instructions."""
+        total = sum(self.counts.values())
+        found = dict.fromkeys(LAYERS, 0)
+        for form, count in self.counts.items():
+            found[self.layers[form]] += count
+        return {layer: count / total if total else math.nan for layer, count in found.items()}
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        """Forms that only their class's default served -> executions, most executed first."""
+        found = {form: count for form, count in self.counts.items() if self.layers[form] == "class default"}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def warn(self) -> None:
+        """Warn of the forms that no table knows, by name."""
+        if unknown := self.unknown:
+            share = self.shares["class default"]
+            names = ", ".join(list(unknown)[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+            warnings.warn(
+                f"{self.core}: no table knows {names} ({share:.1%} of the executed instructions); the default of "
+                f"their class stands in{f' ({self.note})' if self.note else ''}. Give figures as overrides, by perfkit "
+                "calibrate or from uops.info's file.",
+                PerfkitWarning,
+                stacklevel=3,
+            )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a form: executions, share, layer, where the layer comes from."""
+        import pandas as pd
+
+        total = sum(self.counts.values())
+        frame = pd.DataFrame(
+            [(form, count, count / total, self.layers[form]) for form, count in self.counts.items()],
+            columns=["form", "executions", "share", "layer"],
+        )
+        frame["source"] = [self.titles.get(layer, "a guess") for layer in frame["layer"]]
+        return frame.sort_values("executions", ascending=False, ignore_index=True)
+
+
+def read_overlay(path: str | Path, layer: str, core: Microarchitecture) -> Layer:
+    """Read a table of overrides or a calibration (TOML): ``[forms."FORM"] latency = 3, uses = {p01 = 1}, ...``."""
+    path = Path(path)
+    if not path.is_file():
+        raise SettingError(f"{path}: no such file")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{path}: not TOML: {error}") from error
+    return _overlay(data, layer, core, str(path))
+
+
+def _overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where: str) -> Layer:
+    for key in data:
+        if key not in ("schema", "core", "title", "host", "measured", "forms", "resources"):
+            raise FormatError(
+                f"{where}: unknown key {key!r}; known: schema, core, title, host, measured, forms, resources"
+            )
+    if data.get("core", core.name) != core.name:
+        raise FormatError(
+            f"{where}: made for the core {data['core']}, not for {core.name}; choose that core, or make another with "
+            f"perfkit calibrate --core {core.name} -o FILE"
+        )
+    if layer != "calibration" and "resources" in data:
+        raise FormatError(f"{where}: [resources] belongs to a calibration; overrides hold [forms] only")
+    _overlay_resources(data.get("resources", {}), core, where)
+    rows = {}
+    for form, entry in data.get("forms", {}).items():
+        rows[form] = _overlay_row(entry, core, f'{where}: [forms."{form}"]')
+    if layer == "calibration" and "core" not in data:
+        raise FormatError(f'{where}: core = "NAME" is missing: a calibration says which core it was made for')
+    return Layer(layer, MappingProxyType(rows), str(data.get("title", where)))
+
+
+def _overlay_resources(table: Any, core: Microarchitecture, where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise FormatError(f"{where}: [resources] name = number expected, found {table!r}")
+    for name, value in table.items():
+        if name not in core.resources:
+            raise FormatError(f"{where}: [resources] {name}: {core.name} has no such resource")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise FormatError(f"{where}: [resources] {name}: a number above 0 expected, found {value!r}")
+
+
+def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
+    if not isinstance(entry, Mapping):
+        raise FormatError(f"{place}: a table expected, found {entry!r}")
+    for key in entry:
+        if key not in (*_NUMBERS, "uses", "source"):
+            raise FormatError(f"{place}: unknown key {key!r}; known: {', '.join(_NUMBERS)}, uses, source")
+    numbers = {key: entry[key] for key in _NUMBERS if key in entry}
+    uses = entry.get("uses")
+    if uses is not None:
+        for name in uses:
+            if name not in core.ports:
+                raise FormatError(f"{place}: {core.name} has no ports {name!r}; it has: {', '.join(core.ports)}")
+        numbers |= {f"uses.{name}": count for name, count in uses.items()}
+    for key, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise FormatError(f"{place} {key}: a number of 0 or more expected, found {value!r}")
+    given = {key: float(value) for key, value in numbers.items() if not key.startswith("uses.")}
+    shares = None if uses is None else MappingProxyType({name: float(count) for name, count in uses.items()})
+    return Row(**given, uses=shares, source=str(entry.get("source", "")))
+
+
+@cache
+def _bundled_layers(core_name: str, table: str) -> tuple[Layer, ...]:
+    folder = files("perfkit.machine").joinpath("cores")
+    layers = []
+    corrections = folder.joinpath("corrections", f"{table}.toml")
+    if corrections.is_file():
+        core = Microarchitecture.load(core_name) if core_name in Microarchitecture.names() else None
+        if core is not None:
+            data = tomllib.loads(corrections.read_text(encoding="utf-8"))
+            layers.append(_overlay(data, "correction", core, f"perfkit/machine/cores/corrections/{table}.toml"))
+    bundled = folder.joinpath("tables", f"{table}.csv.gz")
+    if bundled.is_file():
+        text = gzip.decompress(bundled.read_bytes()).decode()
+        title, _, body = text.partition("\n")
+        layers.append(Layer("llvm", MappingProxyType(_read_table(body)), title.lstrip("# ")))
+    return tuple(layers)
+
+
+@cache
+def _features_of(table: str) -> frozenset[int]:
+    """Return the extensions (iced-x86's CpuidFeature) of the forms in a bundled table; nothing where there is none."""
+    from perfkit.trace.x86 import code_features
+
+    bundled = files("perfkit.machine").joinpath("cores", "tables", f"{table}.csv.gz")
+    if not bundled.is_file():
+        return frozenset()
+    _, _, body = gzip.decompress(bundled.read_bytes()).decode().partition("\n")
+    return frozenset().union(*(code_features(form) for form in _read_table(body)))
+
+
+@cache
+def _gas() -> Any:
+    import iced_x86
+
+    return iced_x86.Formatter(iced_x86.FormatterSyntax.GAS)
+
+
+def _read_table(text: str) -> dict[str, Row]:
+    rows = csv.reader(text.splitlines())
+    next(rows)
+    found = {}
+    for form, _, fused, unfused, latency, memory, _, uses in rows:
+        shares = MappingProxyType({name: float(n) for name, n in (use.split(":") for use in uses.split())})
+        found[form] = Row(
+            float(fused), float(unfused), float(latency), None, float(memory) if memory else None, None, shares
+        )
+    return found
+
+
+def _complete(name: str, row: Row, core: Microarchitecture, source: str) -> InstructionForm:
+    rules = _rules(core.isa)
+    loads, stores = rules.memory_access(name)
+    level = "L1_vector_latency" if rules.is_vector(name) and "L1_vector_latency" in core.resources else "L1_latency"
+    latency = 1.0 if row.latency is None else row.latency
+    return InstructionForm(
+        name,
+        1.0 if row.fused_uops is None else row.fused_uops,
+        1.0 if row.unfused_uops is None else row.unfused_uops,
+        latency,
+        row.uses or MappingProxyType({}),
+        (core.value(level) if row.address_latency is None else row.address_latency) if loads else math.nan,
+        (latency if row.memory_latency is None else row.memory_latency) if loads else math.nan,
+        loads,
+        stores,
+        source,
+    )
+
+
+def _changed(form: InstructionForm, row: Row, layer: str, core: Microarchitecture) -> InstructionForm:
+    keys = ("fused_uops", "unfused_uops", "latency", *(("address_latency", "memory_latency") if form.loads else ()))
+    given = {key: getattr(row, key) for key in keys if getattr(row, key) is not None}
+    form = replace(form, **given, source=layer)
+    if row.uses is not None:
+        form = replace(form, uses=row.uses)
+    if row.inverse_throughput is not None:
+        form = replace(form, uses=uses_for_throughput(form.uses, row.inverse_throughput, core))
+    return form
+
+
+def uses_for_throughput(uses: Mapping[str, float], cycles: float, core: Microarchitecture) -> Mapping[str, float]:
+    """Return uses of the same ports whose largest share of inverse throughput is `cycles`.
+
+    A group that would take longer is cut to `cycles`; if none takes that long, the group that takes longest is raised.
+    """
+    if not uses:
+        return uses
+    share = {name: count * core.resource(name).inverse_throughput for name, count in uses.items()}
+    slowest = max(share, key=lambda name: share[name])
+    changed = {name: min(uses[name], cycles * core.value(name)) for name in uses}
+    changed[slowest] = cycles * core.value(slowest)
+    return MappingProxyType(changed)
+
+
+# The default of a class is what a common instruction of that class costs on the same core.
+_REFERENCES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "nop": ("NOPD",),
+        "branch": ("JNE_REL8_64",),
+        "move": ("MOV_R64_RM64", "VEX_VMOVAPS_XMM_XMMM128", "VEX_VMOVAPS_YMM_YMMM256", "EVEX_VMOVAPS_ZMM_K1Z_ZMMM512"),
+        "integer": ("ADD_R64_RM64",),
+        "multiply": ("IMUL_R64_RM64",),
+        "divide": ("IDIV_RM64", "VEX_VDIVPD_XMM_XMM_XMMM128", "VEX_VDIVPD_YMM_YMM_YMMM256"),
+        "mask": ("VEX_KANDW_KR_KR_KR",),
+        "vector integer": (
+            "VEX_VPADDD_XMM_XMM_XMMM128",
+            "VEX_VPADDD_YMM_YMM_YMMM256",
+            "EVEX_VPADDD_ZMM_K1Z_ZMM_ZMMM512B32",
+        ),
+        "vector float": (
+            "VEX_VADDPD_XMM_XMM_XMMM128",
+            "VEX_VADDPD_YMM_YMM_YMMM256",
+            "EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER",
+        ),
+    }
+)
+
+
+def _reference(name: str, tables: InstructionTables) -> str | None:
+    """Return the form of the same class, width and memory operand whose cost stands in for an unknown one."""
+    if tables.core.isa == "aarch64":
+        return decode_aarch64.reference_form(name)
+    candidates = _REFERENCES[decode.class_of(name)]
+    width = re.search(r"[XYZ]MM", name)
+    fitting = [form for form in candidates if width and width[0] in form] or [
+        form for form in candidates if not re.search(r"[YZ]MM", form)
+    ]
+    loads, stores = decode.memory_access(name)
+    for form in fitting:
+        if stores and not loads:
+            store = "MOV_RM64_R64/m" if not width else "VEX_VMOVAPS_XMMM128_XMM/m"
+            if tables._base(store) is not None:
+                return store
+        if loads and tables._base(f"{form}/m") is not None:
+            return f"{form}/m"
+        if tables._base(form) is not None:
+            return form
+    return None
+
+
+def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microarchitecture:
+    """Return the core with the resources that a calibration of this host measured (its ``[resources]`` table)."""
+    path = Path(calibration)
+    read_overlay(path, "calibration", core)  # for its checks
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    for name, value in data.get("resources", {}).items():
+        core = core.replaced(name, float(value), str(data.get("title", path.name)))
+    return core
+
+
+def write_overlay(
+    path: str | Path,
+    core: str,
+    title: str,
+    forms: Mapping[str, Mapping[str, float]],
+    header: Iterable[str] = (),
+    resources: Mapping[str, float] | None = None,
+) -> None:
+    """Write figures as an overlay file that `InstructionTables.load` reads; `header` lines become comments.
+
+    `resources` are the core's own figures (bandwidths, latencies of the memory levels): `calibrated_core` uses them.
+    """
+    lines = [f"# {line}" for line in header]
+    lines += ["schema = 1", f'core = "{core}"', f'title = "{title}"', ""]
+    if resources:
+        lines += ["[resources]", *(f"{name} = {value:g}" for name, value in resources.items()), ""]
+    for form in sorted(forms):
+        lines.append(f'[forms."{form}"]')
+        lines += [f"{key} = {value:g}" for key, value in forms[form].items()]
+        lines.append("")
+    Path(path).write_text("\n".join(lines), encoding="utf-8")

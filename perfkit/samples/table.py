@@ -1,0 +1,747 @@
+"""Samples: counts of events over intervals of running workloads; the one table that every method reads.
+
+A sample (SPIRE, section III-A) is a period of length T in which work W was done and an event x was counted M_x
+times. `Samples` holds many of them as a tidy long table, with a second table that says of each run what was measured,
+where and how.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.kinds import KINDS, Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
+RUN_COLUMNS = ("workload", "host", "command", "parameters", "source", "kind")
+
+_TEXT = ("run", "place", "event")
+_NUMBERS = ("at", "seconds", "time", "work", "count", "running")
+_COUNTS = ("time", "work", "count")
+_INTERVAL_KEY = ["run", "place", "interval"]
+_FORMAT = "perfkit-samples"
+_FORMAT_VERSION = 1
+
+
+def no_problems() -> pd.DataFrame:
+    """Return the empty table of a reader's problems: file, line (1-based), text and reason."""
+    return pd.DataFrame({"file": [], "line": pd.Series([], dtype="int64"), "text": [], "reason": []})
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Counts of events over intervals, with the time and the work of each interval.
+
+    Make one with `perfkit.read_samples`, `Samples.from_frame`, `Samples.from_counts` or a collector.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row a sample: ``run``, ``place`` (``""``, or the CPU, core, socket or thread, or the function, kernel or
+        region for tools that count by those), ``interval`` (its number within the run), ``at`` (seconds from the run's
+        start to the interval's end), ``seconds`` (its length on the clock), ``event``, ``time`` (T, in units of
+        ``time_event``), ``work`` (W, in units of ``work_event``), ``count`` (M_x) and ``running`` (the fraction of the
+        interval in which the event was counted, below 1 when counters were multiplexed). NaN means not measured or not
+        known; it never means zero.
+    runs : DataFrame
+        One row a run (indexed by run): ``workload``, ``host``, ``command``, ``parameters`` (JSON), ``source`` (the file
+        or program the counts come from) and ``kind``: measured, simulated, generated or published.
+    time_event, work_event : str
+        What ``time`` and ``work`` count: cycles and instructions make W/T the IPC.
+    problems : DataFrame
+        Lines that a reader could not use, where it was asked to collect them: file, line, text, reason.
+    notes : tuple of str
+        What a reader left out by design, with numbers.
+    """
+
+    table: pd.DataFrame
+    runs: pd.DataFrame
+    time_event: str = "cycles"
+    work_event: str = "instructions"
+    problems: pd.DataFrame = field(default_factory=no_problems)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_table(self.table)
+        _check_runs(self.runs, self.table)
+
+    # ---------------------------------------------------------------- making
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: pd.DataFrame,
+        *,
+        runs: pd.DataFrame | None = None,
+        kind: Kind = "measured",
+        time_event: str = "cycles",
+        work_event: str = "instructions",
+        missing: Literal["error", "keep"] = "error",
+    ) -> "Samples":
+        """Make samples of a long table that has at least the columns event, time, work and count.
+
+        Parameters
+        ----------
+        df : DataFrame
+            One row a sample. ``run``, ``place``, ``interval``, ``at``, ``seconds`` and ``running`` may be there too;
+            without ``interval`` the i-th row of an event in its run is interval i. Other columns are an error.
+        runs : DataFrame, optional
+            What is known of each run, indexed by run.
+        kind : str
+            What the data is, for runs that ``runs`` does not describe.
+        missing : "error" or "keep"
+            Whether NaN among time, work and count is an error that names the rows, or means "not measured".
+
+        Raises
+        ------
+        DataError
+            A column is absent or not numeric, or a value is negative or infinite (the rows are named).
+
+        Examples
+        --------
+        >>> import pandas as pd, perfkit as pk
+        >>> s = pk.Samples.from_frame(pd.DataFrame(
+        ...     {"event": ["llc-misses"] * 2, "time": [100, 100], "work": [150, 50], "count": [1, 10]}))
+        >>> s.events
+        ['llc-misses']
+        """
+        lacking = [c for c in ("event", *_COUNTS) if c not in df.columns]
+        if lacking:
+            raise DataError(
+                f"Samples.from_frame expects the columns event, time, work and count; {', '.join(lacking)} not found "
+                f"among {', '.join(map(str, df.columns))}. Rename the columns, or use Samples.from_counts."
+            )
+        unknown = [str(c) for c in df.columns if c not in COLUMNS]
+        if unknown:
+            raise DataError(
+                f"Samples.from_frame does not know the columns {', '.join(unknown)}; it takes {', '.join(COLUMNS)}. "
+                "Drop them, or put what describes a whole run into the table given as runs=."
+            )
+        table = complete_table(df)
+        if missing == "error":
+            _refuse_missing(table)
+        return cls(table, complete_runs(table, runs, kind), time_event, work_event)
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: pd.DataFrame,
+        *,
+        time_event: str | None = None,
+        work_event: str | None = None,
+        runs: pd.DataFrame | None = None,
+        kind: Kind = "measured",
+        problems: pd.DataFrame | None = None,
+        notes: Sequence[str] = (),
+    ) -> "Samples":
+        """Make samples of plain counts: each interval's time and work are its counts of two chosen events.
+
+        Parameters
+        ----------
+        counts : DataFrame
+            Columns event and count, and as known: run, place, interval, at, seconds, running.
+        time_event, work_event : str, optional
+            The events that measure time and work; ``"seconds"`` takes the interval's length on the clock. By
+            default the cycles and instructions of the tool that made the dump, found by name.
+
+        Raises
+        ------
+        SettingError
+            The chosen events are not there, or none is found: the message lists what is.
+        """
+        lacking = [c for c in ("event", "count") if c not in counts.columns]
+        if lacking:
+            raise DataError(f"counts need the columns event and count; {', '.join(lacking)} not found")
+        table = complete_table(counts.drop(columns=["time", "work"], errors="ignore"))
+        time_event = time_event or _choose(table, TIME_EVENTS, "time")
+        work_event = work_event or _choose(table, WORK_EVENTS, "work")
+        return cls(
+            _with_axes(table, time_event, work_event),
+            complete_runs(table, runs, kind),
+            time_event,
+            work_event,
+            no_problems() if problems is None else problems,
+            tuple(notes),
+        )
+
+    @classmethod
+    def from_wide(
+        cls,
+        df: pd.DataFrame,
+        *,
+        time_event: str | None = None,
+        work_event: str | None = None,
+        runs: pd.DataFrame | None = None,
+        kind: Kind = "measured",
+    ) -> "Samples":
+        """Make samples of a wide table: one row an interval, one column an event.
+
+        Columns (or index levels) called run, place, interval, at and seconds are taken as such.
+        """
+        flat = df.reset_index() if any(n in COLUMNS for n in df.index.names) else df.reset_index(drop=True)
+        keys = [c for c in ("run", "place", "interval", "at", "seconds") if c in flat.columns]
+        duplicated = flat.columns[flat.columns.duplicated()].unique()
+        if len(duplicated):
+            raise DataError(f"each event needs one column; found twice: {', '.join(map(str, duplicated))}")
+        if "interval" not in keys:
+            by = [flat[k] for k in ("run", "place") if k in keys]
+            number = flat.groupby(by, observed=True).cumcount() if by else np.arange(len(flat))
+            flat = flat.assign(interval=number)
+            keys.append("interval")
+        long = flat.melt(id_vars=keys, var_name="event", value_name="count")
+        return cls.from_counts(long, time_event=time_event, work_event=work_event, runs=runs, kind=kind)
+
+    @classmethod
+    def concat(cls, parts: Iterable["Samples"]) -> "Samples":
+        """Put samples with the same time and work events into one; runs of the same name are numbered apart."""
+        parts = list(parts)
+        if not parts:
+            raise DataError("nothing to concatenate: expected at least one Samples")
+        axes = {(p.time_event, p.work_event) for p in parts}
+        if len(axes) > 1:
+            listed = "; ".join(f"{t} and {w}" for t, w in sorted(axes))
+            raise SettingError(
+                f"samples to be put together must share their time and work events; found {listed}. "
+                "Use .with_axes(time, work) on each first."
+            )
+        taken: set[str] = set()
+        tables, runs = [], []
+        for part in parts:
+            names = {}
+            for run in part.runs.index:
+                names[run] = _free_name(str(run), taken)
+                taken.add(names[run])
+            tables.append(part.table.assign(run=part.table["run"].cat.rename_categories(names)))
+            runs.append(part.runs.rename(index=names))
+        columns: dict[str, Any] = {}
+        for name in COLUMNS:
+            of_parts = [t[name] for t in tables]
+            columns[name] = _joined(of_parts) if name in _TEXT else np.concatenate([v.to_numpy() for v in of_parts])
+        return cls(
+            pd.DataFrame(columns, copy=False),
+            pd.concat(runs),
+            parts[0].time_event,
+            parts[0].work_event,
+            pd.concat([p.problems for p in parts], ignore_index=True),
+            tuple(note for p in parts for note in p.notes),
+        )
+
+    # ------------------------------------------------------------- what is in it
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Samples: {len(self.table):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
+            f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}>"
+        )
+
+    @property
+    def events(self) -> list[str]:
+        """The events counted, in order of first appearance, without those that measure time and work."""
+        axes = (self.time_event, self.work_event)
+        return [str(e) for e in self.table["event"].cat.categories if e not in axes]
+
+    @property
+    def n_intervals(self) -> int:
+        """How many intervals there are, over all runs and places."""
+        return len(self.table[_INTERVAL_KEY].drop_duplicates())
+
+    @property
+    def kind(self) -> str:
+        """What the data is: measured, simulated, generated or published, or ``mixed (...)`` naming them."""
+        kinds = sorted(set(self.runs["kind"]))
+        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a copy of the long table."""
+        return self.table.copy()
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row an event: samples, missing ones, zero ones, total count, rate per work and mean running share.
+
+        The rate is total count over total work of the samples in which both are known, never a mean of ratios.
+        """
+        t = self.table
+        known = t["count"].notna() & t["work"].notna()
+        frame = pd.DataFrame(
+            {
+                "event": t["event"],
+                "samples": 1,
+                "missing": t["count"].isna(),
+                "zero": t["count"] == 0,
+                "count": t["count"],
+                "known_count": t["count"].where(known),
+                "known_work": t["work"].where(known),
+                "running": t["running"],
+            }
+        )
+        by = frame.groupby("event", observed=True, sort=False)
+        out = by[["samples", "missing", "zero", "count", "known_count", "known_work"]].sum()
+        out["running"] = by["running"].mean()
+        work = out.pop("known_work")
+        out["rate"] = out.pop("known_count") / work.where(work > 0)
+        return out
+
+    def throughput(self) -> float:
+        """Return total work over total time of all intervals in which both are known (NaN when time is zero)."""
+        each = self.intervals()
+        known = each["time"].notna() & each["work"].notna()
+        time = each["time"][known].sum()
+        return float(each["work"][known].sum() / time) if time > 0 else float("nan")
+
+    def intervals(self) -> pd.DataFrame:
+        """Return one row an interval: run, place, interval, at, seconds, time and work.
+
+        Raises
+        ------
+        DataError
+            Time or work differ between the events of one interval, as where every event was sampled for itself.
+        """
+        columns = [*_INTERVAL_KEY, "at", "seconds", "time", "work"]
+        each = self.table[columns].drop_duplicates()
+        again = each.duplicated(_INTERVAL_KEY)
+        if again.any():
+            first = each.loc[again.idxmax(), _INTERVAL_KEY]
+            raise DataError(
+                f"run {first['run']!r}, interval {first['interval']}: time or work differ between its events, so there "
+                "is no one row an interval. Every event was sampled for itself: use the long table (.table) instead."
+            )
+        return each.reset_index(drop=True)
+
+    # ------------------------------------------------------------- choosing and shaping
+
+    def select(
+        self,
+        *,
+        events: Iterable[str] | None = None,
+        runs: Iterable[str] | None = None,
+        between: tuple[float, float] | None = None,
+        mask: "np.ndarray | pd.Series | None" = None,
+    ) -> "Samples":
+        """Return the samples of the named events and runs, with ``at`` within the closed range ``between`` (seconds).
+
+        ``mask`` is a boolean array over the rows of ``table``. The events of time and work stay in.
+        """
+        keep = np.ones(len(self.table), dtype=bool)
+        if events is not None:
+            wanted = _known(events, self.table["event"].cat.categories, "event")
+            keep &= self.table["event"].isin([*wanted, self.time_event, self.work_event]).to_numpy()
+        if runs is not None:
+            keep &= self.table["run"].isin(_known(runs, self.runs.index, "run")).to_numpy()
+        if between is not None:
+            keep &= self.table["at"].between(*between).to_numpy()
+        if mask is not None:
+            keep &= np.asarray(mask, dtype=bool)
+        return self._of(self.table[keep])
+
+    def with_axes(self, time_event: str, work_event: str) -> "Samples":
+        """Return the same counts with other events as time and work (``"seconds"`` is the interval's clock time)."""
+        return replace(
+            self,
+            table=_with_axes(self.table, time_event, work_event),
+            time_event=time_event,
+            work_event=work_event,
+        )
+
+    def aggregate(self, n: int) -> "Samples":
+        """Return the sums over each ``n`` consecutive intervals of a run and place; a shorter last group stays.
+
+        A sum is missing where one of its parts is; ``running`` becomes the mean share.
+        """
+        if n < 1:
+            raise SettingError(f"aggregate needs a number of intervals of at least 1; found {n}")
+        keys = self.table[_INTERVAL_KEY].drop_duplicates().sort_values(_INTERVAL_KEY)
+        keys["group"] = keys.groupby(["run", "place"], observed=True).cumcount() // n
+        table = self.table.merge(keys, on=_INTERVAL_KEY, how="left").sort_values("interval", kind="stable")
+        by = table.groupby(["run", "place", "event", "group"], observed=True, sort=False)
+        out = by[["seconds", *_COUNTS]].sum(skipna=False)
+        out["at"] = by["at"].max()
+        out["running"] = by["running"].mean()
+        return self._of(complete_table(out.reset_index().rename(columns={"group": "interval"}), like=self.table))
+
+    def to_wide(self, value: str = "count") -> pd.DataFrame:
+        """Return one row an interval (indexed by run, place and interval) and one column an event.
+
+        ``value`` is count, running, time or work. Time and work of the interval come first, under their events' names,
+        where ``value`` is count and every interval has one time and work.
+        """
+        if value not in ("count", "running", *_COUNTS):
+            raise SettingError(f"to_wide gives count, running, time or work; found {value!r}")
+        again = self.table.duplicated([*_INTERVAL_KEY, "event"])
+        if again.any():
+            row = self.table.loc[again.idxmax()]
+            raise DataError(
+                f"run {row['run']!r}, interval {row['interval']}: event {row['event']!r} is there twice; a wide table "
+                "has one cell for it. Select one of them first."
+            )
+        wide = self.table.pivot(index=_INTERVAL_KEY, columns="event", values=value)
+        wide.columns = pd.Index([str(c) for c in wide.columns], name="event")
+        order = [str(c) for c in self.table["event"].cat.categories if c in wide.columns]
+        wide = wide[order]
+        if value != "count":
+            return wide
+        axes = self.intervals().set_index(_INTERVAL_KEY)[["work", "time"]]
+        for column, name in (("work", self.work_event), ("time", self.time_event)):
+            wide = wide.drop(columns=name, errors="ignore")
+            wide.insert(0, name, axes[column].reindex(wide.index))
+        return wide
+
+    # ------------------------------------------------------------- files
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write both tables into one parquet file and return its path."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        head = {
+            "format": _FORMAT,
+            "version": _FORMAT_VERSION,
+            "time_event": self.time_event,
+            "work_event": self.work_event,
+            "runs": json.loads(self.runs.reset_index().to_json(orient="records")),
+            "notes": list(self.notes),
+            "problems": json.loads(self.problems.to_json(orient="records")),
+        }
+        head["empty"] = [c for c in _NUMBERS if np.isnan(np.fmin.reduce(self.table[c].to_numpy(), initial=np.nan))]
+        arrays = {c: _to_arrow(self.table[c]) for c in COLUMNS if c not in head["empty"]}
+        arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json.dumps(head).encode()})
+        path = Path(path)
+        # A dictionary of floats helps nobody, and lz4 is read at twice the speed of zstd.
+        pq.write_table(
+            arrow,
+            path,
+            compression="lz4",
+            use_dictionary=[c for c in (*_TEXT, "at", "seconds", "running") if c in arrays],
+            row_group_size=max(len(arrow), 1),
+            write_statistics=False,
+        )
+        return path
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> "Samples":
+        """Read samples that `to_parquet` wrote.
+
+        Raises
+        ------
+        FormatError
+            The file is not parquet, or not one of perfkit's, or of a newer version.
+        """
+        return cls(**read_parquet(path))
+
+    def _of(self, table: pd.DataFrame) -> "Samples":
+        """Return these samples with other rows; runs and categories that no longer occur are left out."""
+        table = table.reset_index(drop=True)
+        for column in _TEXT:
+            table[column] = table[column].cat.remove_unused_categories()
+        return replace(
+            self, table=table, runs=self.runs.loc[[r for r in self.runs.index if r in set(table["run"].cat.categories)]]
+        )
+
+
+# ------------------------------------------------------------------ helpers
+
+
+def read_parquet(path: str | Path) -> dict[str, Any]:
+    """Return what a file that `Samples.to_parquet` wrote holds: the arguments of `Samples`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = Path(path).name
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            # One batch is one piece of memory a column, which numpy can use as it is.
+            whole = next(file.iter_batches(batch_size=max(file.metadata.num_rows, 1)), None)
+            in_one = whole is not None and whole.num_rows == file.metadata.num_rows
+            arrow = pa.Table.from_batches([whole]) if in_one else file.read()
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise FormatError(f"{name}: expected a parquet file of samples; it cannot be read: {error}") from error
+    head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
+    if head.get("format") != _FORMAT:
+        raise FormatError(
+            f"{name}: a parquet file, but not one that Samples.to_parquet wrote. Read a plain table with "
+            "perfkit.read_samples, or pandas and Samples.from_frame."
+        )
+    if head["version"] > _FORMAT_VERSION:
+        raise FormatError(
+            f"{name}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
+            "Update perfkit."
+        )
+    return {
+        "table": _from_arrow(arrow),
+        "runs": pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str")).set_index("run"),
+        "time_event": head["time_event"],
+        "work_event": head["work_event"],
+        "problems": pd.DataFrame(head["problems"]) if head["problems"] else no_problems(),
+        "notes": tuple(head["notes"]),
+    }
+
+
+def _joined(parts: list[pd.Series]) -> pd.Categorical:
+    """Put categorical columns one after another, their categories in order of first appearance."""
+    order: dict[str, int] = {}
+    codes = []
+    for part in parts:
+        new = [order.setdefault(str(c), len(order)) for c in part.cat.categories]
+        codes.append(np.array(new, dtype="int32")[part.cat.codes.to_numpy()])
+    return pd.Categorical.from_codes(np.concatenate(codes), categories=list(order))
+
+
+def _to_arrow(values: pd.Series) -> "pa.Array":
+    """Return a column as Arrow holds it; NaN stays NaN, which unlike null needs no second look at reading."""
+    import pyarrow as pa
+
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        return pa.array(values.to_numpy())
+    categories = pa.array([str(c) for c in values.cat.categories], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(values.cat.codes.to_numpy(), pa.int32()), categories)
+
+
+def _from_arrow(arrow: "pa.Table") -> pd.DataFrame:
+    """Return the table of samples; a column that the file leaves out was missing in all of them."""
+    import pyarrow as pa
+
+    unknown = np.full(arrow.num_rows, np.nan)
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        if name not in arrow.column_names:
+            columns[name] = unknown
+            continue
+        values = arrow.column(name)
+        if name not in _TEXT:
+            # A file may hold what is missing as nulls, which takes a copy, or as NaN, which takes none.
+            one = values.chunk(0) if values.num_chunks == 1 else None
+            columns[name] = values.to_numpy() if one is None else one.to_numpy(zero_copy_only=False)
+            continue
+        coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
+        coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
+        categories = coded.dictionary.to_pylist()
+        columns[name] = pd.Categorical.from_codes(coded.indices.to_numpy(), categories=categories)
+    return complete_table(pd.DataFrame(columns, copy=False))
+
+
+def complete_table(df: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return a table of counts with all columns in order and of their types; what is not known is NaN or empty."""
+    if like is None and _is_complete(df):
+        return df
+    n = len(df)
+    run = df["run"] if "run" in df.columns else pd.Series(["run"] * n, index=df.index)
+    place = df["place"] if "place" in df.columns else pd.Series([""] * n, index=df.index)
+    columns: dict[str, Any] = {"run": run, "place": place, "event": df["event"]}
+    for name in _TEXT:
+        columns[name] = _as_category(columns[name], name, None if like is None else like[name].cat.categories)
+    for name in _NUMBERS:
+        columns[name] = _as_number(df[name], name) if name in df.columns else np.full(n, np.nan)
+    if "interval" in df.columns:
+        columns["interval"] = _as_interval(df["interval"])
+    else:
+        keys = [columns["run"].cat.codes, columns["place"].cat.codes, columns["event"].cat.codes]
+        columns["interval"] = columns["event"].groupby(keys).cumcount().to_numpy(dtype="int64")
+    return pd.DataFrame({c: np.asarray(columns[c]) if c in _NUMBERS else columns[c] for c in COLUMNS}).reset_index(
+        drop=True
+    )
+
+
+def _is_complete(df: pd.DataFrame) -> bool:
+    """Whether a table has all columns with their types already, so that nothing needs to be copied."""
+    if list(df.columns) != list(COLUMNS) or not isinstance(df.index, pd.RangeIndex) or df.index.start != 0:
+        return False
+    return (
+        all(isinstance(df[c].dtype, pd.CategoricalDtype) for c in _TEXT)
+        and all(df[c].dtype == "float64" for c in _NUMBERS)
+        and df["interval"].dtype == "int64"
+        and bool(df["interval"].to_numpy().min(initial=0) >= 0)
+    )
+
+
+def _as_category(values: pd.Series, name: str, order: pd.Index | None = None) -> pd.Series:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values.cat.remove_unused_categories()
+    if values.isna().any():
+        raise DataError(f"column {name}: every row needs a name; missing in {_rows(values.isna())}")
+    text = values.astype(str)
+    seen = pd.unique(text)
+    if order is not None:
+        present = set(seen)
+        seen = np.array([c for c in order if c in present], dtype=object)
+    return pd.Series(pd.Categorical(text, categories=seen), index=values.index)
+
+
+def _as_number(values: pd.Series, name: str) -> np.ndarray:
+    try:
+        return pd.to_numeric(values).to_numpy(dtype="float64", na_value=np.nan)
+    except (ValueError, TypeError) as error:
+        bad = pd.to_numeric(values, errors="coerce").isna() & values.notna()
+        raise DataError(
+            f"column {name}: expected numbers; found {str(values[bad].iloc[0])!r} in {_rows(bad)}. "
+            "Convert the text first, with missing values as NaN."
+        ) from error
+
+
+def _as_interval(values: pd.Series) -> np.ndarray:
+    number = _as_number(values, "interval")
+    bad = ~(np.isfinite(number) & (number == np.floor(number)) & (number >= 0))
+    if bad.any():
+        raise DataError(f"column interval: expected whole numbers from 0; not so in {_rows(bad)}")
+    return number.astype("int64")
+
+
+def _rows(bad: "pd.Series | np.ndarray", at_most: int = 5) -> str:
+    """Name the rows (by position) in which ``bad`` holds."""
+    where = np.flatnonzero(np.asarray(bad))
+    shown = ", ".join(map(str, where[:at_most]))
+    more = f" and {len(where) - at_most:,} more" if len(where) > at_most else ""
+    return f"row{'s' if len(where) > 1 else ''} {shown}{more}"
+
+
+def _refuse_missing(table: pd.DataFrame) -> None:
+    for name in _COUNTS:
+        bad = table[name].isna()
+        if bad.any():
+            raise DataError(
+                f"column {name}: expected a number in every row; missing in {_rows(bad)}. "
+                "If it was not measured there, say so with missing='keep'."
+            )
+
+
+def _check_table(table: pd.DataFrame) -> None:
+    if list(table.columns) != list(COLUMNS):
+        raise DataError(f"a table of samples has the columns {', '.join(COLUMNS)}; found {', '.join(map(str, table))}")
+    for name in _TEXT:
+        if not isinstance(table[name].dtype, pd.CategoricalDtype):
+            raise DataError(f"column {name} must be categorical; make samples with Samples.from_frame")
+    for name in (*_COUNTS, "running", "seconds"):
+        values = table[name].to_numpy()
+        # fmin and fmax leave NaN out and need no memory, unlike comparing every value.
+        if np.fmin.reduce(values, initial=0.0) < 0 or np.fmax.reduce(values, initial=0.0) == np.inf:
+            bad = (values < 0) | np.isinf(values)
+            value = values[np.argmax(bad)]
+            raise DataError(f"column {name}: expected finite numbers of at least 0; found {value} in {_rows(bad)}")
+    running = table["running"].to_numpy()
+    if np.fmax.reduce(running, initial=0.0) > 1.0 + 1e-9:
+        raise DataError(f"column running is a fraction from 0 to 1; above it in {_rows(running > 1.0 + 1e-9)}")
+
+
+def _check_runs(runs: pd.DataFrame, table: pd.DataFrame) -> None:
+    lacking = [c for c in RUN_COLUMNS if c not in runs.columns]
+    if lacking:
+        raise DataError(f"the table of runs lacks the columns {', '.join(lacking)}")
+    if runs.index.has_duplicates:
+        raise DataError(f"the table of runs names a run twice: {', '.join(runs.index[runs.index.duplicated()])}")
+    unknown = [str(r) for r in table["run"].cat.categories if r not in runs.index]
+    if unknown:
+        raise DataError(f"the table of runs does not describe {', '.join(unknown)}")
+    wrong = sorted(set(runs["kind"]) - set(KINDS))
+    if wrong:
+        raise DataError(f"a run's kind is one of {', '.join(KINDS)}; found {', '.join(map(str, wrong))}")
+
+
+def complete_runs(table: pd.DataFrame, runs: pd.DataFrame | None, kind: str) -> pd.DataFrame:
+    """Return the table of runs of a table of samples: what is given, and defaults for the rest."""
+    names = [str(r) for r in table["run"].cat.categories]
+    given = pd.DataFrame(index=pd.Index([], dtype="str")) if runs is None else runs
+    out = given.reindex(pd.Index(names, name="run", dtype="str"))
+    empty = {
+        "workload": out.index.to_series(),
+        "host": "",
+        "command": "",
+        "parameters": "{}",
+        "source": "",
+        "kind": kind,
+    }
+    for column, default in empty.items():
+        if column not in out.columns:
+            out[column] = default
+        out[column] = out[column].astype(object).where(out[column].notna(), default).astype("str")
+    return out[[*RUN_COLUMNS, *[c for c in out.columns if c not in RUN_COLUMNS]]]
+
+
+def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str) -> str:
+    """Return the event that measures time or work, by the name it has in the tools that perfkit reads."""
+    names = [str(e) for e in table["event"].cat.categories]
+    here = table["event"].cat.codes.to_numpy()[~np.isnan(table["count"].to_numpy())]
+    counted = dict(zip(names, np.bincount(here, minlength=len(names)), strict=True))
+    for candidate in candidates:
+        fitting = [e for e in names if normalise(e) == candidate]
+        if fitting:
+            # Of cycles and cycles:u, or one a kind of core, the one counted most often.
+            return max(fitting, key=lambda e: counted[e])
+        if candidate == "seconds" and table["seconds"].notna().any():
+            return "seconds"
+    shown = ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")
+    raise SettingError(
+        f"no event that measures {role} was found among: {shown}. "
+        f"Name one: {role}_event=... (for example one of {', '.join(candidates[:4])})."
+    )
+
+
+def _with_axes(table: pd.DataFrame, time_event: str, work_event: str) -> pd.DataFrame:
+    """Return the table with time and work taken from the counts of two of its events, by run, place and interval."""
+    key, n_keys = _interval_numbers(table)
+    events = table["event"].cat
+    out = table.copy(deep=False)
+    for column, name in (("time", time_event), ("work", work_event)):
+        if name == "seconds" and name not in events.categories:
+            if not table["seconds"].notna().any():
+                raise SettingError(f"{column}_event='seconds' needs interval lengths; this data has none")
+            out[column] = table["seconds"]
+            continue
+        _known([name], events.categories, "event")
+        rows = np.flatnonzero(events.codes.to_numpy() == events.categories.get_loc(name))
+        if np.bincount(key[rows], minlength=1).max() > 1:
+            raise DataError(f"event {name!r} is there more than once in an interval; it cannot measure {column}")
+        of_interval = np.full(n_keys, np.nan)
+        of_interval[key[rows]] = table["count"].to_numpy()[rows]
+        out[column] = of_interval[key]
+    return out
+
+
+def _interval_numbers(table: pd.DataFrame) -> tuple[np.ndarray, int]:
+    """Give each interval of all runs and places a number: one a row, and how many numbers there may be."""
+    run, place = table["run"].cat, table["place"].cat
+    interval = table["interval"].to_numpy()
+    n = int(interval.max(initial=0)) + 1
+    size = n * len(place.categories) * max(len(run.categories), 1)
+    if size <= 4 * len(table) + 1024:
+        key = run.codes.to_numpy().astype("int64")
+        key *= len(place.categories)
+        key += place.codes.to_numpy()
+        key *= n
+        key += interval
+        return key, size
+    numbers = table.groupby(_INTERVAL_KEY, observed=True, sort=False).ngroup().to_numpy()
+    return numbers, int(numbers.max(initial=-1)) + 1
+
+
+def _known(wanted: Iterable[str], known: Iterable[Any], what: str) -> list[str]:
+    if isinstance(wanted, str):
+        wanted = [wanted]
+    names = [str(k) for k in known]
+    wanted = list(wanted)
+    unknown = [w for w in wanted if w not in set(names)]
+    if unknown:
+        near = nearest(unknown[0], names) or names[:3]
+        raise SettingError(f"unknown {what} {unknown[0]!r}; did you mean {', '.join(near)}? There are {len(names)}.")
+    return wanted
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name} ({number})" in taken:
+        number += 1
+    return f"{name} ({number})"

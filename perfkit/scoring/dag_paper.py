@@ -1,0 +1,160 @@
+"""What the extended roofline's paper states about its kernels, beside what this kit finds, at the paper's sizes.
+
+Source: Caparros Cabezas and Pueschel, ISPASS 2014, section V, on its machine (Table I). Flops per cycle of matrix
+products and matrix-vector products are in the paper only as a picture (Fig. 6); the figures of the first program that
+followed its rules stand in for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfkit.collectors.dag.paper_kernels import kernel, kmeans
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.schedule import DagScheduler
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.collectors.dag.kernel_trace import KernelTrace
+    from perfkit.simulators.dag.measures import Schedule
+
+_CLUSTERS = 1000
+_NEAR = 0.025  # flops/cycle: the expected figures have two digits
+_FIGURES = {
+    "mmm_triple": {100: 1.06, 150: 0.88, 200: 0.80, 300: 0.76},
+    "mvm": {500: 0.70, 2500: 0.63},
+}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement and what was found.
+
+    Parameters
+    ----------
+    of
+        Kernel, size and caches.
+    source
+        Where it is stated.
+    stated, found
+        In words or figures.
+    agrees
+        Whether the two agree.
+    """
+
+    of: str
+    source: str
+    stated: str
+    found: str
+    agrees: bool
+
+
+def paper_statements(progress: Callable[[str], None] | None = None) -> pd.DataFrame:
+    """Schedule the paper's kernels at its sizes (over a billion nodes, about a minute) and check what it says.
+
+    Parameters
+    ----------
+    progress
+        Called with the name of each kernel before it is scheduled.
+
+    Returns
+    -------
+    DataFrame with a row per `Statement`.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([vars(s) for s in _statements(progress or (lambda _: None))])
+
+
+def _statements(progress: Callable[[str], None]) -> Iterator[Statement]:
+    def run(source: KernelTrace, warm: bool = True, core: DagCore | None = None) -> Schedule:
+        progress(source.name)
+        return DagScheduler(core or DagCore.sandy_bridge_erm(), warm=warm, record=False).run(source)
+
+    yield from _reduction(run)
+    yield from _figures(run)
+    yield from _transforms(run)
+    yield from _products(run)
+    stencil = run(kernel("stencil").trace(22))
+    yield _hits(
+        "stencil, 22^3 points, warm", "Fig. 12", stencil, "ROB stalls; memory bandwidth", {"ROB stall", "memory"}
+    )
+    points = np.random.default_rng(0).random((10_000, 3))
+    from perfkit.collectors.dag.numba_kernel import trace_numba
+
+    means = points[:_CLUSTERS].copy()
+    arguments = points, means, np.zeros_like(means), np.zeros(_CLUSTERS)
+    clusters = run(trace_numba(kmeans, *arguments, name="kmeans(10000, 1000)"))
+    of = "k-means, 10^4 points, 1000 means, warm"
+    yield _hits(of, "Fig. 13", clusters, "computation latency, L1", {"computation latency", "L1 latency"})
+
+
+def _reduction(run: Callable[..., Schedule]) -> Iterator[Statement]:
+    of = "reduction, 5 x 10^6, cold"
+    source = kernel("reduction").trace(5_000_000)
+    full, small = run(source, warm=False), run(source, warm=False, core=DagCore.sandy_bridge_erm().replace(rs=20))
+    yield _equal(of, "Fig. 9(a)", "flops/byte", 1 / 8, full.intensity, 1e-3)
+    yield _equal(of, "Fig. 9(a)", "flops/cycle", 1 / 3, full.performance, 1e-3)
+    stated = "computation latency, RS stall, memory bandwidth"
+    yield _hits(of, "Fig. 9(a)", full, stated, {"computation latency", "RS stall", "memory bandwidth"})
+    drop = 1 - small.performance / full.performance
+    yield Statement(f"{of}, RS 20", "Fig. 9(b)", "drops by 40 %", f"drops by {drop:.0%}", 0.35 < drop < 0.45)
+    yield _hits(f"{of}, RS 20", "Fig. 9(b)", small, "RS the only bottleneck", {"RS stall"}, {"computation", "memory"})
+
+
+def _figures(run: Callable[..., Schedule]) -> Iterator[Statement]:
+    for name, sizes in _FIGURES.items():
+        for size, stated in sizes.items():
+            found = run(kernel(name).trace(size)).performance
+            yield _equal(f"{name}, {size}, warm", "first program", "flops/cycle", stated, found, _NEAR)
+
+
+def _transforms(run: Callable[..., Schedule]) -> Iterator[Statement]:
+    small, large = (run(kernel("fft").trace(n)) for n in (2**10, 2**20))
+    of = "fft, 2^{}, warm"
+    yield _hits(of.format(10), "Fig. 10(a)", small, "L1 latency and bandwidth", {"L1 latency", "L1 bandwidth"})
+    roofs = len(small.roofline().roofs), len(large.roofline().roofs)
+    stated = "more roofs than for 2^10"
+    yield Statement(of.format(20), "Fig. 10(b)", stated, f"{roofs[1]} against {roofs[0]}", roofs[1] > roofs[0])
+    stalls = large.stalls
+    most = max(stalls, key=lambda name: stalls[name])
+    shares = ", ".join(f"{name} {cycles / large.cycles:.1%}" for name, cycles in stalls.items())
+    yield Statement(of.format(20), "Fig. 10(b)", "all buffers stall", shares, all(stalls.values()))
+    yield Statement(of.format(20), "Fig. 10(b)", "the ROB stalls most", f"{most} stalls most", most == "ROB")
+
+
+def _products(run: Callable[..., Schedule]) -> Iterator[Statement]:
+    triple, sixfold = (run(kernel(f"mmm_{kind}").trace(500)) for kind in ("triple", "sixfold"))
+    common = {"computation latency", "ROB stall"}
+    stated = "ROB stall, computation latency, L1 and L2 latency; not memory"
+    yield _hits(
+        "mmm_triple, 500, warm", "Fig. 11(a)", triple, stated, {*common, "L1 latency", "L2 latency"}, {"memory"}
+    )
+    stated = "ROB stall, computation latency, L1 latency; not L2, not memory"
+    yield _hits("mmm_sixfold, 500, warm", "Fig. 11(b)", sixfold, stated, {*common, "L1 latency"}, {"L2", "memory"})
+    of, rates = "mmm, 500, warm", (sixfold.performance, triple.performance)
+    found = "{:.2f} against {:.2f} flops/cycle".format(*rates)
+    yield Statement(of, "Fig. 11", "six loops are faster", found, rates[0] > rates[1])
+
+
+def _equal(of: str, source: str, what: str, stated: float, found: float, tolerance: float) -> Statement:
+    agrees = abs(found - stated) <= tolerance
+    return Statement(of, source, f"{stated:.3g} {what}", f"{found:.3g} {what}", agrees)
+
+
+def _hits(
+    of: str, source: str, schedule: Schedule, stated: str, wanted: Iterable[str], unwanted: Iterable[str] = ()
+) -> Statement:
+    """Return whether roofs whose labels begin with these words hit the point, and those with others do not."""
+    labels = [roof.label for roof in schedule.roofline().hits if roof.kind != "overlap"]
+
+    def hit(words: str) -> bool:
+        return any(label.startswith(words) for label in labels)
+
+    agrees = all(map(hit, wanted)) and not any(map(hit, unwanted))
+    return Statement(of, source, stated, ", ".join(labels), agrees)

@@ -1,0 +1,1 @@
+"""The extended roofline: a dependence graph scheduled on a parameterised core."""

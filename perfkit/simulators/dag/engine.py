@@ -1,0 +1,533 @@
+"""The scheduling engine of `DagScheduler`: one pass over the executed blocks, in numba.
+
+Nodes are taken in trace order and each gets its issue cycle at once: the first cycle with its operands, its buffer
+entry and room on every unit it needs, given all older nodes. That is oldest-first issue: no node delays an older one.
+Cycles are closed (counted in the histogram) as fetch passes them; nothing is kept per cycle or per node unless asked.
+
+The histogram counts cycles by which node types execute, which issue, and which buffers stall: every time, utilisation
+and overlap of the extended roofline follows from it.
+
+Helpers are inlined and count no references (see `perfkit.simulators.dag.reuse`); the hot state lives in `run`'s locals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perfkit.dag.graph import CALL, DIVIDE, FORWARD, LOAD
+from perfkit.simulators.dag.layout import (
+    ADD,
+    AGU,
+    AT_ADDRESS,
+    AT_ONCE,
+    AT_OP,
+    AT_RECORD,
+    BASE,
+    BETWEEN,
+    BIT,
+    CODE,
+    COUNT,
+    DEPTH,
+    DIRTY,
+    DONE,
+    END,
+    FETCH,
+    FIELD,
+    FIRST_LEVEL,
+    FULL,
+    GATHER,
+    GATHERED,
+    GROW_CYCLES,
+    GROW_FRAMES,
+    GROW_LINES,
+    GROW_NODES,
+    GROW_RINGS,
+    HIGH,
+    IDLE,
+    INFLIGHT,
+    INTO,
+    ISSUE_SHIFT,
+    ISSUED,
+    LAST_LOAD,
+    LAST_STORE,
+    LB,
+    LB_NOW,
+    LEAVE,
+    LEFT,
+    LEFT_BITS,
+    LEFT_MAX,
+    LEFT_ONES,
+    LEVEL,
+    LFB,
+    LFB_NOW,
+    LINE_SHIFT,
+    LOAD_PORT,
+    LOW,
+    MARGIN,
+    MEMORY,
+    MEMORY_DEPS,
+    NO_NODE,
+    NODES,
+    OP_BITS,
+    PREVIOUS,
+    PROBES,
+    READS,
+    READS_TOO,
+    RETIRED,
+    ROB,
+    ROW_BITS,
+    RS,
+    SB,
+    SB_NOW,
+    SHAPE_BITS,
+    SIZE,
+    SPAN,
+    STALL_LB,
+    STALL_LFB,
+    STALL_ROB,
+    STALL_RS,
+    STALL_SB,
+    STALL_SHIFT,
+    STORE_PORT,
+    TAKEN_A,
+    TAKEN_B,
+    TAKES,
+    TOP,
+    UNIT,
+    UNIT_BITS,
+    WHEN_FULL,
+    WIDE,
+    WIDE_BITS,
+    WIDTH,
+    WORD_SHIFT,
+    X86_ORDER,
+)
+from perfkit.simulators.dag.reuse import UNLIMITED, compiled, index_of, inlined, rarely, touch
+
+# An index of unsigned type saves numba the test for a negative one.
+_U = np.uint64
+
+
+@inlined
+def _row(cycle: Any, mask: Any) -> Any:
+    return _U((cycle & mask) << ROW_BITS)
+
+
+@inlined
+def _entry(rows: Any, mask: Any, word: Any, shift: Any, taken: Any, now: Any, size: Any) -> tuple[Any, Any]:
+    """Return the first cycle from `now` on with a free entry of a buffer, and the entries taken then."""
+    while rarely((taken >> shift) & LOW >= size):
+        now += 1
+        i = _row(now, mask) + _U(word)
+        left = rows[i] & (np.int64(LOW) << shift)
+        rows[i] -= left
+        taken -= left
+    return now, taken
+
+
+@inlined
+def _hold_entry(rows: Any, mask: Any, word: Any, one: Any, taken: Any, now: Any, done: Any) -> Any:
+    """Take an entry from cycle `now` until `done`; return the entries taken in cycle `now`."""
+    if rarely(done == now):
+        return taken
+    rows[_row(done, mask) + _U(word)] += one
+    return taken + one
+
+
+@inlined
+def _free_cycle(rings: Any, mask: Any, full: Any, column: Any, at: Any) -> Any:
+    """Return the first cycle from `at` on in which none of the units asked for is full."""
+    rows = rings.rows
+    for _ in range(PROBES):
+        if rows[_row(at, mask)] & full == 0:
+            return at
+        at += 1
+    while True:
+        i = at & mask
+        if rows[_U(i << ROW_BITS)] & full == 0:
+            return at
+        s = _U((i << WIDE_BITS) + column)
+        step: Any = max(np.int64(rings.skip[s]), 1)
+        # Shorten the chain of full cycles for those who come after.
+        j = (at + step) & mask
+        if rows[_U(j << ROW_BITS)] & full:
+            step += max(np.int64(rings.skip[_U((j << WIDE_BITS) + column)]), 1)
+            rings.skip[s] = step
+            rows[_U(i << ROW_BITS)] |= DIRTY
+        at += step
+
+
+@inlined
+def _fit(rings: Any, mask: Any, full: Any, column: Any, kind: Any, lanes: Any, need: Any, hold: Any, at: Any) -> Any:
+    """Return the first such cycle from which also `need` lanes of a wide unit are free for `hold` cycles."""
+    while True:
+        at = _free_cycle(rings, mask, full, column, at)
+        blocked = False
+        for cycle in range(at, at + hold):
+            if rings.wide[_U(((cycle & mask) << WIDE_BITS) + kind)] + need > lanes:
+                at = cycle + 1
+                blocked = True
+                break
+        if not blocked:
+            return at
+
+
+@inlined
+def _take(rings: Any, mask: Any, unit: Any, lanes: Any, need: Any, hold: Any, at: Any) -> None:
+    """Take lanes of a wide unit."""
+    for cycle in range(at, at + hold):
+        i = cycle & mask
+        j = _U((i << WIDE_BITS) + unit)
+        rings.wide[j] += need
+        full = np.int64(rings.wide[j] >= lanes) * FULL
+        rings.rows[_U(i << ROW_BITS)] |= DIRTY | (full << (FIELD * unit))
+
+
+@inlined
+def _executing(cycle: Any, issued: Any, units: Any, tally: Any) -> Any:
+    """Return which types execute in a cycle, after those that issue in it."""
+    busy = tally.busy
+    executing = issued
+    if rarely(issued >> MEMORY != 0):
+        busy[1] = cycle + units.latency[MEMORY]
+    if busy[1] > cycle:
+        executing |= 1 << MEMORY
+    if not rarely(units.countdown[0] < 0):
+        # Cycles left, for six types in one word: restart those that issue; which are not 0; one off those.
+        i = _U(2 * issued)
+        left = (busy[0] & units.countdown[i]) | units.countdown[i + _U(1)]
+        active = ((left + LEFT_MAX) >> LEFT_BITS) & LEFT_ONES
+        busy[0] = left - active
+        return executing | np.int64((_U(active) * _U(GATHER) >> _U(GATHERED)) & _U((1 << MEMORY) - 1))
+    for k in range(MEMORY):
+        until = cycle + units.latency[_U(k)] if issued >> k & 1 else busy[_U(2 + k)]
+        busy[_U(2 + k)] = until
+        executing |= np.int64(until > cycle) << k
+    return executing
+
+
+@inlined
+def _close(cycle: Any, mask: Any, stall: Any, idle: Any, rings: Any, units: Any, tally: Any, record: Any) -> None:
+    """Count a cycle that fetch leaves behind, and make its place in the rings free for a later one."""
+    i = _row(cycle, mask)
+    issued = rings.rows[i + _U(ISSUED)]
+    executing = _executing(cycle, issued, units, tally)
+    tally.histogram[_U(executing | (issued << ISSUE_SHIFT) | (stall << STALL_SHIFT))] += 1
+    if rarely(cycle < record.stalls.shape[0]):
+        record.stalls[_U(cycle)] = stall
+    if rarely(rings.rows[i] & DIRTY != 0):
+        for column in range(1 << WIDE_BITS):
+            rings.wide[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
+            rings.skip[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
+    rings.rows[i] = idle
+    rings.rows[i + _U(ISSUED)] = 0
+
+
+@inlined
+def _waits(cycle: Any, lb_now: Any, sb_now: Any, lfb_now: Any) -> Any:
+    """Return the stall bits of load, store and line fill buffers in a cycle."""
+    return (lb_now > cycle) * STALL_LB | (sb_now > cycle) * STALL_SB | (lfb_now > cycle) * STALL_LFB
+
+
+@inlined
+def _operand(slot: Any, base: Any, frames: Any) -> Any:
+    return frames.ready[_U(base + slot)]
+
+
+@inlined
+def _phis(block: Any, previous: Any, base: Any, program: Any, frames: Any) -> None:
+    """Let the PHIs of a block take over, all at once, what they chose by the previous block."""
+    first, end = program.block_phis[block], program.block_phis[block + 1]
+    for k in range(first, end):
+        slot = np.int64(-1)
+        for edge in range(program.phi_edges[k], program.phi_edges[k + 1]):
+            if program.edge_from[edge] == previous:
+                slot = program.edge_slot[edge]
+                break
+        frames.phis[k - first] = _operand(slot, base, frames)
+    for k in range(first, end):
+        frames.ready[base + program.phi_into[k]] = frames.phis[k - first]
+
+
+@compiled
+def warm_up(
+    records: Any, start: Any, length: Any, program: Any, stack: Any, line_shift: Any, used: Any, time: Any
+) -> Any:
+    """Note when each line is used last by the accesses of the records (`perfkit.simulators.dag.reuse.filled`).
+
+    Return where to go on after there is more room (or `length`), and the time.
+    """
+    at = start
+    while at < length:
+        last = at + 1 + program.block_addresses[_U(records[_U(at)])]
+        for i in range(at + 1, last):
+            if records[_U(i)] >= 0:
+                index = index_of(records[_U(i)] >> line_shift, stack)
+                if index < 0:
+                    return at, time
+                time += 1
+                used[_U(index)] = time
+        at = last
+    return at, time
+
+
+@compiled
+def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, record: Any) -> Any:
+    """Close the cycles up to the last completion."""
+    if saved[END] > record.stalls.shape[0] > 0:
+        return GROW_CYCLES
+    while saved[FETCH] < saved[END]:
+        cycle = saved[FETCH]
+        stall = _waits(cycle, saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW])
+        mask = (rings.rows.shape[0] >> ROW_BITS) - 1
+        _close(cycle, mask, stall, parameters[IDLE], rings, units, tally, record)
+        saved[FETCH] = cycle + 1
+    return DONE
+
+
+@compiled
+def run(
+    records: Any,
+    length: Any,
+    program: Any,
+    ops: Any,
+    parameters: Any,
+    units: Any,
+    saved: Any,
+    rings: Any,
+    rob: Any,
+    memory: Any,
+    stack: Any,
+    frames: Any,
+    tally: Any,
+    record: Any,
+) -> Any:
+    """Schedule the nodes of the records; return DONE, or what has no room left (nothing is lost: call again)."""
+    width, rob_size, rs_size = parameters[WIDTH], parameters[ROB], parameters[RS]
+    lb_size, sb_size, lfb_size = parameters[LB], parameters[SB], parameters[LFB]
+    # An unlimited buffer is not counted.
+    rs_one, lb_one = np.int64(rs_size < UNLIMITED), np.int64(lb_size < UNLIMITED) << HIGH
+    sb_one, lfb_one = np.int64(sb_size < UNLIMITED), np.int64(lfb_size < UNLIMITED) << HIGH
+    x86_order, inflight, memory_deps = parameters[X86_ORDER], parameters[INFLIGHT], parameters[MEMORY_DEPS]
+    line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
+    margin, idle = parameters[MARGIN], parameters[IDLE]
+    rows, table, ready_at = rings.rows, units.table, frames.ready
+    ring_size = rows.shape[0] >> ROW_BITS
+    mask = ring_size - 1
+    # An unlimited ROB is one that holds nodes which retired at once.
+    rob_mask, rob_limited = np.int64(rob.shape[0] - 1), -np.int64(rob_size < UNLIMITED)
+
+    fetch, left, taken_a, taken_b = saved[FETCH], saved[LEFT], saved[TAKEN_A], saved[TAKEN_B]
+    lb_now, sb_now, lfb_now = saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW]
+    ahead = max(lb_now, sb_now, lfb_now)
+    retired = saved[RETIRED]
+    last_load, last_store = saved[LAST_LOAD], saved[LAST_STORE]
+    end, nodes = saved[END], saved[NODES]
+    previous, base, top, depth = saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH]
+    at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
+
+    recorded = record.issue.shape[0] > 0
+    node_room = record.issue.shape[0] if recorded else UNLIMITED
+    cycle_room = record.stalls.shape[0] if record.stalls.shape[0] > 0 else UNLIMITED
+    room = min(fetch + ring_size, cycle_room) - margin
+    status = DONE
+    while at < length:
+        block = _U(records[_U(at)])
+        if op_at < 0:
+            if program.block_phis[block + _U(1)] > program.block_phis[block]:
+                _phis(block, previous, base, program, frames)
+            op_at = program.block_ops[block] << OP_BITS
+            address_at = at + 1
+        block_end = program.block_ops[block + _U(1)] << OP_BITS
+        while op_at < block_end:
+            op = _U(op_at)
+            code = ops[op + _U(CODE)]
+            ready = max(ready_at[_U(base + ops[op + _U(READS)])], ready_at[_U(base + ops[op + _U(READS_TOO)])])
+            if rarely(code >= FORWARD):
+                if code == FORWARD:
+                    ready_at[_U(base + ops[op + _U(INTO)])] = ready
+                elif code == CALL:
+                    call = ops[op + _U(SIZE)]
+                    inner = base + program.call_frame[call] + BETWEEN
+                    if depth + 1 >= frames.base.shape[0] or inner + top > ready_at.shape[0]:
+                        status = GROW_FRAMES
+                        break
+                    ready_at[_U(inner + AT_ONCE)] = 0
+                    for arg in range(program.call_args[call], program.call_args[call + 1]):
+                        ready_at[_U(inner + program.arg_into[arg])] = _operand(program.arg_from[arg], base, frames)
+                    frames.base[depth] = base
+                    frames.into[depth] = ops[op + _U(INTO)]
+                    depth += 1
+                    base = inner
+                else:
+                    depth -= 1
+                    base = frames.base[depth]
+                    ready_at[_U(base + frames.into[depth])] = ready
+                op_at += 1 << OP_BITS
+                continue
+
+            # Room for whatever this node may do.
+            if rarely(end >= room or nodes >= node_room):
+                status = GROW_RINGS if room < cycle_room - margin else GROW_CYCLES
+                if nodes >= node_room:
+                    status = GROW_NODES
+                break
+            address, x = np.int64(-1), np.int64(-1)
+            if code > DIVIDE:
+                address = records[_U(address_at)]
+                if not rarely(address < 0):
+                    x = index_of(address >> line_shift, stack)
+                    if rarely(x < 0):
+                        status = GROW_LINES
+                        break
+
+            # Fetch. A full RS, then a full ROB, holds it up.
+            free = rob[_U((nodes - rob_size) & rob_mask)]
+            if (taken_a & LOW >= rs_size) | (fetch < free) | (left == 0):
+                wanted = fetch
+                while True:
+                    rs_full = taken_a & LOW >= rs_size
+                    if not rs_full and fetch >= free and (left > 0 or fetch > wanted):
+                        break
+                    stall = _waits(fetch, lb_now, sb_now, lfb_now) if rarely(ahead > fetch) else np.int64(0)
+                    if fetch > wanted:
+                        stall |= STALL_RS if rs_full else STALL_ROB
+                    _close(fetch, mask, stall, idle, rings, units, tally, record)
+                    fetch += 1
+                    i = _row(fetch, mask)
+                    taken_a -= rows[i + _U(LEAVE)]
+                    taken_b -= rows[i + _U(LEAVE + 1)]
+                    rows[i + _U(LEAVE)] = 0
+                    rows[i + _U(LEAVE + 1)] = 0
+                left = width
+                room = min(fetch + ring_size, cycle_room) - margin
+            left -= 1
+            if rarely(code < 0):
+                # No node: it takes its slot of fetch, and its place in the ROB for a cycle.
+                retired = max(retired, fetch + 1)
+                rob[_U(nodes & rob_mask)] = retired & rob_limited
+                end = max(end, fetch + 1)
+                if recorded:
+                    record.type[_U(nodes)] = NO_NODE
+                nodes += 1
+                op_at += 1 << OP_BITS
+                continue
+
+            issue = max(fetch, ready)
+            count = ops[op + _U(COUNT)]
+            unit = _U(ops[op + _U(UNIT)])
+            if code <= DIVIDE:
+                if rarely(table[unit + _U(WIDE)] != 0):
+                    lanes, hold = units.lanes[_U(code)], units.hold[_U(count)]
+                    issue = _fit(
+                        rings, mask, table[unit + _U(WHEN_FULL)], unit >> UNIT_BITS, code, lanes, 1, hold, issue
+                    )
+                    _take(rings, mask, code, lanes, 1, hold, issue)
+                else:
+                    issue = _free_cycle(rings, mask, table[unit + _U(WHEN_FULL)], unit >> UNIT_BITS, issue)
+                row = _row(issue, mask)
+                waits = rs_one if issue > fetch else np.int64(0)
+                rows[row + _U(LEAVE)] += waits
+                taken_a += waits
+                done = issue + table[unit + _U(TAKES)]
+            else:
+                load = code == LOAD
+                address_at += 1
+                level = ops[op + _U(LEVEL)]
+                if not rarely(x < 0):
+                    reused = touch(x, stack)
+                    if level < 0:
+                        level = reused
+                kind = FIRST_LEVEL + level
+                count += kind
+                unit += _U(kind << (UNIT_BITS + 1))
+                # The buffers, in trace order.
+                if load:
+                    lb_now, taken_a = _entry(rows, mask, LEAVE, HIGH, taken_a, max(lb_now, fetch), lb_size)
+                    entry = lb_now
+                else:
+                    sb_now, taken_b = _entry(rows, mask, LEAVE + 1, 0, taken_b, max(sb_now, fetch), sb_size)
+                    entry = sb_now
+                if rarely(entry > fetch):
+                    rows[_row(entry, mask) + _U(LEAVE)] += rs_one
+                    taken_a += rs_one
+                    issue, ahead = max(issue, entry), max(ahead, entry)
+                if rarely(level > 0):
+                    lfb_now, taken_b = _entry(rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), lfb_size)
+                    issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
+                # The order of memory operations.
+                if x86_order:
+                    issue = max(issue, last_load)
+                    if not load:
+                        issue = max(issue, last_store)
+                word, word_end = np.int64(0), np.int64(0)
+                if x >= 0:
+                    if rarely(inflight != 0):
+                        issue = max(issue, memory.lines[_U(2 * x)])
+                    if rarely((memory_deps != 0) & ((not load) | (last_store > issue))):
+                        words = np.int64(1) << (line_shift - word_shift)
+                        word = x * words + ((address >> word_shift) & (words - 1))
+                        word_end = min(word + ops[op + _U(SIZE)], (x + 1) * words)
+                        if load and memory.lines[_U(2 * x + 1)] > issue:
+                            for w in range(word, word_end):
+                                issue = max(issue, memory.stored[_U(w)])
+                # Bandwidth: the port, the address unit and the level.
+                full = table[unit + _U(WHEN_FULL)]
+                if rarely(table[unit + _U(WIDE)] != 0):
+                    port = LOAD_PORT if load else STORE_PORT
+                    if units.wide[_U(kind)]:
+                        lanes, need, hold = units.lanes[_U(kind)], units.need[_U(count)], units.hold[_U(count)]
+                        issue = _fit(rings, mask, full, unit >> UNIT_BITS, kind, lanes, need, hold, issue)
+                        _take(rings, mask, kind, lanes, need, hold, issue)
+                    else:
+                        issue = _free_cycle(rings, mask, full, unit >> UNIT_BITS, issue)
+                    if units.wide[_U(port)]:
+                        _take(rings, mask, port, units.lanes[_U(port)], 1, 1, issue)
+                    if units.wide[_U(AGU)]:
+                        _take(rings, mask, AGU, units.lanes[_U(AGU)], 1, 1, issue)
+                else:
+                    issue = _free_cycle(rings, mask, full, unit >> UNIT_BITS, issue)
+                row = _row(issue, mask)
+                done = issue + table[unit + _U(TAKES)]
+                if load:
+                    last_load = issue
+                    taken_a = _hold_entry(rows, mask, LEAVE, lb_one, taken_a, lb_now, done)
+                else:
+                    last_store = max(last_store, issue)
+                    taken_b = _hold_entry(rows, mask, LEAVE + 1, sb_one, taken_b, sb_now, done)
+                    for w in range(word, word_end):
+                        memory.stored[_U(w)] = issue
+                        memory.lines[_U(2 * x + 1)] = max(issue, memory.lines[_U(2 * x + 1)])
+                if rarely(level > 0):
+                    taken_b = _hold_entry(rows, mask, LEAVE + 1, lfb_one, taken_b, lfb_now, done)
+                    if rarely((inflight != 0) & (x >= 0)):
+                        memory.lines[_U(2 * x)] = done
+            rows[row] += table[unit + _U(ADD)]
+            rows[row + _U(ISSUED)] |= table[unit + _U(BIT)]
+            ready_at[_U(base + ops[op + _U(INTO)])] = done
+            retired = max(retired, done)
+            rob[_U(nodes & rob_mask)] = retired & rob_limited
+            tally.nodes[_U(count)] += 1
+            end = max(end, issue + table[unit + _U(SPAN)])
+            if rarely(recorded):
+                record.issue[_U(nodes)] = issue
+                record.done[_U(nodes)] = done
+                record.type[_U(nodes)] = count & ((1 << SHAPE_BITS) - 1)
+            nodes += 1
+            op_at += 1 << OP_BITS
+        if status != DONE:
+            break
+        previous = program.block_origin[block]
+        at += 1 + program.block_addresses[block]
+        op_at = -1
+
+    saved[FETCH], saved[LEFT], saved[TAKEN_A], saved[TAKEN_B] = fetch, left, taken_a, taken_b
+    saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW] = lb_now, sb_now, lfb_now
+    saved[RETIRED] = retired
+    saved[LAST_LOAD], saved[LAST_STORE] = last_load, last_store
+    saved[END], saved[NODES] = end, nodes
+    saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH] = previous, base, top, depth
+    saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
+    return status

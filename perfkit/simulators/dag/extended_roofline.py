@@ -1,0 +1,290 @@
+"""The generalized roofline: throughput, issue, latency, stall and overlap bounds of a scheduled DAG in one plot.
+
+Source: Caparros Cabezas and Pueschel, ISPASS 2014, section IV, equations (9) to (16). Every roof is a time that some
+part of the schedule takes, turned into a bound on performance; at the program's own intensity a roof is W / T of that
+part, and so never below the performance W / T. Equation (16) is misprinted in the paper; here it is derived anew
+from equations (6) and (7), see `Roof`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfkit.errors import DataError, SettingError
+from perfkit.simulators.dag.core import BUFFERS
+from perfkit.simulators.dag.measures import Schedule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ("throughput", "issue", "latency", "stall", "overlap")
+NAMES = {"comp": "computation", "L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}
+_FULL_OVERLAP = 0.95
+_BUFFER_NAMES = {
+    "RS": "reservation station",
+    "ROB": "reorder buffer",
+    "LB": "load buffer",
+    "SB": "store buffer",
+    "LFB": "line fill buffers",
+}
+
+
+@dataclass(frozen=True)
+class Roof:
+    """One bound on performance, P <= 1 / (a + b / I - alpha min(a, b / I)).
+
+    The three numbers cover every equation of the paper. A roof of computation has b = 0 and is horizontal; one of a
+    memory level has a = 0 and is diagonal; the overlap of computation and a level, equation (15), is curved unless
+    alpha = 1. The overlap of two levels x and y, x the shorter, is diagonal: equation (16) corrected is
+    P <= U_x b_x U_y b_y I Q / (U_y b_y (1 - alpha) Q_x + U_x b_x Q_y).
+
+    Parameters
+    ----------
+    kind
+        "throughput" (equations (2) and (10), the classical roofs), "issue" (12), "latency" (13), "stall" (14),
+        "overlap" (15, 16).
+    of
+        The node types: "comp", "L1", "L2", "L3", "mem"; two for an overlap.
+    buffer
+        The stalling buffer of a stall roof, else "".
+    label
+        A short name.
+    formula
+        The equation with its numbers.
+    utilisation
+        The fraction of the throughput that is used in the roof's cycles; for an overlap, alpha.
+    a, b, alpha
+        Cycles per flop; cycles per byte (of all levels); overlap.
+    bound
+        The roof at the program's own intensity, in flops per cycle.
+    distance
+        That bound over the performance: 1 where the roof hits the performance point, never below.
+    """
+
+    kind: str
+    of: tuple[str, ...]
+    buffer: str
+    label: str
+    formula: str
+    utilisation: float
+    a: float
+    b: float
+    alpha: float
+    bound: float
+    distance: float
+
+    def at(self, intensity: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the bound in flops per cycle at operational intensities (flops per byte over all levels)."""
+        with np.errstate(divide="ignore"):
+            memory = self.b / np.asarray(intensity, dtype=np.float64)
+        return 1.0 / (self.a + memory - self.alpha * np.minimum(self.a, memory))
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedRoofline:
+    """All roofs of a schedule with the performance point, and what they say.
+
+    Parameters
+    ----------
+    schedule
+        The scheduled DAG.
+    tolerance
+        A roof hits the point when it is at most this fraction above it.
+
+    Raises
+    ------
+    DataError
+        If the schedule has no floating-point operation: performance in flops per cycle then says nothing.
+
+    Examples
+    --------
+    >>> from perfkit import Dag, DagCore, DagScheduler
+    >>> dag = Dag.from_nodes("LMA", [[], [0], [1]], level=["L1", None, None])
+    >>> roofline = DagScheduler(DagCore.sandy_bridge_erm()).run(dag).roofline()
+    >>> roofline.hits[0].label
+    'overlap of computation and L1'
+    """
+
+    schedule: Schedule
+    tolerance: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not self.tolerance >= 0:
+            raise SettingError(f"tolerance is a fraction of at least 0, not {self.tolerance!r}")
+        if not self.schedule.work:
+            raise DataError(
+                f"{self.schedule.name} has no floating-point operation, only {self.schedule.nodes.sum()} accesses in "
+                f"{self.schedule.cycles} cycles: there is no performance in flops/cycle and no roofline of it. "
+                "Its times are in schedule.to_frame()"
+            )
+
+    @property
+    def intensity(self) -> float:
+        """I: flops per byte over all levels, equation (9)."""
+        return self.schedule.intensity
+
+    @property
+    def performance(self) -> float:
+        """P: flops per cycle, equation (8)."""
+        return self.schedule.performance
+
+    @cached_property
+    def roofs(self) -> tuple[Roof, ...]:
+        """Every roof, the nearest to the performance point first; within 1 %, those of single types before overlaps."""
+        found = [*_single_roofs(self.schedule), *_overlap_roofs(self.schedule)]
+        return tuple(sorted(found, key=lambda roof: (round(roof.distance, 2), KINDS.index(roof.kind), roof.distance)))
+
+    @property
+    def hits(self) -> tuple[Roof, ...]:
+        """The roofs that hit the performance point, the nearest first."""
+        return tuple(roof for roof in self.roofs if roof.distance <= 1 + self.tolerance)
+
+    @property
+    def verdict(self) -> str:
+        """The likely bottlenecks in words: the roofs that hit the point, ranked, each with its reason.
+
+        A roof that hits the point is a candidate, not a proof (section IV-C): `perfkit.sweep` tells whether changing
+        its parameter helps.
+        """
+        s = self.schedule
+        head = (
+            f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} flops/cycle at {s.intensity:.3g} flops/byte, "
+            f"{s.work} flops in {s.cycles} cycles."
+        )
+        if not self.hits:
+            roof = self.roofs[0]
+            return (
+                f"{head}\nNo roof comes within {self.tolerance:.0%} of the point; the nearest is {roof.label}, "
+                f"{roof.distance:.2f} times higher: no single resource explains the time."
+            )
+        # A full overlap says no more than the longer of its two parts, so that the paper names none.
+        telling = [roof for roof in self.hits if roof.kind != "overlap" or roof.utilisation < _FULL_OVERLAP]
+        shown = telling or list(self.hits)
+        lines = [f"{k}. {roof.label} ({roof.distance:.2f}): {_reason(s, roof)}." for k, roof in enumerate(shown, 1)]
+        if len(shown) < len(self.hits):
+            lines.append(f"(Left out: {len(self.hits) - len(shown)} overlaps of {_FULL_OVERLAP:.0%} and more.)")
+        return "\n".join([head, f"Roofs that hit the point (within {self.tolerance:.0%}), nearest first:", *lines])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per roof: kind, of, buffer, label, bound, distance, utilisation, hits, formula."""
+        import pandas as pd
+
+        rows = [
+            {
+                "kind": roof.kind,
+                "of": "+".join(roof.of),
+                "buffer": roof.buffer,
+                "label": roof.label,
+                "bound": roof.bound,
+                "distance": roof.distance,
+                "utilisation": roof.utilisation,
+                "hits": roof.distance <= 1 + self.tolerance,
+                "formula": roof.formula,
+            }
+            for roof in self.roofs
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_roofline`."""
+        from perfkit.plots.extended_roofline import plot_roofline
+
+        return plot_roofline(self, ax, **options)
+
+
+def _single_roofs(s: Schedule) -> list[Roof]:
+    roofs = []
+    for kind in s.kinds:
+        if not math.isinf(s.peak(kind)):
+            cycles = s.elements(kind) / s.peak(kind)
+            roofs.append(_roof(s, "throughput", kind, "", _throughput_label(kind), cycles, 1.0, _throughput(s, kind)))
+        for component, name in (("issue", "issue"), ("span", "latency")):
+            roofs.append(_bounded(s, name, kind, "", f"{NAMES[kind]} {name}", component))
+        stalling = [buffer for buffer in BUFFERS if s.stalls[buffer]]
+        roofs += [_bounded(s, "stall", kind, name, f"{name} stall with {NAMES[kind]}", name) for name in stalling]
+    return roofs
+
+
+def _bounded(s: Schedule, name: str, kind: str, buffer: str, label: str, component: str) -> Roof:
+    cycles, used = s.time(kind, component), s.utilisation(kind, component)
+    equation = {"issue": "12", "latency": "13", "stall": "14"}[name]
+    times = {"issue": "T_issue", "latency": "(T_issue + T_lat)", "stall": f"|T_issue or T_stall,{buffer}|"}[name]
+    peak = "pi" if kind == "comp" else f"beta_{kind}"
+    formula = (
+        f"({equation}) U = N / ({times} {peak}) = {s.elements(kind)} / ({cycles} x {s.peak(kind):g}) = {used:.3g}; "
+        + ("P <= U pi" if kind == "comp" else f"P <= U beta_{kind} I Q / Q_{kind}")
+    )
+    return _roof(s, name, kind, buffer, label, cycles, used, formula)
+
+
+def _roof(s: Schedule, name: str, kind: str, buffer: str, label: str, cycles: float, used: float, formula: str) -> Roof:
+    """Make the roof of a time of one node type: W / cycles at the program's intensity."""
+    flat = kind == "comp"
+    a, b = (cycles / s.work, 0.0) if flat else (0.0, cycles / s.traffic)
+    bound = s.work / cycles
+    return Roof(name, (kind,), buffer, label, formula, used, a, b, 0.0, bound, s.cycles / cycles)
+
+
+def _overlap_roofs(s: Schedule) -> list[Roof]:
+    roofs = []
+    for x, y in itertools.combinations(s.kinds, 2):
+        shorter, longer = sorted((x, y), key=s.time)
+        alpha = s.overlap(x, y)
+        cycles = s.time(longer) + (1 - alpha) * s.time(shorter)
+        label = f"overlap of {NAMES[x]} and {NAMES[y]}"
+        equation = "15" if x == "comp" else "16"
+        formula = (
+            f"({equation}) alpha = T^o / min(T_{x}, T_{y}) = {s.overlap_cycles(x, y)} / min({s.time(x)}, {s.time(y)}) "
+            f"= {alpha:.3g}; P <= W / (T_{x} + T_{y} - alpha min(T_{x}, T_{y}))"
+        )
+        if x == "comp":
+            a, b, curve = s.time(x) / s.work, s.time(y) / s.traffic, alpha
+        else:
+            a, b, curve = 0.0, cycles / s.traffic, 0.0
+        roofs.append(
+            Roof("overlap", (x, y), "", label, formula, alpha, a, b, curve, s.work / cycles, s.cycles / cycles)
+        )
+    return roofs
+
+
+def _throughput_label(kind: str) -> str:
+    return "peak computation" if kind == "comp" else f"{NAMES[kind]} bandwidth"
+
+
+def _throughput(s: Schedule, kind: str) -> str:
+    if kind == "comp":
+        return f"(2) P <= pi = {s.peak(kind):g} flops/cycle"
+    return (
+        f"(10) P <= I beta_{kind} Q / Q_{kind}, beta_{kind} = {s.peak(kind) * s.bytes(kind) / s.elements(kind):g} "
+        f"bytes/cycle, Q_{kind} / Q = {s.bytes(kind)} / {s.traffic}"
+    )
+
+
+def _reason(s: Schedule, roof: Roof) -> str:
+    x = NAMES[roof.of[0]]
+    share = {c: s.time(roof.of[0], c) / s.cycles for c in ("issue", "span", "latency")}
+    if roof.kind == "throughput":
+        return f"{x} runs at its full throughput nearly all the time"
+    if roof.kind == "issue":
+        return f"{x} issues in {share['issue']:.0%} of the cycles, at {roof.utilisation:.0%} of its throughput"
+    if roof.kind == "latency":
+        return (
+            f"{x} executes in {share['span']:.0%} of the cycles, and in {share['latency']:.0%} it only waits for "
+            "results: its latency is not hidden by independent work"
+        )
+    if roof.kind == "stall":
+        stalled = s.stalls[roof.buffer] / s.cycles
+        return (
+            f"the {_BUFFER_NAMES[roof.buffer]} ({roof.buffer}) is full in {stalled:.0%} of the cycles; these and the "
+            f"cycles in which {x} issues are nearly all"
+        )
+    y = NAMES[roof.of[1]]
+    times = " and ".join(f"{NAMES[kind]} {s.time(kind) / s.cycles:.0%}" for kind in roof.of)
+    return f"{x} and {y} overlap by {roof.utilisation:.0%} of the shorter; with stalls they take {times} of the cycles"

@@ -1,0 +1,141 @@
+"""How the scheduling engine of `DagScheduler` lays out its state: columns, bits and arrays (`dag_engine`).
+
+Whoever changes a figure here clears ``__pycache__`` of this folder: numba watches the engine's own file only.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from perfkit.simulators.dag.core import BUFFERS, TYPES
+
+Ints = npt.NDArray[np.int64]
+
+# Node types, as bits of the histogram's masks. Columns of a unit: the types, then the ports.
+N_TYPES = len(TYPES)
+FIRST_LEVEL = 3
+LOAD_PORT, STORE_PORT, AGU, COLUMNS = 7, 8, 9, 10
+ISSUE_SHIFT, STALL_SHIFT, HISTOGRAM = N_TYPES, 2 * N_TYPES, 1 << (2 * N_TYPES + len(BUFFERS))
+STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
+
+# `Rings.rows` has four words a cycle. BUSY: six bits of each column, a counter that begins at 32 - lanes, so that its
+# highest bit says "all lanes are in use"; above them, whether the cycle has anything in `wide` and `skip`.
+# LEAVE, LEAVE + 1: how many entries of RS and LB, of SB and LFB are given back (32 bits each). ISSUED: types.
+ROW_BITS, WIDE_BITS = 2, 4  # columns of a cycle in the rings, as powers of two
+BUSY, LEAVE, ISSUED = 0, 1, 3
+FIELD, FULL, NARROW = 6, 32, 32  # bits of a counter, its highest bit, lanes it can count
+DIRTY = 1 << 60
+HIGH, LOW = 32, (1 << 32) - 1
+# Columns of an operation (as powers of two, eight words each): code; slots read and written; where its unit begins
+# (arithmetic: in the table of units; memory: one step on for a store); its column of `Tally.nodes` (memory: its
+# shape's first); the level given, or -1; words accessed, or the call.
+OP_BITS, SHAPE_BITS = 3, 3
+# The code of an instruction that is no node, below those of nodes; what it is recorded as.
+OTHER, NO_NODE = -1, 255
+CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
+# Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
+AT_ONCE, NOBODY, BETWEEN = -1, -2, 2
+# Columns of a unit, by type and (the next row) store: the bits of a row that say "full" to such a node, what it adds
+# to the row, latency, the same but at least 1, its type's bit, whether any of its units is wide.
+UNIT_BITS = 3
+WHEN_FULL, ADD, TAKES, SPAN, BIT, WIDE = range(6)
+# `Tally.busy`: the cycles left of each type but memory, nine bits each (their last is free), and how to gather one bit
+# of each of them by a multiplication; until when memory executes; until when each type does, where nine bits do not do.
+MEMORY = N_TYPES - 1
+LEFT_BITS = 8
+LEFT_ONES = sum(1 << (LEFT_BITS + 1) * k for k in range(MEMORY))
+LEFT_MAX = LEFT_ONES * ((1 << LEFT_BITS) - 1)
+GATHERED = LEFT_BITS * (MEMORY - 1)
+GATHER = sum(1 << (GATHERED - LEFT_BITS * k) for k in range(MEMORY))
+PROBES = 2  # cycles looked at one by one before chains of full cycles are followed
+
+# Reasons to return before the records are used up: the driver makes room and calls again.
+DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
+
+# Places of the saved scalars between two calls.
+(
+    FETCH, LEFT, TAKEN_A, TAKEN_B, LB_NOW, SB_NOW, LFB_NOW, RETIRED, LAST_LOAD, LAST_STORE, END, NODES,
+    PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, SCALARS,
+) = range(20)  # fmt: skip
+
+# Places in the parameter array.
+(
+    WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, PARAMETERS,
+) = range(14)  # fmt: skip
+
+
+class Units(NamedTuple):
+    """Lanes of each unit; lanes taken and cycles kept by shape and type; the table of units (columns above).
+
+    A throughput of 3/2 a cycle is three lanes that a node keeps for two cycles. Lanes of `UNLIMITED` are not modelled.
+    Units that a row cannot count (many lanes, or nodes that take several or keep them) are `wide`. By set of issuing
+    types: what of `Tally.busy` to keep and what to set; below 0 when some latency is too long.
+    """
+
+    lanes: Ints
+    need: Ints
+    hold: Ints
+    table: Ints
+    wide: npt.NDArray[np.uint8]
+    latency: Ints
+    countdown: Ints
+
+
+class Rings(NamedTuple):
+    """The cycles from fetch on, in rings: rows of four words (see above), and for contended cycles 16 columns each.
+
+    Those are lanes in use of each wide unit, and how many cycles on a node of a type need not look for a free one.
+    """
+
+    rows: Ints
+    wide: npt.NDArray[np.uint16]
+    skip: npt.NDArray[np.int32]
+
+
+def countdown(latency: Ints) -> Ints:
+    """Return for each set of issuing types what it keeps of the cycles left, and what it sets (`Units.countdown`)."""
+    table = np.full((1 << N_TYPES, 2), -1, dtype=np.int64)
+    if latency[:MEMORY].max() >> LEFT_BITS:
+        return table.ravel()
+    ones = (1 << LEFT_BITS + 1) - 1
+    for issued in range(1 << N_TYPES):
+        types = [k for k in range(MEMORY) if issued >> k & 1]
+        table[issued, 0] = ones * LEFT_ONES - sum(ones << (LEFT_BITS + 1) * k for k in types)
+        table[issued, 1] = sum(int(latency[k]) << (LEFT_BITS + 1) * k for k in types)
+    return table.ravel()
+
+
+class Memory(NamedTuple):
+    """Per line: when its outstanding miss returns, and when any of its words was last stored. Per word: the same."""
+
+    lines: Ints
+    stored: Ints
+
+
+class Frames(NamedTuple):
+    """Ready cycles of the values of all active functions, and the stack of callers."""
+
+    ready: Ints
+    phis: Ints
+    base: Ints
+    into: Ints
+
+
+class Tally(NamedTuple):
+    """Cycles by state, nodes by type and shape, and until when each type executes (see above)."""
+
+    histogram: Ints
+    nodes: Ints
+    busy: Ints
+
+
+class Record(NamedTuple):
+    """Per node its issue, completion and type; per cycle its stalls. Of length 0 when nothing is recorded."""
+
+    issue: Ints
+    done: Ints
+    type: npt.NDArray[np.uint8]
+    stalls: npt.NDArray[np.uint8]

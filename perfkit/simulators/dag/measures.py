@@ -1,0 +1,319 @@
+"""What a scheduled DAG tells: times of node types, stalls, overlaps, utilisations and performance.
+
+Source: Caparros Cabezas and Pueschel, ISPASS 2014, section III-C, Tables II and III, equations (3) to (8), (11) to
+(14). All times are sizes of sets of cycles, so that a cycle is never counted twice.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
+from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
+
+Ints = npt.NDArray[np.int64]
+
+FLOPS = ("A", "M", "D")
+COMPONENTS = ("issue", "latency", *BUFFERS, "stall", "span", "total")
+_ISSUE, _STALL = len(TYPES), 2 * len(TYPES)
+_ALL = (1 << len(TYPES)) - 1
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A scheduled DAG.
+
+    Parameters
+    ----------
+    name, core, settings
+        What was scheduled, on what, and with which switches.
+    states, counts
+        The cycles by state: in state s, s & 127 are the executing node types (A, M, D, L1, L2, L3, mem from bit 0),
+        s >> 7 & 127 the issuing ones, s >> 14 the stalling buffers (RS, ROB, LB, SB, LFB).
+    nodes, shapes
+        Nodes by type and shape; a shape is (elements, bytes of an element).
+    issue, done, type
+        Of each node its issue cycle, its completion (the first cycle after its execution), and its type's index, where
+        recorded.
+    stall_mask
+        Of each cycle the stalling buffers, where recorded.
+    """
+
+    name: str
+    core: DagCore
+    settings: Mapping[str, Any]
+    states: Ints
+    counts: Ints
+    nodes: Ints
+    shapes: Ints
+    issue: Ints | None = None
+    done: Ints | None = None
+    type: npt.NDArray[np.uint8] | None = None
+    stall_mask: npt.NDArray[np.uint8] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.nodes.sum():
+            raise DataError(f"{self.name} has no nodes: no floating-point operation and no access to memory was found")
+
+    @classmethod
+    def from_table(
+        cls,
+        type: Sequence[str],  # noqa: A002 - the paper's word
+        issue: Sequence[int],
+        done: Sequence[int],
+        stalls: Mapping[str, Iterable[int]],
+        core: DagCore,
+        name: str = "given",
+    ) -> Schedule:
+        """Make a schedule of given cycles (as in the paper's Fig. 5(b)), to analyse it.
+
+        Parameters
+        ----------
+        type, issue, done
+            Of each node its type ("A", "M", "D", "L1", "L2", "L3", "mem"), issue cycle and first cycle after it.
+        stalls
+            Of each stalling buffer ("RS", "ROB", "LB", "SB", "LFB") the cycles in which it stalls.
+        """
+        if unknown := (set(type) - set(TYPES)) | (set(stalls) - set(BUFFERS)):
+            raise DataError(f"unknown node types or buffers: {sorted(unknown)}; known: {TYPES}, {BUFFERS}")
+        begins, ends = np.asarray(issue, dtype=np.int64), np.asarray(done, dtype=np.int64)
+        kinds = np.array([TYPES.index(kind) for kind in type], dtype=np.uint8)
+        if not len(kinds) == len(begins) == len(ends) or (ends < begins).any() or (begins < 0).any():
+            raise DataError("type, issue and done need equal lengths and 0 <= issue <= done")
+        cycles = max(
+            [int(max(ends.max(), begins.max() + 1)), *(max(c, default=-1) + 1 for c in map(list, stalls.values()))]
+        )
+        state, stall = np.zeros(cycles, dtype=np.int64), np.zeros(cycles, dtype=np.uint8)
+        for kind, first, last in zip(kinds.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            state[first : max(last, first + 1)] |= 1 << kind
+            state[first] |= 1 << (_ISSUE + kind)
+        for buffer, when in stalls.items():
+            stall[list(when)] |= 1 << BUFFERS.index(buffer)
+        states, counts = np.unique(state | stall.astype(np.int64) << _STALL, return_counts=True)
+        nodes = np.bincount(kinds, minlength=len(TYPES)).reshape(-1, 1)
+        return cls(name, core, {}, states, counts, nodes, np.array([[1, 8]]), begins, ends, kinds, stall)
+
+    # --- counts ------------------------------------------------------------------------------------------------
+
+    @property
+    def work(self) -> int:
+        """W: floating-point operations (elements of vectors count one each)."""
+        return self.elements("comp")
+
+    @property
+    def traffic(self) -> int:
+        """Q: bytes accessed, at any level."""
+        return sum(self.bytes(level) for level in MEMORY)
+
+    @property
+    def cycles(self) -> int:
+        """T: the last completion."""
+        return int(self.counts.sum())
+
+    @property
+    def performance(self) -> float:
+        """P = W / T in flops per cycle, equation (8)."""
+        return self.work / self.cycles
+
+    @property
+    def intensity(self) -> float:
+        """I = W / Q in flops per byte over all levels, equation (9); infinite without memory accesses."""
+        return self.work / self.traffic if self.traffic else math.inf
+
+    def n_nodes(self, kind: str) -> int:
+        """N: nodes of a type ("A", ..., "mem", or "comp" for all computation)."""
+        return int(self.nodes[_indices(kind)].sum())
+
+    def elements(self, kind: str) -> int:
+        """Elements that a type's nodes work on: the nodes, each counted with its width."""
+        return int((self.nodes[_indices(kind)] * self.shapes[:, 0]).sum())
+
+    def bytes(self, kind: str) -> int:
+        """Q_x: bytes that a type's nodes access; 0 for computation."""
+        moved = self.nodes[[i for i in _indices(kind) if TYPES[i] in MEMORY]] * self.shapes.prod(axis=1)
+        return int(moved.sum())
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The node types of the roofline that occur: "comp", and the memory levels."""
+        return tuple(kind for kind in ("comp", *MEMORY) if self.n_nodes(kind))
+
+    # --- times -------------------------------------------------------------------------------------------------
+
+    def time(self, kind: str, component: str = "total") -> int:
+        """Return cycles of a node type.
+
+        Parameters
+        ----------
+        component
+            "issue": T_issue, in which it issues. "span": in which it executes. "latency": T_lat, the span without the
+            issue cycles. "stall": T_stall, of any buffer. "total": T_x, the span and all stalls. A buffer's name
+            ("RS", ...): the issue cycles and those in which the buffer stalls (equation (14)'s denominator).
+        """
+        mask = _mask(kind)
+        executes, issues = (self.states & mask) > 0, (self.states >> _ISSUE & mask) > 0
+        stalls = self.states >> _STALL
+        sets = {
+            "issue": issues,
+            "span": executes,
+            "latency": executes & ~issues,
+            "stall": stalls > 0,
+            "total": executes | (stalls > 0),
+            **{name: issues | (stalls >> k & 1 > 0) for k, name in enumerate(BUFFERS)},
+        }
+        if component not in sets:
+            raise SettingError(f"unknown component {component!r}; known: {', '.join(sets)}")
+        return int(self.counts[sets[component]].sum())
+
+    @property
+    def stalls(self) -> dict[str, int]:
+        """T_stall of each buffer in cycles, equation (4)."""
+        return {name: int(self.counts[self.states >> (_STALL + k) & 1 > 0].sum()) for k, name in enumerate(BUFFERS)}
+
+    def overlap_cycles(self, x: str, y: str) -> int:
+        """T^o of a pair: cycles that belong to both types' T_x, equation (6)."""
+        stalls = self.states >> _STALL > 0
+        both = ((self.states & _mask(x)) > 0) & ((self.states & _mask(y)) > 0)
+        return int(self.counts[both | stalls].sum())
+
+    def overlap(self, x: str, y: str) -> float:
+        """Alpha of a pair, equation (7): 0 is no overlap, 1 the most that is possible; NaN where a type is absent."""
+        least = min(self.time(x), self.time(y))
+        if not least or not self.n_nodes(x) or not self.n_nodes(y):
+            return math.nan
+        return self.overlap_cycles(x, y) / least
+
+    # --- utilisation ---------------------------------------------------------------------------------------------
+
+    def peak(self, kind: str) -> float:
+        """Pi: elements of a type that can be issued in a cycle; pi = pi_A + pi_M for "comp" (with its divisions)."""
+        if kind == "comp":
+            return sum(self.peak(k) for k in FLOPS if k != "D" or self.n_nodes("D"))
+        throughput = self.core.throughput(kind)
+        present = self.shapes[self.nodes[_indices(kind)].sum(axis=0) > 0, 0]
+        if kind in FLOPS or kind == "L1":
+            return throughput * (float(self.shapes[self.nodes.sum(axis=0) > 0, 0].max()) if len(present) else 1.0)
+        if self.settings.get("below_l1") == "line" and self.n_nodes(kind):
+            whole = self.core.line / (self.bytes(kind) / self.elements(kind))
+            return throughput / whole * self.elements(kind) / self.n_nodes(kind)
+        return throughput
+
+    def utilisation(self, kind: str, component: str = "total") -> float:
+        """U = N / (T Pi), equations (11) to (14).
+
+        Parameters
+        ----------
+        component
+            "total": U of equation (11). "issue": (12). "span": (13), U^lat. A buffer's name: (14).
+        """
+        cycles = self.time(kind, component)
+        return self.elements(kind) / (cycles * self.peak(kind)) if cycles else math.nan
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the properties of every node type that occurs (Table II): N, elements, bytes, times, utilisations."""
+        import pandas as pd
+
+        present = [kind for kind in (*FLOPS, "comp", *MEMORY) if self.n_nodes(kind)]
+        rows = [
+            {
+                "type": kind,
+                "nodes": self.n_nodes(kind),
+                "elements": self.elements(kind),
+                "bytes": self.bytes(kind),
+                "peak": self.peak(kind),
+                **{f"T_{name}": self.time(kind, name) for name in ("issue", "latency", "span", "total")},
+                **{f"U_{name}": self.utilisation(kind, name) for name in ("issue", "span", "total")},
+            }
+            for kind in present
+        ]
+        return pd.DataFrame(rows).set_index("type")
+
+    def overlaps(self) -> pd.DataFrame:
+        """Return alpha of every pair of node types (A, M, D, comp and levels) that occur."""
+        import pandas as pd
+
+        present = [kind for kind in (*FLOPS, "comp", *MEMORY) if self.n_nodes(kind)]
+        table = [[1.0 if x == y else self.overlap(x, y) for y in present] for x in present]
+        return pd.DataFrame(table, index=present, columns=present)
+
+    def node_table(self) -> pd.DataFrame:
+        """Return type, issue and done of each node.
+
+        Raises
+        ------
+        UnavailableError
+            If the run did not record them.
+        """
+        import pandas as pd
+
+        if self.issue is None or self.done is None or self.type is None:
+            raise UnavailableError(f"the run of {self.name} recorded no nodes; run DagScheduler(..., record=True)")
+        return pd.DataFrame({"type": np.array(TYPES)[self.type], "issue": self.issue, "done": self.done})
+
+    def roofline(self, tolerance: float = 0.05) -> ExtendedRoofline:
+        """Return the generalized roofline of this schedule; see `perfkit.simulators.dag.extended_roofline`."""
+        from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
+
+        return ExtendedRoofline(self, tolerance)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the schedule as a compressed .npz file and return its path."""
+        path = Path(path)
+        core = {name: getattr(self.core, name) for name in ("name", *parameter_names())}
+        about = json.dumps(
+            {"format": _FORMAT, "name": self.name, "core": core, "settings": dict(self.settings)},
+        )
+        arrays = {name: getattr(self, name) for name in ("states", "counts", "nodes", "shapes", *_OPTIONAL)}
+        kept = {name: array for name, array in arrays.items() if array is not None}
+        with path.open("wb") as out:
+            np.savez_compressed(out, about=np.array(about), **kept)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schedule:
+        """Read a schedule that `save` wrote.
+
+        Raises
+        ------
+        FormatError
+            If the file is not such a schedule.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as saved:
+                about = json.loads(str(saved["about"]))
+                arrays = {name: saved[name] for name in ("states", "counts", "nodes", "shapes")}
+                optional = {name: saved[name] for name in _OPTIONAL if name in saved}
+        except (KeyError, ValueError, OSError) as error:
+            raise FormatError(f"{path} is not a schedule saved by perfkit (an .npz file): {error}") from error
+        if about.get("format") != _FORMAT:
+            raise FormatError(f"{path} has schedule format {about.get('format')!r}; this perfkit reads {_FORMAT}")
+        return cls(about["name"], DagCore(**about["core"]), about["settings"], **arrays, **optional)
+
+
+_OPTIONAL = ("issue", "done", "type", "stall_mask")
+
+
+def _indices(kind: str) -> list[int]:
+    if kind == "comp":
+        return [TYPES.index(k) for k in FLOPS]
+    if kind not in TYPES:
+        raise SettingError(f"unknown node type {kind!r}; known: comp, {', '.join(TYPES)}")
+    return [TYPES.index(kind)]
+
+
+def _mask(kind: str) -> int:
+    return sum(1 << i for i in _indices(kind))

@@ -1,0 +1,253 @@
+"""Scheduling a computation DAG on a modelled core: the first half of the extended roofline.
+
+Source: Caparros Cabezas and Pueschel, "Extending the Roofline Model: Bottleneck Analysis with Microarchitectural
+Constraints", ISPASS 2014, section III. What the paper leaves open is settled as documented at `DagScheduler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfkit.dag.graph import Dag, NodeSource
+from perfkit.errors import SettingError
+from perfkit.simulators.dag import engine, layout, tables
+from perfkit.simulators.dag.core import TYPES, DagCore
+from perfkit.simulators.dag.measures import Schedule
+from perfkit.simulators.dag.reuse import UNLIMITED, filled, grown, line_shift, new_stack
+
+if TYPE_CHECKING:
+    from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
+
+_RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
+_ROUNDING = ("none", "up", "down")
+_BELOW_L1 = ("access", "line")
+
+
+@dataclass(frozen=True)
+class DagScheduler:
+    """Greedy out-of-order scheduling of a DAG, cycle by cycle.
+
+    Nodes are fetched in trace order, ``core.fetch`` a cycle; one may issue in its fetch cycle. A full reservation
+    station (looked at first) or a full reorder buffer holds up fetch, from cycle f to f'; cycles f+1 to f'-1 are its
+    stall. The ROB frees its entries in order when nodes complete. The RS holds arithmetic until it issues, and memory
+    nodes while they wait for a load or store buffer entry. Entries of LB, SB and (for misses of L1) LFB are given out
+    in trace order and held until completion; the cycles in which a node waits for one are that buffer's stall. A node
+    issues in the first cycle with its operands, its entry and bandwidth; no node delays an older one.
+
+    Parameters
+    ----------
+    core
+        The machine: a `DagCore`, or a `perfkit.Microarchitecture`, of which one is made.
+    warm
+        Run the memory accesses once before, so that caches are filled.
+    x86_order
+        A load does not issue before the previous load, a store not before the previous load and store; the same cycle
+        is allowed, and loads pass stores.
+    inflight_blocking
+        An access to a line whose miss is outstanding waits for it before it issues. Off by default: together with
+        `x86_order` it lets no later load pass that wait, so that misses come one after the other, and the paper's own
+        reduction (Fig. 9, 1/3 flops per cycle out of memory) is only possible with one of the two.
+    memory_dependences
+        A load of a word does not issue before the last store to it (it may forward in the same cycle).
+    load_ports, store_ports, agus
+        Loads, stores, and both together that may issue in a cycle; 0 or infinity: no such limit; None: the core's.
+    l3_rounding
+        "none"; "up" or "down": round the number of lines of L3 to a power of two (Table I's 20 MB become 32 or 16).
+    below_l1
+        What an access that misses L1 takes of the bandwidth beyond: its own elements ("access": Table I's doubles a
+        cycle) or the whole "line".
+    record
+        Keep issue and completion of every node and the stalls of every cycle; None: for up to 2 million nodes.
+
+    Examples
+    --------
+    >>> from perfkit import Dag
+    >>> dag = Dag.from_nodes("LMA", [[], [0], [1]], level=["L1", None, None])
+    >>> schedule = DagScheduler(DagCore.sandy_bridge_erm()).run(dag)
+    >>> schedule.issue.tolist(), schedule.cycles
+    ([0, 4, 9], 12)
+    """
+
+    core: DagCore
+    warm: bool = True
+    x86_order: bool = True
+    inflight_blocking: bool = False
+    memory_dependences: bool = True
+    load_ports: float | None = None
+    store_ports: float | None = None
+    agus: float | None = None
+    l3_rounding: str = "none"
+    below_l1: str = "access"
+    record: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.core, DagCore):
+            object.__setattr__(self, "core", _as_core(self.core))
+        if self.l3_rounding not in _ROUNDING:
+            raise SettingError(f"l3_rounding is one of {', '.join(_ROUNDING)}, not {self.l3_rounding!r}")
+        if self.below_l1 not in _BELOW_L1:
+            raise SettingError(f"below_l1 is one of {', '.join(_BELOW_L1)}, not {self.below_l1!r}")
+        for name in ("load_ports", "store_ports", "agus"):
+            if (value := getattr(self, name)) is not None:
+                self.core.replace(**{name: value})
+
+    def run(self, dag: NodeSource) -> Schedule:
+        """Schedule a DAG (or a kernel that is traced as it runs) and return the schedule with all measures.
+
+        Raises
+        ------
+        SettingError
+            If levels must be found from addresses and the core has no line size; if an unlimited window needs more
+            than the memory allowed for it.
+        DataError
+            If the DAG has no nodes.
+        """
+        work = _Run(self, dag)
+        if self.warm:
+            dag.replay(work.warm_up)
+            work.stack = filled(work.stack, work.used)
+        dag.replay(work.schedule)
+        return work.finish()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the switches (without the core), as saved with a schedule."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "core"}
+
+
+def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., ExtendedRoofline]:
+    """Return a function of the core's parameters that schedules a DAG anew and returns its roofline (for views).
+
+    Examples
+    --------
+    >>> from perfkit import Dag
+    >>> changed = rescheduler(Dag.from_nodes("AA", [[], [0]]), DagScheduler(DagCore.sandy_bridge_erm()))
+    >>> changed(latency_A=5).schedule.cycles
+    10
+    """
+
+    def schedule(**changes: float) -> ExtendedRoofline:
+        return replace(scheduler, core=scheduler.core.replace(**changes)).run(dag).roofline()
+
+    return schedule
+
+
+def _as_core(core: Any) -> DagCore:
+    if hasattr(core, "resources"):
+        return DagCore.from_microarchitecture(core)
+    raise SettingError(f"core is a DagCore or a Microarchitecture, not {type(core).__name__}")
+
+
+class _Run:
+    """One scheduling run: the engine's arrays, made larger when the engine asks for it."""
+
+    def __init__(self, settings: DagScheduler, dag: NodeSource) -> None:
+        self.settings, self.name, self.program = settings, dag.name, dag.program
+        core, program = settings.core, dag.program
+        self.line_shift = line_shift(core.line) if core.line or program.needs_reuse else 6
+        smallest = int(program.shapes[:, 1].min())
+        self.word_shift = min(smallest.bit_length() - 1, self.line_shift)
+        self.units = tables.units(settings, program, 1 << self.line_shift)
+        self.parameters = tables.parameters(core, settings, self.units, self.line_shift, self.word_shift)
+        self.idle = int(self.parameters[layout.IDLE])
+        self.saved = np.zeros(layout.SCALARS, dtype=np.int64)
+        self.saved[layout.LEFT] = self.parameters[layout.WIDTH]
+        self.saved[layout.PREVIOUS] = -1
+        self.saved[layout.AT_OP] = -1
+        self.saved[layout.TOP] = int(program.frame.max())
+        self.saved[layout.BASE] = layout.BETWEEN
+        self.ops = tables.operations(program, self.word_shift)
+        self.stack = new_stack(tables.capacities(settings, self.line_shift))
+        self.memory = tables.new_memory(settings, self.stack, self.line_shift - self.word_shift)
+        self.used, self.time = np.zeros(self.stack.room, dtype=np.int64), 0
+        self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
+        rob_size = int(self.parameters[layout.ROB])
+        self.rob = np.zeros(1 if rob_size == UNLIMITED else 1 << rob_size.bit_length(), dtype=np.int64)
+        phis = int(np.diff(program.block_phis).max(initial=0))
+        self.frames = layout.Frames(*tables.zeros(2 * (self.saved[layout.TOP] + layout.BETWEEN) + 16, phis + 1, 16, 16))
+        self.tally = layout.Tally(
+            *tables.zeros(layout.HISTOGRAM, len(program.shapes) << layout.SHAPE_BITS, len(TYPES) + 1)
+        )
+        self.record = tables.new_record(*self._record_sizes(dag))
+
+    def _record_sizes(self, dag: NodeSource) -> tuple[int, int]:
+        if self.settings.record is False or (self.settings.record is None and not isinstance(dag, Dag)):
+            return 0, 0
+        n = len(dag) if isinstance(dag, Dag) else 1 << 16
+        return (0, 0) if self.settings.record is None and n > _RECORDED else (max(n, 1), 1 << 16)
+
+    def warm_up(self, records: Any, length: int) -> None:
+        at = 0
+        while at < length:
+            where = records, at, length, self.program, self.stack, self.line_shift
+            at, self.time = engine.warm_up(*where, self.used, self.time)
+            if at < length:
+                self._grow_lines()
+                self.used = tables.longer(self.used, self.stack.room)
+
+    def schedule(self, records: Any, length: int) -> None:
+        self.saved[layout.AT_RECORD] = 0
+        while True:
+            status = engine.run(
+                records,
+                length,
+                self.program,
+                self.ops,
+                self.parameters,
+                self.units,
+                self.saved,
+                self.rings,
+                self.rob,
+                self.memory,
+                self.stack,
+                self.frames,
+                self.tally,
+                self.record,
+            )
+            if status == layout.DONE:
+                return
+            self._grow(status)
+
+    def finish(self) -> Schedule:
+        parts = self.parameters, self.rings, self.units, self.tally
+        while engine.drain(self.saved, *parts, self.record) != layout.DONE:
+            self._grow(layout.GROW_CYCLES)
+        n, cycles = int(self.saved[layout.NODES]), int(self.saved[layout.END])
+        codes = np.flatnonzero(self.tally.histogram)
+        record = self.record
+        recorded = len(record.issue) > 0
+        nodes = record.type[:n] != layout.NO_NODE if recorded else None
+        return Schedule(
+            name=self.name,
+            core=self.settings.core,
+            settings=self.settings.settings(),
+            states=codes,
+            counts=self.tally.histogram[codes],
+            nodes=self.tally.nodes.reshape(-1, 1 << layout.SHAPE_BITS)[:, : len(TYPES)].T.copy(),
+            shapes=self.program.shapes.copy(),
+            issue=record.issue[:n][nodes] if recorded else None,
+            done=record.done[:n][nodes] if recorded else None,
+            type=record.type[:n][nodes] if recorded else None,
+            stall_mask=record.stalls[:cycles].copy() if recorded else None,
+        )
+
+    def _grow(self, status: int) -> None:
+        if status == layout.GROW_RINGS:
+            self.rings = tables.larger_rings(self.rings, int(self.saved[layout.FETCH]), self.idle)
+        elif status == layout.GROW_LINES:
+            self._grow_lines()
+        elif status == layout.GROW_FRAMES:
+            self.frames = layout.Frames(*(tables.longer(array) for array in self.frames))
+        elif status == layout.GROW_NODES:
+            r = self.record
+            self.record = layout.Record(tables.longer(r.issue), tables.longer(r.done), tables.longer(r.type), r.stalls)
+        else:
+            self.record = self.record._replace(stalls=tables.longer(self.record.stalls))
+
+    def _grow_lines(self) -> None:
+        self.stack = grown(self.stack)
+        factor = 2 * self.stack.room // len(self.memory.lines)
+        self.memory = layout.Memory(*(tables.longer(array, factor * len(array)) for array in self.memory))

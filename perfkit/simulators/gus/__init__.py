@@ -1,0 +1,1 @@
+"""Gus: a traced binary on a resource-centric core; sensitivity and causality."""

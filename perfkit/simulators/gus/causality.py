@@ -1,0 +1,164 @@
+"""Causality: which instructions constrain the execution time (Gus, section 3.1 and Algorithm 1, tainting).
+
+An instruction that was dispatched long ago (twice the ROB) and is still in the taint set of `dispatch` delayed what is
+dispatched now: each time that happens counts for its static instruction. Shares are of all such counts and sum to one.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError, SettingError
+from perfkit.simulators.gus import causal as fast
+from perfkit.simulators.gus import exact as oracle
+from perfkit.simulators.gus import timing
+from perfkit.simulators.gus.gus import Gus, Progress, windows
+from perfkit.simulators.gus.recurrence import simulate
+from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Causality:
+    """Which static instructions delay the program.
+
+    Attributes
+    ----------
+    trace : Trace
+        What ran.
+    counts : (instructions,) int64
+        How often an execution of each was found to constrain a dispatch much later.
+    cycles : float
+        Simulated cycles, the same as `GusResult.cycles`.
+    method : str
+        ``"exact"`` (taint sets as printed) or ``"fast"`` (tight constraints followed back every 2 ROB instructions).
+    """
+
+    trace: Trace
+    counts: NDArray[np.int64]
+    cycles: float
+    method: str
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Each instruction's share of all counts; they sum to one (all zero when nothing was old enough to count)."""
+        total = self.counts.sum()
+        return self.counts / total if total else np.zeros(len(self.counts))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row a static instruction, the guilty first: pc, text, executions, count, share (simulated)."""
+        import pandas as pd
+
+        code = self.trace.code
+        frame = pd.DataFrame(
+            {
+                "pc": code.pc,
+                "function": list(code.function),
+                "text": list(code.text),
+                "executions": self.trace.instruction_counts(),
+                "count": self.counts,
+                "share": self.shares,
+            }
+        )
+        return frame.sort_values("share", ascending=False, kind="stable")
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """When some executed instructions went through the core: one row each, times in cycles (simulated).
+
+    Attributes
+    ----------
+    table : DataFrame
+        Columns: n (number of the executed instruction), instruction (its static index), text, dispatch, start, end,
+        retire, parent (the executed instruction that was last to be waited for, or -1).
+    """
+
+    table: "pd.DataFrame"
+
+
+def causality(gus: Gus, trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
+    """Return which instructions constrain the execution time of ``trace`` on ``gus.core``."""
+    counts = np.zeros(trace.code.instruction_count, dtype=np.int64)
+    rob = int(gus.core.resource("rob").value)
+    if exact:
+        ticks = _exact(gus, trace, counts, rob, progress)
+    else:
+        ticks = _fast(gus, trace, counts, fast.seen(-1, 0), progress)
+    return Causality(trace, counts, ticks / timing.TICKS, "exact" if exact else "fast")
+
+
+def schedule(gus: Gus, trace: Trace, first: int, count: int) -> Schedule:
+    """Return the times of ``count`` executed instructions from number ``first`` (from 0)."""
+    import pandas as pd
+
+    if first < 0 or count < 1:
+        raise SettingError(f"a schedule needs first >= 0 and count >= 1; found {first} and {count}")
+    if first >= trace.instruction_count:
+        raise DataError(f"the trace ends after {trace.instruction_count:,} instructions; there is none at {first:,}")
+    part = trace.head(first + count + 4096)
+    view = fast.seen(first, count)
+    _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None)
+    found = np.flatnonzero(view.instruction >= 0)
+    text = trace.code.text
+    return Schedule(
+        pd.DataFrame(
+            {
+                "n": first + found,
+                "instruction": view.instruction[found],
+                "text": [text[k] for k in view.instruction[found]],
+                **{name: getattr(view, name)[found] / timing.TICKS for name in ("dispatch", "start", "end", "retire")},
+                "parent": view.parent[found],
+            }
+        )
+    )
+
+
+def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
+    def begin(now: timing.State) -> fast.Ring:
+        return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, view)
+
+    def grow(ring: fast.Ring, granules: int) -> fast.Ring:
+        return ring._replace(writer=_longer(ring.writer, granules))
+
+    return _tainted(gus, trace, begin, grow, progress)
+
+
+def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
+    def begin(now: timing.State) -> oracle.Taints:
+        return oracle.taints(now, _power(2 * rob + 1), 2 * rob, counts)
+
+    def grow(taints: oracle.Taints, granules: int) -> oracle.Taints:
+        return taints._replace(writer=oracle.Sets(*(_longer(a, granules) for a in taints.writer)))
+
+    return _tainted(gus, trace, begin, grow, progress)
+
+
+def _tainted(gus: Gus, trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
+    """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many granules of memory."""
+    program = gus.program(trace)
+    memory = gus.memory(trace, program)
+    arrays, cost, now, shadow = timing.begin(program, (gus.core,))
+    taint = begin(now)
+    for window in windows(trace, memory, progress):
+        shadow = timing.room(shadow, memory.page_count)
+        if len(shadow.granule) > len(taint.writer if isinstance(taint, fast.Ring) else taint.writer.stamp):
+            taint = grow(taint, len(shadow.granule))
+        simulate(window, arrays, cost, now, shadow, None, taint)
+    return int(now.now[2])
+
+
+def _longer(old: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return a longer array; what is new is written before it is read."""
+    new = np.zeros((length, *old.shape[1:]), dtype=old.dtype)
+    new[: len(old)] = old
+    return new
+
+
+def _power(n: int) -> int:
+    """Return the power of two at or above n, and at least 64."""
+    return max(64, 1 << (n - 1).bit_length())

@@ -1,0 +1,339 @@
+"""Gus: simulate a traced binary on a resource-centric model of a core (section 3 and Algorithm 1 of the paper).
+
+Dutilleul, Pompougnac, Derumigny, Rodriguez-Canales, Trilla, Guillon, Pouchet, Rastello: "Performance debugging through
+microarchitectural sensitivity and causality analysis". The model only knows resources with a capacity; it goes through
+the executed instructions once and keeps, for each resource, register and word of memory, the earliest time at which it
+is available.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError
+from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.simulators.gus import timing
+from perfkit.simulators.gus.lanes import LANES, padded
+from perfkit.simulators.gus.recurrence import simulate
+from perfkit.simulators.memory.cache import CacheCounts
+from perfkit.simulators.memory.memory import MemoryPass, Window
+from perfkit.simulators.program.program import Program, lower
+from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.simulators.gus.causality import Causality, Schedule
+
+# A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
+WARM_PASSES = 12
+SETTLED = 0.005  # mispredicted branches below which it has
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Gus:
+    """Settings of a simulation.
+
+    Parameters
+    ----------
+    core : Microarchitecture
+        The machine.
+    tables : InstructionTables, optional
+        What instructions cost on it; the bundled table by default.
+    warm : bool
+        Let the trace go through caches and branch predictor before it is timed, as in a loop over the same data.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> result = pk.Gus(pk.Microarchitecture.load("skylake_x")).run(trace)  # doctest: +SKIP
+    >>> result.ipc, result.cpi_stack()                                      # doctest: +SKIP
+    """
+
+    core: Microarchitecture
+    tables: InstructionTables | None = None
+    warm: bool = False
+
+    def program(self, trace: Trace) -> Program:
+        """Return the trace's static code as this core sees it."""
+        return lower(trace.code, self.core, cache(self.instruction_tables(trace).form))
+
+    def instruction_tables(self, trace: Trace) -> InstructionTables:
+        """Return what instructions cost, forms of the trace that no table knows looked up where that is possible."""
+        tables = self.tables if self.tables is not None else InstructionTables.load(self.core)
+        return tables.extended(trace.code)
+
+    def memory(self, trace: Trace, program: Program) -> MemoryPass:
+        """Return the pass over memory and branches, with caches and predictor cold or warm."""
+        memory = MemoryPass.of(trace, program, self.core)
+        if self.warm:
+            missed = -1
+            for _ in range(WARM_PASSES):
+                for _ in windows(trace, memory):
+                    pass
+                before, (branches, missed) = missed, memory.branches
+                memory.begin_counting()
+                if missed <= SETTLED * branches or 0 <= before <= missed:
+                    break
+        return memory
+
+    def run(self, trace: Trace, *, progress: Progress | None = None) -> "GusResult":
+        """Simulate the trace.
+
+        Parameters
+        ----------
+        trace : Trace
+            What ran.
+        progress : callable, optional
+            Called with the instructions done and their total after every window.
+
+        Raises
+        ------
+        DataError
+            The trace holds no instruction.
+        """
+        program = self.program(trace)
+        if any(form.source == "class default" for form in program.forms):
+            self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
+        memory = self.memory(trace, program)
+        arrays, cost, now, shadow = timing.begin(program, (self.core,))
+        spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
+        for window in windows(trace, memory, progress):
+            shadow = timing.room(shadow, memory.page_count)
+            simulate(window, arrays, cost, now, shadow, spent, None)
+        return GusResult(
+            settings=self,
+            trace=trace,
+            program=program,
+            ticks=int(now.now[2]),
+            spent=spent,
+            served=memory.counts(),
+            branches=memory.branches,
+        )
+
+    def cycles(
+        self, trace: Trace, cores: Sequence[Microarchitecture], *, progress: Progress | None = None
+    ) -> NDArray[np.float64]:
+        """Return the cycles that the trace takes on each of K variants of the core, in one pass, shape (K,).
+
+        The variants may differ in resources; caches and instruction table are those of ``self.core``.
+        """
+        program = self.program(trace)
+        memory = self.memory(trace, program)
+        parts, shadows = [], []
+        for k in range(0, len(cores), LANES):
+            arrays, cost, now, shadow = timing.begin(program, padded(cores[k : k + LANES]))
+            parts.append((arrays, cost, now))
+            shadows.append(shadow)
+        for window in windows(trace, memory, progress):
+            shadows = [timing.room(shadow, memory.page_count) for shadow in shadows]
+            for part, shadow in zip(parts, shadows, strict=True):
+                simulate(window, *part, shadow, None, None)
+        return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
+
+
+def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
+    """Go through a trace in windows prepared for timing."""
+    total = trace.blocks_executed
+    if not total:
+        raise DataError("the trace holds no executed instruction; there is nothing to simulate")
+    blocks = 1 << 16
+    for k, chunk in enumerate(trace.chunks(blocks)):
+        yield memory.window(chunk)
+        if progress is not None:
+            progress(min(total, (k + 1) * blocks), total)
+
+
+@dataclass(frozen=True, eq=False)
+class GusResult:
+    """What a simulation found.
+
+    Attributes
+    ----------
+    settings : Gus
+        The core and tables it was made with.
+    trace, program
+        What ran, and how the core sees its instructions.
+    ticks : int
+        When the last instruction retired, in `gus_timing.TICKS` a cycle.
+    spent : (instructions, causes) int64
+        Ticks by which each static instruction advanced retirement, by what held it up; their sum is ``ticks``.
+    served : CacheCounts
+        Accesses served by each level.
+    branches : (int, int)
+        Conditional branches and how many of them the model's predictor missed.
+    """
+
+    settings: Gus
+    trace: Trace
+    program: Program
+    ticks: int
+    spent: NDArray[np.int64] = field(repr=False)
+    served: CacheCounts
+    branches: tuple[int, int]
+
+    @property
+    def kind(self) -> str:
+        """``"simulated"``: no figure of this result was measured."""
+        return "simulated"
+
+    @property
+    def cycles(self) -> float:
+        """Cycles from the first dispatch to the last retirement (simulated)."""
+        return self.ticks / timing.TICKS
+
+    @property
+    def instructions(self) -> int:
+        """Executed instructions."""
+        return self.trace.instruction_count
+
+    @property
+    def ipc(self) -> float:
+        """Executed instructions per simulated cycle."""
+        return self.instructions / self.cycles
+
+    @cached_property
+    def executions(self) -> NDArray[np.int64]:
+        """How often each static instruction ran."""
+        return self.trace.instruction_counts()
+
+    @cached_property
+    def cpi(self) -> dict[str, float]:
+        """Cycles per instruction by cause, the largest first (simulated); see `cpi_stack`."""
+        names = [*timing.CAUSES, *self.program.groups]
+        return _largest_first(names, self.spent.sum(axis=0) / timing.TICKS / self.instructions)
+
+    def cpi_stack(self) -> "pd.Series":
+        """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
+
+        Every tick by which retirement advances belongs to the instruction that retires and to what determined the time
+        of its result: a port, a latency, a bandwidth, a full buffer, the front end, or the width of retirement.
+        """
+        import pandas as pd
+
+        return pd.Series(self.cpi, name="CPI (simulated)", dtype=float).rename_axis("cause")
+
+    @cached_property
+    def busy(self) -> dict[str, float]:
+        """Each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
+        p, core = self.program, self.settings.core
+        runs = self.executions
+        each = np.zeros(len(p.groups))
+        np.add.at(each, p.use, p.amount * np.repeat(runs, np.diff(p.use_start)))
+        busy = {g: each[k] * core.resource(g).inverse_throughput for k, g in enumerate(p.groups)}
+        slots = float(p.slots @ runs)
+        busy["front_end"] = slots * core.resource("front_end").inverse_throughput
+        busy["retire"] = slots * core.resource("retire").inverse_throughput
+        line = core.caches[0].line
+        served, prefetched = self.served.served, self.served.prefetched
+        for level, name in enumerate(timing.LEVELS[1:], start=1):
+            if f"{name}_bandwidth" in core.resources:
+                lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
+                busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
+        return _largest_first(list(busy), np.array(list(busy.values())) / self.cycles)
+
+    def occupancy(self) -> "pd.Series":
+        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
+        import pandas as pd
+
+        return pd.Series(self.busy, name="occupancy (simulated)", dtype=float)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
+
+        Columns: pc, function, text, att (AT&T syntax), block, executions, slots, latency (cycles), inverse_throughput
+        (cycles), source (the layer of the instruction table), file, line and source_line (where the trace knows the
+        source: `Trace.places`), time_share (of the cycles, by `spent`), cause (the
+        largest) and one share of the total use of each resource it uses.
+        """
+        import pandas as pd
+
+        p, code = self.program, self.trace.code
+        runs = self.executions
+        cause = [*timing.CAUSES, *p.groups]
+        time = self.spent.sum(axis=1)
+        frame = pd.DataFrame(
+            {
+                "pc": code.pc,
+                "function": list(code.function),
+                "text": list(code.text),
+                "att": att_text(code),
+                "block": code.block,
+                "executions": runs,
+                "slots": p.slots,
+                "latency": p.latency,
+                "inverse_throughput": p.inverse_throughput,
+                "source": [f.source for f in p.forms],
+                **self.trace.places(),
+                "time_share": time / max(1, self.ticks),
+                "cause": [cause[k] if t else "" for k, t in zip(self.spent.argmax(axis=1), time, strict=True)],
+            }
+        )
+        owner = np.repeat(np.arange(len(runs)), np.diff(p.use_start))
+        for k, g in enumerate(p.groups):
+            mine = p.use == k
+            use = np.bincount(owner[mine], p.amount[mine] * runs[owner[mine]], minlength=len(runs))
+            if use.sum() > 0:
+                frame[g] = use / use.sum()
+        return frame
+
+    def forms(self) -> dict[str, InstructionForm]:
+        """Return the table entries used, by form name."""
+        return {f.name: f for f in self.program.forms}
+
+    def causality(self, *, exact: bool = False) -> "Causality":
+        """Return which instructions constrain the execution time (section 3.1), by tainting."""
+        from perfkit.simulators.gus.causality import causality
+
+        return causality(self.settings, self.trace, exact=exact)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result, with core, forms and trace, to a file that `load` opens."""
+        from perfkit.simulators.gus.files import save
+
+        return save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "GusResult":
+        """Read a result that `save` wrote: what it says, and what can be asked of it, is the same.
+
+        Raises
+        ------
+        FormatError
+            The file is no saved result, truncated, damaged, or of a later version.
+        """
+        from perfkit.simulators.gus.files import load
+
+        return load(Path(path))
+
+    def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
+        """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
+        from perfkit.simulators.gus.causality import schedule
+
+        return schedule(self.settings, self.trace, first, count)
+
+
+def _largest_first(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float]:
+    """Return what is above zero, by name."""
+    order = np.argsort(-values, kind="stable")
+    return {names[k]: float(values[k]) for k in order if values[k] > 0}
+
+
+def att_text(code: Any) -> list[str]:
+    """Return the instructions in AT&T syntax; as they are where there is no such syntax (AArch64)."""
+    if code.isa != "x86-64":
+        return list(code.text)
+    from iced_x86 import Formatter, FormatterSyntax
+
+    from perfkit.simulators.program.program import decode
+
+    formatter = Formatter(FormatterSyntax.GAS)
+    return [formatter.format(i) for i in decode(code)]

@@ -1,0 +1,453 @@
+"""Algorithm 1 of the Gus paper, the one place where it is written.
+
+All times are whole ticks (`perfkit.simulators.gus.timing`). The pass keeps, for every resource, register and 8-byte
+word of memory, the earliest time at which it is available, and moves through the instructions in order. What it is
+given decides what numba compiles:
+
+- ``spent``: every tick by which retirement advances is added to its instruction and cause;
+- ``taint``: every constraint is told to the hooks of `perfkit.simulators.gus.hooks`;
+- arrays of one time each, or of rows of `perfkit.simulators.gus.lanes.LANES` times (then neither of the above).
+
+What is added to the printed algorithm, with its reason:
+
+- a load's latency delays its memory operand, not its register operands (micro-fused forms);
+- a value forwarded from a store arrives after the store-forward latency;
+- retirement has a width and is in order; loads and stores hold their buffer entries until they retire and are
+  written, an L1 miss holds a line-fill buffer until its line arrives;
+- latency and bandwidth of each memory level are separate; an access that crosses a line uses two lines;
+- a mispredicted branch delays the next dispatch (the paper predicts perfectly), and so does a taken one on cores that
+  take but so many in a cycle;
+- a load of bytes from several stores waits until these are written;
+- vector operations hold a scheduler's entry until they begin, where the core file gives its size.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from perfkit.simulators.compiled import compiled, inlined
+from perfkit.simulators.gus import hooks as to
+from perfkit.simulators.gus.lanes import gather, later, like, load, reaches, store, times
+from perfkit.simulators.gus.schedulers import admit, freed_in, hold
+from perfkit.simulators.gus.timing import (
+    ADDRESSES,
+    DATA,
+    EARLY,
+    FILL_BUFFERS,
+    FLAGS,
+    FORWARD,
+    FRONT_END,
+    LATE,
+    LATENCY,
+    LEVEL_BANDWIDTH,
+    LEVEL_LATENCY,
+    LOAD_BUFFER,
+    LOADS,
+    MISPREDICTION,
+    NEVER,
+    OPERANDS,
+    PORTS,
+    QUICK,
+    READ,
+    RETIRE,
+    ROB,
+    SCHEDULED_SHIFT,
+    SCHEDULER,
+    SLOTS,
+    STORE_BUFFER,
+    STORES,
+    TICKS,
+    VECTOR,
+    WRITE,
+    WRITES,
+)
+from perfkit.simulators.memory.memory import (
+    BLOCKED,
+    DISTANCE_SHIFT,
+    LEVEL,
+    MISPREDICTED,
+    PAGE_GRANULES,
+    PREFETCH_SHIFT,
+    SECOND_SHIFT,
+    SPLIT,
+    TAKEN,
+)
+from perfkit.simulators.program.program import REGISTERS
+
+_U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
+_I: Any = np.int64
+
+
+@inlined
+def _field(about: Any, place: Any) -> Any:  # pragma: no cover - compiled
+    """Return a count, or the flags, of an instruction."""
+    return (about >> place[0]) & place[1]
+
+
+@inlined
+def _freed(ring: Any, place: Any, size: Any, sizes: Any) -> Any:  # pragma: no cover - compiled
+    """Return when the entry that ``place`` takes in a buffer was given free: its last user lies ``size`` before."""
+    if size > 0:  # the same in every lane
+        return load(ring, (place - size) & (len(ring) - 1))
+    return gather(ring, place, sizes)
+
+
+@inlined
+def _after(g: Any, size: Any) -> Any:  # pragma: no cover - compiled
+    """Return the granule after an access's last one in the page it begins in."""
+    return min(g + ((size + 7) >> 3), (g | (PAGE_GRANULES - 1)) + 1)
+
+
+@compiled("gus_causal", "gus_exact", "gus_hooks", "gus_lanes", "gus_schedulers", "gus_timing", "memory")
+def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any) -> None:
+    # pragma: no cover - compiled
+    """Simulate one window.
+
+    ``w`` is a `perfkit.simulators.memory.memory.Window`, ``p`` a `Static`, ``c`` `Costs`, ``s`` a `State`, ``stored`` a
+    `Shadow`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
+    """
+    stream, control, w_granule, w_code, w_size = w.stream, w.control, w.granule, w.code, w.size
+    block_start, block_use, block_register, block_operand = (
+        p.block_start,
+        p.block_use,
+        p.block_register,
+        p.block_operand,
+    )
+    head, p_use, p_register, p_operand = p.head, p.use, p.register, p.operand
+    c_front, c_retire, c_use, c_latency, c_value, c_load = c.front_end, c.retire, c.use, c.latency, c.value, c.load
+    c_beyond, c_line, c_forward = c.beyond, c.line, c.forward
+    c_rob, c_load_buffer, c_store_buffer, c_fill_buffers = c.rob, c.load_buffer, c.store_buffer, c.fill_buffers
+    rob, lb, sb, fb = c.same[0], c.same[1], c.same[2], c.same[3]
+    s_register, s_port, s_level = s.register, s.port, s.level
+    s_rob, s_loads, s_stores, s_misses = s.rob, s.loads, s.stores, s.misses
+    rob_mask, lb_mask, sb_mask, fb_mask = len(s_rob) - 1, len(s_loads) - 1, len(s_stores) - 1, len(s_misses) - 1
+    s_now, s_counts = s.now, s.counts
+    shadow, pages = stored.granule, stored.page
+    disp, fe, ret, written, end = load(s_now, 0), load(s_now, 1), load(s_now, 2), load(s_now, 3), load(s_now, 4)
+    n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
+    jump, left = load(s_now, 5), load(s_now, 6)
+    queued, line_before, line_last = s_counts[5], s_counts[6], s_counts[7]
+    penalty, byte, taken = load(c.penalty, 0), load(c.byte, 0), load(c.taken, 0)
+    s_queue, held, c_queue, queue_size = s.queue, s.held, c.vector_queue, c.same[4]
+    queue_mask = len(s_queue) - 1
+    c_commit, c_early = c.commit, c.early
+    nd = na = nx = nm = no = uses = 0
+    j = 0
+    for t in range(len(stream)):
+        b = _I(stream[_U(t)])
+        into = _I(control[_U(t)])
+        late = into & MISPREDICTED
+        why = FRONT_END
+        k = _I(block_use[_U(b)])
+        r = _I(block_register[_U(b)])
+        m = _I(block_operand[_U(b)])
+        for i in range(_I(block_start[_U(b)]), _I(block_start[_U(b + 1)])):
+            about = head[_U(i)]
+            u = _field(about, SLOTS)
+            flags = _field(about, FLAGS)
+            operands = _field(about, OPERANDS)
+            if taint is not None:
+                nd = to.begin(taint, n, i)
+            # Dispatch: an entry in every buffer, then the front end.
+            if late:
+                late = False
+                v = end + penalty
+                if taint is not None:
+                    nd = to.constrain(taint, to.DISPATCH, nd, disp, v, to.BY_RESULT, 0, n)
+                if spent is not None and v > disp:
+                    why = MISPREDICTION
+                disp = later(disp, v)
+            if into & TAKEN:
+                into = 0
+                jump = later(jump + taken, disp)
+                fe = later(fe, jump)
+            if u > 0:
+                v = _freed(s_rob, slots + u - 1, rob, c_rob)
+                if taint is not None:
+                    nd = to.constrain(taint, to.DISPATCH, nd, disp, v, to.BY_ROB, (slots + u - 1 - rob) & rob_mask, n)
+                if spent is not None and v > disp:
+                    why = ROB
+                disp = later(disp, v)
+            if flags & LOADS:
+                v = _freed(s_loads, loads, lb, c_load_buffer)
+                if taint is not None:
+                    nd = to.constrain(taint, to.DISPATCH, nd, disp, v, to.BY_LOADS, (loads - lb) & lb_mask, n)
+                if spent is not None and v > disp:
+                    why = LOAD_BUFFER
+                disp = later(disp, v)
+            if flags & STORES:
+                v = _freed(s_stores, stores, sb, c_store_buffer)
+                if taint is not None:
+                    nd = to.constrain(taint, to.DISPATCH, nd, disp, v, to.BY_STORES, (stores - sb) & sb_mask, n)
+                if spent is not None and v > disp:
+                    why = STORE_BUFFER
+                disp = later(disp, v)
+            scheduled = flags >> SCHEDULED_SHIFT
+            if scheduled:
+                v = _freed(s_queue, queued, queue_size, c_queue)
+                if taint is not None:
+                    place = (queued - queue_size) & queue_mask
+                    nd = to.constrain(taint, to.DISPATCH, nd, disp, v, to.BY_QUEUE, place, n)
+                if spent is not None and v > disp:
+                    why = SCHEDULER
+                disp = later(disp, v)
+            if taint is not None:
+                to.front(taint, nd, fe, disp, n)
+            if spent is not None and fe > disp:
+                why = FRONT_END
+            fe = later(fe, disp) + load(c_front, u)
+            disp = fe
+            # The load stage: address registers, load ports, memory.
+            a = disp
+            cause = why
+            if taint is not None:
+                na = to.start(taint, to.ADDRESS, to.DISPATCH, 0, n)
+                uses = 0
+            for _ in range(_field(about, ADDRESSES)):
+                q = _I(p_register[_U(r)])
+                r += 1
+                v = load(s_register, q)
+                if taint is not None:
+                    na = to.constrain(taint, to.ADDRESS, na, a, v, to.BY_REGISTER, q, n)
+                if spent is not None and v > a:
+                    cause = LATENCY
+                a = later(a, v)
+            first_use = k
+            for _ in range(_field(about, EARLY)):
+                q = _I(p_use[_U(k)])
+                v = load(s_port, q)
+                if taint is not None:
+                    na = to.constrain(taint, to.ADDRESS, na, a, v, to.BY_PORT, q, n)
+                    uses = to.use(taint, to.BY_PORT, q, uses, v, disp, n)
+                if spent is not None and v > a:
+                    cause = PORTS + q
+                a = later(a, v)
+                store(s_port, q, later(v, disp) + load(c_use, k))
+                k += 1
+            early = k
+            # What does not load waits for its address registers as for its data; a load's value comes by itself.
+            x = a
+            by_memory = by_address = cause
+            if flags & LOADS:
+                x = disp
+                cause = why
+            if taint is not None:
+                if flags & LOADS:
+                    nx = to.start(taint, to.DATA, to.DISPATCH, 0, n)
+                else:
+                    nx = to.start(taint, to.DATA, to.ADDRESS, na, n)
+                nm = to.clear(taint, to.MEMORY, n)
+            if scheduled:
+                admitted = admit(held, scheduled - 1, later(left, disp))
+                if taint is not None:
+                    place = queued & queue_mask
+                    if admitted > later(left, disp):  # whoever began in the cycle before gave the entry free
+                        who = freed_in(held, scheduled - 1, admitted - TICKS)
+                        to.inherit(taint, to.BY_QUEUE, place, to.BY_ISSUE, who, n)
+                    elif left > disp:  # the queue is left in order
+                        to.inherit(taint, to.BY_QUEUE, place, to.BY_QUEUE, (queued - 1) & queue_mask, n)
+                    else:
+                        to.put(taint, to.BY_QUEUE, place, to.DISPATCH, n)
+                left = admitted
+                store(s_queue, queued & queue_mask, left)
+                if taint is not None:
+                    nx = to.constrain(taint, to.DATA, nx, x, left, to.BY_QUEUE, queued & queue_mask, n)
+                if spent is not None and left > x:
+                    cause = SCHEDULER
+                x = later(x, left)
+                queued += 1
+            loaded = like(disp, NEVER)
+            arrived = a
+            first_access, first_operand = j, m
+            split_store = False
+            for _ in range(operands):
+                g = w_granule[_U(j)]
+                if g < 0:
+                    j += 1
+                    m += 1
+                    continue
+                code = _I(w_code[_U(j)])
+                size = _I(w_size[_U(j)])
+                level = code & LEVEL
+                got = a
+                # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
+                which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
+                v = load(s_level, 0)
+                if taint is not None:
+                    no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
+                    no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, 0, n)
+                    uses = to.use(taint, to.BY_LEVEL, 0, uses, v, disp, n)
+                if spent is not None and v > got:
+                    which = LEVEL_BANDWIDTH
+                got = later(got, v)
+                store(s_level, 0, later(v, disp) + times(byte, size))
+                if code & (BLOCKED - 1):  # not simply in L1
+                    if code & SPLIT:  # a second access: the load's ports once more
+                        for z in range(first_use, early):
+                            q = _I(p_use[_U(z)])
+                            store(s_port, q, load(s_port, q) + load(c_use, z))
+                        second = (code >> SECOND_SHIFT) & LEVEL
+                        if second > level:
+                            level = second
+                            which = LEVEL_LATENCY + level
+                    # A prefetch costs no latency, but the access that asks for it waits for the bandwidth.
+                    fetched = (code >> PREFETCH_SHIFT) & LEVEL
+                    for z in range(1, level + max(fetched, 1)):
+                        q = z if z <= level else z - level + 1
+                        v = load(s_level, q)
+                        if taint is not None:
+                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, q, n)
+                            uses = to.use(taint, to.BY_LEVEL, q, uses, v, disp, n)
+                        if spent is not None and v > got:
+                            which = LEVEL_BANDWIDTH + q
+                        got = later(got, v)
+                        store(s_level, q, later(v, disp) + load(c_line, q))
+                    if level > 0:
+                        v = _freed(s_misses, misses, fb, c_fill_buffers)
+                        if taint is not None:
+                            place = (misses - fb) & fb_mask
+                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_MISSES, place, n)
+                        if spent is not None and v > got:
+                            which = FILL_BUFFERS
+                        got = later(got, v)
+                        store(s_misses, misses & fb_mask, got + load(c_load, i) + load(c_beyond, level))
+                        misses += 1
+                if p_operand[_U(m)] & READ:
+                    vector = 1 if flags & VECTOR else 0
+                    got = got + load(c_load, i) + load(c_beyond, level + 4 * vector)
+                    if code & BLOCKED:
+                        place = (stores - 1 - (code >> DISTANCE_SHIFT)) & sb_mask
+                        v = load(s_stores, place) + load(c_forward, 2)
+                        if taint is not None:
+                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_STORES, place, n)
+                        if spent is not None and v > got:
+                            which = FORWARD
+                        got = later(got, v)
+                    forward = load(c_forward, vector)
+                    if reaches(load(pages, g // PAGE_GRANULES) + forward, got):
+                        for q in range(g, _after(g, size)):
+                            v = load(shadow, q) + forward
+                            if taint is not None:
+                                no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_WRITER, q, n)
+                            if spent is not None and v > got:
+                                which = FORWARD
+                            got = later(got, v)
+                    if taint is not None:
+                        nm = to.join(taint, nm, loaded, got, no, n)
+                    if spent is not None and got > loaded:
+                        by_memory = which
+                    loaded = later(loaded, got)
+                elif code & SPLIT and not flags & LOADS:
+                    split_store = True
+                if level > 0 and not p_operand[_U(m)] & READ:
+                    arrived = later(arrived, got + load(c_beyond, level))
+                if taint is not None and level > 0:
+                    to.miss(taint, (misses - 1) & fb_mask, n)
+                j += 1
+                m += 1
+            # The execution stage: data registers, ports.
+            quick = REGISTERS if flags & QUICK else 0
+            for _ in range(_field(about, DATA)):
+                q = _I(p_register[_U(r)]) + quick
+                r += 1
+                v = load(s_register, q)
+                if taint is not None:
+                    nx = to.constrain(taint, to.DATA, nx, x, v, to.BY_REGISTER, q, n)
+                if spent is not None and v > x:
+                    cause = LATENCY
+                x = later(x, v)
+            for _ in range(_field(about, LATE)):
+                q = _I(p_use[_U(k)])
+                v = load(s_port, q)
+                if taint is not None:
+                    nx = to.constrain(taint, to.DATA, nx, x, v, to.BY_PORT, q, n)
+                    uses = to.use(taint, to.BY_PORT, q, uses, v, disp, n)
+                if spent is not None and v > x:
+                    cause = PORTS + q
+                x = later(x, v)
+                v = later(v, disp) + load(c_use, k)
+                if split_store:  # a second access: the store's ports once more
+                    v = v + load(c_use, k)
+                store(s_port, q, v)
+                k += 1
+            if scheduled:
+                begun = later(x, loaded)
+                hold(held, scheduled - 1, begun)
+                if taint is not None:
+                    to.issue(taint, freed_in(held, scheduled - 1, begun), n)
+            end = x + load(c_latency, i)
+            loaded_end = loaded + load(c_value, i)
+            if taint is not None:
+                to.result(taint, nx, nm, end, loaded_end, uses, n)
+            if spent is not None and loaded_end > end:
+                cause = by_memory
+            end = later(end, loaded_end)
+            early_end = end + load(c_early, 1 if flags & QUICK else 0)
+            for _ in range(_field(about, WRITES)):
+                q = _I(p_register[_U(r)])
+                r += 1
+                store(s_register, q, end)
+                store(s_register, q + REGISTERS, early_end)
+                if taint is not None:
+                    to.put(taint, to.BY_REGISTER, q, to.RESULT, n)
+                    to.put(taint, to.BY_REGISTER, q + REGISTERS, to.RESULT, n)
+            # Retirement, in order.
+            before = ret
+            ret = ret + load(c_retire, u)
+            if taint is not None:
+                to.retire(taint, ret, end, n)
+            if spent is not None and end <= ret:
+                cause = RETIRE
+            ret = later(ret, end)
+            if spent is not None:
+                spent[_U(i), _U(cause)] += ret - before
+            for _ in range(u):
+                store(s_rob, slots & rob_mask, ret)
+                if taint is not None:
+                    to.put(taint, to.BY_ROB, slots & rob_mask, to.RETIRED, n)
+                slots += 1
+            if flags & LOADS:
+                store(s_loads, loads & lb_mask, ret)
+                if taint is not None:
+                    to.put(taint, to.BY_LOADS, loads & lb_mask, to.RETIRED, n)
+                loads += 1
+            if flags & STORES:
+                for z in range(operands):
+                    g = w_granule[_U(first_access + z)]
+                    if g < 0 or not p_operand[_U(first_operand + z)] & WRITE:
+                        continue
+                    page = g // PAGE_GRANULES
+                    last = load(pages, page)
+                    if not reaches(last, like(last, NEVER + 1)):
+                        for q in range(page * PAGE_GRANULES, (page + 1) * PAGE_GRANULES):
+                            store(shadow, q, last)
+                    store(pages, page, later(last, end))
+                    for q in range(g, _after(g, _I(w_size[_U(first_access + z)]))):
+                        v = load(shadow, q)
+                        if taint is not None and v < end:
+                            to.put(taint, to.BY_WRITER, q, to.RESULT, n)
+                        store(shadow, q, later(v, end))
+                line = w_granule[_U(first_access)] >> 3 if operands else -1
+                same_line = line in (line_last, line_before)
+                if line != line_last:
+                    line_before, line_last = line_last, line
+                written = written + load(c_commit, 0 if same_line else 1)
+                if taint is not None:
+                    to.write(taint, written, ret, arrived, n)
+                written = later(later(written, ret), arrived)
+                store(s_stores, stores & sb_mask, written)
+                if taint is not None:
+                    to.put(taint, to.BY_STORES, stores & sb_mask, to.WRITTEN, n)
+                stores += 1
+            if taint is not None:
+                to.finish(taint, n, i, disp, a if loaded > NEVER and a > x else x, end, ret)
+            n += 1
+    store(s_now, 0, disp)
+    store(s_now, 1, fe)
+    store(s_now, 2, ret)
+    store(s_now, 3, written)
+    store(s_now, 4, end)
+    store(s_now, 5, jump)
+    store(s_now, 6, left)
+    s_counts[5], s_counts[6], s_counts[7] = queued, line_before, line_last
+    s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

@@ -1,0 +1,154 @@
+"""Sensitivity: what the run would cost if one resource were better (Gus, section 3.2).
+
+The speedup of weighting the capacity c of resource r by w is s = f(c) / f(w c) - 1, with f the simulated time. The
+resources that give a speedup are the bottlenecks; the others are not worth an effort.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import SettingError
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus, Progress
+from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """The speedups of a trace on a core.
+
+    Attributes
+    ----------
+    core : str
+        Name of the core.
+    cycles : float
+        Simulated cycles of the core as it is, f(c).
+    weights : tuple of float
+        The weights tried.
+    resources : tuple of tuple of str
+        What was weighted: one resource each, or a pair.
+    speedup : (resources, weights) float
+        s = f(c) / f(w c) - 1.
+    """
+
+    core: str
+    cycles: float
+    weights: tuple[float, ...]
+    resources: tuple[tuple[str, ...], ...]
+    speedup: NDArray[np.float64]
+
+    @property
+    def bottleneck(self) -> str:
+        """The resource with the largest speedup at the largest weight, or ``""`` where none gives one."""
+        best = int(np.argmax(self.speedup[:, -1]))
+        return " + ".join(self.resources[best]) if self.speedup[best, -1] > 0 else ""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the ranked table: resource, and the speedup of each weight (simulated), best first."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.speedup, columns=[f"x{w:g}" for w in self.weights])
+        frame.insert(0, "resource", [" + ".join(r) for r in self.resources])
+        order = np.argsort(-self.speedup[:, -1], kind="stable")
+        return frame.iloc[order].reset_index(drop=True)
+
+
+# Core files have the size of one scheduler for all operations for the extended roofline; Gus has no such thing.
+_NOT_MODELLED = ("scheduler",)
+
+
+def sensitivity(
+    gus: Gus,
+    trace: Trace,
+    weights: Sequence[float] = (1.1, 1.5, 2.0),
+    resources: Sequence[str] | None = None,
+    *,
+    pairs: bool = False,
+    progress: Progress | None = None,
+    core: Microarchitecture | None = None,
+) -> Sensitivity:
+    """Return how much faster the trace would run if each resource's capacity were ``weights`` times what it is.
+
+    Parameters
+    ----------
+    gus : Gus
+        The core and its tables.
+    trace : Trace
+        What ran.
+    weights : sequence of float
+        Factors on the capacity, above 0 (above 1: a better machine; a latency is divided by it).
+    resources : sequence of str, optional
+        Which; by default all of the core that the simulator models.
+    pairs : bool
+        Weight pairs of resources together: lifting one bottleneck uncovers the next.
+    progress : callable, optional
+        Called with the passes done and their total.
+    core : Microarchitecture, optional
+        Weight the resources of this variant of ``gus.core`` (other capacities; caches and instruction table stay).
+
+    Raises
+    ------
+    SettingError
+        No weight, a weight that is not above 0, an unknown resource.
+    """
+    weights = tuple(float(w) for w in weights)
+    if not weights or not all(np.isfinite(w) and w > 0 for w in weights):
+        raise SettingError(f"weights are numbers above 0; found {weights}")
+    base = gus.core if core is None else core
+    modelled = (name for name in base.resources if name not in _NOT_MODELLED)
+    names = tuple(resources) if resources is not None else tuple(modelled)
+    for name in names:
+        base.resource(name)
+    what = tuple(combinations(names, 2)) if pairs else tuple((name,) for name in names)
+    if not what:
+        raise SettingError("no resource to weight: name at least one (two for pairs)")
+    variants = [base]
+    for group in what:
+        for w in weights:
+            variant = base
+            for name in group:
+                variant = variant.scaled(name, w)
+            variants.append(variant)
+    found = gus.cycles(trace, variants, progress=progress)
+    speedup = (found[0] / found[1:] - 1.0).reshape(len(what), len(weights))
+    return Sensitivity(base.name, float(found[0]), weights, what, speedup)
+
+
+def what_if(
+    gus: Gus,
+    trace: Trace,
+    capacities: Mapping[str, float],
+    weight: float = 2.0,
+    resources: Sequence[str] | None = None,
+) -> Sensitivity:
+    """Return the sensitivity of another core: ``gus.core`` with some capacities multiplied.
+
+    Its ``cycles`` tell what the change is worth, its ``bottleneck`` what holds the run back next.
+
+    Parameters
+    ----------
+    gus, trace, resources
+        As for `sensitivity`.
+    capacities : mapping of str to float
+        Resource -> factor on its capacity (a latency is divided by it).
+    weight : float
+        The weight of the ranking on the changed core.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> pk.what_if(gus, trace, {"instruction_latency": 2}).bottleneck  # doctest: +SKIP
+    'instruction_latency'
+    """
+    core = gus.core
+    for name, factor in capacities.items():
+        core = core.scaled(name, factor)
+    return sensitivity(gus, trace, (weight,), resources, core=core)

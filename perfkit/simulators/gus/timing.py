@@ -1,0 +1,311 @@
+"""What Algorithm 1 of the Gus paper reads and keeps: the program, the core's capacities and the times, as arrays.
+
+All times are whole ticks (`TICKS` a cycle: divisible by 1..12, so that widths, port counts and the usual weights give
+exact ticks and ties stay ties).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError, SettingError
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.lanes import LANES, zeros
+from perfkit.simulators.memory.memory import PAGE_GRANULES, RECENT
+from perfkit.simulators.program.program import REGISTERS, Program, pruned
+
+TICKS = 55440
+NEVER = -(1 << 60)  # before every time of a run
+LEVELS = ("L1", "L2", "L3", "memory")
+
+# Where a retired instruction's share of the time went. Port groups follow, in the program's order.
+CAUSES = (
+    "retire",
+    "front_end",
+    "rob",
+    "load_buffer",
+    "store_buffer",
+    "misprediction_penalty",
+    "instruction_latency",
+    "store_forward_latency",
+    "L1_latency",
+    "L2_latency",
+    "L3_latency",
+    "memory_latency",
+    "L1_bandwidth",
+    "L2_bandwidth",
+    "L3_bandwidth",
+    "memory_bandwidth",
+    "line_fill_buffers",
+    "vector_scheduler",
+)
+RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
+LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, PORTS = 8, 12, 16, 17, 18
+
+
+# What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
+SLOTS, FLAGS, OPERANDS, ADDRESSES = (0, 0xFFF), (12, 0xFF), (20, 0x1FF), (29, 0x3F)
+EARLY, DATA, LATE, WRITES = (35, 0x7F), (42, 0x7F), (49, 0x7F), (56, 0x7F)
+LOADS, STORES, VECTOR, QUICK = 1, 2, 4, 8
+SCHEDULED_SHIFT = 4  # two bits: which scheduler holds it, of `perfkit.simulators.program.program`
+READ, WRITE = 1, 2  # flags of an operand
+
+
+class Static(NamedTuple):
+    """The program, as the compiled pass reads it: a number an instruction, and lists that lie in its order."""
+
+    block_start: NDArray[np.int32]  # (blocks + 1,) first instruction
+    block_use: NDArray[np.int32]  # (blocks,) first entry of `use`
+    block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
+    block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
+    head: NDArray[np.int64]  # (instructions,) `SLOTS` to `WRITES`
+    use: NDArray[np.uint16]  # port groups: those of the load stage first
+    register: NDArray[np.uint16]  # registers of the address, of data, written
+    operand: NDArray[np.uint8]  # flags of memory operands
+
+
+class Costs(NamedTuple):
+    """The core's capacities in ticks and entries, for K configurations (the last axis), or for one (no such axis)."""
+
+    front_end: NDArray[np.int64]  # (slots + 1, K) what so many slots take
+    retire: NDArray[np.int64]  # (slots + 1, K)
+    rob: NDArray[np.int64]  # (K,) slots
+    load_buffer: NDArray[np.int64]  # (K,)
+    store_buffer: NDArray[np.int64]  # (K,)
+    fill_buffers: NDArray[np.int64]  # (K,)
+    use: NDArray[np.int64]  # (uses, K)
+    latency: NDArray[np.int64]  # (instructions, K) from data registers
+    value: NDArray[np.int64]  # (instructions, K) from a loaded value
+    load: NDArray[np.int64]  # (instructions, K) from address registers to the value in L1
+    beyond: NDArray[np.int64]  # (8, K) what each level takes longer than the table's L1: integer, then vector loads
+    byte: NDArray[np.int64]  # (1, K) a byte of L1
+    line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
+    forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
+    penalty: NDArray[np.int64]  # (1, K)
+    taken: NDArray[np.int64]  # (1, K) between two taken branches
+    commit: NDArray[np.int64]  # (2, K) a store to the line of one of the last two, another store
+    early: NDArray[np.int64]  # (2, K) what is added to a result for additions: nothing, less than nothing
+    vector_scheduler: NDArray[np.int64]  # (2, K) entries: operations, stores
+    vector_queue: NDArray[np.int64]  # (K,)
+    same: NDArray[np.int64]  # (5,) entries of ROB, load, store, fill buffers and queue where all agree, else 0
+
+
+class Schedulers(NamedTuple):
+    """How many entries of each scheduler are held, and which of them are given free in which cycle to come."""
+
+    waiting: NDArray[np.int16]  # (schedulers * CYCLES * K,) entries given free in a cycle, in rings, lane by lane
+    cycle: NDArray[np.int64]  # (schedulers,) the first cycle whose entries were not given free yet
+    entries: NDArray[np.int64]  # (schedulers,) entries held
+    size: NDArray[np.int64]  # (schedulers,)
+    at: NDArray[np.int64]  # (1,) a time to be passed
+
+
+# How far ahead an operation's beginning is known, in cycles (a power of two); later ones count as the last.
+CYCLES = 2048
+
+
+class State(NamedTuple):
+    """What the pass carries from one window to the next; times have a last axis of K where there are K of them."""
+
+    now: NDArray[np.int64]  # dispatch, front end, retirement, last store, end of last, last jump, left the queue last
+    counts: NDArray[np.int64]  # instructions, used of each ring: rob, loads, stores, misses, queue; two lines written
+    register: NDArray[np.int64]  # for every operation, then for additions
+    port: NDArray[np.int64]
+    level: NDArray[np.int64]
+    rob: NDArray[np.int64]  # rings of a power of two, so that buffers of other sizes fit in
+    loads: NDArray[np.int64]
+    stores: NDArray[np.int64]
+    misses: NDArray[np.int64]
+    queue: NDArray[np.int64]  # when operations left the queue before the schedulers
+    held: Schedulers
+
+
+class Shadow(NamedTuple):
+    """When memory was last stored to: each granule of 8 bytes, and the latest of each page (`NEVER`: not yet)."""
+
+    granule: NDArray[np.int64]
+    page: NDArray[np.int64]
+
+
+def static(program: Program) -> Static:
+    """Return the arrays of a program that every pass reads.
+
+    Raises
+    ------
+    DataError
+        An instruction has more slots, operands, registers or uses than its number has room for.
+    """
+    code = program.code
+    first = code.block_start[:-1]
+    loads, stores = _any(code.read, code.operand_start), _any(code.write, code.operand_start)
+    address, data, write = (np.diff(getattr(program, f"{name}_start")) for name in ("address", "data", "write"))
+    uses = np.diff(program.use_start)
+    flags = loads * LOADS + stores * STORES + program.vector * VECTOR + (program.early > 0) * QUICK
+    if "vector_scheduler" in program.core.resources:
+        flags = flags + (program.scheduler.astype(np.int64) << SCHEDULED_SHIFT)
+    early = program.load_uses
+    fields = {
+        SLOTS: program.slots,
+        FLAGS: flags,
+        OPERANDS: np.diff(code.operand_start),
+        ADDRESSES: address,
+        EARLY: early,
+        DATA: data,
+        LATE: uses - early,
+        WRITES: write,
+    }
+    head = np.zeros(len(flags), dtype=np.int64)
+    for (first_bit, largest), values in fields.items():
+        if values.max(initial=0) > largest:
+            k = int(values.argmax())
+            raise DataError(f"{code.text[k]}: {values[k]} slots, operands, registers or uses; at most {largest} can be")
+        head |= values.astype(np.int64) << first_bit
+    # Instruction by instruction: its address registers, its data registers, those it writes.
+    owner = np.concatenate([np.repeat(np.arange(len(head)), k) for k in (address, data, write)])
+    register = np.concatenate([program.address_register, program.data_register, program.write_register])
+    register_start = np.concatenate(([0], np.cumsum(address + data + write))).astype(np.int32)
+    return Static(
+        code.block_start,
+        program.use_start[first],
+        register_start[first],
+        code.operand_start[first],
+        head,
+        program.use.astype(np.uint16),
+        register[np.argsort(owner, kind="stable")].astype(np.uint16),
+        (code.read * READ + code.write * WRITE).astype(np.uint8),
+    )
+
+
+def _any(flags: NDArray[np.bool_], start: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return, for each instruction, whether any of its operands has the flag."""
+    total = np.concatenate(([0], np.cumsum(flags)))
+    return total[start[1:]] > total[start[:-1]]
+
+
+def costs(program: Program, cores: tuple[Microarchitecture, ...]) -> Costs:
+    """Return what the program costs on its core's K variants: `LANES` of them, or one.
+
+    Raises
+    ------
+    SettingError
+        A buffer would have less than one entry.
+    """
+    each = [_costs_of(program, core) for core in cores]
+    columns = list(zip(*each, strict=True))
+    buffers = [*columns[Costs._fields.index("rob") : Costs._fields.index("fill_buffers") + 1]]
+    buffers.append(columns[Costs._fields.index("vector_queue")])
+    same = np.array([entries[0] if len(set(entries)) == 1 else 0 for entries in buffers], dtype=np.int64)
+    if len(each) == 1:
+        return Costs(*(np.atleast_1d(column[0]) for column in columns), same)  # type: ignore[call-arg]
+    lanes = (np.ascontiguousarray(np.stack(column, axis=-1)) for column in columns)
+    return Costs(*lanes, same)  # type: ignore[call-arg]
+
+
+def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
+    def ticks(cycles: Any) -> Any:
+        return np.rint(np.asarray(cycles, dtype=np.float64) * TICKS).astype(np.int64)
+
+    def entries(name: str) -> Any:
+        found = core.resources.get(name)
+        n = int(found.value) if found is not None else 1 << 20
+        if n < 1:
+            raise SettingError(f"{name}: a buffer needs at least one entry; {n} would let nothing through")
+        return np.int64(n)
+
+    def value(name: str, default: float) -> float:
+        found = core.resources.get(name)
+        return found.value if found is not None else default
+
+    each = np.array([core.resource(g).inverse_throughput for g in program.groups])
+    line = core.caches[0].line
+    first = value("L1_latency", 0.0)
+    levels = [first, *(value(f"{name}_latency", first) for name in LEVELS[1:])]
+    factor = value("instruction_latency", 1.0)
+    # A table's load latency is that of the core's L1, as it was before any weight.
+    base = program.core
+    names = ("L1_latency", "L1_vector_latency" if "L1_vector_latency" in core.resources else "L1_latency")
+    saved = np.array([base.resource(name).value - core.resource(name).value for name in names])
+    beyond = [x - base.resource("L1_latency").value for x in levels[1:]]
+    bandwidth = [value(f"{name}_bandwidth", np.inf) for name in LEVELS]
+    forward = value("store_forward_latency", first)
+    blocked = value("blocked_store_forward_latency", value("vector_store_forward_latency", forward))
+    slots = np.arange(int(program.slots.max(initial=0)) + 1)
+    return (
+        ticks(core.resource("front_end").inverse_throughput) * slots,
+        ticks(core.resource("retire").inverse_throughput) * slots,
+        entries("rob"),
+        entries("load_buffer"),
+        entries("store_buffer"),
+        entries("line_fill_buffers"),
+        ticks(program.amount * each[program.use] if len(program.use) else np.zeros(0)),
+        ticks(program.latency * factor),
+        ticks(program.value_latency * factor),
+        ticks(program.load_latency),
+        ticks([-saved[0], *beyond, -saved[1], *beyond]),
+        ticks([1.0 / bandwidth[0]]),
+        ticks([0.0, *(line / b for b in bandwidth[1:])]),
+        ticks([forward, value("vector_store_forward_latency", forward), blocked]),
+        ticks([value("misprediction_penalty", 0.0)]),
+        ticks([1.0 / value("taken_branches", np.inf)]),
+        ticks([1.0 / value("store_commit", 1.0), 1.0]),
+        ticks([0.0, -program.early.max(initial=0.0) * factor]),
+        np.array([entries("vector_scheduler"), entries("vector_store_scheduler")]),
+        np.int64(entries("vector_queue") if "vector_queue" in core.resources else 1),
+    )
+
+
+def begin(program: Program, cores: tuple[Microarchitecture, ...]) -> tuple[Static, Costs, State, Shadow]:
+    """Return what the recurrence needs to simulate a program from its first instruction on a core's K variants."""
+    fast = pruned(program, cores)
+    cost = costs(fast, cores)
+    return static(fast), cost, state(program, cost), shadow(cost)
+
+
+def state(program: Program, cost: Costs) -> State:
+    """Return the state before the first instruction, for as many configurations as ``cost`` has."""
+    lanes = cost.use.ndim == 2
+
+    def ring(entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        return zeros(1 << int(entries.max()).bit_length(), lanes)
+
+    schedulers = Schedulers(
+        np.zeros(2 * CYCLES * (LANES if lanes else 1), dtype=np.int16),
+        zeros(2, lanes),
+        zeros(2, lanes),
+        cost.vector_scheduler,
+        zeros(1, lanes),
+    )
+    return State(
+        zeros(7, lanes),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1], dtype=np.int64),
+        zeros(2 * REGISTERS, lanes),
+        zeros(len(program.groups), lanes),
+        zeros(len(LEVELS), lanes),
+        ring(cost.rob),
+        ring(cost.load_buffer),
+        ring(np.maximum(cost.store_buffer, RECENT)),  # loads ask when stores were written that have left the buffer
+        ring(cost.fill_buffers),
+        ring(cost.vector_queue),
+        schedulers,
+    )
+
+
+def shadow(cost: Costs) -> Shadow:
+    """Return memory before the first store."""
+    lanes = cost.use.ndim == 2
+    return Shadow(zeros(PAGE_GRANULES, lanes), zeros(1, lanes) + NEVER)
+
+
+def room(old: Shadow, pages: int) -> Shadow:
+    """Return memory with room for so many pages, and as many again when it grows.
+
+    Granules of pages that were not stored to are never read, so they need no value (and the system no memory).
+    """
+    if pages <= len(old.page):
+        return old
+    lanes = old.page.ndim == 2
+    granule, page = zeros(2 * pages * PAGE_GRANULES, lanes), zeros(2 * pages, lanes) + NEVER
+    granule[: len(old.granule)] = old.granule
+    page[: len(old.page)] = old.page
+    return Shadow(granule, page)

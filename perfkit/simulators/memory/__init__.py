@@ -1,0 +1,1 @@
+"""Caches and the level that serves each access."""

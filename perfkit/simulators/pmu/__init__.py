@@ -1,0 +1,1 @@
+"""The simulated PMU: event counts of simulated runs with their exact truth."""

@@ -1,0 +1,158 @@
+"""What is known of simulated runs: the exact CPI stack, by accounting, and the bottleneck, by sensitivity.
+
+Methods that infer these two from counters can be held against it (`perfkit.scoring`). It is the truth about the
+simulator's core, not about any machine.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from perfkit.errors import FormatError, SettingError
+from perfkit.names import nearest
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.sensitivity import sensitivity
+from perfkit.trace.trace import Trace
+
+NEAR = 0.9
+LEAST = 0.02
+_FORMAT = "perfkit-truth"
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The known answers of simulated runs on one core.
+
+    Attributes
+    ----------
+    core : str
+        Name of the core.
+    weight : float
+        By what each resource's capacity was multiplied for its speedup.
+    stack : DataFrame
+        Cycles per instruction by cause, one row a run (index); a row sums to the run's CPI.
+    speedup : DataFrame
+        Sensitivity (Gus, section 3.2): s = f(c) / f(w c) - 1, one row a run (index), one column a resource.
+    workload : Series
+        What each run (index) is a run of: runs of one workload are no independent witnesses.
+    """
+
+    core: str
+    weight: float
+    stack: pd.DataFrame
+    speedup: pd.DataFrame
+    workload: pd.Series
+
+    @property
+    def kind(self) -> str:
+        """``"simulated"``: the truth about the simulator's core."""
+        return "simulated"
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs, in order."""
+        return [str(r) for r in self.stack.index]
+
+    @property
+    def cpi(self) -> pd.Series:
+        """Cycles per instruction of each run."""
+        return self.stack.sum(axis=1).rename("CPI (simulated)")
+
+    def bottlenecks(self, run: str, *, near: float = NEAR, least: float = LEAST) -> tuple[str, ...]:
+        """Return a run's most sensitive resources, best first; empty where none gives a speedup worth the name.
+
+        Parameters
+        ----------
+        run : str
+            Its name.
+        near : float
+            Resources whose speedup is at least this share of the largest count as bottlenecks too.
+        least : float
+            A largest speedup below this is none.
+        """
+        if run not in self.speedup.index:
+            raise SettingError(f"unknown run {run!r}; {nearest(run, self.runs)}")
+        of_run = self.speedup.loc[run].sort_values(ascending=False, kind="stable")
+        if not of_run.iloc[0] >= least:
+            return ()
+        return tuple(str(r) for r in of_run.index[of_run >= near * of_run.iloc[0]])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a run: workload, CPI, bottleneck ("": none), its speedup, largest cause of the stack."""
+        bottleneck = [", ".join(self.bottlenecks(r)) for r in self.runs]
+        return pd.DataFrame(
+            {
+                "workload": self.workload,
+                "cpi": self.cpi,
+                "bottleneck": bottleneck,
+                "speedup": self.speedup.max(axis=1),
+                "largest cause": self.stack.idxmax(axis=1),
+            },
+            index=self.stack.index,
+        )
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write everything into one parquet file and return its path."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        both = pd.concat({"stack": self.stack, "speedup": self.speedup}, axis=1)
+        both.columns = pd.Index([f"{part}:{name}" for part, name in both.columns])
+        both.insert(0, "workload", self.workload)
+        arrow = pa.Table.from_pandas(both.rename_axis("run").reset_index(), preserve_index=False)
+        head = {"format": _FORMAT, "version": 1, "core": self.core, "weight": self.weight, "kind": self.kind}
+        path = Path(path)
+        pq.write_table(arrow.replace_schema_metadata({b"perfkit": json.dumps(head).encode()}), path, compression="zstd")
+        return path
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> "Truth":
+        """Read what `to_parquet` wrote.
+
+        Raises
+        ------
+        FormatError
+            The file is no parquet file, or not one of these.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            arrow = pq.read_table(path)
+        except pa.ArrowInvalid as error:
+            raise FormatError(f"{path}: expected a parquet file of Truth.to_parquet: {error}") from error
+        head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
+        if head.get("format") != _FORMAT:
+            raise FormatError(f"{path}: a parquet file, but not one that Truth.to_parquet wrote")
+        both = arrow.to_pandas().set_index("run")
+        parts = {
+            part: both[[c for c in both.columns if c.startswith(f"{part}:")]].rename(
+                columns=lambda c: c.partition(":")[2]
+            )
+            for part in ("stack", "speedup")
+        }
+        return cls(head["core"], head["weight"], **parts, workload=both["workload"].astype(str))
+
+
+def truth_of(gus: Gus, traces: Iterable[tuple[str, Trace]], weight: float = 2.0) -> Truth:
+    """Simulate traces, given with the names of their runs, and return what is known of them.
+
+    Raises
+    ------
+    SettingError
+        The weight is not above 1: it must make resources better.
+    """
+    if not weight > 1:
+        raise SettingError(f"weight makes each resource better: a number above 1; found {weight!r}")
+    stacks, speedups, workload = {}, {}, {}
+    for name, trace in traces:
+        workload[name] = trace.provenance.workload or name
+        stacks[name] = gus.run(trace).cpi_stack()
+        found = sensitivity(gus, trace, (weight,))
+        speedups[name] = pd.Series(found.speedup[:, 0], index=[r[0] for r in found.resources])
+    stack = pd.DataFrame.from_dict(stacks, orient="index").fillna(0.0).rename_axis("run")
+    speedup = pd.DataFrame.from_dict(speedups, orient="index").rename_axis("run")
+    return Truth(gus.core.name, float(weight), stack, speedup, pd.Series(workload, name="workload").rename_axis("run"))

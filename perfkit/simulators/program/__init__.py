@@ -1,0 +1,1 @@
+"""A trace's instructions, decoded against a core."""

@@ -1,0 +1,1 @@
+"""Spaces of micro-benchmarks: `Study`, its measured `StudyRuns`, and the expressions of derived columns."""

@@ -1,0 +1,221 @@
+"""The measured table of a study: one row a configuration, and every raw repetition beside it."""
+
+import json
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.names import nearest
+from perfkit.study.expressions import Expression
+
+
+@dataclass(frozen=True)
+class StudyRuns:
+    """What a study measured.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row a configuration, indexed by its key: the dimensions; ``compiler``, ``flags``, ``threads``; ``status``
+        ("ok" or "failed"), ``message``; ``settled`` (whether the repetition policy was met), ``attempts``
+        (experiments made); ``steps`` (executions in a timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and
+        ``cycles`` (core cycles by calibrated chains) an execution of the region; ``spread`` (largest relative
+        deviation of a kept run); then event, reported, static and derived columns. What was not measured is NaN.
+    raw : DataFrame
+        Every repetition: ``key``, ``event`` ("" for the timing runs), ``attempt``, ``repetition``, ``tsc``, ``ns``,
+        ``cycles``, ``value`` (the event's count an execution), ``kept`` and ``tried`` windows.
+    dimensions : tuple of str
+        The columns that the study varied.
+    metadata : dict
+        The study's text, the machine, the compilers' versions, the date.
+    """
+
+    table: pd.DataFrame
+    raw: pd.DataFrame
+    dimensions: tuple[str, ...]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_records(
+        cls, records: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], derive: Mapping[str, str] | None = None
+    ) -> Self:
+        """Build the tables from a store's records."""
+        rows: list[dict[str, Any]] = []
+        repetitions: list[dict[str, Any]] = []
+        names: list[str] = []
+        for record in records:
+            rows.append(_row(record))
+            repetitions += _repetitions(record)
+            names += [name for name in record["values"] if name not in names]
+        table = pd.DataFrame(rows)
+        if rows:
+            table = table.set_index("configuration").infer_objects()
+        for column, text in (derive or {}).items():
+            if rows:
+                table[column] = _derived(table, column, text)
+        return cls(table, pd.DataFrame(repetitions, columns=_RAW), tuple(names), dict(metadata))
+
+    @property
+    def ok(self) -> pd.DataFrame:
+        """The rows that were measured, settled or not."""
+        return self.table[self.table["status"] == "ok"] if len(self.table) else self.table
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table of configurations (a copy)."""
+        return self.table.copy()
+
+    def summary(self) -> dict[str, int]:
+        """Count the rows: all, measured, settled, never settled, failed."""
+        if not len(self.table):
+            return {"configurations": 0, "ok": 0, "settled": 0, "unsettled": 0, "failed": 0}
+        ok = self.table["status"] == "ok"
+        settled = ok & self.table["settled"].fillna(value=False).astype(bool)
+        return {
+            "configurations": len(self.table), "ok": int(ok.sum()), "settled": int(settled.sum()),
+            "unsettled": int((ok & ~settled).sum()), "failed": int((~ok).sum()),
+        }  # fmt: skip
+
+    def failures(self) -> pd.DataFrame:
+        """Return the failed rows' dimensions, compiler and message."""
+        wanted = [*self.dimensions, "compiler", "flags", "threads", "message"]
+        return self.table.loc[self.table["status"] != "ok", wanted]
+
+    def derive(self, **columns: str) -> Self:
+        """Return runs with more columns, each an expression over the row."""
+        table = self.table.copy()
+        for name, text in columns.items():
+            table[name] = Expression(text).over(table)
+        return type(self)(table, self.raw, self.dimensions, self.metadata)
+
+    def where(self, condition: str) -> Self:
+        """Return the runs whose row fulfils an expression, e.g. ``runs.where("WIDTH == 256 and settled")``."""
+        keep = [value is True for value in Expression(condition).over(self.table)]
+        table = self.table[keep]
+        return type(self)(table, self.raw[self.raw["key"].isin(table.index)], self.dimensions, self.metadata)
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write everything to one parquet file: the raw repetitions are nested in their configuration's row."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        nested: dict[str, list[dict[str, Any]]] = {key: [] for key in self.table.index}
+        for one in self.raw.to_dict("records"):
+            nested[one.pop("key")].append(one)
+        whole = pa.Table.from_pandas(self.table.reset_index(), preserve_index=False)
+        whole = whole.append_column("repetitions", pa.array(list(nested.values()), type=_nested_type()))
+        about = {"dimensions": self.dimensions, "metadata": self.metadata}
+        whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json.dumps(about).encode()})
+        pq.write_table(whole, path, compression="zstd", compression_level=9)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> Self:
+        """Read what `to_parquet` wrote."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            whole = pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise FormatError(f"cannot read {path} as a study's table: {error}") from None
+        about = (whole.schema.metadata or {}).get(_MARK)
+        if about is None:
+            raise FormatError(f"{path} is a parquet file, but no study's table: pandas.read_parquet reads it")
+        parsed = json.loads(about)
+        nested = whole.column("repetitions").to_pylist()
+        table = whole.drop_columns(["repetitions"]).to_pandas().set_index("configuration")
+        rows = [{"key": key, **one} for key, many in zip(table.index, nested, strict=True) for one in many]
+        return cls(table, pd.DataFrame(rows, columns=_RAW), tuple(parsed["dimensions"]), parsed["metadata"])
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> Self:
+        """Read the store of a study that is running, was stopped, or is complete."""
+        from perfkit.study.study import Study
+
+        folder = Path(folder)
+        try:
+            study = Study.from_yaml(folder / "study.yaml")
+            metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
+        except OSError as error:
+            raise FormatError(f"{folder} is no study folder: {error}") from None
+        return cls.from_records(read_records(folder), metadata, study.derive)
+
+
+def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
+    """Evaluate a study's derived column; a fault in it warns, for it must not cost the measurements."""
+    try:
+        return Expression(text).over(table)
+    except SettingError as error:
+        warnings.warn(f"the derived column {column!r} stays missing: {error}", PerfkitWarning, stacklevel=4)
+        return [math.nan] * len(table)
+
+
+_MARK = b"perfkit.study"
+
+
+def _nested_type() -> Any:
+    import pyarrow as pa
+
+    kinds = {
+        "event": pa.string(),
+        "attempt": pa.int32(),
+        "repetition": pa.int32(),
+        "kept": pa.int32(),
+        "tried": pa.int32(),
+    }
+    return pa.list_(pa.struct([(name, kinds.get(name, pa.float64())) for name in _RAW[1:]]))
+
+
+_RAW = ["key", "event", "attempt", "repetition", "tsc", "ns", "cycles", "value", "kept", "tried"]
+
+
+def read_records(folder: Path) -> Iterable[dict[str, Any]]:
+    """Yield a store's whole records; raises DataError for a damaged line, or a configuration that is there twice."""
+    seen = set()
+    with (folder / "results.jsonl").open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return  # being written, or cut short by a kill
+            try:
+                record = json.loads(line)
+                key = record["key"]
+            except (ValueError, KeyError, TypeError):
+                raise DataError(f"{file.name}, line {number} is damaged: remove it to have it measured again") from None
+            if key in seen:
+                raise DataError(f"{file.name}, line {number}: the configuration {key} is there twice")
+            seen.add(key)
+            yield record
+
+
+def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+    row = {"configuration": record["key"], **record["values"]}
+    row |= {name: record[name] for name in ("compiler", "flags", "threads", "status", "message")}
+    row |= {"settled": bool(record.get("settled", False)), "attempts": int(record.get("attempts", 0))}
+    for name in ("steps", "tsc", "ns", "cycles", "spread"):
+        value = record.get(name)
+        row[name] = math.nan if value is None else float(value)
+    for group in ("events", "reports", "static"):
+        for given, value in record.get(group, {}).items():
+            name = given.replace("-", "_")  # so that expressions can use it
+            if name in row:
+                raise DataError(f"the kernel's report {name!r} would overwrite a column; {nearest(name, row)}")
+            row[name] = math.nan if value is None else float(value)
+    return row
+
+
+def _repetitions(record: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    out = []
+    for experiment in record.get("experiments", []):
+        for number, run in enumerate(experiment["runs"]):
+            values = [math.nan if value is None else value for value in run]
+            out.append(
+                dict(
+                    zip(_RAW, [record["key"], experiment["event"], experiment["attempt"], number, *values], strict=True)
+                )
+            )
+    return out

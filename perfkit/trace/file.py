@@ -1,0 +1,341 @@
+"""The trace file: a ZIP archive of JSON, parquet tables and zstd-compressed streams (``docs/tracing.md``).
+
+Addresses are stored as differences to the last address of the same operand, which for most loops is a constant: a
+hundred million instructions often fit a few megabytes, and reading is bound by memory, not by decompression.
+"""
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError, FormatError
+from perfkit.trace.trace import StaticCode, Trace, TraceChunk, expand, provenance_from_dict, provenance_to_dict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T", bound=Trace)
+
+MAGIC = "perfkit-trace"
+VERSION = 1
+_BLOCKS_PER_CHUNK = 1 << 20
+_MOST_BLOCKS = 1 << 26  # in a chunk; more is a damaged header
+_FEW = 1 << 18  # accesses: fewer are not worth loading a compiler for
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same bytes
+_STREAMS = {"stream": np.uint32, "addresses": np.uint64, "sizes": np.uint32}
+
+
+def save(trace: Trace, path: Path, level: int = 3) -> Path:
+    """Write a trace; a file of that name is replaced only once the new one is complete."""
+    import pyarrow as pa
+
+    codec = pa.Codec("zstd", compression_level=level)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
+            chunks = []
+            for number, chunk in enumerate(trace.chunks(_BLOCKS_PER_CHUNK)):
+                chunks.append({name: len(getattr(chunk, name)) for name in _STREAMS})
+                for name in _STREAMS:
+                    values = getattr(chunk, name)
+                    if name == "addresses":
+                        values = _differences(chunk.stream, trace.code.block_operand_start, values)
+                    _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
+            for name, table in _tables(trace.code).items():
+                _put(archive, f"{name}.parquet", _parquet(table, level))
+            header = {
+                "format": MAGIC,
+                "version": VERSION,
+                "isa": trace.isa,
+                "instructions": trace.instruction_count,
+                "chunks": chunks,
+                "provenance": provenance_to_dict(trace.provenance),
+            }
+            _put(archive, "trace.json", json.dumps(header, indent=1).encode())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return path
+
+
+def load(kind: type[T], path: Path) -> T:
+    """Read a whole trace into memory."""
+    with TraceFile(path) as file:
+        totals = {name: sum(chunk[name] for chunk in file.chunk_sizes) for name in _STREAMS}
+        try:
+            parts = {name: np.empty(totals[name], dtype=dtype) for name, dtype in _STREAMS.items()}
+        except (MemoryError, ValueError) as error:
+            raise FormatError(f"{path}: its streams should hold {totals} values, more than memory does") from error
+        at = dict.fromkeys(_STREAMS, 0)
+        for number, count in enumerate(file.chunk_sizes):
+            views = {name: part[at[name] : at[name] + count[name]] for name, part in parts.items()}
+            file.read_chunk(number, views)
+            at = {name: at[name] + count[name] for name in _STREAMS}
+        try:
+            trace = kind.from_parts(file.code, **parts, provenance=file.provenance)
+        except DataError as error:
+            raise FormatError(f"{path}: the parts of this trace do not fit together: {error}") from error
+    if trace.instruction_count != file.instruction_count:
+        raise FormatError(
+            f"{path}: the header says {file.instruction_count} instructions, the streams hold {trace.instruction_count}"
+        )
+    return trace
+
+
+class TraceFile:
+    """A trace file opened for reading piece by piece: for traces larger than memory.
+
+    Examples
+    --------
+    >>> from perfkit.trace.file import TraceFile
+    >>> with TraceFile("big.trace") as file:  # doctest: +SKIP
+    ...     for chunk in file.chunks():
+    ...         print(chunk.first_instruction, len(chunk.stream))
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._archive = _open(self.path)
+        try:
+            self._header = self._read_header()
+            self.code = self._read_code()
+            self.provenance = provenance_from_dict(self._header["provenance"])
+            self.chunk_sizes: list[dict[str, int]] = [
+                {name: int(chunk[name]) for name in _STREAMS} for chunk in self._header["chunks"]
+            ]
+            self.instruction_count = int(self._header["instructions"])
+        except (KeyError, TypeError, ValueError) as error:
+            self.close()
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{self.path}: not a complete perfkit trace ({error})") from error
+
+    def __enter__(self) -> "TraceFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._archive.close()
+
+    def chunks(self) -> Iterator[TraceChunk]:
+        """Go through the trace as it lies in the file: about a million blocks at a time."""
+        lengths = np.diff(self.code.block_start).astype(np.int64)
+        instruction = access = 0
+        for number, count in enumerate(self.chunk_sizes):
+            parts = {name: np.empty(count[name], dtype=dtype) for name, dtype in _STREAMS.items()}
+            self.read_chunk(number, parts)
+            yield TraceChunk(instruction, access, **parts)
+            instruction += int(lengths[parts["stream"]].sum())
+            access += count["addresses"]
+
+    def read_chunk(self, number: int, into: dict[str, NDArray[Any]]) -> None:
+        """Read one chunk into arrays of the right lengths."""
+        count, starts = self.chunk_sizes[number], self.code.block_operand_start
+        if max(count["stream"], 0) > _MOST_BLOCKS:
+            raise FormatError(f"{self.path}: chunk {number} claims {count['stream']} blocks, more than {_MOST_BLOCKS}")
+        stream = into["stream"]
+        stream[:] = self._values("stream", number)
+        if stream.size and int(stream.max()) >= self.code.block_count:
+            raise FormatError(f"{self.path}: chunk {number} names a block that the code does not have")
+        executed = np.bincount(stream, minlength=self.code.block_count)
+        if int(executed @ np.diff(starts)) != count["addresses"]:
+            raise FormatError(f"{self.path}: chunk {number} has the wrong number of addresses")
+        _sum_up(stream, starts, self._values("addresses", number), into["addresses"])
+        if int(executed @ np.diff(self.code.block_dynamic_start)) != count["sizes"]:
+            raise FormatError(f"{self.path}: chunk {number} has the wrong number of sizes")
+        into["sizes"][:] = self._values("sizes", number)
+
+    def _read_header(self) -> dict[str, Any]:
+        try:
+            header = json.loads(self._member("trace.json"))
+        except FormatError:
+            raise
+        except ValueError as error:
+            raise FormatError(f"{self.path}: its trace.json is not JSON ({error})") from error
+        if not isinstance(header, dict) or header.get("format") != MAGIC:
+            raise FormatError(f"{self.path}: not a perfkit trace")
+        if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+            raise FormatError(
+                f"{self.path}: written in trace format {header.get('version')}, this perfkit reads up to {VERSION}; "
+                "upgrade perfkit"
+            )
+        return header
+
+    def _read_code(self) -> StaticCode:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            tables = {
+                # pq.read_table imports pandas, as does to_numpy: that takes longer than simulating a small trace.
+                name: pq.ParquetFile(io.BytesIO(self._member(f"{name}.parquet"))).read()
+                for name in ("instructions", "operands", "blocks")
+            }
+            code, operands = tables["instructions"], tables["operands"]
+            counts = _numbers(code["operands"])
+            return StaticCode(
+                isa=self._header["isa"],
+                pc=_numbers(code["pc"]),
+                encoding=code["bytes"].to_pylist(),
+                text=code["text"].to_pylist(),
+                function=code["function"].to_pylist(),
+                block_start=_offsets(_numbers(tables["blocks"]["instructions"])),
+                operand_start=_offsets(counts),
+                read=_numbers(operands["read"]),
+                write=_numbers(operands["write"]),
+                size=_numbers(operands["size"]),
+                # Later than the format's first version, and only there where lines are known.
+                **({"file": code["file"].to_pylist(), "line": _numbers(code["line"])} if _has_lines(code) else {}),
+            )
+        except (pa.ArrowException, KeyError, DataError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{self.path}: its static tables are damaged ({error})") from error
+
+    def _member(self, name: str) -> bytes:
+        try:
+            return self._archive.read(name)
+        except KeyError:
+            raise FormatError(f"{self.path}: not a perfkit trace, or an incomplete one: it has no {name}") from None
+        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise FormatError(f"{self.path}: {name} is damaged ({error})") from error
+
+    def _values(self, stream: str, number: int) -> NDArray[Any]:
+        import pyarrow as pa
+
+        name, dtype = f"{stream}/{number:06}.zst", np.dtype(_STREAMS[stream])
+        size = self.chunk_sizes[number][stream] * dtype.itemsize
+        if size == 0:
+            return np.empty(0, dtype=dtype)
+        packed = self._member(name)
+        try:
+            data = pa.Codec("zstd").decompress(packed, decompressed_size=size)
+        except (pa.ArrowException, OSError, MemoryError) as error:
+            raise FormatError(f"{self.path}: {name} is damaged ({error})") from error
+        if len(data) != size:
+            raise FormatError(f"{self.path}: {name} should hold {size} bytes, and does not")
+        return np.frombuffer(data, dtype=dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+def _open(path: Path) -> zipfile.ZipFile:
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+    if start != b"PK\x03\x04":
+        raise FormatError(f"{path}: not a perfkit trace (traces are ZIP archives with a trace.json)")
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise FormatError(f"{path}: truncated or damaged: {error}") from error
+
+
+def _numbers(column: "pa.ChunkedArray") -> NDArray[Any]:
+    """Return a column's numbers or flags."""
+    if column.null_count:
+        raise DataError(f"{column.null_count} values are missing")
+    return np.array(column.to_pylist(), dtype=column.type.to_pandas_dtype())
+
+
+def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
+
+
+def _compress(codec: "pa.Codec", values: NDArray[Any]) -> bytes:
+    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    packed: bytes = codec.compress(little.view(np.uint8), asbytes=True)
+    return packed
+
+
+def _tables(code: StaticCode) -> dict[str, "pa.Table"]:
+    import pyarrow as pa
+
+    places = {"file": pa.array(code.file, pa.string()), "line": pa.array(code.line)} if code.line.any() else {}
+    return {
+        "instructions": pa.table(
+            {
+                "pc": pa.array(code.pc),
+                "bytes": pa.array(code.encoding, pa.binary()),
+                "text": pa.array(code.text, pa.string()),
+                "function": pa.array(code.function, pa.string()),
+                "operands": pa.array(np.diff(code.operand_start)),
+                **places,
+            }
+        ),
+        "operands": pa.table({name: pa.array(getattr(code, name)) for name in ("read", "write", "size")}),
+        "blocks": pa.table({"instructions": pa.array(np.diff(code.block_start))}),
+    }
+
+
+def _has_lines(table: "pa.Table") -> bool:
+    return {"file", "line"} <= set(table.column_names)
+
+
+def _parquet(table: "pa.Table", level: int) -> bytes:
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", compression_level=level)
+    return sink.getvalue()
+
+
+def _offsets(counts: NDArray[Any]) -> NDArray[np.int32]:
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).astype(np.int32)
+
+
+def _differences(
+    stream: NDArray[np.uint32], starts: NDArray[np.int32], addresses: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return each address minus the last one of the same operand in this chunk (modulo 2**64)."""
+    found = np.empty_like(addresses)
+    if len(addresses) > _FEW:
+        from perfkit.trace.loops import differences
+
+        differences(stream, starts, addresses, found)
+        return found
+    order, firsts = _by_operand(stream, starts)
+    ordered = addresses[order]
+    steps = np.diff(ordered, prepend=np.uint64(0))
+    steps[firsts] = ordered[firsts]
+    found[order] = steps
+    return found
+
+
+def _sum_up(
+    stream: NDArray[np.uint32], starts: NDArray[np.int32], steps: NDArray[np.uint64], addresses: NDArray[np.uint64]
+) -> None:
+    """Undo :func:`_differences`."""
+    if len(addresses) > _FEW:
+        from perfkit.trace.loops import sum_up
+
+        sum_up(stream, starts, steps, addresses)
+        return
+    order, firsts = _by_operand(stream, starts)
+    ordered = steps[order]
+    sums = np.cumsum(ordered, dtype=np.uint64)
+    # What the operands before have summed up to, taken off again (modulo 2**64).
+    before = sums[firsts] - ordered[firsts]
+    addresses[order] = sums - np.repeat(before, np.diff(np.append(firsts, len(order))))
+
+
+def _by_operand(stream: NDArray[np.uint32], starts: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order accesses by operand, in time within each; also where each operand's begin."""
+    which = expand(stream, starts)
+    order = np.argsort(which, kind="stable")
+    ordered = which[order]
+    firsts = np.flatnonzero(np.diff(ordered, prepend=np.int32(-1)))
+    return order, firsts

@@ -1,0 +1,120 @@
+import pytest
+
+from perfkit.errors import FormatError, SettingError
+from perfkit.study.study import Assembly, Range, Study
+
+KERNEL = "PK_REGION { PK_KEEP(step); }"
+
+
+def test_space_is_the_product_in_order():
+    study = Study(KERNEL, {"N": [1, 2], "stride": [1, 8]}, compilers=["gcc -O1"], flags=["-g", "-O3"], threads=[1, 2])
+    space = list(study.configurations())
+    assert study.count() == len(space) == 16
+    assert [one.values for one in space[:4]] == [{"N": n, "stride": s} for n in (1, 2) for s in (1, 8)]
+    assert space[0].flags == "-O1 -g"
+    assert len({one.key(study.fingerprint()) for one in space}) == 16
+
+
+def test_ranges_factors_and_dependent_dimensions():
+    study = Study(KERNEL, {"S": {"from": 1, "to": 8192, "factor": 2}, "N": {"from": 2, "to": 8}}, where=["S < N"])
+    assert study.count() == len([1 for s in (1, 2, 4) for n in range(2, 9) if s < n])
+    dependent = Study(KERNEL, {"E": {"from": 2, "to": 8}, "I": "[4, 11, 64] if E > 4 else -1"})
+    assert dependent.count() == 3 + 4 * 3
+
+
+def test_papers_gather_space_has_3279_combinations():
+    dimensions = {"ELEMENTS": {"from": 2, "to": 8}, "IDX0": [0], "IDX1": [1, 8, 16]}
+    dimensions |= {f"IDX{k}": f"[{k}, {k + 7}, {16 * k}] if ELEMENTS > {k} else 0" for k in range(2, 8)}
+    assert Study(KERNEL, dimensions).count() == 3279
+
+
+def test_assembly_orders():
+    three = ["a", "b", "c"]
+    assert list(Assembly(instructions=three, select="first").orders()) == [(0,), (0, 1), (0, 1, 2)]
+    subsets = Assembly(instructions=three, select="subsets", permutations=True)
+    assert subsets.count() == len(list(subsets.orders())) == 3 + 6 + 6
+
+
+def test_a_range_ends_where_its_values_end():
+    assert Range(**{"from": 1, "to": 10, "step": 4}).values() == [1, 5, 9]
+    assert Range(**{"from": 1, "to": 9, "factor": 3}).values() == [1, 3, 9]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"flagz": 1}, "did you mean 'flags'"),
+        ({"policy": {"repetition": 3}}, "did you mean 'repetitions'"),
+        ({"policy": {"repetitions": 2}}, "repetitions"),
+        ({"policy": {"tolerance": "lots"}}, "tolerance"),
+        ({"dimensions": {"N": []}}, "has no values"),
+        ({"dimensions": {"N": [1, 1]}}, "twice"),
+        ({"dimensions": {"N": {"from": 3, "to": 1}}}, "is empty"),
+        ({"dimensions": {"N": {"form": 3, "to": 4}}}, "did you mean 'from'"),
+        ({"dimensions": {"N": None}}, "N"),
+        ({"dimensions": {"tsc": [1]}}, "taken"),
+        ({"dimensions": {"N": "M + 1"}}, "not known there"),
+        ({"where": ["M > 1"]}, "not known there"),
+        ({"memory": "3 parsecs"}, "not a size"),
+        ({"threads": []}, "threads"),
+        ({"static": ["mixture"]}, "static"),
+        ({"assembly": {"instructions": ["nop"]}}, "not both"),
+        ({"derive": {"x": "open('f')"}}, "unknown function"),
+        ({"time_limit": -1}, "time_limit"),
+    ],
+)
+def test_bad_settings_are_errors_that_name_them(settings, message):
+    with pytest.raises(SettingError, match=message):
+        Study(KERNEL, **settings)
+
+
+@pytest.mark.parametrize("line", ['nop"; system("true")', '.include "f"', "nop\n.byte 1", "  "])
+def test_an_instruction_is_one_instruction(line):
+    with pytest.raises(SettingError, match="not one assembly instruction"):
+        Study(assembly={"instructions": [line]})
+
+
+def test_unknown_placeholders_are_errors():
+    with pytest.raises(SettingError, match="names no dimension"):
+        Study(dimensions={"REG": ["xmm"]}, assembly={"instructions": ["vaddps %{RGE}1, %{REG}2, %{REG}3"]})
+
+
+def test_million_fold_space_is_counted_without_being_made():
+    study = Study(KERNEL, {name: list(range(100)) for name in "ABCD"})
+    assert study.count() == 10**8
+
+
+def test_files_and_objects_are_the_same(tmp_path):
+    (tmp_path / "k.c").write_text(KERNEL)
+    (tmp_path / "s.yaml").write_text("kernel: k.c\nmemory: 2 MiB\ndimensions: {N: [1, 2], M: {from: 1, to: 3}}\n")
+    study = Study.from_yaml(tmp_path / "s.yaml")
+    assert study.name == "s"
+    assert study.memory == 2 << 20
+    assert study.fingerprint() == Study(KERNEL, {"N": [1, 2], "M": [1, 2, 3]}, memory="2 MiB").fingerprint()
+    (tmp_path / "again.yaml").write_text(study.to_yaml())
+    again = Study.from_yaml(tmp_path / "again.yaml")
+    assert again.fingerprint() == study.fingerprint()
+    assert list(again.configurations()) == list(study.configurations())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1\n", "mapping"),
+        ("a: [\n", "not YAML"),
+        ("kernel: none.c\n", "no kernel file"),
+        ("kernal: k.c\n", "did you mean 'kernel'"),
+        ("kernel: !!python/object/apply:os.system ['true']\n", "not YAML"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises((SettingError, FormatError), match=message):
+        Study.from_yaml(tmp_path / "s.yaml")
+
+
+def test_what_is_measured_decides_the_key_not_the_space():
+    small, large = Study(KERNEL, {"N": [1]}), Study(KERNEL, {"N": [1, 2]})
+    assert small.fingerprint() == large.fingerprint()
+    assert small.fingerprint() != Study(KERNEL, {"N": [1]}, cache="cold").fingerprint()
+    assert small.replace(flags=["-O1"]).fingerprint() == small.fingerprint()
