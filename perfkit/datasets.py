@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError
+from perfkit.results import KINDS
 from perfkit.samples.events import nearest
-from perfkit.samples.kinds import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd

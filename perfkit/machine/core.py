@@ -1,8 +1,9 @@
 """The machine that a simulation runs on: resources with a capacity, caches, features, each with its source.
 
 A core is a TOML file in ``perfkit/machine/cores/``. Everything whose capacity can be varied (Gus, section 3.2: port
-groups, instruction latencies, front end, ROB, retirement, bandwidths and latencies of the memory levels) is a `Resource`;
-`Microarchitecture.scaled` gives it a weight w as the paper does: capacity c becomes w c, and a latency becomes c / w.
+groups, instruction latencies, front end, ROB, retirement, bandwidths and latencies of the memory levels) is a
+`Resource`; `Microarchitecture.scaled` gives it a weight w as the paper does: capacity c becomes w c, and a latency
+becomes c / w.
 What instructions cost is not in the core file but in the instruction tables (`perfkit.machine.instruction_tables`).
 """
 

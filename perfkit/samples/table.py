@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.results import KINDS, Kind
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
-from perfkit.samples.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa

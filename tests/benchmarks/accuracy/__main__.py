@@ -5,14 +5,14 @@
     python -m tests.benchmarks.accuracy score --folder /tmp/accuracy --core zen5
     python -m tests.benchmarks.accuracy score --points data/accuracy/zen5-held-out.csv --core zen5
 
-``measure`` compiles every kernel of the corpus in three builds, records its trace and measures its core cycles with the
-calibrated chain (perfkit.collectors.host.true_cycles); the set "held-out" is the same sources by another compiler,
-clang, in builds that nobody looked at while the model was written. ``score`` simulates every trace with warm caches, as
-the kernels are timed in a loop, and runs llvm-mca (and OSACA where it is installed: pip install osaca) on the basic blocks
-that make 99 % of the executed instructions, each block's steady state weighted by its executions: that is how such
-tools are used on whole kernels. With ``--points``, the traces are recorded anew and the cycles are those measured on
-the host that the table names; a point whose compiler gives another number of instructions here is left out and counted.
-Nothing is fitted here.
+``measure`` compiles every kernel of the corpus in three builds, records its trace and measures its core cycles with
+the calibrated chain (perfkit.collectors.host.true_cycles); the set "held-out" is the same sources by another
+compiler, clang, in builds that nobody looked at while the model was written. ``score`` simulates every trace with
+warm caches, as the kernels are timed in a loop, and runs llvm-mca (and OSACA where it is installed: pip install
+osaca) on the basic blocks that make 99 % of the executed instructions, each block's steady state weighted by its
+executions: that is how such tools are used on whole kernels. With ``--points``, the traces are recorded anew and the
+cycles are those measured on the host that the table names; a point whose compiler gives another number of
+instructions here is left out and counted. Nothing is fitted here.
 """
 
 import argparse
