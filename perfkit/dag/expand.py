@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Producers = frozenset[int]
+_NAMES = {code: name for name, code in OPS.items()}
 
 
 @njit(cache=True)
@@ -102,7 +103,7 @@ def expand(dag: Dag) -> pd.DataFrame:
                 level = LEVELS[p.level[k]] if p.level[k] >= 0 else None
                 width, size = (int(v) for v in p.shapes[p.shape[k]])
                 values.set(into, frozenset([len(rows)]))
-                rows.append((OPS[code], tuple(sorted(needs)), address, level, width, size))
+                rows.append((_NAMES[code], tuple(sorted(needs)), address, level, width, size))
         previous = int(p.block_origin[block])
         at += 1 + int(p.block_addresses[block])
     frame = pd.DataFrame(rows, columns=["op", "deps", "address", "level", "width", "bytes"])

@@ -1,7 +1,9 @@
 """The computation DAG of a kernel: floating-point operations and memory accesses, with dependences, in trace order.
 
 The nodes are those of the extended roofline (Caparros Cabezas and Pueschel, ISPASS 2014, section III): additions,
-multiplications and divisions, floating-point loads and stores. Integer, address and control work is left out.
+multiplications and divisions, floating-point loads and stores, and fused multiply-adds (F), which the paper's machine
+does not have. Integer, address and control work is left out, as in the paper, unless the whole kernel was asked for:
+then integer operations (I), branches (B), and integer loads and stores are nodes too.
 
 A DAG of a hundred million nodes is never written out node by node. It is held as a `Program` (what each basic block
 does, once) and a stream of executed blocks with the addresses they touched; dependences follow from the program. A
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,12 +31,14 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Consumer = Callable[[Ints, int], None]
 
-OPS = ("A", "M", "D", "L", "S")
 LEVELS = ("L1", "L2", "L3", "mem")
-# Operation codes of a program. FORWARD passes its operands on (select, negation); CALL and RETURN move between frames.
-# OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and in the reorder buffer.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER = range(9)
-_FORMAT = 1
+# Operation codes of a program. FORWARD passes its operands on (select, negation), after a delay if it has one; CALL and
+# RETURN move between frames. OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and
+# in the reorder buffer.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH = range(12)
+OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
+_ALWAYS = ("A", "M", "D", "L", "S")  # counted also where there are none
+_FORMAT = 2
 
 
 class Program(NamedTuple):
@@ -61,6 +66,10 @@ class Program(NamedTuple):
         For a CALL its index, else -1; the caller's frame size; where the call's arguments begin; their slots.
     frame
         Slots of each function's frame, the entry function's first.
+    delay
+        Of a FORWARD the cycles after which it passes its operands on; else 0.
+    block_instructions, block_covered
+        How many instructions a processor would fetch for the block, and how many of them are nodes.
     """
 
     block_ops: Ints
@@ -84,6 +93,9 @@ class Program(NamedTuple):
     arg_from: Ints
     arg_into: Ints
     frame: Ints
+    delay: Ints
+    block_instructions: Ints
+    block_covered: Ints
 
     @property
     def needs_reuse(self) -> bool:
@@ -147,7 +159,8 @@ class Dag:
         Parameters
         ----------
         op
-            One of "A" (add, subtract, compare), "M" (multiply), "D" (divide), "L" (load), "S" (store), in trace order.
+            One of "A" (add, subtract, compare), "M" (multiply), "D" (divide), "F" (fused multiply-add), "L" (load),
+            "S" (store), "I" (integer operation), "B" (branch), in trace order.
         deps
             For each node the indices of the earlier nodes it needs.
         address
@@ -173,13 +186,25 @@ class Dag:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many nodes of each operation (A, M, D, L, S) were executed."""
+        """How many nodes of each operation (A, M, D, L, S; F, I and B where there are some) were executed."""
+        program = self.program
+        per_op = np.repeat(self._runs, np.diff(program.block_ops))
+        found = {name: int(per_op[program.op == code].sum()) for name, code in OPS.items()}
+        return {name: count for name, count in found.items() if count or name in _ALWAYS}
+
+    @property
+    def coverage(self) -> float:
+        """The fraction of the executed instructions that are nodes of this DAG; NaN where they were not counted."""
+        instructions = int((self._runs * self.program.block_instructions).sum())
+        covered = int((self._runs * self.program.block_covered).sum())
+        return covered / instructions if instructions else math.nan
+
+    @property
+    def _runs(self) -> Ints:
+        """How often each block was executed."""
         from perfkit.dag.expand import block_counts
 
-        program = self.program
-        runs = block_counts(self.stream, len(self.stream), program.block_addresses)
-        per_op = np.repeat(runs, np.diff(program.block_ops))
-        return {name: int(per_op[program.op == code].sum()) for code, name in enumerate(OPS)}
+        return block_counts(self.stream, len(self.stream), self.program.block_addresses)
 
     def replay(self, consume: Consumer) -> None:
         """Hand the whole stream to `consume` (`NodeSource`)."""
@@ -188,10 +213,7 @@ class Dag:
     @property
     def others(self) -> int:
         """How many instructions that are no nodes are kept (``count_all=True`` when it was traced)."""
-        from perfkit.dag.expand import block_counts
-
-        runs = block_counts(self.stream, len(self.stream), self.program.block_addresses)
-        return int(np.repeat(runs, np.diff(self.program.block_ops))[self.program.op == OTHER].sum())
+        return int(np.repeat(self._runs, np.diff(self.program.block_ops))[self.program.op == OTHER].sum())
 
     def digest(self) -> str:
         """Return a digest of what is scheduled: the program and the executed blocks with their addresses."""
@@ -285,7 +307,7 @@ def _from_nodes(
 def _code(index: int, name: str) -> int:
     if name not in OPS:
         raise DataError(f"node {index} has the unknown operation {name!r}; known: {', '.join(OPS)}")
-    return OPS.index(name)
+    return OPS[name]
 
 
 def _checked_deps(index: int, deps: Sequence[int]) -> list[int]:
@@ -371,4 +393,7 @@ class _Tables:
             arg_from=none,
             arg_into=none,
             frame=np.array([n + self.slots], dtype=np.int64),
+            delay=np.zeros(len(table), dtype=np.int64),
+            block_instructions=zero,
+            block_covered=zero,
         )

@@ -11,8 +11,10 @@ from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.simulators.dag.core import DagCore
 
 _WORD = 8  # bandwidths are in doubles a cycle, as in the paper
-_OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64"}
-_LOAD, _STORE = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m"
+_OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64", "I": "ADD_R64_RM64"}
+_FUSED = "VEX_VFMADD231SD_XMM_XMM_XMMM64"
+_LOAD, _STORE, _BRANCH = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m", "JNE_REL8_64"
+_STREAMS = 16  # that prefetchers follow at a time: Intel's and AMD's manuals name 16 to 32
 _RESOURCES = {
     "fetch": "front_end",
     "rob": "rob",
@@ -28,7 +30,7 @@ _RESOURCES = {
     "throughput_L3": "L3_bandwidth",
     "throughput_mem": "memory_bandwidth",
 }
-_Figures = dict[str, tuple[float, str]]
+_Figures = dict[str, tuple[float | None, str]]
 
 
 def read_core(core: Microarchitecture) -> DagCore:
@@ -38,10 +40,12 @@ def read_core(core: Microarchitecture) -> DagCore:
             f"{core.name} ({core.isa}) has no table of x86-64 instructions to take floating-point latencies and "
             "throughputs from; make a DagCore of your own: DagCore(latency_A=..., throughput_A=..., ...)"
         )
-    figures = {**_resources(core), **_caches(core), **_instructions(core)}
+    figures = {**_resources(core), **_caches(core), **_instructions(core), **_beyond_the_paper(core)}
     values = {name: value for name, (value, _) in figures.items()}
     return DagCore(
-        core.name, **values, sources=MappingProxyType({name: source for name, (_, source) in figures.items()})
+        core.name,
+        **values,  # type: ignore[arg-type]
+        sources=MappingProxyType({name: source for name, (_, source) in figures.items()}),
     )
 
 
@@ -72,22 +76,62 @@ def _instructions(core: Microarchitecture) -> _Figures:
     """Return the parameters that follow from the core's instruction table."""
     tables = InstructionTables.load(core)
     forms = {kind: tables.form(name) for kind, name in _OPERATIONS.items()}
-    load, store = tables.form(_LOAD), tables.form(_STORE)
-    found: _Figures = {}
-    shared = _narrowest(core, forms["A"]) == _narrowest(core, forms["M"])
+    fused = tables.form(_FUSED)
+    nothing = "none: the core has no fused multiply-add, a multiplication and an addition take its place"
+    found: _Figures = {"latency_F": (None, nothing), "throughput_F": (None, nothing)}
+    if fused.source != "class default":
+        forms["F"] = fused
     for kind, form in forms.items():
         source = f"{form.name} in the {form.source} table"
         found[f"latency_{kind}"] = (round(form.latency), source)
-        halved = shared and kind != "D"
-        note = "; its ports are shared with the other of add and multiply, each gets half" if halved else ""
-        found[f"throughput_{kind}"] = ((0.5 if halved else 1.0) / form.inverse_throughput(core), source + note)
-    for form, names in ((load, ("throughput_L1", "load_ports")), (store, ("store_ports",))):
+        found[f"throughput_{kind}"] = (1 / form.inverse_throughput(core), source)
+    if earlier := _forwarding(core):
+        latency, source = found["latency_A"]
+        found["latency_A"] = (round((latency or 0) - earlier), f"{source}, less {earlier:g} to another addition")
+    load, store, branch = tables.form(_LOAD), tables.form(_STORE), tables.form(_BRANCH)
+    for form, names in (
+        (load, ("throughput_L1", "load_ports")),
+        (store, ("store_ports",)),
+        (branch, ("branch_ports",)),
+    ):
         figure = (float(math.floor(1 / form.inverse_throughput(core))), f"{form.name} in the {form.source} table")
         found |= dict.fromkeys(names, figure)
     both = [core.resource(group).value for group in load.uses.keys() & store.uses.keys()]
     if both:
         found["agus"] = (max(both), f"ports that {load.name} and {store.name} share in the {load.source} table")
-    return found
+    return found | _shared_ports(core, forms)
+
+
+def _shared_ports(core: Microarchitecture, forms: dict[str, InstructionForm]) -> _Figures:
+    """Return how many additions and multiplications may begin in a cycle, where they share ports."""
+    groups = [_narrowest(core, forms[kind]) for kind in "AM"]
+    units = {unit for group in groups for unit in core.resource(group).units}
+    begun = sum(1 / forms[kind].inverse_throughput(core) for kind in "AM")
+    shared = len(units) < begun
+    source = f"ports of {groups[0]} and {groups[1]} in the {forms['A'].source} table"
+    return {"fp_ports": (float(len(units)), source) if shared else (0.0, f"no limit of its own: {source}")}
+
+
+def _forwarding(core: Microarchitecture) -> float:
+    """Return how many cycles earlier an addition's result reaches another addition (chains of sums are common)."""
+    figure = core.features.get("add_forwarding")
+    return float(figure.value) if figure else 0.0
+
+
+def _beyond_the_paper(core: Microarchitecture) -> _Figures:
+    """Return what the paper's model does not have: on for real cores, off for its own machine."""
+    figure = core.features.get("next_line_prefetch")
+    fetches = bool(figure and figure.value)
+    paper = "erm" in core.sources
+    note = core.sources["erm"] if paper else "every out-of-order core merges accesses to a line that is under way"
+    streams = (
+        "the core file has no prefetcher" if not fetches else f"estimate: {_STREAMS} streams, as manuals name 16 to 32"
+    )
+    return {
+        "prefetch_streams": (float(_STREAMS if fetches else 0), streams),
+        "inflight_merging": (float(not paper), note),
+        "ordered_loads": (float(paper), core.sources["erm"] if paper else "loads go ahead of order, checked afterwards"),
+    }
 
 
 def _narrowest(core: Microarchitecture, form: InstructionForm) -> str:
