@@ -15,7 +15,15 @@ from perfkit.simulators.dag.extended_roofline import NAMES, ExtendedRoofline, Ro
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import Schedule
 
-COLOURS = {"comp": "#c0392b", "D": "#7f3b08", "I": "#555555", "L1": "#1f77b4", "L2": "#2a9d4e", "L3": "#8e44ad", "mem": "#d35400"}
+COLOURS = {
+    "comp": "#c0392b",
+    "D": "#7f3b08",
+    "I": "#555555",
+    "L1": "#1f77b4",
+    "L2": "#2a9d4e",
+    "L3": "#8e44ad",
+    "mem": "#d35400",
+}
 TYPE_COLOURS = {"A": "#c0392b", "M": "#e67e22", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
 TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
 STALL_COLOURS = {"RS": "#f4d35e", "ROB": "#9d8189", "LB": "#90be6d", "SB": "#83c5be", "LFB": "#cdb4db"}

@@ -130,7 +130,10 @@ def _beyond_the_paper(core: Microarchitecture) -> _Figures:
     return {
         "prefetch_streams": (float(_STREAMS if fetches else 0), streams),
         "inflight_merging": (float(not paper), note),
-        "ordered_loads": (float(paper), core.sources["erm"] if paper else "loads go ahead of order, checked afterwards"),
+        "ordered_loads": (
+            float(paper),
+            core.sources["erm"] if paper else "loads go ahead of order, checked afterwards",
+        ),
     }
 
 

@@ -48,6 +48,7 @@ from perfkit.simulators.dag.layout import (
     GROW_RINGS,
     HIGH,
     IDLE,
+    IGNORED,
     INFLIGHT,
     INSTRUCTIONS,
     INTO,
@@ -394,9 +395,10 @@ def run(
     rs_one, lb_one = np.int64(rs_size < UNLIMITED), np.int64(lb_size < UNLIMITED) << HIGH
     sb_one, lfb_one = np.int64(sb_size < UNLIMITED), np.int64(lfb_size < UNLIMITED) << HIGH
     x86_order, inflight, memory_deps = parameters[X86_ORDER], parameters[INFLIGHT], parameters[MEMORY_DEPS]
+    prefetching = parameters[STREAMS] > 0
+    beyond_paper = prefetching or inflight == MERGED
     line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
     margin, idle, types = parameters[MARGIN], parameters[IDLE], parameters[TYPES_USED]
-    prefetching = parameters[STREAMS] > 0
     rows, table, ready_at = rings.rows, units.table, frames.ready
     ring_size = rows.shape[0] >> ROW_BITS
     mask = ring_size - 1
@@ -559,12 +561,12 @@ def run(
                 issue = _place(rings, mask, units, unit, kind, count, True, issue)
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
-                if rarely(level > 0):
-                    if prefetching and x >= 0 and _prefetched(address >> line_shift, memory.streams):
+                if rarely(beyond_paper) and x >= 0:
+                    if level == 0:
+                        done = max(done, memory.lines[_U(2 * x)])
+                    elif prefetching and _prefetched(address >> line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
-                elif rarely(inflight == MERGED) and x >= 0:
-                    done = max(done, memory.lines[_U(2 * x)])
                 if load:
                     last_load = issue
                     taken_a = _hold_entry(rows, mask, LEAVE, lb_one, taken_a, lb_now, done)
@@ -576,7 +578,7 @@ def run(
                         memory.lines[_U(2 * x + 1)] = max(issue, memory.lines[_U(2 * x + 1)])
                 if rarely(level > 0):
                     taken_b = _hold_entry(rows, mask, LEAVE + 1, lfb_one, taken_b, lfb_now, done)
-                    if rarely((inflight != 0) & (x >= 0)):
+                    if rarely((inflight != IGNORED) & (x >= 0)):
                         memory.lines[_U(2 * x)] = done
             rows[row] += table[unit + _U(ADD)]
             rows[row + _U(ISSUED)] |= types_begun
