@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from perfkit.dag.graph import CALL, FORWARD, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
+from perfkit.dag.graph import CALL, FORWARD, JOIN, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def expand(dag: Dag) -> pd.DataFrame:
                 values.call(k)
             elif code == RETURN:
                 values.leave(needs)
-            elif code == OTHER:
+            elif code in (OTHER, JOIN):
                 continue
             else:
                 address = None

@@ -35,7 +35,8 @@ LEVELS = ("L1", "L2", "L3", "mem")
 # Operation codes of a program. FORWARD passes its operands on (select, negation), after a delay if it has one; CALL and
 # RETURN move between frames. OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and
 # in the reorder buffer.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH = range(12)
+# JOIN says that the next node is of the same instruction as the one before: they share a slot of fetch and of the ROB.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN = range(13)
 OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
 _ALWAYS = ("A", "M", "D", "L", "S")  # counted also where there are none
 _FORMAT = 2
@@ -67,7 +68,7 @@ class Program(NamedTuple):
     frame
         Slots of each function's frame, the entry function's first.
     delay
-        Of a FORWARD the cycles after which it passes its operands on; else 0.
+        Of a FORWARD the cycles after which it passes its operands on; of a LOAD 1 if it loads an integer; else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.
     """

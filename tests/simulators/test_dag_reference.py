@@ -168,7 +168,7 @@ class TickByTick:
         return [unit for unit in found if unit[1]]
 
     def lanes_kept(self):
-        """Return (lanes, lanes needed, cycles held) of each node: nodes of a type hold theirs evenly, in trace order."""
+        """Return (lanes, lanes needed, cycles held) of each node; nodes of a type hold theirs evenly."""
         if self.kept is None:
             left = dict.fromkeys(TYPES, Fraction(0))
             self.kept = []

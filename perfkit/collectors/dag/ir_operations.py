@@ -1,10 +1,10 @@
 """What the instructions of LLVM IR are in a DAG: nodes, values passed on, calls, or nothing.
 
 Nodes: fadd, fsub, fcmp, min and max (A), fmul (M), fdiv, frem, sqrt (D), fused multiply-adds (F), floating-point loads
-and stores (L, S). Values pass through phi, select, fneg, fabs, conversions between floating-point types, vector shuffles,
-calls and returns. Integers, addresses and control are left out, as in the paper, unless the whole kernel is wanted. Then
-integer operations and addresses that an access does not compute by itself are nodes (I), jumps with a condition with the
-comparison before them are (B), integer loads and stores are, and an access waits for its address.
+and stores (L, S). Values pass through phi, select, fneg, fabs, conversions between floating-point types, vector
+shuffles, calls and returns. Integers, addresses and control are left out, as in the paper, unless the whole kernel is
+wanted. Then integer operations and addresses that an access does not compute by itself are nodes (I), jumps with a
+condition with the comparison before them are (B), integer loads and stores are, and an access waits for its address.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from perfkit.errors import DataError
 
 _BINARY = {"fadd": ADD, "fsub": ADD, "fcmp": ADD, "fmul": MULTIPLY, "fdiv": DIVIDE, "frem": DIVIDE}
 _PASSED_ON = frozenset(
-    ("fneg", "freeze", "fpext", "fptrunc", "extractelement", "extractvalue", "select", "shufflevector", "insertelement")
-    + ("insertvalue", "bitcast")
+    ("fneg", "freeze", "fpext", "fptrunc", "extractelement", "extractvalue", "select", "shufflevector")
+    + ("insertelement", "insertvalue", "bitcast")  # noqa: RUF005 - two lines
 )
 # Integer operations, and the cycles beyond an addition's that they take: multiplications 3 in all on every x86-64 core
 # since Nehalem, divisions about 14 (10 to 18 on Ice Lake and Zen 2 and later; up to 90 before), conversions about 4.
@@ -46,19 +46,8 @@ _INTEGER = {
 _FREE = frozenset(("zext", "trunc", "bitcast", "ptrtoint", "inttoptr", "freeze", "addrspacecast"))
 # Instructions that x86 does not fetch on their own: addresses, widenings, jumps to the next block.
 _FOLDED = frozenset(
-    (
-        "getelementptr",
-        "bitcast",
-        "ptrtoint",
-        "inttoptr",
-        "zext",
-        "sext",
-        "trunc",
-        "freeze",
-        "extractvalue",
-        "unreachable",
-    )
-    + ("phi", "alloca", "addrspacecast", "fence")
+    ("getelementptr", "bitcast", "ptrtoint", "inttoptr", "zext", "sext", "trunc", "freeze", "extractvalue")
+    + ("unreachable", "phi", "alloca", "addrspacecast", "fence")  # noqa: RUF005 - two lines
 )
 _NO_CODE = re.compile(r"^@llvm\.(?:lifetime|dbg|assume|experimental|invariant|prefetch|donothing|expect|annotation)")
 _MIN_MAX = re.compile(r"^@llvm\.(?:min|max)(?:num|imum|imumnum)\.")
@@ -206,7 +195,9 @@ class Reader:
             into = i.name if self.seen(i.type) else ""
             part.operations.append(Operation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
         elif i.opcode == "load" and self.seen(i.type):
-            part.operations.append(Operation(LOAD, names[0], "", i.name, shape(i.type)))
+            part.operations.append(
+                Operation(LOAD, names[0], "", i.name, shape(i.type), delay=int(not is_float(i.type)))
+            )
             part.pointers.append((at, i.operands[0].text))
         elif i.opcode == "store" and self.seen(i.operands[0].type):
             part.operations.append(Operation(STORE, names[0], names[1], "", shape(i.operands[0].type)))
@@ -228,6 +219,7 @@ class Reader:
             self.integer(part, i, names, tested)
 
     def passed_on(self, part: Part, i: Instruction, names: list[str]) -> None:
+        """Add what passes an instruction's operands on as its result."""
         left, right, *more = [*[n for n in names if n], "", ""]
         if more and more[0]:  # a select of three values
             between = self.temporary(i)
@@ -342,6 +334,7 @@ class Reader:
                     self.ignored.add("a function called through a pointer" if name == "pointer" else _shown(name))
 
     def node_of(self, part: Part, code: int, sources: list[str], into: str, kind: tuple[int, int]) -> None:
+        """Add an operation of any number of operands."""
         sources = [s for s in sources if s]
         while len(sources) > 2:
             self.temporaries += 1
@@ -372,6 +365,6 @@ class Reader:
 def _shown(callee: str) -> str:
     """Return a function's name for a message."""
     name = callee.lstrip("@")
-    if name.startswith("numba_xx") or name.startswith("numba_ez"):
+    if name.startswith(("numba_xx", "numba_ez")):
         return f"{name} (numba's call of BLAS or LAPACK)"
     return name

@@ -207,8 +207,8 @@ def _check_resolved(llvm: Any, module: Any) -> None:
         missing = [name for name in missing if not llvm.address_of_symbol(name)]
     if missing:
         raise DataError(
-            f"the kernel calls {', '.join(missing[:5])}, which neither its source nor libc, libm or libstdc++ defines: put "
-            "the function's source into the same file, or record the whole program with `perfkit trace`"
+            f"the kernel calls {', '.join(missing[:5])}, which neither its source nor libc, libm or libstdc++ defines: "
+            "put the function's source into the same file, or record the whole program with `perfkit trace`"
         )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.collectors.dag.ir_module import Function, Module, read_module, reference
+from perfkit.collectors.dag.ir_module import Function, Module, Value, read_module, reference
 from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, Operation, Part, Reader
 from perfkit.dag.graph import CALL, LOAD, RETURN, STORE, Program
 from perfkit.errors import DataError
@@ -85,7 +85,6 @@ out:
   ret void
 }
 """
-_MANGLED = re.compile(r"^_Z(?:L|N.*?)?(\d+)")
 
 
 @dataclass(frozen=True)
@@ -144,16 +143,15 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
     name = _entry(module, entry)
     traced = _reachable(module, name)
     ignored: set[str] = set()
-    parts = {
-        function.name: [Reader(function, traced, ignored, count_all, whole) for _ in (0,)][0]
-        for function in traced.values()
-    }
-    read = {f: [reader.parts(block) for block in traced[f].blocks] for f, reader in parts.items()}
+    read = {}
+    for function in traced.values():
+        reader = Reader(function, traced, ignored, count_all, whole)
+        read[function.name] = [reader.parts(block) for block in function.blocks]
     for helper in (MEMSET, MEMCPY):
         if helper in read:
             _stand_for_moves(read[helper], helper)
     numbered = _number(read, name)
-    program = _program(traced, read, numbered, name)
+    program = _program(traced, numbered, name)
     own = [f for f in traced.values() if f.name not in (MEMSET, MEMCPY)]
     others = [f for f in module.functions.values() if f.name not in traced]
     untouched = [_text(f, None) for f in others]
@@ -271,7 +269,7 @@ def _record_address(number: int, slot: int, pointer: str) -> list[str]:
     ]
 
 
-def _record_move(operands: tuple, move: str, place: str) -> list[str]:
+def _record_move(operands: tuple[Value, ...], move: str, place: str) -> list[str]:
     size = operands[2].text
     widened = []
     if not size.startswith("i64 "):
@@ -312,7 +310,7 @@ out:
 """
 
 
-def _program(traced: dict[str, Function], read: dict[str, list[list[Part]]], parts: list[Part], entry: str) -> Program:
+def _program(traced: dict[str, Function], parts: list[Part], entry: str) -> Program:
     """Build the static tables."""
     slots: dict[str, dict[str, int]] = {name: {} for name in traced}
 

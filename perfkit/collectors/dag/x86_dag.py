@@ -1,8 +1,8 @@
 """Front end (c) of the extended roofline: the DAG of a trace that the kit's tracer recorded.
 
 Floating-point and vector instructions become nodes; values live in the vector registers. Address arithmetic and other
-integer work are left out, as in the paper, and so are spills: a value stored to the stack and loaded from there again (by
-the stack or frame pointer and a constant) is passed on, not accessed. With ``whole=True`` nothing is left out: see
+integer work are left out, as in the paper, and so are spills: a value stored to the stack and loaded from there again
+(by the stack or frame pointer and a constant) is passed on, not accessed. With ``whole=True`` nothing is left out: see
 `perfkit.collectors.dag.x86_whole`.
 """
 

@@ -2,8 +2,8 @@
 
 An instruction is a load for each operand that it reads from memory, one operation (floating-point arithmetic, a branch,
 or other work, I), and a store for each operand that it writes. Values live in full registers, one slot each, flags in
-another. What rename does alone takes a slot of fetch and no unit: moves between registers, idioms that clear a register,
-NOPs. A comparison and the jump after it are one branch.
+another. What rename does alone takes a slot of fetch and no unit: moves between registers, idioms that clear a
+register, NOPs. A comparison and the jump after it are one branch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.dag.x86_dag import X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.graph import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, LOAD, MULTIPLY, OTHER, STORE
+from perfkit.dag.graph import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
 from perfkit.trace.trace import StaticCode
 from perfkit.trace.x86 import decode, form_name
 
@@ -24,6 +24,8 @@ _MOVE = re.compile(r"^(?:MOV|V?MOV[AU]P[SD]|V?MOVDQ[AU](?:8|16|32|64)?)$")
 _NOTHING = re.compile(r"^(?:NOP|ENDBR64|FNOP|PAUSE|PREFETCH\w*|VZEROUPPER|LFENCE|SFENCE|MFENCE)$")
 _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _STACK_POINTER = "RSP"
+_EARLY = " to an addition"
+_ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
 # Cycles of integer work beyond one, where no core's table says more: as in the LLVM front end.
 _SLOW = (
     (re.compile(r"^I?MUL"), 2),
@@ -55,15 +57,17 @@ class WholeReader:
         self.factory = iced_x86.InstructionInfoFactory()
         self.known: dict[str, int] = {}
         self.slots = 0
+        self.early: dict[int, int] = {}  # of a delayed sum its slot before the delay
         self.tables: Any = None
         self.usual: dict[int, int] = {}
+        self.forwards = bool(core is not None and core.features.get("add_forwarding"))
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
         if core is not None:
             from perfkit.machine.instruction_tables import InstructionTables
             from perfkit.simulators.dag.core import DagCore
 
             self.tables, model = InstructionTables.load(core), DagCore.from_microarchitecture(core)
-            kinds = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I", BRANCH: "I", LOAD: "L1"}
+            kinds = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I", BRANCH: "I"}
             self.usual = {operation: model.latency(kind) for operation, kind in kinds.items()}
 
     def slot(self, name: str) -> int:
@@ -84,8 +88,22 @@ class WholeReader:
         for i in range(first, end):
             before = len(block.ops)
             self.instruction(i, begin, block, merged)
-            block.covered += any(op[0] not in (FORWARD, OTHER) for op in block.ops[before:]) or i == merged
+            self.join(block, before)
+            block.covered += any(op[0] not in (FORWARD, OTHER, JOIN) for op in block.ops[before:]) or i == merged
         return block
+
+    def write(self, registers: list[str], value: int, block: X86Block) -> None:
+        """Give registers a value; vector registers also what an addition gets, where a core forwards that earlier."""
+        for register in registers:
+            block.add(FORWARD, value, -1, self.slot(register))
+            if self.forwards and register.startswith("ZMM"):
+                block.add(FORWARD, self.early.get(value, value), -1, self.slot(register + _EARLY))
+
+    def join(self, block: X86Block, before: int) -> None:
+        """Let the nodes of an instruction share its slot."""
+        nodes = [k for k in range(before, len(block.ops)) if block.ops[k][0] not in (FORWARD, JOIN)]
+        for k in reversed(nodes[1:]):
+            block.ops.insert(k, (JOIN, -1, -1, -1, (1, 8), 0))
 
     def merged(self, last: int) -> int:
         """Return the comparison that a block's last jump is one operation with, -1 if there is none."""
@@ -105,19 +123,19 @@ class WholeReader:
         reads, writes = self.used(instruction, name)
         address = self.address(instruction, block)
         shape = shape_of(self, name, instruction, operands)
-        loaded = [self.load(o, begin, shape, address, block) for o in operands if self.code.read[o]]
+        integer = not any(re.fullmatch(r"[XYZ]MM\d+", r) for r in writes)
+        loaded = [self.load(o, begin, shape, address, integer, block) for o in operands if self.code.read[o]]
         stores = [o for o in operands if self.code.write[o]]
-        sources = [self.slot(r) for r in reads]
+        added = self.forwards and bool(_ADDITION.match(name))
+        sources = [self.slot(r + _EARLY if added and r.startswith("ZMM") else r) for r in reads]
         pure = not loaded and not stores
         if pure and writes and (_MOVE.match(name) or self.clears(instruction)):
             value = -1 if self.clears(instruction) else (sources[0] if sources else -1)
-            for register in writes:
-                block.add(FORWARD, value, -1, self.slot(register))
+            self.write(writes, value, block)
             block.add(OTHER, -1, -1, -1)
             return
         value = self.compute(i, name, [*sources, *loaded], bool(loaded), writes, bool(stores), shape, block, merged)
-        for register in writes:
-            block.add(FORWARD, value, -1, self.slot(register))
+        self.write(writes, value, block)
         for o in stores:
             block.add(STORE, value, address, -1, accessed(self.code, o, shape))
             block.operands.append(o - begin)
@@ -139,8 +157,7 @@ class WholeReader:
         flow = self.iced.FlowControl
         plain_move = bool(_MOVE.match(name)) or (name.startswith(("MOV", "VMOV", "PUSH", "POP")) and (loads or stores))
         if plain_move or (name.startswith(("VBROADCAST", "VPBROADCAST")) and loads):
-            value = self.joined(sources, block) if sources else -1
-            return self.delayed(value, i, LOAD, block) if loads and writes else value
+            return self.joined(sources, block) if sources else -1
         code = arithmetic(name)
         if instruction.flow_control != flow.NEXT:
             if instruction.flow_control == flow.UNCONDITIONAL_BRANCH:
@@ -169,7 +186,8 @@ class WholeReader:
         if len(sources) == 1:
             return sources[0]
         value = self.new_slot()
-        block.add(FORWARD, *[*sources, -1, -1][:2], value)
+        left, right = [*sources, -1, -1][:2]
+        block.add(FORWARD, left, right, value)
         for more in sources[2:]:
             block.add(FORWARD, value, more, value)
         return value
@@ -181,6 +199,8 @@ class WholeReader:
             return value
         into = self.new_slot()
         block.add(FORWARD, value, -1, into, (1, 8), delay)
+        if self.forwards and _ADDITION.match(self.names[self.instructions[i].mnemonic]):
+            self.early[into] = value
         return into
 
     def delay(self, i: int, code: int) -> int:
@@ -192,10 +212,7 @@ class WholeReader:
             name = self.names[instruction.mnemonic]
             return next((cycles for pattern, cycles in _SLOW if pattern.match(name)), 0)
         form = self.tables.form(form_name(instruction))
-        latency = form.address_latency if code == LOAD else form.latency
-        if math.isnan(latency):
-            return 0
-        return max(0, round(latency) - self.usual[code])
+        return 0 if math.isnan(form.latency) else max(0, round(form.latency) - self.usual[code])
 
     # --- operands --------------------------------------------------------------------------------------------------
 
@@ -229,7 +246,7 @@ class WholeReader:
             written.append("FLAGS")
         return list(dict.fromkeys(read)), list(dict.fromkeys(written))
 
-    def full(self, register: int) -> str:
+    def full(self, register: Any) -> str:
         """Return the name of the whole register that one is part of; "" for those that are no values."""
         name = self.registers[self.iced.RegisterExt.full_register(register)]
         return "" if name in ("NONE", "RIP") or name.endswith("S") else name
@@ -245,9 +262,11 @@ class WholeReader:
         name = form_name(instruction)
         return name.endswith("/same") and bool(re.match(r"^(?:VEX_V|EVEX_V)?(?:P?XOR|SUB_R|PSUB)", name))
 
-    def load(self, operand: int, begin: int, shape: tuple[int, int], address: int, block: X86Block) -> int:
+    def load(
+        self, operand: int, begin: int, shape: tuple[int, int], address: int, integer: bool, block: X86Block
+    ) -> int:
         """Add a load."""
         slot = self.new_slot()
-        block.add(LOAD, address, -1, slot, accessed(self.code, operand, shape))
+        block.add(LOAD, address, -1, slot, accessed(self.code, operand, shape), int(integer))
         block.operands.append(operand - begin)
         return slot

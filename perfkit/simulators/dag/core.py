@@ -23,9 +23,9 @@ BUFFERS = ("RS", "ROB", "LB", "SB", "LFB")
 MEMORY = ("L1", "L2", "L3", "mem")
 _WHOLE = (
     "fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus", "fp_ports", "branch_ports",
-    "prefetch_streams", "inflight_merging", "ordered_loads",
+    "prefetch_streams", "inflight_merging", "ordered_loads", "whole_lines", "integer_loads_earlier",
 )  # fmt: skip
-_FOLLOWS = ("throughput_F", "latency_F")  # None: follows from additions and multiplications
+_FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
 _LARGEST = 10_000  # lanes that fit the engine's counters
 _FINEST = 1_000  # a throughput is a fraction with at most this denominator
 
@@ -69,6 +69,12 @@ class DagCore:
     ordered_loads
         1: a load does not issue before the load before it, as the paper reads the x86 memory model. 0: real cores load
         ahead of order and check afterwards.
+    whole_lines
+        1: an access that misses L1 takes the bandwidth below of its whole line; 0: of its own elements.
+    latency_forward, latency_forward_FP
+        Of a load of an integer, or of a floating-point number, whose store it waits for; None: L1's.
+    integer_loads_earlier
+        Cycles by which loads of integers take less than the latencies above, which are those of floating-point loads.
     sources
         Where each figure comes from.
 
@@ -116,6 +122,10 @@ class DagCore:
     prefetch_streams: float = 0
     inflight_merging: float = 0
     ordered_loads: float = 1
+    whole_lines: float = 0
+    latency_forward: float | None = None
+    latency_forward_FP: float | None = None  # noqa: N815
+    integer_loads_earlier: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -222,5 +232,4 @@ def _fraction(throughput: float) -> Fraction:
         fraction = Fraction(throughput).limit_denominator(limit)
         if abs(float(fraction) / throughput - 1) <= 1e-3:
             return fraction
-    inverse = 1 / Fraction(1 / throughput).limit_denominator(_FINEST) if throughput < 1 else Fraction(0)
-    return inverse
+    return 1 / Fraction(1 / throughput).limit_denominator(_FINEST) if throughput < 1 else Fraction(0)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.dag.graph import CALL, DIVIDE, FORWARD, LOAD
+from perfkit.dag.graph import CALL, DIVIDE, FORWARD, JOIN, LOAD
 from perfkit.simulators.dag.layout import (
     ADD,
     AGU,
@@ -34,10 +34,13 @@ from perfkit.simulators.dag.layout import (
     DEPTH,
     DIRTY,
     DONE,
+    EARLIER,
     END,
     FETCH,
     FIELD,
     FIRST_LEVEL,
+    FORWARDS,
+    FORWARDS_FP,
     FULL,
     GATHER,
     GATHERED,
@@ -51,11 +54,12 @@ from perfkit.simulators.dag.layout import (
     IGNORED,
     INFLIGHT,
     INSTRUCTIONS,
+    INTEGER_LOAD,
     INTO,
     ISSUED,
-    LASTING,
     LAST_LOAD,
     LAST_STORE,
+    LASTING,
     LATEST,
     LB,
     LB_NOW,
@@ -73,8 +77,8 @@ from perfkit.simulators.dag.layout import (
     MEMORY,
     MEMORY_DEPS,
     MERGED,
-    NODES,
     NO_NODE,
+    NODES,
     OP_BITS,
     PAPER_TYPES,
     PORT,
@@ -91,6 +95,7 @@ from perfkit.simulators.dag.layout import (
     SHAPE_BITS,
     SIZE,
     SKIP,
+    SLOTS,
     STALL_LB,
     STALL_LFB,
     STALL_ROB,
@@ -291,7 +296,7 @@ def _close(
 def _prefetched(line: Any, streams: Any) -> Any:
     """Whether a line that is not in L1 was fetched ahead: the third or later line of a stream. Note it in its stream.
 
-    A stream is two words, the line that was used last and its direction (0: one line so far); those used last come first.
+    A stream is two words, the line used last and its direction (0: one line so far); those used last come first.
     """
     found, ahead = streams.shape[0] - 2, False
     last, step = line, np.int64(0)
@@ -413,7 +418,8 @@ def run(
     end, nodes = saved[END], saved[NODES]
     previous, base, top, depth = saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH]
     at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
-    instructions, covered = saved[INSTRUCTIONS], saved[COVERED]
+    instructions, covered, slots = saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS]
+    earlier = parameters[EARLIER]
 
     recorded = record.issue.shape[0] > 0
     node_room = record.issue.shape[0] if recorded else UNLIMITED
@@ -450,6 +456,9 @@ def run(
                     frames.into[depth] = ops[op + _U(INTO)]
                     depth += 1
                     base = inner
+                elif code == JOIN:
+                    left += 1
+                    slots -= 1
                 else:
                     depth -= 1
                     base = frames.base[depth]
@@ -473,7 +482,7 @@ def run(
                         break
 
             # Fetch. A full RS, then a full ROB, holds it up.
-            free = rob[_U((nodes - rob_size) & rob_mask)]
+            free = rob[_U((slots - rob_size) & rob_mask)]
             if (taken_a & LOW >= rs_size) | (fetch < free) | (left == 0):
                 wanted = fetch
                 while True:
@@ -496,7 +505,8 @@ def run(
             if rarely(code < 0):
                 # No node: it takes its slot of fetch, and its place in the ROB for a cycle.
                 retired = max(retired, fetch + 1)
-                rob[_U(nodes & rob_mask)] = retired & rob_limited
+                rob[_U(slots & rob_mask)] = retired & rob_limited
+                slots += 1
                 end = max(end, fetch + 1)
                 if recorded:
                     record.type[_U(nodes)] = NO_NODE
@@ -520,6 +530,8 @@ def run(
                 load = code == LOAD
                 address_at += 1
                 level = ops[op + _U(LEVEL)]
+                forwarded = False
+                integer = level == INTEGER_LOAD
                 if not rarely(x < 0):
                     reused = touch(x, stack)
                     if level < 0:
@@ -557,7 +569,9 @@ def run(
                         word_end = min(word + ops[op + _U(SIZE)], (x + 1) * words)
                         if load and memory.lines[_U(2 * x + 1)] > issue:
                             for w in range(word, word_end):
-                                issue = max(issue, memory.stored[_U(w)])
+                                if memory.stored[_U(w)] > issue:
+                                    issue = memory.stored[_U(w)]
+                                    forwarded = True
                 issue = _place(rings, mask, units, unit, kind, count, True, issue)
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
@@ -567,6 +581,12 @@ def run(
                     elif prefetching and _prefetched(address >> line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
+                if rarely(integer) and load:
+                    done -= earlier
+                if rarely(forwarded):
+                    own = parameters[FORWARDS if integer else FORWARDS_FP]
+                    if own >= 0:
+                        done = issue + own
                 if load:
                     last_load = issue
                     taken_a = _hold_entry(rows, mask, LEAVE, lb_one, taken_a, lb_now, done)
@@ -584,7 +604,8 @@ def run(
             rows[row + _U(ISSUED)] |= types_begun
             ready_at[_U(base + ops[op + _U(INTO)])] = done
             retired = max(retired, done)
-            rob[_U(nodes & rob_mask)] = retired & rob_limited
+            rob[_U(slots & rob_mask)] = retired & rob_limited
+            slots += 1
             tally.nodes[_U(count)] += 1
             end = max(end, done, issue + 1)
             if rarely(recorded):
@@ -606,5 +627,5 @@ def run(
     saved[END], saved[NODES] = end, nodes
     saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH] = previous, base, top, depth
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
-    saved[INSTRUCTIONS], saved[COVERED] = instructions, covered
+    saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS] = instructions, covered, slots
     return status

@@ -60,8 +60,8 @@ class Roof:
         "throughput" (equations (2) and (10), the classical roofs), "issue" (12), "latency" (13), "stall" (14),
         "overlap" (15, 16).
     of
-        The node types: "comp", "L1", "L2", "L3", "mem"; two for an overlap. Beyond the paper: "D", divisions, whose unit
-        is slower than the others, and "I", integer work.
+        The node types: "comp", "L1", "L2", "L3", "mem"; two for an overlap. Beyond the paper: "D", divisions, whose
+        unit is slower than the others, and "I", integer work.
     buffer
         The stalling buffer of a stall roof, else "".
     label

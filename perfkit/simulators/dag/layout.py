@@ -14,8 +14,8 @@ from perfkit.simulators.dag.core import TYPES
 
 Ints = npt.NDArray[np.int64]
 
-# Node types, as bits of the histogram's masks: the paper's seven, then those that it does not have. A histogram has room
-# for the types up to the last that the DAG has, at least the paper's. Columns of a unit: the types, then the ports
+# Node types, as bits of the histogram's masks: the paper's seven, then those that it does not have. A histogram has
+# room for the types up to the last that the DAG has, at least the paper's. Columns of a unit: the types, then the ports
 # (NO_PORT: none), which several types share.
 N_TYPES, PAPER_TYPES = len(TYPES), 7
 FIRST_LEVEL, FUSED_TYPE, INTEGER_TYPE = 3, 7, 8
@@ -33,11 +33,14 @@ LASTING = 16
 DIRTY = 1 << 60
 HIGH, LOW = 32, (1 << 32) - 1
 # Columns of an operation (as powers of two, eight words each): code (ADD for all arithmetic, integers and branches);
-# slots read and written; where its unit begins (arithmetic: in the table of units; memory: one step on for a store); its
-# column of `Tally.nodes` (memory: its shape's first); the level given, or -1; words accessed, or the call, or the delay.
+# slots read and written; where its unit begins (arithmetic: in the table of units; memory: one step on for a store);
+# its column of `Tally.nodes` (memory: its shape's first); the level given, or below 0; words accessed, or the call, or
+# the delay.
 OP_BITS, SHAPE_BITS = 3, 4
 # The code of an instruction that is no node, below those of nodes; what it is recorded as.
 OTHER, NO_NODE = -1, 255
+# The level of an integer load that follows from reuse (of others it is -1), and a core without a forwarding latency.
+INTEGER_LOAD, AS_L1 = -2, -1
 CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
 # Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
 AT_ONCE, NOBODY, BETWEEN = -1, -2, 2
@@ -64,27 +67,27 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 # Places of the saved scalars between two calls.
 (
     FETCH, LEFT, TAKEN_A, TAKEN_B, LB_NOW, SB_NOW, LFB_NOW, RETIRED, LAST_LOAD, LAST_STORE, END, NODES,
-    PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SCALARS,
-) = range(22)  # fmt: skip
+    PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SLOTS, SCALARS,
+) = range(23)  # fmt: skip
 
 # Places in the parameter array.
 (
     WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
-    STREAMS, PARAMETERS,
-) = range(16)  # fmt: skip
-# Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is there;
-# issues, and completes with the line.
+    STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PARAMETERS,
+) = range(19)  # fmt: skip
+# Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
+# there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)
 
 
 class Units(NamedTuple):
     """Lanes of each unit; lanes taken and work by shape and type; the table of units (columns above).
 
-    A throughput of 3/2 a cycle is two lanes that a node keeps for 4/3 cycles on average: for 1, 1 and 2 cycles in turns,
-    so that nodes begin evenly. `work` is in lane-cycles times `parts`; what is `owed` of it is carried on to the type's
-    next node. Lanes of `UNLIMITED` are not modelled. Units that a row cannot count (many lanes, or nodes that take
-    several or keep them) are `wide`. By set of issuing types: what of `Tally.busy` to keep and what to set; below 0 when
-    some latency is too long.
+    A throughput of 3/2 a cycle is two lanes that a node keeps for 4/3 cycles on average: for 1, 1 and 2 cycles in
+    turns, so that nodes begin evenly. `work` is in lane-cycles times `parts`; what is `owed` of it is carried on to the
+    type's next node. Lanes of `UNLIMITED` are not modelled. Units that a row cannot count (many lanes, or nodes that
+    take several or keep them) are `wide`. By set of issuing types: what of `Tally.busy` to keep and what to set; below
+    0 when some latency is too long.
     """
 
     lanes: Ints

@@ -42,9 +42,9 @@ class Schedule:
     name, core, settings
         What was scheduled, on what, and with which switches.
     states, counts
-        The cycles by state. With the paper's seven types, in state s, s & 127 are the executing node types (A, M, D, L1,
-        L2, L3, mem from bit 0), s >> 7 & 127 the issuing ones, s >> 14 the stalling buffers (RS, ROB, LB, SB, LFB); with
-        n types (F and I follow) the shifts are n and 2 n.
+        The cycles by state. With the paper's seven types, in state s, s & 127 are the executing node types (A, M, D,
+        L1, L2, L3, mem from bit 0), s >> 7 & 127 the issuing ones, s >> 14 the stalling buffers (RS, ROB, LB, SB, LFB);
+        with n types (F and I follow) the shifts are n and 2 n.
     nodes, shapes
         Nodes by type (a row for each of `types`) and shape; a shape is (elements, bytes of an element).
     issue, done, type
@@ -249,13 +249,14 @@ class Schedule:
         present = self.shapes[self._rows(kind).sum(axis=0) > 0, 0]
         if kind in FLOPS or kind in ("L1", "I"):
             return throughput * (float(self.shapes[self.nodes.sum(axis=0) > 0, 0].max()) if len(present) else 1.0)
-        if self.settings.get("below_l1") == "line" and self.n_nodes(kind):
+        below = self.settings.get("below_l1")
+        if (self.core.whole_lines if below is None else below == "line") and self.n_nodes(kind):
             whole = self.core.line / (self.bytes(kind) / self.elements(kind))
             return throughput / whole * self.elements(kind) / self.n_nodes(kind)
         return throughput
 
     def _peak_of_computation(self) -> float:
-        """Return pi: of additions and multiplications together, and of divisions and fused ones where there are some."""
+        """Return pi: of additions and multiplications together, with divisions and fused ones where there are some."""
         shown = [k for k in FLOPS if k in "AM" or self.n_nodes(k)]
         apart = sum(self.peak(k) for k in shown)
         if not (ports := self.core.fp_ports) or math.isinf(ports):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _ROUNDING = ("none", "up", "down")
-_BELOW_L1 = ("access", "line")
+_BELOW_L1 = ("access", "line", None)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class DagScheduler:
         "none"; "up" or "down": round the number of lines of L3 to a power of two (Table I's 20 MB become 32 or 16).
     below_l1
         What an access that misses L1 takes of the bandwidth beyond: its own elements ("access": Table I's doubles a
-        cycle) or the whole "line".
+        cycle) or the whole "line"; None: as the core says ("access" on the paper's, "line" on all others).
     record
         Keep issue and completion of every node and the stalls of every cycle; None: for up to 2 million nodes.
 
@@ -89,7 +89,7 @@ class DagScheduler:
     store_ports: float | None = None
     agus: float | None = None
     l3_rounding: str = "none"
-    below_l1: str = "access"
+    below_l1: str | None = None
     record: bool | None = None
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class DagScheduler:
         if self.l3_rounding not in _ROUNDING:
             raise SettingError(f"l3_rounding is one of {', '.join(_ROUNDING)}, not {self.l3_rounding!r}")
         if self.below_l1 not in _BELOW_L1:
-            raise SettingError(f"below_l1 is one of {', '.join(_BELOW_L1)}, not {self.below_l1!r}")
+            raise SettingError(f"below_l1 is one of {', '.join(map(str, _BELOW_L1))}, not {self.below_l1!r}")
         for name in ("load_ports", "store_ports", "agus", "prefetch_streams"):
             if (value := getattr(self, name)) is not None:
                 self.core.replace(**{name: value})
@@ -263,5 +263,5 @@ class _Run:
     def _grow_lines(self) -> None:
         self.stack = grown(self.stack)
         factor = 2 * self.stack.room // len(self.memory.lines)
-        lines, stored, streams = self.memory
-        self.memory = layout.Memory(*(tables.longer(a, factor * len(a)) for a in (lines, stored)), streams)
+        lines, stored = (tables.longer(array, factor * len(array)) for array in self.memory[:2])
+        self.memory = layout.Memory(lines, stored, self.memory.streams)

@@ -15,6 +15,7 @@ from perfkit.dag.graph import (
     FORWARD,
     FUSED,
     INTEGER,
+    LOAD,
     MULTIPLY,
     OTHER,
     STORE,
@@ -22,7 +23,7 @@ from perfkit.dag.graph import (
 )
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import layout
-from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, lanes
+from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, lanes
 from perfkit.simulators.dag.reuse import UNLIMITED, LruStack
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def units(settings: DagScheduler, program: Program, line: int) -> layout.Units:
     for k in range(layout.FIRST_LEVEL + 1, layout.FIRST_LEVEL + len(MEMORY)):
         # Beyond L1 bandwidth is per element: a vector takes several lanes, and more cycles when there are too few.
         moved = program.shapes[:, 0]
-        if settings.below_l1 == "line":
+        if moves_lines(settings):
             moved = np.maximum(1, line // program.shapes[:, 1])
         need[k] = np.minimum(moved, count[k])
         work[k] *= moved
@@ -83,6 +84,11 @@ def units(settings: DagScheduler, program: Program, line: int) -> layout.Units:
         latency=latency,
         countdown=layout.countdown(latency),
     )
+
+
+def moves_lines(settings: DagScheduler) -> bool:
+    """Whether an access below L1 takes the bandwidth of its whole line."""
+    return bool(settings.core.whole_lines) if settings.below_l1 is None else settings.below_l1 == "line"
 
 
 def longest_hold(units: layout.Units) -> int:
@@ -145,7 +151,10 @@ def operations(program: Program, word_bits: int) -> Any:
     into = np.where(program.into < 0, layout.NOBODY, program.into)
     code[arithmetic] = ADD
     code[program.op == OTHER] = layout.OTHER
-    columns = code, program.left, program.right, into, unit, count, program.level, size
+    level = np.where(
+        (program.op == LOAD) & (program.level < 0) & (program.delay > 0), layout.INTEGER_LOAD, program.level
+    )
+    columns = code, program.left, program.right, into, unit, count, level, size
     return np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).ravel()
 
 
@@ -188,6 +197,12 @@ def parameters(settings: DagScheduler, program: Program, units: layout.Units, li
         values[layout.INFLIGHT] = layout.BLOCKED
     values[layout.TYPES_USED] = types_used(program)
     values[layout.STREAMS] = streams(settings)
+    for place, latency in (
+        (layout.FORWARDS, core.latency_forward),
+        (layout.FORWARDS_FP, core.latency_forward_FP),
+    ):
+        values[place] = layout.AS_L1 if latency is None else int(latency)
+    values[layout.EARLIER] = min(core.integer_loads_earlier, core.latency_L1)
     values[layout.MEMORY_DEPS] = settings.memory_dependences
     values[layout.LINE_SHIFT] = line_bits
     values[layout.WORD_SHIFT] = word_bits
@@ -218,7 +233,8 @@ def new_memory(settings: DagScheduler, stack: LruStack, word_bits: int) -> layou
     """Return what is kept of the lines and words of the stack."""
     lines = stack.room
     followed = np.full(2 * streams(settings), -9, dtype=np.int64)
-    return layout.Memory(*zeros(2 * lines, lines << word_bits if settings.memory_dependences else 0), followed)
+    kept, stored = zeros(2 * lines, lines << word_bits if settings.memory_dependences else 0)
+    return layout.Memory(kept, stored, followed)
 
 
 def new_rings(size: int, idle: int) -> layout.Rings:
