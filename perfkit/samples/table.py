@@ -246,8 +246,8 @@ class Samples(Summarised):
         t, names = self.table, [str(w) for w in dict.fromkeys(self.runs["workload"])]
         lines = [
             (
-                f"{len(t):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of {len(self.runs)} "
-                f"run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}"
+                f"{len(t):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
+                f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}"
             )
         ]
         if len(t):
