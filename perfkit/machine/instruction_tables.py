@@ -33,7 +33,7 @@ from perfkit.trace import x86 as decode
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.trace.trace import StaticCode
+    from perfkit.trace.code import StaticCode
 
 LAYERS = ("user", "calibration", "uops.info", "correction", "llvm", "llvm-mca", "class default")
 _COMPLETE = ("llvm", "llvm-mca")  # layers whose rows say everything; the stronger ones change part of such a row

@@ -8,8 +8,7 @@ from perfkit.errors import DataError, FormatError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.simulators.gus.sensitivity import sensitivity
-from perfkit.trace.streamed import StreamedTrace
-from perfkit.trace.trace import Trace
+from perfkit.trace.trace import StreamedTrace, Trace
 
 GUS = Gus(Microarchitecture.load("skylake_x"), warm=True)
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.trace.code import NO_ACCESS, Provenance, StaticCode, expand
 from perfkit.trace.file import TraceFile
-from perfkit.trace.trace import NO_ACCESS, Provenance, StaticCode, Trace, expand
+from perfkit.trace.trace import Trace
 
 
 def two_blocks(**changes) -> StaticCode:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.machine.core import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 MAGIC = "perfkit-gus-result"
 VERSION = 1

@@ -20,7 +20,8 @@ from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity, what_if
 from perfkit.simulators.memory.memory import MemoryPass, Window
 from perfkit.simulators.program.program import Program
-from perfkit.trace.trace import Trace, TraceChunk
+from perfkit.trace.code import TraceChunk
+from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import LEVELS, TICKS
 from perfkit.simulators.memory.memory import LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
-from perfkit.trace.trace import Trace, expand
+from perfkit.trace.code import expand
+from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perfkit.machine.core import InstructionForm, Microarchitecture
 from perfkit.simulators.program.program import Program
 from perfkit.trace.aarch64 import FLAGS, VECTORS, decode
-from perfkit.trace.trace import StaticCode
+from perfkit.trace.code import StaticCode
 
 Forms = Callable[[str], InstructionForm]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.machine.core import InstructionForm, Microarchitecture
-from perfkit.trace.trace import StaticCode
+from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import form_name
 
 Forms = Callable[[str], InstructionForm]
