@@ -157,7 +157,7 @@ def test_no_access_survives(tmp_path):
 
 
 def test_a_file_is_read_in_pieces(small, tmp_path, monkeypatch):
-    monkeypatch.setattr("perfkit.trace.file._BLOCKS_PER_CHUNK", 2)
+    monkeypatch.setattr("perfkit.trace.file.BLOCKS_PER_CHUNK", 2)
     path = small.save(tmp_path / "t.trace")
     with TraceFile(path) as file:
         chunks = list(file.chunks())

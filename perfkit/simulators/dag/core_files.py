@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from perfkit.errors import UnavailableError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 
 _WORD = 8  # bandwidths are in doubles a cycle, as in the paper

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.machine.core import InstructionForm
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.simulators.gus import files, timing
 from perfkit.simulators.gus.lanes import LANES, padded
@@ -25,7 +26,8 @@ from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.cache import CacheCounts
 from perfkit.simulators.memory.memory import MemoryPass
-from perfkit.simulators.program.program import Program, lower
+from perfkit.simulators.program.lowering import lower
+from perfkit.simulators.program.program import Program
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -353,7 +355,7 @@ def att_text(code: Any) -> list[str]:
         return list(code.text)
     from iced_x86 import Formatter, FormatterSyntax
 
-    from perfkit.simulators.program.program import decode
+    from perfkit.trace.x86 import decode
 
     formatter = Formatter(FormatterSyntax.GAS)
     return [formatter.format(i) for i in decode(code)]
