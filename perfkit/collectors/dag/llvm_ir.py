@@ -230,18 +230,26 @@ def instrument(ir: str, entry: str, count_all: bool = False) -> Instrumented:
 
 
 def _repeat(entry: _Function) -> str:
-    """Return a function that calls the entry again and again: calls from Python take longer than small kernels."""
+    """Return a function that calls the entry again and again: calls from Python take longer than small kernels.
+
+    It is not optimised (``optnone``), and keeps each result: a call whose result nobody uses would be removed, or
+    moved out of the loop.
+    """
     returns = entry.header.split("@", 1)[0].split()[-1]
     kinds = [kind for kind, _ in entry.parameters]
     formal = ", ".join([*(f"{kind} %a{k}" for k, kind in enumerate(kinds)), "i64 %n"])
     actual = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
+    kept = f"store volatile {returns} %result, ptr %kept" if returns != "void" else ""
+    place = f"%kept = alloca {returns}" if returns != "void" else ""
     return f"""
-define void @{REPEAT}({formal}) {{
+define void @{REPEAT}({formal}) noinline optnone {{
 entry:
+  {place}
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %j, %loop ]
-  call {returns} @"{entry.name}"({actual}) noinline
+  {"%result = " if kept else ""}call {returns} @"{entry.name}"({actual}) noinline
+  {kept}
   %j = add i64 %i, 1
   %more = icmp ult i64 %j, %n
   br i1 %more, label %loop, label %out
