@@ -30,6 +30,8 @@ NO_RESULTS = {
     "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan"},
     "programs, before anything is known of their time": {"Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
     "parts of results": {"Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
+    "parts of traces": {"TraceChunk"},
+    "what was planted in generated data": {"PlantedCpi"},
     "a trace of which only parts are in memory": {"StreamedTrace"},
     "pending": {
         "Categories", "Truth", "CpiFit", "ExtendedRoofline", "PaperCpiFit", "TrueCycles", "CpiComparison", "StudyRuns",
