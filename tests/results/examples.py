@@ -55,3 +55,20 @@ def ranking() -> pk.Ranking:
 def topdown() -> TopDownFractions:
     intel = {"uops_issued.any": 2600, "uops_retired.retire_slots": 2400, "idq_uops_not_delivered.core": 800}
     return TopDown().fit(counted({**intel, "int_misc.recovery_cycles": 10}))
+
+
+@example(pk.CpiComparison)
+def comparison() -> pk.CpiComparison:
+    one, _ = pk.synthetic_cpi(intervals=120, workload="before", seed=1)
+    two, _ = pk.synthetic_cpi(intervals=120, workload="after", base=0.3, seed=1)
+    return pk.CpiStack(resamples=20).fit_each(pk.Samples.concat([one, two]))
+
+
+@example(pk.CpiFit)
+def cpi_fit() -> pk.CpiFit:
+    return comparison()["before"]
+
+
+@example(pk.PaperCpiFit)
+def paper_cpi_fit() -> pk.PaperCpiFit:
+    return pk.paper_cpi_stack(pk.synthetic_cpi(intervals=120, seed=1)[0])

@@ -22,7 +22,7 @@ mpl.use("Agg")
 
 # What has a table, or is returned by a public function, and is no result.
 NO_RESULTS = {
-    "base of results": {"Tabled"},
+    "bases of results": {"Tabled", "Comparison"},
     "machines and what is known of them": {
         "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
         "Areas", "Evidence",
@@ -34,7 +34,7 @@ NO_RESULTS = {
     "what was planted in generated data": {"PlantedCpi"},
     "a trace of which only parts are in memory": {"StreamedTrace"},
     "pending": {
-        "Categories", "Truth", "CpiFit", "ExtendedRoofline", "PaperCpiFit", "TrueCycles", "CpiComparison", "StudyRuns",
+        "Categories", "Truth", "ExtendedRoofline", "TrueCycles", "StudyRuns",
         "AnalysisResult", "Scores", "Tree", "Schedule", "Trace", "Causality", "Sensitivity", "GusResult", "Importance",
         "Timeline",
     },
