@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import perfkit
 from perfkit.collectors.host.cycle_clock import QUANTILE, TOLERANCE, link_cycles, ticks_to_cycles
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
@@ -255,7 +254,7 @@ def _run(specification: dict[str, Any], timeout: float) -> tuple[int, NDArray[np
 
     Measure in a process of its own: it is pinned, and a crash is not ours.
     """
-    root = str(Path(perfkit.__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", f"from {__name__} import _measure; import sys; _measure(sys.argv[1])"]
     try:
