@@ -9,6 +9,9 @@ import pandas as pd
 
 import perfkit as pk
 from perfkit.fitters.topdown import TopDown, TopDownFractions
+from perfkit.simulators.gus.causality import Causality, InstructionSchedule
+from perfkit.simulators.gus.sensitivity import Sensitivity
+from perfkit.simulators.gus.timeline import Timeline
 
 EXAMPLES: dict[type, Callable[[], Any]] = {}
 
@@ -72,3 +75,28 @@ def cpi_fit() -> pk.CpiFit:
 @example(pk.PaperCpiFit)
 def paper_cpi_fit() -> pk.PaperCpiFit:
     return pk.paper_cpi_stack(pk.synthetic_cpi(intervals=120, seed=1)[0])
+
+
+@example(pk.GusResult)
+def gus_result() -> pk.GusResult:
+    return pk.Gus(pk.Microarchitecture.load("zen4")).run(pk.datasets.load("traces/correlation-v5-small").head(4000))
+
+
+@example(Sensitivity)
+def sensitivity() -> Sensitivity:
+    return gus_result().sensitivity((1.5, 2.0))
+
+
+@example(Causality)
+def causality() -> Causality:
+    return gus_result().causality()
+
+
+@example(InstructionSchedule)
+def instruction_schedule() -> InstructionSchedule:
+    return gus_result().schedule(1000, 30)
+
+
+@example(Timeline)
+def timeline() -> Timeline:
+    return gus_result().timeline(1000, 600)

@@ -35,8 +35,8 @@ NO_RESULTS = {
     "a trace of which only parts are in memory": {"StreamedTrace"},
     "pending": {
         "Categories", "Truth", "ExtendedRoofline", "TrueCycles", "StudyRuns",
-        "AnalysisResult", "Scores", "Tree", "Schedule", "Trace", "Causality", "Sensitivity", "GusResult", "Importance",
-        "Timeline",
+        "AnalysisResult", "Scores", "Tree", "Schedule", "Trace", "Importance",
+
     },
 }  # fmt: skip
 ENDINGS = {"SpireModel": ".parquet"}
