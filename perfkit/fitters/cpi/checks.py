@@ -33,7 +33,10 @@ _PARTS: tuple[tuple[str, str], ...] = (
     ("llc-load-misses", "cache-misses"),
     ("llc-store-misses", "cache-misses"),
 )
+# Two counts that differ by less than this in nine of ten intervals are one counter, where it counts often enough.
+_TWIN, _SEEN = 0.01, 100.0
 _WIDE = 0.10
+_MISPREDICTION = 30.0
 _FEW = 20
 
 
@@ -66,10 +69,30 @@ def unusable_events(counts: CpiCounts) -> dict[str, str]:
             out[event] = f"{event} is zero in all {len(counts)} intervals; it is left out."
         elif len(counts) > 1 and (_constant(per_cycle[:, j]) or _constant(per_instruction[:, j])):
             out[event] = f"{event} comes at one constant rate, which cannot be told from the base; it is left out."
+        elif (same := _same_counter(counts, j)) is not None:
+            out[event] = f"{event} counts what {same} counts, under another name; it is left out."
         elif alike[j].any():
             twin = counts.events[int(np.argmax(alike[j]))]
             out[event] = f"{event} is a fixed multiple of {twin} in every interval; it is left out."
     return out
+
+
+def _same_counter(counts: CpiCounts, j: int) -> str | None:
+    """Return the earlier event that counts the same thing as event ``j``: by name, or in nearly every interval.
+
+    Two columns of one counter share its penalty between them as the noise will have it.
+    """
+    name, column = normalise(counts.events[j]), counts.counts[:, j]
+    for i in range(j):
+        other = normalise(counts.events[i])
+        if any({name, other} <= group for group in _ALIASES) and counts.counts[:, i].any():
+            return counts.events[i]
+        if len(column) >= _FEW:
+            both = np.maximum((column + counts.counts[:, i]) / 2, 1.0)
+            apart = np.abs(column - counts.counts[:, i]) / both
+            if np.quantile(apart, 0.9) < _TWIN and column.mean() > _SEEN:
+                return counts.events[i]
+    return None
 
 
 def check_fit(
@@ -92,6 +115,7 @@ def check_fit(
     elif base == 0:
         told.append("the base CPI is zero: the events take all cycles, which no machine does.")
     told += impossible_penalties(events, penalties)
+    told += unlikely_penalties(events, penalties)
     singular = [e for e, v in zip(events, vif, strict=True) if np.isinf(v)]
     if singular:
         told.append(
@@ -113,6 +137,16 @@ def check_fit(
             "explained less well than random splits make believe."
         )
     return told
+
+
+def unlikely_penalties(events: Sequence[str], penalties: np.ndarray) -> list[str]:
+    """Return a sentence for each penalty that is possible, but more than cores of today show."""
+    return [
+        f"{event} at {penalty:.3g} cycles each is more than a misprediction costs on cores of today (11 to 25 cycles to "
+        "refill the pipeline): the event stands for something else too, such as loads that branches wait for."
+        for event, penalty in zip(events, penalties, strict=True)
+        if penalty > _MISPREDICTION and re.search(_LIMITS[2][0], normalise(event)) and penalty <= _LIMITS[2][1]
+    ]
 
 
 def impossible_penalties(events: Sequence[str], penalties: np.ndarray) -> list[str]:

@@ -6,7 +6,7 @@ instead of instructions as the headline: that form has no built-in correlation (
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.fitters.cpi.checks import check_counts, check_fit, impossible_penalties, is_sorted, unusable_events
+from perfkit.fitters.cpi.checks import check_counts, check_fit, impossible_penalties,
+    unlikely_penalties, is_sorted, unusable_events
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
+from perfkit.fitters.cpi.files import load_fit, save_fit
 from perfkit.fitters.cpi.solvers import Form, System, build, r_squared, squared_error, to_stack
 from perfkit.fitters.cpi.validation import (
     CpiBracket,
@@ -342,16 +344,56 @@ class CpiFit:
 
     def save(self, path: str | Path) -> Path:
         """Write the fit with its data into one parquet file and return its path."""
-        from perfkit.fitters.cpi.files import save_fit
-
-        return save_fit(self, path)
+        results = {
+            "settings": asdict(self.settings),
+            "numbers": {name: getattr(self, name) for name in _NUMBERS},
+            **{name: getattr(self, name).tolist() for name in ("penalties", "components", "other", "vif", "placebos")},
+            "r2": asdict(self.r2),
+            "bracket": asdict(self.bracket),
+            **{name: getattr(self, name).to_numpy().tolist() for name in ("penalty_draws", "component_draws")},
+            "block": self.block,
+            "warnings": self.warnings,
+            "verdict": asdict(self.verdict),
+        }
+        return save_fit(Path(path), results, self.data)
 
     @classmethod
     def load(cls, path: str | Path) -> "CpiFit":
         """Read a fit that `save` wrote."""
-        from perfkit.fitters.cpi.files import load_fit
+        return _assembled(*load_fit(path))
 
-        return load_fit(path)
+
+_NUMBERS = ("base", "cpi", "adjusted_r2", "rmse", "f", "p", "alpha")
+
+
+def _assembled(head: dict[str, Any], data: CpiCounts) -> CpiFit:
+    """Return the fit that a file's parts make."""
+    settings = CpiStack(**head["settings"])
+    events = list(data.events)
+    parts = ["base", *events]
+    other = "cpi" if settings.form == "ipc" else "ipc"
+
+    def draws(name: str) -> pd.DataFrame:
+        return pd.DataFrame(np.array(head[name], dtype="float64").reshape(-1, len(parts)), columns=parts)
+
+    return CpiFit(
+        settings=settings,
+        data=data,
+        penalties=pd.Series(head["penalties"], index=events, name="penalty"),
+        components=pd.Series(head["components"], index=parts, name="component"),
+        other=pd.Series(head["other"], index=parts, name=f"component ({other} form)"),
+        vif=pd.Series(head["vif"], index=events, name="vif"),
+        r2=CpiR2(**head["r2"]),
+        placebos=np.array(head["placebos"]),
+        bracket=CpiBracket(**head["bracket"]),
+        penalty_draws=draws("penalty_draws"),
+        component_draws=draws("component_draws"),
+        block=head["block"],
+        warnings=tuple(head["warnings"]),
+        verdict=CpiVerdict(head["verdict"]["level"], tuple(head["verdict"]["reasons"])),
+        source=data,
+        **head["numbers"],
+    )
 
 
 # ------------------------------------------------------------------ the fit
@@ -396,9 +438,9 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     )
     base_spread = _spread(component_draws[:, 0], settings.level) / counts.cpi
     large = _components(stack, counts)[1:] > 0.01 * counts.cpi
-    impossible = impossible_penalties(
-        [e for e, is_large in zip(counts.events, large, strict=True) if is_large], stack[1:][large]
-    )
+    of_large = [e for e, is_large in zip(counts.events, large, strict=True) if is_large]
+    impossible = impossible_penalties(of_large, stack[1:][large])
+    unlikely = unlikely_penalties(of_large, stack[1:][large])
     parts = ["base", *counts.events]
     names = list(counts.events)
     return CpiFit(
@@ -422,7 +464,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, len(impossible)),
+        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, len(impossible), len(unlikely)),
         source=source,
     )
 
@@ -482,7 +524,7 @@ def _spread(draws: np.ndarray, level: float) -> float:
 
 
 def _verdict(
-    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, impossible: int
+    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, impossible: int, unlikely: int
 ) -> CpiVerdict:
     """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
 
@@ -502,7 +544,10 @@ def _verdict(
         reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
     if impossible:
         reasons.append(f"{impossible} of the penalties that make over 1% of the CPI cannot be what they claim")
-    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and not in_order and not impossible:
+    if unlikely:
+        reasons.append(f"{unlikely} of those penalties are more than cores of today show")
+    sound = not (in_order or impossible or unlikely)
+    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
         return CpiVerdict("carries", tuple(reasons))
     if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
         return CpiVerdict("doubtful", tuple(reasons))
