@@ -559,6 +559,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
         "work_event": head["work_event"],
         "problems": pd.DataFrame(head["problems"]) if head["problems"] else no_problems(),
         "notes": tuple(head["notes"]),
+        "accounting": pd.DataFrame(head["accounting"]) if head.get("accounting") else no_accounting(),
     }
 
 
