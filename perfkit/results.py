@@ -169,7 +169,7 @@ def _write_parquet(result: Tabled, table: "pd.DataFrame", path: Path) -> None:
         "series": series,
     }
     rows = pa.Table.from_pandas(table)
-    metadata |= {**(rows.schema.metadata or {}), b"perfkit": json.dumps(head, default=dict).encode()}
+    metadata |= {**(rows.schema.metadata or {}), b"perfkit": json.dumps(head, default=_plain).encode()}
     pq.write_table(rows.replace_schema_metadata(metadata), path, compression="zstd")
 
 
@@ -210,6 +210,11 @@ def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
     if cls._rows:
         values[cls._rows] = arrow.to_pandas()
     return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy number or a mapping of another type as JSON holds it."""
+    return value.item() if hasattr(value, "item") else dict(value)
 
 
 def _packed(value: Any) -> bytes:

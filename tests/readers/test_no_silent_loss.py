@@ -151,6 +151,6 @@ def test_values_of_documents_are_accounted_for(fixtures, name):
 
 
 def test_the_account_is_kept_in_files_and_joined(fixtures, tmp_path):
-    both = pk.read_samples([fixtures / "real-I.txt", fixtures / "real-I.csv"])
+    both = pk.read_samples([fixtures / "real-I.txt", fixtures / "real-I.csv"], work_event="page-faults")
     assert both.accounting["file"].tolist() == ["real-I.txt", "real-I.csv"]
     assert pk.Samples.load(both.save(tmp_path / "both.parquet")).accounting.equals(both.accounting)

@@ -9,6 +9,9 @@ import pandas as pd
 
 import perfkit as pk
 from perfkit.fitters.topdown import TopDown, TopDownFractions
+from perfkit.simulators.gus.causality import Causality, InstructionSchedule
+from perfkit.simulators.gus.sensitivity import Sensitivity
+from perfkit.simulators.gus.timeline import Timeline
 
 EXAMPLES: dict[type, Callable[[], Any]] = {}
 
@@ -55,3 +58,45 @@ def ranking() -> pk.Ranking:
 def topdown() -> TopDownFractions:
     intel = {"uops_issued.any": 2600, "uops_retired.retire_slots": 2400, "idq_uops_not_delivered.core": 800}
     return TopDown().fit(counted({**intel, "int_misc.recovery_cycles": 10}))
+
+
+@example(pk.CpiComparison)
+def comparison() -> pk.CpiComparison:
+    one, _ = pk.synthetic_cpi(intervals=120, workload="before", seed=1)
+    two, _ = pk.synthetic_cpi(intervals=120, workload="after", base=0.3, seed=1)
+    return pk.CpiStack(resamples=20).fit_each(pk.Samples.concat([one, two]))
+
+
+@example(pk.CpiFit)
+def cpi_fit() -> pk.CpiFit:
+    return comparison()["before"]
+
+
+@example(pk.PaperCpiFit)
+def paper_cpi_fit() -> pk.PaperCpiFit:
+    return pk.paper_cpi_stack(pk.synthetic_cpi(intervals=120, seed=1)[0])
+
+
+@example(pk.GusResult)
+def gus_result() -> pk.GusResult:
+    return pk.Gus(pk.Microarchitecture.load("zen4")).run(pk.datasets.load("traces/correlation-v5-small").head(4000))
+
+
+@example(Sensitivity)
+def sensitivity() -> Sensitivity:
+    return gus_result().sensitivity((1.5, 2.0))
+
+
+@example(Causality)
+def causality() -> Causality:
+    return gus_result().causality()
+
+
+@example(InstructionSchedule)
+def instruction_schedule() -> InstructionSchedule:
+    return gus_result().schedule(1000, 30)
+
+
+@example(Timeline)
+def timeline() -> Timeline:
+    return gus_result().timeline(1000, 600)

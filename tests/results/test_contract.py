@@ -22,7 +22,7 @@ mpl.use("Agg")
 
 # What has a table, or is returned by a public function, and is no result.
 NO_RESULTS = {
-    "base of results": {"Tabled"},
+    "bases of results": {"Tabled", "Comparison"},
     "machines and what is known of them": {
         "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
         "Areas", "Evidence",
@@ -30,11 +30,13 @@ NO_RESULTS = {
     "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan"},
     "programs, before anything is known of their time": {"Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
     "parts of results": {"Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
+    "parts of traces": {"TraceChunk"},
+    "what was planted in generated data": {"PlantedCpi"},
     "a trace of which only parts are in memory": {"StreamedTrace"},
     "pending": {
-        "Categories", "Truth", "CpiFit", "ExtendedRoofline", "PaperCpiFit", "TrueCycles", "CpiComparison", "StudyRuns",
-        "AnalysisResult", "Scores", "Tree", "Schedule", "Trace", "Causality", "Sensitivity", "GusResult", "Importance",
-        "Timeline",
+        "Categories", "Truth", "ExtendedRoofline", "TrueCycles", "StudyRuns",
+        "AnalysisResult", "Scores", "Tree", "Schedule", "Trace", "Importance",
+
     },
 }  # fmt: skip
 ENDINGS = {"SpireModel": ".parquet"}

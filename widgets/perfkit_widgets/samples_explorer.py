@@ -11,7 +11,7 @@ import traitlets
 from perfkit.errors import DataError
 from perfkit.plots.samples import PER, check_events, rate_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short
-from perfkit.plots.timeline import Timeline
+from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
@@ -64,7 +64,7 @@ class SamplesExplorer(Explorer):
                 f"({samples.work_event}); there is nothing to explore"
             )
         self.samples = samples
-        self.timeline = Timeline.of(samples)
+        self.timeline = TimeAxis.of(samples)
         self._events = events
         self._bar = TimeWindow(self.timeline, throughput_label(samples))
         self._build()

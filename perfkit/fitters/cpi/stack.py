@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,10 @@ from perfkit.fitters.cpi.checks import (
     unlikely_penalties,
     unusable_events,
 )
+from perfkit.fitters.cpi.comparison import Comparison
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
-from perfkit.fitters.cpi.files import load_fit, save_fit
+from perfkit.fitters.cpi.files import load_each, load_fit, save_fit
 from perfkit.fitters.cpi.solvers import Form, System, build, r_squared, squared_error, to_stack
 from perfkit.fitters.cpi.validation import (
     CpiBracket,
@@ -38,16 +39,14 @@ from perfkit.fitters.cpi.validation import (
     random_folds,
     variance_inflation,
 )
-from perfkit.samples.table import Samples
-
-if TYPE_CHECKING:
-    from perfkit.fitters.cpi.comparison import CpiComparison
+from perfkit.results import Settings, Summarised, draw
+from perfkit.samples.table import Samples, expect_samples
 
 Weights = Literal["auto", "cycles", "instructions", "none"]
 
 
 @dataclass(frozen=True)
-class CpiStack:
+class CpiStack(Settings):
     """How to break CPI down into a base and the cycles that each event costs.
 
     Parameters
@@ -132,6 +131,8 @@ class CpiStack:
             Intervals or events were left out because counts are missing or zero. `CpiFit.warnings` holds these and
             all else that is suspicious.
         """
+        if not isinstance(samples, CpiCounts):
+            expect_samples(samples, "CpiStack.fit")
         counts = samples if isinstance(samples, CpiCounts) else CpiCounts.from_samples(samples, self.events)
         if isinstance(samples, CpiCounts) and self.events is not None:
             counts = counts.select(events=self.events)
@@ -144,9 +145,20 @@ class CpiStack:
 
     def fit_each(self, samples: Samples, by: str = "workload") -> "CpiComparison":
         """Fit one stack to each workload (or each run, host, ...: a column of the table of runs) and compare them."""
-        from perfkit.fitters.cpi.comparison import fit_each
-
-        return fit_each(self, samples, by)
+        expect_samples(samples, "CpiStack.fit_each")
+        if by != "run" and by not in samples.runs.columns:
+            raise SettingError(
+                f"by names a column of the table of runs: run, {', '.join(samples.runs.columns)}; found {by!r}"
+            )
+        keys = samples.runs.index.to_series() if by == "run" else samples.runs[by]
+        fits = {}
+        for key in dict.fromkeys(keys):
+            part = samples.select(runs=list(keys.index[keys == key]))
+            try:
+                fits[str(key)] = self.fit(part)
+            except DataError as error:
+                raise DataError(f"{by} {key!r}: {error}") from error
+        return CpiComparison(fits)
 
 
 @dataclass(frozen=True)
@@ -165,8 +177,8 @@ class CpiVerdict:
         return f"{opening[self.level]}: {'; '.join(self.reasons)}."
 
 
-@dataclass(frozen=True, eq=False)
-class CpiFit:
+@dataclass(frozen=True, eq=False, repr=False)
+class CpiFit(Summarised):
     """A CPI stack with its evidence.
 
     Attributes
@@ -330,9 +342,7 @@ class CpiFit:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the stack as a bar with its intervals (matplotlib); return the axes."""
-        from perfkit.plots.cpi_stack import plot_stacks
-
-        return plot_stacks({self.name: self}, ax=ax)
+        return draw("cpi_stack:plot_stacks", {self.name: self}, ax=ax)
 
     @property
     def name(self) -> str:
@@ -346,8 +356,11 @@ class CpiFit:
 
         return report(self)
 
-    def __repr__(self) -> str:
-        return self.report()
+    def summary(self) -> str:
+        """Say what the CPI consists of, whether the data support it, and the placebo and bracket beside it."""
+        from perfkit.fitters.cpi.report import summary
+
+        return summary(self)
 
     def save(self, path: str | Path) -> Path:
         """Write the fit with its data into one parquet file and return its path."""
@@ -368,6 +381,33 @@ class CpiFit:
     def load(cls, path: str | Path) -> "CpiFit":
         """Read a fit that `save` wrote."""
         return _assembled(*load_fit(path))
+
+
+class CpiComparison(Comparison):
+    """Several CPI stacks by name; behaves as a mapping of names to fits.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> one, _ = pk.synthetic_cpi(intervals=300, workload="before", seed=1)
+    >>> two, _ = pk.synthetic_cpi(intervals=300, workload="after", base=0.30, seed=1)
+    >>> both = pk.CpiStack().fit_each(pk.Samples.concat([one, two]))
+    >>> float(both.difference("before", "after").loc["base", "difference"].round(2))
+    -0.05
+    """
+
+    @classmethod
+    def load(cls, path: str | Path) -> "CpiComparison":
+        """Read the stacks that `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is not one of a comparison.
+        """
+        return cls(load_each(path, CpiFit.load))
 
 
 _NUMBERS = ("base", "cpi", "adjusted_r2", "rmse", "f", "p", "alpha")

@@ -224,6 +224,7 @@ class SpireModel(Summarised):
     def save(self, path: str | Path) -> Path:
         """Write the model as ``.json`` or ``.parquet`` (by the name's ending) and return the path."""
         path = Path(path)
+        training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {
             "format": _FORMAT,
             "version": _FORMAT_VERSION,
