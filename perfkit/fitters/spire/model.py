@@ -233,9 +233,7 @@ class SpireModel(Summarised):
             "kind": self.kind,
             "settings": asdict(self.settings),
             # Intensities as text: JSON has no infinity, and pandas would round them.
-            "training": self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
-            .reset_index()
-            .to_dict(orient="records"),
+            "training": training.reset_index().to_dict(orient="records"),
         }
         lines = [_as_record(r) for r in self.rooflines.values()]
         if path.suffix not in (".json", ".parquet"):
