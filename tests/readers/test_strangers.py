@@ -250,7 +250,7 @@ def test_streamline_columns_get_the_names_of_other_tools(tmp_path):
 
 NO_COUNTS = {
     "pyperf's JSON": '{"benchmarks": [{"metadata": {"name": "b"}, "runs": [{"values": [0.1]}]}], "version": "1.0"}\n',
-    "`perf script`": "a.out  4242 [001] 12345.678901:     250000 cycles:u:      401136 main+0x16 (/home/u/a.out)\n",
+    "`perf script`": "a.out  4242 [001] 12345.678901:     250000 cycles:u:      401136 main+0x16 (./a.out)\n",
     "`perf report`": "# Samples: 4K of event 'cycles:u'\n#\n# Overhead  Command  Symbol\n#\n    62.05%  a  [.] main\n",
     "AMDuProfPcm's": "AMDuProfPcm, version 4.2.850\n\nCORE METRICS\nUtilization (%),IPC\n99.0,2.00\n",
     "Intel PCM's": "System,,,,Core0 (Socket 0),,\nDate,Time,EXEC,IPC,EXEC,IPC,INST\n1,10:00,0.5,2.0,0.5,2.0,6000\n",
