@@ -16,7 +16,9 @@ EYE = (Path(__file__).parent / "look.js").read_text()
 PICTURES = """() => document.querySelectorAll(
     '.jp-OutputArea-output img, .jp-OutputArea-output svg.svg-figure, .jp-OutputArea-output .pk-drawn').length"""
 # The notebook's panel is as high as all its cells, so that every output lies in the viewport and is drawn.
-KERNEL = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
+KERNEL = (
+    "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
+)
 RAN = """() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))"""
 HEIGHT = """() => {
     const scroller = document.querySelector('.jp-WindowedPanel-outer');
