@@ -106,7 +106,7 @@ def plot_tree(tree: "Tree", ax: Any = None) -> Any:
     ax.set_xlim(-0.7, leaves - 0.3)
     ax.set_ylim(-tree.depth - 0.45, 0.45)
     ax.axis("off")
-    ax.set_title(f"{tree.target}: {tree.summary()}", fontsize=9, wrap=True)
+    ax.set_title(f"{tree.target}: {tree.verdict}", fontsize=9, wrap=True)
     return ax
 
 
