@@ -123,6 +123,7 @@ def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> s
     lines = [
         f"{len(model.rooflines)} rooflines of {ranking.training_kind} samples; analysed: {ranking.kind} samples",
         f"measured {ranking.throughput:.4g}, at most {ranking.throughput_bound:.4g} {unit}",
+        *[f"caution: {told}" for told in ranking.caveats],
         "",
         f"   {'event':{width}}  {'area':15}  {'bound':>7}  {'spread':>15}  hint",
     ]
@@ -157,6 +158,7 @@ def _as_json(model: "SpireModel", ranking: "Ranking", areas: Any) -> str:
         "time_event": ranking.time_event,
         "work_event": ranking.work_event,
         "rooflines": len(model.rooflines),
+        "caveats": list(ranking.caveats),
         "throughput": ranking.throughput if ranking.throughput == ranking.throughput else None,  # NaN
         "throughput_bound": ranking.throughput_bound,
         "events": json.loads(table.to_json(orient="records", double_precision=15)),

@@ -5,7 +5,7 @@ instead of instructions as the headline: that form has no built-in correlation (
 """
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,15 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.fitters.cpi.checks import check_counts, check_fit, impossible_penalties, is_sorted, unusable_events
+from perfkit.fitters.cpi.checks import (
+    check_counts,
+    check_fit,
+    impossible_penalties,
+    is_sorted,
+    same_counters,
+    unlikely_penalties,
+    unusable_events,
+)
 from perfkit.fitters.cpi.comparison import Comparison
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
@@ -476,10 +484,10 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form, in_order
     )
     base_spread = _spread(component_draws[:, 0], settings.level) / counts.cpi
-    large = _components(stack, counts)[1:] > 0.01 * counts.cpi
-    impossible = impossible_penalties(
-        [e for e, is_large in zip(counts.events, large, strict=True) if is_large], stack[1:][large]
-    )
+    shares = _components(stack, counts)[1:] / counts.cpi
+    impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
+    unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
+    wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
     parts = ["base", *counts.events]
     names = list(counts.events)
     return CpiFit(
@@ -503,7 +511,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, len(impossible)),
+        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, wrong),
         source=source,
     )
 
@@ -563,7 +571,7 @@ def _spread(draws: np.ndarray, level: float) -> float:
 
 
 def _verdict(
-    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, impossible: int
+    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, wrong: tuple[int, int, int]
 ) -> CpiVerdict:
     """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
 
@@ -571,6 +579,7 @@ def _verdict(
     two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
     of it, for a stack to be carried (to be doubtful).
     """
+    impossible, unlikely, twice = wrong
     outside, split = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
     beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
     reasons = [
@@ -582,8 +591,13 @@ def _verdict(
     if in_order:
         reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
     if impossible:
-        reasons.append(f"{impossible} of the penalties that make over 1% of the CPI cannot be what they claim")
-    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and not in_order and not impossible:
+        reasons.append(f"{impossible} of the penalties cannot be what they claim")
+    if unlikely:
+        reasons.append(f"{unlikely} of the penalties are more than cores of today show")
+    if twice:
+        reasons.append(f"{twice} pair(s) of events count the same thing under two names")
+    sound = not (in_order or impossible or unlikely or twice)
+    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
         return CpiVerdict("carries", tuple(reasons))
     if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
         return CpiVerdict("doubtful", tuple(reasons))
@@ -596,6 +610,10 @@ def _within(stack: np.ndarray, settings: CpiStack, counts: CpiCounts) -> np.ndar
         return stack
     ends = np.array([settings.bounds.get(e, (0.0, np.inf)) for e in ("base", *counts.events)])
     return np.clip(stack, ends[:, 0], ends[:, 1])
+
+
+def _at(events: Sequence[str], where: np.ndarray) -> list[str]:
+    return [e for e, here in zip(events, where, strict=True) if here]
 
 
 def _names(events: str | Iterable[str]) -> tuple[str, ...]:

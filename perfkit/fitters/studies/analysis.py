@@ -139,8 +139,6 @@ class AnalysisResult(Summarised):
 
     def save(self, folder: str | Path) -> Path:
         """Write the processed table (CSV), each part as JSON and each picture as PNG into a folder; return it."""
-        import matplotlib.pyplot as plt
-
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / "processed.csv") as temporary:
@@ -150,10 +148,7 @@ class AnalysisResult(Summarised):
         for name in _PARTS:
             if (part := getattr(self, name)) is not None:
                 part.save(folder / f"{name}.json")
-        for name, ax in self.pictures().items():
-            with replaced(folder / f"{name}.png") as temporary:
-                ax.figure.savefig(temporary, dpi=110, format="png")
-            plt.close(ax.figure)
+        draw("studies:save_pictures", self, folder=folder)
         about = {"format": _FORMAT, "rows_read": self.rows_read, "settings": self.settings.model_dump(mode="json")}
         about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
         table = pa.Table.from_pandas(self.table)
@@ -205,19 +200,7 @@ class AnalysisResult(Summarised):
 
     def pictures(self) -> dict[str, Any]:
         """Draw everything that there is: name -> matplotlib axes."""
-        out: dict[str, Any] = {}
-        if self.categories is not None:
-            out["distribution"] = self.categories.plot(self.table)
-        if self.tree is not None:
-            out["tree"] = self.tree.plot()
-            out["confusion"] = draw("studies:plot_confusion", self.tree)
-        if self.regression is not None:
-            out["regression"] = self.regression.plot()
-        if self.importance is not None:
-            out["importance"] = self.importance.plot()
-        for number, one in enumerate(self.settings.lines, 1):
-            out[f"lines-{number}"] = draw("studies:plot_lines", self.table, **one.model_dump())
-        return out
+        return draw("studies:pictures", self)
 
 
 _PARTS = ("categories", "tree", "regression", "importance")
