@@ -84,7 +84,7 @@ def _show_plan(name: str, plan: "Plan", place: Path, calm: int) -> None:
 
 def show_summary(runs: "StudyRuns") -> None:
     """Print what was measured, and the first failures."""
-    count = runs.summary()
+    count = runs.counts()
     typer.echo(
         f"{count['configurations']} configurations: {count['settled']} settled, "
         f"{count['unsettled']} measured but never settled, {count['failed']} failed"
