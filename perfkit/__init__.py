@@ -14,7 +14,7 @@ from perfkit._version import __version__
 # Public name -> the module that defines it.
 _HOME = {
     "Areas": "perfkit.samples.areas",
-    "CpiComparison": "perfkit.fitters.cpi.comparison",
+    "CpiComparison": "perfkit.fitters.cpi.stack",
     "CpiCounts": "perfkit.fitters.cpi.counts",
     "CpiFit": "perfkit.fitters.cpi.stack",
     "CpiStack": "perfkit.fitters.cpi.stack",
@@ -29,7 +29,7 @@ _HOME = {
     "GusResult": "perfkit.simulators.gus.gus",
     "InstructionTables": "perfkit.machine.instruction_tables",
     "Microarchitecture": "perfkit.machine.core",
-    "calibrated_core": "perfkit.machine.instruction_tables",
+    "calibrated_core": "perfkit.machine.overlays",
     "Dag": "perfkit.dag.graph",
     "DagCore": "perfkit.simulators.dag.core",
     "DagScheduler": "perfkit.simulators.dag.schedule",
@@ -79,10 +79,10 @@ if TYPE_CHECKING:
     from perfkit.collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
     from perfkit.dag.graph import Dag as Dag
     from perfkit.errors import PerfkitError as PerfkitError
-    from perfkit.fitters.cpi.comparison import CpiComparison as CpiComparison
     from perfkit.fitters.cpi.counts import CpiCounts as CpiCounts
     from perfkit.fitters.cpi.paper import PaperCpiFit as PaperCpiFit
     from perfkit.fitters.cpi.paper import paper_cpi_stack as paper_cpi_stack
+    from perfkit.fitters.cpi.stack import CpiComparison as CpiComparison
     from perfkit.fitters.cpi.stack import CpiFit as CpiFit
     from perfkit.fitters.cpi.stack import CpiStack as CpiStack
     from perfkit.fitters.spire.model import Spire as Spire
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from perfkit.machine.floating_point import flops as flops
     from perfkit.machine.floating_point import peak_flops as peak_flops
     from perfkit.machine.instruction_tables import InstructionTables as InstructionTables
-    from perfkit.machine.instruction_tables import calibrated_core as calibrated_core
+    from perfkit.machine.overlays import calibrated_core as calibrated_core
     from perfkit.readers import read_samples as read_samples
     from perfkit.readers.open_samples import open_samples as open_samples
     from perfkit.samples.areas import Areas as Areas

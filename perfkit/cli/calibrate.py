@@ -45,6 +45,9 @@ def calibrate(
         hypervisor = ", under a hypervisor" if found.host["hypervisor"] == "yes" else ""
         typer.echo(f"{found.host['processor']}{hypervisor}: a cycle is {found.cycle_seconds * 1e9:.4f} ns")
         typer.echo(f"{found.rejected:.1%} of the samples were rejected, because the clock changed around them")
+        typer.echo(f"{found.busy:.1%} of the samples ran beside a busy thread of the same core and do not count")
+        for what, why in found.left_out.items():
+            typer.echo(f"left out: {what}: {why}")
         typer.echo(f"{len(frame)} figures measured, {int(frame['differs'].sum())} differ from {machine.title}:")
         text = shown.assign(seconds=[f"{value:.3g}" for value in shown["seconds"]])
         typer.echo(text.drop(columns="differs").to_string(index=False, float_format=lambda value: f"{value:.3f}"))

@@ -11,8 +11,7 @@ from perfkit.cli.output import draw, print_json, rows
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
-    from perfkit.fitters.cpi.comparison import CpiComparison
-    from perfkit.fitters.cpi.stack import CpiFit
+    from perfkit.fitters.cpi.stack import CpiComparison, CpiFit
     from perfkit.samples.table import Samples
 
 

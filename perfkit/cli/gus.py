@@ -63,8 +63,9 @@ def gus(
     perfkit gus --source kernel.c --function f --sensitivity --causality
     """
     from perfkit.machine.core import Microarchitecture
-    from perfkit.machine.instruction_tables import InstructionTables, calibrated_core
-    from perfkit.simulators.gus.gus import Gus
+    from perfkit.machine.instruction_tables import InstructionTables
+    from perfkit.machine.overlays import calibrated_core
+    from perfkit.simulators.gus.gus import Gus, cpi_by_cause, use_of_resources
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
     factors = options.numbers(weights, "--weights")
@@ -81,8 +82,8 @@ def gus(
     found = _summary(result, core) | {"layers": {name: share for name, share in coverage.shares.items() if share}}
     found["calibrated"] = sorted(_calibrated(machine)) if calibration is not None else []
     # Rows and not frames: pandas takes as long to import as a small trace's simulation.
-    tables = {"CPI stack": [{"cause": cause, "CPI": cycles} for cause, cycles in result.cpi.items()]}
-    tables["occupancy"] = [{"resource": name, "share": share} for name, share in result.busy.items()]
+    tables = {"CPI stack": [{"cause": cause, "CPI": cycles} for cause, cycles in cpi_by_cause(result).items()]}
+    tables["occupancy"] = [{"resource": name, "share": share} for name, share in use_of_resources(result).items()]
     if sensitivity:
         tables["sensitivity"] = _rows(rank(settings, trace, factors).to_frame())
     if causality:

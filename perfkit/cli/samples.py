@@ -36,7 +36,7 @@ def samples(
     intervals = read.table.drop_duplicates(["run", "place", "interval"])
     per_run = intervals.groupby("run", observed=True).agg(intervals=("interval", "size"), seconds=("seconds", _total))
     runs = read.runs[["workload", "kind", "source"]].join(per_run)
-    summary = read.summary()
+    summary = read.describe()
     if as_json:
         print_json(described(read) | {"runs": rows(runs.reset_index()), "events": rows(summary.reset_index())})
         return

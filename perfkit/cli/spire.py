@@ -96,6 +96,7 @@ def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> s
     lines = [
         f"{len(model.rooflines)} rooflines of {ranking.training_kind} samples; analysed: {ranking.kind} samples",
         f"measured {ranking.throughput:.4g}, at most {ranking.throughput_bound:.4g} {unit}",
+        *[f"caution: {told}" for told in ranking.caveats],
         "",
         f"   {'event':{width}}  {'area':15}  {'bound':>7}  {'spread':>15}  hint",
     ]
@@ -130,6 +131,7 @@ def _as_json(model: "SpireModel", ranking: "Ranking", areas: Any) -> dict[str, A
         "time_event": ranking.time_event,
         "work_event": ranking.work_event,
         "rooflines": len(model.rooflines),
+        "caveats": list(ranking.caveats),
         "throughput": ranking.throughput,
         "throughput_bound": ranking.throughput_bound,
         "events": rows(table),

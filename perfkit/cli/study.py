@@ -7,6 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows
+from perfkit.errors import DataError
 
 if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan
@@ -62,6 +63,8 @@ def run(
     if output is not None:
         write_table(runs, output)
     show_summary(runs, place, as_json)
+    if not len(runs.ok):
+        raise DataError(f"nothing was measured: all {len(runs.table)} configurations failed, for the reasons above")
 
 
 @app.command("show")

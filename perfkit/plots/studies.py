@@ -1,6 +1,7 @@
 """Static pictures of studies: distributions with their categories, trees, importance, confusion, lines by dimension."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
+    from perfkit.fitters.studies.analysis import AnalysisResult
     from perfkit.fitters.studies.categories import Categories
     from perfkit.fitters.studies.decision_tree import Tree
     from perfkit.fitters.studies.random_forest import Importance
@@ -252,3 +254,32 @@ def plot_exploration(
         plot_importance(importance, figure.add_subplot(grid[2, 0]))
     plot_lines(table, x, categories.target, by, ax=figure.add_subplot(grid[2, 1]))
     return figure
+
+
+def pictures(result: "AnalysisResult") -> dict[str, Any]:
+    """Draw everything that an analysis found: name -> axes."""
+    out: dict[str, Any] = {}
+    if result.categories is not None:
+        out["distribution"] = plot_distribution(result.categories, result.table)
+    if result.tree is not None:
+        out["tree"] = plot_tree(result.tree)
+        out["confusion"] = plot_confusion(result.tree)
+    if result.regression is not None:
+        out["regression"] = plot_tree(result.regression)
+    if result.importance is not None:
+        out["importance"] = plot_importance(result.importance)
+    for number, one in enumerate(result.settings.lines, 1):
+        out[f"lines-{number}"] = plot_lines(result.table, **one.model_dump())
+    return out
+
+
+def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
+    """Write the `pictures` of an analysis as PNG files."""
+    import matplotlib.pyplot as plt
+
+    files = []
+    for name, ax in pictures(result).items():
+        files.append(folder / f"{name}.png")
+        ax.figure.savefig(files[-1], dpi=110)
+        plt.close(ax.figure)
+    return files

@@ -12,7 +12,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.plots.samples import throughput_label
 from perfkit.plots.spire_views import event_points
 from perfkit.plots.style import AREA_COLOURS, ROOF, abbreviate, area_colour, short
-from perfkit.plots.timeline import Timeline
+from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
 from perfkit.samples.events import nearest
 from perfkit.samples.table import Samples
@@ -76,7 +76,7 @@ class SpireExplorer(Explorer):
         super().__init__()
         self.model, self.samples, self.training = model, samples, training
         self.areas = areas or Areas.load()
-        self.timeline = Timeline.of(samples)
+        self.timeline = TimeAxis.of(samples)
         self.top = top
         self.ranking = model.rank(samples)
         self._ranks = self.ranking.to_frame()

@@ -31,6 +31,7 @@ from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.fitters.studies.categories import Categories, FixedBins, KdeCategories, as_frame, column
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
+from perfkit.results import draw
 from perfkit.study.expressions import Expression
 from perfkit.study.study import explain, read_yaml
 
@@ -133,8 +134,6 @@ class AnalysisResult:
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write the processed table (CSV), each part as JSON and each picture as PNG; returns the files."""
-        import matplotlib.pyplot as plt
-
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.table.to_csv(folder / "processed.csv", index=False)
@@ -145,29 +144,11 @@ class AnalysisResult:
             if part is not None:
                 part.save(folder / f"{name}.json")
                 files.append(folder / f"{name}.json")
-        for name, ax in self.pictures().items():
-            ax.figure.savefig(folder / f"{name}.png", dpi=110)
-            plt.close(ax.figure)
-            files.append(folder / f"{name}.png")
-        return files
+        return files + draw("studies:save_pictures", self, folder=folder)
 
     def pictures(self) -> dict[str, Any]:
         """Draw everything that there is: name -> matplotlib axes."""
-        from perfkit.plots import studies
-
-        out: dict[str, Any] = {}
-        if self.categories is not None:
-            out["distribution"] = studies.plot_distribution(self.categories, self.table)
-        if self.tree is not None:
-            out["tree"] = studies.plot_tree(self.tree)
-            out["confusion"] = studies.plot_confusion(self.tree)
-        if self.regression is not None:
-            out["regression"] = studies.plot_tree(self.regression)
-        if self.importance is not None:
-            out["importance"] = studies.plot_importance(self.importance)
-        for number, one in enumerate(self.settings.lines, 1):
-            out[f"lines-{number}"] = studies.plot_lines(self.table, **one.model_dump())
-        return out
+        return draw("studies:pictures", self)
 
 
 class Analysis(_Strict):

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.names import nearest
+from perfkit.results import draw
 
 _GRID = 4096
 BANDWIDTHS = ("silverman", "isj", "grid")
@@ -104,9 +105,7 @@ class Categories:
 
     def plot(self, table: Any = None, ax: Any = None) -> Any:
         """Draw the distribution with boundaries and centroids (`perfkit.plots.studies.plot_distribution`)."""
-        from perfkit.plots.studies import plot_distribution
-
-        return plot_distribution(self, table, ax)
+        return draw("studies:plot_distribution", self, table=table, ax=ax)
 
     def save(self, path: str | Path) -> None:
         """Write JSON."""

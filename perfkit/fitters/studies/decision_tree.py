@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.fitters.studies.categories import Categories, as_frame, column
+from perfkit.results import draw
 
 
 @dataclass(frozen=True)
@@ -218,9 +219,7 @@ class Tree:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the tree (`perfkit.plots.studies.plot_tree`)."""
-        from perfkit.plots.studies import plot_tree
-
-        return plot_tree(self, ax)
+        return draw("studies:plot_tree", self, ax=ax)
 
     def save(self, path: str | Path) -> None:
         """Write JSON."""

@@ -12,6 +12,7 @@ import pandas as pd
 from perfkit.errors import FormatError, SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
+from perfkit.results import draw
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,7 @@ class Importance:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw bars (`perfkit.plots.studies.plot_importance`)."""
-        from perfkit.plots.studies import plot_importance
-
-        return plot_importance(self, ax)
+        return draw("studies:plot_importance", self, ax=ax)
 
     def save(self, path: str | Path) -> None:
         """Write JSON."""

@@ -1,0 +1,142 @@
+"""Arrows between modules point one way: the contracts of pyproject.toml, each broken on purpose.
+
+import-linter sees every import, those inside functions included. It cannot see an estimator that comes through the
+public namespace or as an argument, nor a module that is imported by its name as text: those are looked for in the
+source, and planted here as well.
+"""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+
+# What estimators, simulators and collectors are asked to do. A widget shows a result; a question that takes a fit or a
+# simulation is answered by a function that the notebook hands to it.
+COMPUTES = {"fit", "run", "collect", "trace", "simulate"}
+# The modules that may import others by their name as text: results from plots (`draw`), readers of their own package,
+# and the loaders of data sets.
+BY_NAME = {"perfkit/results.py", "perfkit/readers/recognise.py", "perfkit/datasets.py"}
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The packages' sources, to plant something in."""
+    sources = shutil.ignore_patterns("__pycache__", "*.toml", "*.gz", "*.js", "*.css", "*.c", "*.h")
+    shutil.copytree(ROOT / "perfkit", tmp_path / "perfkit", ignore=sources)
+    shutil.copytree(ROOT / "widgets" / "perfkit_widgets", tmp_path / "widgets" / "perfkit_widgets", ignore=sources)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def broken(root: Path) -> set[str]:
+    """Return the ids of the contracts that the packages in a folder break."""
+    path = os.pathsep.join([str(root), str(root / "widgets")])
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from importlinter.cli import lint_imports_command; lint_imports_command()",
+            "--no-logo",
+        ],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "300", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    verdicts: dict[str, bool] = {}
+    lines = done.stdout.splitlines()
+    for contract in CONTRACTS:
+        found = [line for line in lines if line in (f"{contract['name']} KEPT", f"{contract['name']} BROKEN")]
+        assert len(found) == 1, done.stdout + done.stderr
+        verdicts[contract["id"]] = found[0].endswith("BROKEN")
+    assert done.returncode == any(verdicts.values())
+    return {name for name, is_broken in verdicts.items() if is_broken}
+
+
+def plant(root: Path, module: str, code: str) -> None:
+    """Append a function that imports something to a module."""
+    path = root / module
+    path.write_text(path.read_text() + f"\n\ndef _planted():\n    {code}\n")
+
+
+def sources(root: Path, folder: str) -> dict[str, ast.Module]:
+    return {str(p.relative_to(root)): ast.parse(p.read_text()) for p in sorted((root / folder).rglob("*.py"))}
+
+
+def called(tree: ast.Module) -> set[str]:
+    """Return the names of the functions and methods that a module calls."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {f.attr if isinstance(f, ast.Attribute) else f.id for f in calls if isinstance(f, ast.Attribute | ast.Name)}
+
+
+def computing_widgets(root: Path) -> set[tuple[str, str]]:
+    """Return (module, method) of every call in a widget that fits, runs or collects something."""
+    found = {path: called(tree) & COMPUTES for path, tree in sources(root, "widgets/perfkit_widgets").items()}
+    return {(path, name) for path, names in found.items() for name in names}
+
+
+def importing_by_name(root: Path) -> set[str]:
+    """Return the modules that import others by their name as text."""
+    found = {p for p, tree in sources(root, "perfkit").items() if called(tree) & {"import_module", "__import__"}}
+    return {p for p in found if not p.endswith(("__init__.py", "lazy.py"))}
+
+
+def test_nothing_is_broken(copy):
+    assert broken(copy) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "contracts"),
+    [
+        ("perfkit/readers/open.py", "from perfkit.cli import main", {"layers", "acyclic"}),
+        ("perfkit/readers/open.py", "import matplotlib.pyplot", {"pictures"}),
+        ("perfkit/trace/trace.py", "from perfkit.fitters.spire.model import Spire", {"layers"}),
+        ("perfkit/fitters/spire/ranking.py", "from perfkit.plots.spire import plot_ranking", {"layers", "pictures"}),
+        ("perfkit/fitters/topdown.py", "from perfkit.simulators.gus.gus import Gus", {"layers"}),
+        ("perfkit/fitters/topdown.py", "import perfkit as pk", {"public"}),
+        ("perfkit/collectors/kernels.py", "import rich", {"terminal"}),
+        ("perfkit/simulators/gus/timing.py", "from perfkit.simulators.gus.gus import Gus", {"acyclic"}),
+        ("perfkit/simulators/memory/memory.py", "from perfkit.simulators.gus.gus import Gus", {"acyclic"}),
+        ("perfkit/collectors/dag/llvm_ir.py", "import perfkit.collectors.dag.numba_kernel", {"acyclic"}),
+        ("perfkit/samples/table.py", "import ipywidgets", {"notebook-libraries"}),
+        ("widgets/perfkit_widgets/tree_view.py", "from perfkit.fitters.spire.model import Spire", {"widgets"}),
+        ("widgets/perfkit_widgets/tree_view.py", "import scipy.stats", {"widgets"}),
+        ("widgets/perfkit_widgets/tree_view.py", "import perfkit as pk; pk.Spire().fit(None)", {"public"}),
+        ("widgets/perfkit_widgets/tree_view.py", "from perfkit import Spire; Spire().fit(None)", {"public"}),
+    ],
+)
+def test_a_planted_import_breaks_its_contract(copy, module, code, contracts):
+    plant(copy, module, code)
+    assert contracts <= broken(copy)
+
+
+def test_a_module_in_no_layer_breaks_the_contract(copy):
+    (copy / "perfkit" / "helpers.py").write_text('"""A module that nobody placed."""\n')
+    assert broken(copy) == {"layers"}
+
+
+def test_widgets_fit_and_run_nothing(copy):
+    assert computing_widgets(ROOT) == set()
+    for code, method in (("pk.Spire().fit(1)", "fit"), ("gus.run(trace)", "run"), ("Spire.fit(model, 1)", "fit")):
+        plant(copy, "widgets/perfkit_widgets/tree_view.py", code)
+        assert ("widgets/perfkit_widgets/tree_view.py", method) in computing_widgets(copy)
+
+
+def test_modules_are_imported_by_their_name_as_text_in_three_places_only(copy):
+    assert importing_by_name(ROOT) == BY_NAME
+    plant(copy, "perfkit/readers/open.py", 'importlib.import_module("perfkit.cli")')
+    assert importing_by_name(copy) == BY_NAME | {"perfkit/readers/open.py"}
+
+
+def test_the_root_holds_few_modules():
+    assert len(list((ROOT / "perfkit").glob("*.py"))) <= 8
