@@ -106,7 +106,7 @@ def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool) -
 
 def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
     """Print what was measured, and the first failures (JSON: all of them)."""
-    count = runs.summary()
+    count = runs.counts()
     if as_json:
         print_json({"folder": place, **count, "failures": rows(runs.failures())})
         return

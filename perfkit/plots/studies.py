@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import SettingError
+from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -108,7 +109,7 @@ def plot_tree(tree: "Tree", ax: Any = None) -> Any:
     ax.set_xlim(-0.7, leaves - 0.3)
     ax.set_ylim(-tree.depth - 0.45, 0.45)
     ax.axis("off")
-    ax.set_title(f"{tree.target}: {tree.summary()}", fontsize=9, wrap=True)
+    ax.set_title(f"{tree.target}: {tree.verdict}", fontsize=9, wrap=True)
     return ax
 
 
@@ -280,6 +281,7 @@ def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
     files = []
     for name, ax in pictures(result).items():
         files.append(folder / f"{name}.png")
-        ax.figure.savefig(files[-1], dpi=110)
+        with replaced(files[-1]) as temporary:
+            ax.figure.savefig(temporary, dpi=110, format="png")
         plt.close(ax.figure)
     return files

@@ -287,7 +287,7 @@ class StudyExplorer(Explorer):
 
     def _draw(self) -> None:
         rows = f"{len(self.frame)} of {len(self._all)} configurations, {len(self.categories)} categories"
-        self._head.value = heading(f"What decides {self.target}", f"{rows}; {html.escape(self.tree.summary())}")
+        self._head.value = heading(f"What decides {self.target}", f"{rows}; {html.escape(self.tree.verdict)}")
         self._draw_distribution()
         self._draw_importance()
         self._draw_lines()

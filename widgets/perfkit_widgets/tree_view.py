@@ -75,7 +75,7 @@ class TreeView(Explorer):
         self.node = 0
         self._canvas.label = f"Decision tree of {tree.target}, {len(tree.nodes)} nodes; arrow keys move"
         self._canvas.nodes = _nodes(tree)
-        self._head.value = heading(f"Decision tree of {tree.target}", html.escape(tree.summary()))
+        self._head.value = heading(f"Decision tree of {tree.target}", html.escape(tree.verdict))
         self._describe()
 
     @property

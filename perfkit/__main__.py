@@ -1,5 +1,0 @@
-"""``python -m perfkit``: the command line."""
-
-from perfkit.cli import main
-
-main()
