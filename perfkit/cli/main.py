@@ -105,11 +105,11 @@ def main() -> None:
     Exit codes: 0 success; 1 the output could not be written; 2 an error of use or of the data, named in one line; 70 a
     fault of perfkit; 130 interrupted.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # names of files need not be text
     try:
         try:
+            for stream in (sys.stdout, sys.stderr):
+                if hasattr(stream, "reconfigure"):
+                    stream.reconfigure(errors="backslashreplace")  # names of files need not be text
             app()
         finally:
             sys.stdout.flush()
