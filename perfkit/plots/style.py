@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 # Top-down areas, and the work that is done in none of them.
 AREA_COLOURS: Mapping[str, str] = {**COLOURS, "retiring": "#56B4E9"}
 ROOF = "#222222"
-CLOUD = "#9AA5B1"
+CLOUD = "#7B8794"
+OUTSIDE = "#A88B4A"
 ACCENT = "#B34700"
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 

@@ -25,8 +25,8 @@ COMPUTES = {"fit", "run", "collect", "trace", "simulate"}
 COMPUTES |= {"quantile", "nanquantile", "percentile", "nanpercentile", "histogram", "bincount", "polyfit", "accumulate"}
 COMPUTES |= {"median", "nanmedian", "mean", "nanmean", "average", "std", "var", "corr", "groupby", "rolling", "dot"}
 # The modules that may import others by their name as text: results from plots (`draw`), readers of their own package,
-# and the loaders of data sets.
-BY_NAME = {"perfkit/results.py", "perfkit/readers/recognise.py", "perfkit/datasets.py"}
+# the loaders of data sets, and the program's commands.
+BY_NAME = {"perfkit/cli/main.py", "perfkit/results.py", "perfkit/readers/recognise.py", "perfkit/datasets.py"}
 
 
 @pytest.fixture(scope="module")

@@ -247,7 +247,7 @@ class CpiStackExplorer(Explorer):
     def _build_residuals(self) -> None:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._residuals = figures.cloud(scales, SERIES[0], 4, 0.6)
-        self._zero = figures.line(scales, "#444444", 1)
+        self._zero = figures.line(scales, figures.INK, 1)
         self._residual_x = figures.axis(scales["x"], "bottom", "predicted CPI")
         self._residual_y = figures.axis(scales["y"], "left")
         fig = figures.figure(

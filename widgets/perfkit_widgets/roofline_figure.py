@@ -6,7 +6,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from perfkit.plots.spire_views import on_bound
-from perfkit.plots.style import CLOUD, ROOF, abbreviate, short
+from perfkit.plots.style import CLOUD, OUTSIDE, abbreviate, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 from perfkit_widgets.thinning import LIMIT, thin
@@ -102,11 +102,11 @@ class _View:
         unit = {"x": figures.bq.LinearScale(min=0, max=1), "y": figures.bq.LinearScale(min=0, max=1)}
         self.points: dict[str, Points] = dict.fromkeys(("training", "outside", "chosen", "roof"), _NONE)
         self.training = figures.cloud(unit, CLOUD, 4, 0.75)
-        self.outside = figures.cloud(unit, "#D9C9A3", 5)
-        self.halo = figures.cloud(unit, "#222222", 7.5)
+        self.outside = figures.cloud(unit, OUTSIDE, 5)
+        self.halo = figures.cloud(unit, figures.INK, 7.5)
         self.chosen = figures.cloud(unit, CLOUD, 5.5)
-        self.roof = figures.line(unit, ROOF, 2.5)
-        self.peak = figures.line(unit, ROOF, 1, "dashed")
+        self.roof = figures.line(unit, figures.INK, 2.5)
+        self.peak = figures.line(unit, figures.INK, 1, "dashed")
         self.bound = figures.line(unit, "#B34700", 1.5, "dashed")
         self.corners = figures.bq.Scatter(
             x=[1.0],
@@ -115,7 +115,7 @@ class _View:
             marker="circle",
             default_size=36,
             colors=["white"],
-            stroke=ROOF,
+            stroke=figures.INK,
             stroke_width=1.5,
             tooltip=figures.bq.Tooltip(fields=["x", "y"], labels=["intensity", "bound"], formats=[".4~g", ".4~g"]),
         )
@@ -192,13 +192,13 @@ def _outline(roofline: Any, frame: _Frame) -> Points:
 def _legend(colour: str, bound: float, training: Points, outside: Points, drawn: int, frame: _Frame) -> str:
     entries = {"this workload": (colour, "dot")}
     if len(outside[0]):
-        entries["outside the window"] = ("#D9C9A3", "dot")
+        entries["outside the window"] = (OUTSIDE, "dot")
     if len(training[0]):
         entries["training"] = (CLOUD, "dot")
     entries |= {
-        "roofline": (ROOF, "line"),
-        "corner": (ROOF, "circle"),
-        "peak": (ROOF, "dash"),
+        "roofline": (figures.INK, "line"),
+        "corner": (figures.INK, "circle"),
+        "peak": (figures.INK, "dash"),
         f"bound {short(bound)}": ("#B34700", "dash"),
     }
     text = ""

@@ -12,7 +12,7 @@ import traitlets
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.names import nearest
 from perfkit.plots.studies import category_colours, distribution_bars, median_lines
-from perfkit.plots.style import ACCENT, SERIES, short, typical
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, short, typical
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys
 from perfkit_widgets.tree_view import TreeView
@@ -154,7 +154,7 @@ class StudyExplorer(Explorer):
         self._across = figures.axis(scale, "bottom", self.target)
         self._up = figures.axis(counts, "left", "configurations")
         self._bars = figures.line(
-            {"x": scale, "y": counts}, "#9AA5B1", 1, fill="bottom", fill_opacities=[0.7], fill_colors=["#9AA5B1"]
+            {"x": scale, "y": counts}, CLOUD, 1, fill="bottom", fill_opacities=[0.7], fill_colors=[CLOUD]
         )
         self._handles = figures.bq.Scatter(
             x=np.array([0.0]), y=np.array([0.0]), scales={"x": scale, "y": counts}, colors=[ACCENT], default_size=110,
