@@ -17,8 +17,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zipfile import BadZipFile
+from zlib import error as ZlibError  # noqa: N812
 
 import pandas as pd
 import pyarrow as pa
@@ -125,7 +128,7 @@ class AnalysisResult(Summarised):
 
     def summary(self) -> str:
         """Return the findings as a few lines."""
-        lines = [f"{self.rows_read} rows read, {len(self.table)} left by the filters{labelled(self.kind)}"]
+        lines = []
         if self.categories is not None:
             lines.append(f"{len(self.categories)} categories of {self.categories.target} ({self.categories.method})")
         if self.tree is not None:
@@ -135,6 +138,7 @@ class AnalysisResult(Summarised):
         if self.importance is not None:
             ranked = self.importance.to_frame()
             lines.append("importance (MDI): " + ", ".join(f"{name} {row.mdi:.3f}" for name, row in ranked.iterrows()))
+        lines.append(f"{self.rows_read} rows read, {len(self.table)} left by the filters{labelled(self.kind)}")
         return "\n".join(lines)
 
     def save(self, folder: str | Path) -> Path:
@@ -325,6 +329,8 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
     frames = []
     for text in inputs:
         given = Path(text)
+        if not given.name:
+            raise DataError(f"expected a file or a pattern of files as input; found {text!r}")
         paths = sorted(folder.glob(text)) if not given.is_absolute() else sorted(given.parent.glob(given.name))
         if not paths:
             raise DataError(f"no file matches {text!r} in {folder.resolve()}")
@@ -343,12 +349,15 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 def _csv(path: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile, LZMAError, ZlibError) as error:
         raise FormatError(f"cannot read {path} as CSV: {error}") from None
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    frame = pd.read_parquet(path)
+    try:
+        frame = pd.read_parquet(path)
+    except (ValueError, OSError) as error:
+        raise FormatError(f"cannot read {path} as parquet: {error}") from None
     return frame.drop(columns=[name for name in ("repetitions",) if name in frame.columns])
 
 
