@@ -7,7 +7,8 @@ from perfkit.collectors.dag.x86_dag import trace_dag
 from perfkit.errors import DataError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 pytest.importorskip("iced_x86")
 
@@ -112,8 +113,9 @@ def test_masked_operands_need_the_whole_kernel():
 
 
 def test_a_trace_in_its_file_is_read_piece_by_piece(tmp_path):
-    from perfkit import datasets
     from perfkit.trace.streamed import StreamedTrace
+
+    from perfkit import datasets
 
     trace = datasets.load("traces/triad")
     path = trace.save(tmp_path / "triad.trace")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.trace.code import NO_ACCESS, Provenance, StaticCode, expand
 from perfkit.trace.file import TraceFile
-from perfkit.trace.trace import NO_ACCESS, Provenance, StaticCode, Trace, expand
+from perfkit.trace.trace import Trace
 
 
 def two_blocks(**changes) -> StaticCode:
@@ -156,7 +157,7 @@ def test_no_access_survives(tmp_path):
 
 
 def test_a_file_is_read_in_pieces(small, tmp_path, monkeypatch):
-    monkeypatch.setattr("perfkit.trace.file._BLOCKS_PER_CHUNK", 2)
+    monkeypatch.setattr("perfkit.trace.file.BLOCKS_PER_CHUNK", 2)
     path = small.save(tmp_path / "t.trace")
     with TraceFile(path) as file:
         chunks = list(file.chunks())
@@ -229,5 +230,5 @@ def test_files_that_are_no_traces(small, tmp_path):
     path.write_text("pc,address\n")
     with pytest.raises(FormatError, match="not a perfkit trace"):
         Trace.load(path)
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FileNotFoundError, match="no such file"):
         Trace.load(tmp_path / "missing.trace")

@@ -81,7 +81,8 @@ class TimelineView(Explorer):
         self._first = int(self.schedule["n"].iloc[0])
         self._title = title
         number, texts = pd.factorize(self.schedule["text"])
-        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"]]).astype("<f8")
+        operate = self.schedule["operate" if "operate" in self.schedule else "start"]
+        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"], operate]).astype("<f8")
         self.canvas = Canvas(times=packed.tobytes(), texts=[str(t) for t in texts], first=self._first)
         if self.timeline is not None:
             self._fill(self.timeline)
@@ -143,7 +144,7 @@ class TimelineView(Explorer):
         if self.mode == "resources" and self.timeline is not None:
             lanes = int(self.timeline.resources["units"].sum())
             figure = Figure(figsize=(10, 1.4 + 0.14 * lanes + 0.1 * len(self.timeline.resources)), layout="constrained")
-            plot_timeline(self.timeline, self.selected, axes=figure.subplots())
+            plot_timeline(self.timeline, self.selected, ax=figure.subplots())
             return figure
         most = 40
         end = most if self.selected < 0 else max(most, self.selected - self._first + 1)

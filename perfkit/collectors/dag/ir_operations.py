@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perfkit.collectors.dag.ir_module import Block, Function, Instruction, Value, is_float, is_number, shape
-from perfkit.dag.graph import (
+from perfkit.dag.program import (
     ADD,
     BRANCH,
     CALL,
@@ -33,8 +33,7 @@ from perfkit.errors import DataError
 _BINARY = {"fadd": ADD, "fsub": ADD, "fcmp": ADD, "fmul": MULTIPLY, "fdiv": DIVIDE, "frem": DIVIDE}
 _PASSED_ON = frozenset(
     ("fneg", "freeze", "fpext", "fptrunc", "extractelement", "extractvalue", "select", "shufflevector")
-    + ("insertelement", "insertvalue", "bitcast")  # noqa: RUF005 - two lines
-)
+) | {"insertelement", "insertvalue", "bitcast"}
 # Integer operations, and the cycles beyond an addition's that they take: multiplications 3 in all on every x86-64 core
 # since Nehalem, divisions about 14 (10 to 18 on Ice Lake and Zen 2 and later; up to 90 before), conversions about 4.
 _INTEGER = {
@@ -47,8 +46,7 @@ _FREE = frozenset(("zext", "trunc", "bitcast", "ptrtoint", "inttoptr", "freeze",
 # Instructions that x86 does not fetch on their own: addresses, widenings, jumps to the next block.
 _FOLDED = frozenset(
     ("getelementptr", "bitcast", "ptrtoint", "inttoptr", "zext", "sext", "trunc", "freeze", "extractvalue")
-    + ("unreachable", "phi", "alloca", "addrspacecast", "fence")  # noqa: RUF005 - two lines
-)
+) | {"unreachable", "phi", "alloca", "addrspacecast", "fence"}
 _NO_CODE = re.compile(r"^@llvm\.(?:lifetime|dbg|assume|experimental|invariant|prefetch|donothing|expect|annotation)")
 _MIN_MAX = re.compile(r"^@llvm\.(?:min|max)(?:num|imum|imumnum)\.")
 _FUSED_CALL = re.compile(r"^@llvm\.(?:fma|fmuladd)\.")

@@ -1,6 +1,6 @@
 """Turning LLVM IR into a DAG program and into code that records which blocks ran and what they accessed.
 
-Every basic block that does anything gets a number, a table of its operations (`perfkit.dag.graph.Program`, see
+Every basic block that does anything gets a number, a table of its operations (`perfkit.dag.program.BlockProgram`, see
 `perfkit.collectors.dag.ir_operations`) and a few instructions that write the block's number and the addresses of its
 accesses into a buffer. Compiled and run natively, that costs little; the dependences of the DAG follow from the tables
 afterwards and cost nothing while the kernel runs.
@@ -16,7 +16,7 @@ import numpy as np
 
 from perfkit.collectors.dag.ir_module import Function, Module, Value, read_module, reference
 from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, Operation, Part, Reader
-from perfkit.dag.graph import CALL, LOAD, RETURN, STORE, Program
+from perfkit.dag.program import CALL, LOAD, RETURN, STORE, BlockProgram
 from perfkit.errors import DataError
 
 REPEAT = "erm_repeat"
@@ -109,7 +109,7 @@ class Instrumented:
 
     text: str
     plain: str
-    program: Program
+    program: BlockProgram
     entry: str
     parameters: tuple[str, ...]
     returns: str
@@ -310,7 +310,7 @@ out:
 """
 
 
-def _program(traced: dict[str, Function], parts: list[Part], entry: str) -> Program:
+def _program(traced: dict[str, Function], parts: list[Part], entry: str) -> BlockProgram:
     """Build the static tables."""
     slots: dict[str, dict[str, int]] = {name: {} for name in traced}
 
@@ -343,7 +343,7 @@ def _program(traced: dict[str, Function], parts: list[Part], entry: str) -> Prog
     ]
     flat = [pair for pairs in arguments for pair in pairs]
     table = np.array(ops, dtype=np.int64).reshape(-1, 7)
-    return Program(
+    return BlockProgram(
         block_ops=_ints(block_ops),
         block_phis=_ints(block_phis),
         block_origin=_ints(origins[p.function, p.origin] for p in parts),

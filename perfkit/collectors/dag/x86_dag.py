@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.graph import (
+from perfkit.dag.graph import Dag
+from perfkit.dag.program import (
     ADD,
     DIVIDE,
     FORWARD,
@@ -24,14 +25,14 @@ from perfkit.dag.graph import (
     MULTIPLY,
     OTHER,
     STORE,
+    BlockProgram,
     Consumer,
-    Dag,
     Ints,
-    Program,
 )
 from perfkit.errors import DataError, PerfkitWarning
+from perfkit.trace.code import NO_ACCESS, StaticCode
 from perfkit.trace.streamed import StreamedTrace
-from perfkit.trace.trace import NO_ACCESS, StaticCode, Trace, TraceChunk
+from perfkit.trace.trace import Trace, TraceChunk
 from perfkit.trace.x86 import decode
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class TraceSource:
     """
 
     trace: Trace
-    program: Program
+    program: BlockProgram
     blocks: list[X86Block]
     masked: bool
     name: str
@@ -296,12 +297,12 @@ def shape_of(reader: Any, name: str, instruction: Any, operands: range) -> tuple
     return max(1, max(sizes, default=element) // element), element
 
 
-def _program(code: StaticCode, blocks: list[X86Block], slots: int) -> Program:
+def _program(code: StaticCode, blocks: list[X86Block], slots: int) -> BlockProgram:
     shapes = sorted({op[4] for block in blocks for op in block.ops}) or [(1, 8)]
     ops = [(*op[:4], shapes.index(op[4]), op[5]) for block in blocks for op in block.ops]
     table = np.array(ops, dtype=np.int64).reshape(-1, 6)
     none, zero = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return Program(
+    return BlockProgram(
         block_ops=np.cumsum([0, *(len(block.ops) for block in blocks)], dtype=np.int64),
         block_phis=np.zeros(len(blocks) + 1, dtype=np.int64),
         block_origin=np.arange(len(blocks), dtype=np.int64),

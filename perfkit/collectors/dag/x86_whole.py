@@ -13,8 +13,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.dag.x86_dag import X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.graph import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
-from perfkit.trace.trace import StaticCode
+from perfkit.dag.program import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
+from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
 
 if TYPE_CHECKING:

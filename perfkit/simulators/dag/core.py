@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from perfkit.errors import SettingError
@@ -27,6 +28,7 @@ _WHOLE = (
 )  # fmt: skip
 _FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
 _LARGEST = 10_000  # lanes that fit the engine's counters
+_HIGHEST = 2**40  # of any other parameter: far above any machine, and within the engine's integers
 _FINEST = 1_000  # a throughput is a fraction with at most this denominator
 
 
@@ -139,6 +141,8 @@ class DagCore:
                 raise SettingError(
                     f"{name} is a whole number of cycles, not {value!r}: with an infinite one nothing would ever end"
                 )
+            if not math.isinf(value) and value > _HIGHEST:
+                raise SettingError(f"{name} is at most {_HIGHEST:,}, or inf (not modelled); found {value!r}")
             if name in _WHOLE and not math.isinf(value) and value != int(value):
                 raise SettingError(f"{name} is a whole number, not {value!r}")
             if name.startswith("throughput"):
@@ -171,7 +175,9 @@ class DagCore:
         """
         from perfkit.simulators.dag.core_files import read_core
 
-        return read_core(core)
+        figures = read_core(core)
+        sources = MappingProxyType({name: source for name, (_, source) in figures.items()})
+        return cls(core.name, **{name: value for name, (value, _) in figures.items()}, sources=sources)
 
     def replace(self, **changes: float) -> DagCore:
         """Return the core with some parameters changed; an unknown name is an error that lists the known ones."""

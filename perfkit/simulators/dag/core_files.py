@@ -1,14 +1,13 @@
-"""Making a `DagCore` from a core file and its instruction table."""
+"""The parameters of the extended roofline's core, taken from a core file and its instruction table."""
 
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
 
 from perfkit.errors import UnavailableError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.simulators.dag.core import DagCore
 
 _WORD = 8  # bandwidths are in doubles a cycle, as in the paper
 _OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64", "I": "ADD_R64_RM64"}
@@ -32,27 +31,21 @@ _RESOURCES = {
     "throughput_L3": "L3_bandwidth",
     "throughput_mem": "memory_bandwidth",
 }
-_Figures = dict[str, tuple[float | None, str]]
+Figures = dict[str, tuple[float | None, str]]
 
 
-def read_core(core: Microarchitecture) -> DagCore:
-    """Return what `DagCore.from_microarchitecture` describes."""
+def read_core(core: Microarchitecture) -> Figures:
+    """Return parameter -> (value, source), as `DagCore.from_microarchitecture` describes."""
     if core.isa != "x86-64":
         raise UnavailableError(
             f"{core.name} ({core.isa}) has no table of x86-64 instructions to take floating-point latencies and "
             "throughputs from; make a DagCore of your own: DagCore(latency_A=..., throughput_A=..., ...)"
         )
-    figures = {**_resources(core), **_caches(core), **_instructions(core), **_beyond_the_paper(core)}
-    values = {name: value for name, (value, _) in figures.items()}
-    return DagCore(
-        core.name,
-        **values,  # type: ignore[arg-type]
-        sources=MappingProxyType({name: source for name, (_, source) in figures.items()}),
-    )
+    return {**_resources(core), **_caches(core), **_instructions(core), **_beyond_the_paper(core)}
 
 
-def _resources(core: Microarchitecture) -> _Figures:
-    found: _Figures = {"latency_forward_FP": (None, "not in the core file: the latency of L1")}
+def _resources(core: Microarchitecture) -> Figures:
+    found: Figures = {"latency_forward_FP": (None, "not in the core file: the latency of L1")}
     for name, resource in _RESOURCES.items():
         if resource in core.resources:
             figure = core.resource(resource)
@@ -71,8 +64,8 @@ def _resources(core: Microarchitecture) -> _Figures:
     return found | {"integer_loads_earlier": (float(longer), words)}
 
 
-def _caches(core: Microarchitecture) -> _Figures:
-    found: _Figures = {}
+def _caches(core: Microarchitecture) -> Figures:
+    found: Figures = {}
     for level in core.caches:
         for name, key in ((f"size_{level.name}", "size"), ("line", "line")):
             figure = level.figures[key]
@@ -84,13 +77,13 @@ def _words(core: Microarchitecture, source: str, note: str) -> str:
     return "; ".join(filter(None, (core.sources.get(source, source), note)))
 
 
-def _instructions(core: Microarchitecture) -> _Figures:
+def _instructions(core: Microarchitecture) -> Figures:
     """Return the parameters that follow from the core's instruction table."""
     tables = InstructionTables.load(core)
     forms = {kind: tables.form(name) for kind, name in _OPERATIONS.items()}
     fused = tables.form(_FUSED)
     nothing = "none: the core has no fused multiply-add, a multiplication and an addition take its place"
-    found: _Figures = {"latency_F": (None, nothing), "throughput_F": (None, nothing)}
+    found: Figures = {"latency_F": (None, nothing), "throughput_F": (None, nothing)}
     if fused.source != "class default":
         forms["F"] = fused
     for kind, form in forms.items():
@@ -117,7 +110,7 @@ def _instructions(core: Microarchitecture) -> _Figures:
     return found | _shared_ports(core, forms)
 
 
-def _shared_ports(core: Microarchitecture, forms: dict[str, InstructionForm]) -> _Figures:
+def _shared_ports(core: Microarchitecture, forms: dict[str, InstructionForm]) -> Figures:
     """Return how many additions and multiplications may begin in a cycle, where they share ports."""
     groups = [_narrowest(core, forms[kind]) for kind in "AM"]
     units = {unit for group in groups for unit in core.resource(group).units}
@@ -133,7 +126,7 @@ def _forwarding(core: Microarchitecture) -> float:
     return float(figure.value) if figure else 0.0
 
 
-def _beyond_the_paper(core: Microarchitecture) -> _Figures:
+def _beyond_the_paper(core: Microarchitecture) -> Figures:
     """Return what the paper's model does not have: on for real cores, off for its own machine."""
     figure = core.features.get("next_line_prefetch")
     fetches = bool(figure and figure.value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.graph import (
+from perfkit.dag.program import (
     ADD,
     BRANCH,
     CALL,
@@ -19,7 +19,7 @@ from perfkit.dag.graph import (
     MULTIPLY,
     OTHER,
     STORE,
-    Program,
+    BlockProgram,
 )
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import layout
@@ -50,7 +50,7 @@ def _limit(value: float) -> int:
     return int(UNLIMITED) if value == 0 or math.isinf(value) else int(value)
 
 
-def units(settings: DagScheduler, program: Program, line: int) -> layout.Units:
+def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Units:
     """Return lanes, latencies and the table of units of a core."""
     core = settings.core
     throughputs = [core.throughput(kind) for kind in TYPES]
@@ -137,7 +137,7 @@ _ARITHMETIC = [*((TYPES.index(kind), 0) for kind in "AMDFI"), (layout.INTEGER_TY
 _KINDS = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I", BRANCH: "I"}
 
 
-def operations(program: Program, word_bits: int) -> Any:
+def operations(program: BlockProgram, word_bits: int) -> Any:
     """Return the table of operations as the engine takes it (see its columns)."""
     code = program.op.astype(np.int64)
     kind = np.zeros(len(code), dtype=np.int64)
@@ -158,7 +158,7 @@ def operations(program: Program, word_bits: int) -> Any:
     return np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).ravel()
 
 
-def types_used(program: Program) -> int:
+def types_used(program: BlockProgram) -> int:
     """Return the node types up to the last that a program has, at least the paper's."""
     if np.isin(program.op, (INTEGER, BRANCH)).any():
         return layout.INTEGER_TYPE + 1
@@ -176,7 +176,9 @@ def _idle(units: layout.Units) -> int:
     return sum((layout.FULL - int(units.lanes[c])) << layout.FIELD * c for c in counted)
 
 
-def parameters(settings: DagScheduler, program: Program, units: layout.Units, line_bits: int, word_bits: int) -> Any:
+def parameters(
+    settings: DagScheduler, program: BlockProgram, units: layout.Units, line_bits: int, word_bits: int
+) -> Any:
     """Return the scalar parameters."""
     core = settings.core
     values = np.zeros(layout.PARAMETERS, dtype=np.int64)
