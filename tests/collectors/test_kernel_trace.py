@@ -11,7 +11,8 @@ import perfkit as pk
 from perfkit.collectors.dag.kernel_timing import measure_kernel
 from perfkit.collectors.dag.llvm_ir import instrument
 from perfkit.collectors.dag.paper_kernels import KERNELS, kernel
-from perfkit.dag.graph import ADD, DIVIDE, FORWARD, FUSED, Dag
+from perfkit.dag.graph import Dag
+from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler

@@ -113,9 +113,8 @@ def test_masked_operands_need_the_whole_kernel():
 
 
 def test_a_trace_in_its_file_is_read_piece_by_piece(tmp_path):
-    from perfkit.trace.streamed import StreamedTrace
-
     from perfkit import datasets
+    from perfkit.trace.trace import StreamedTrace
 
     trace = datasets.load("traces/triad")
     path = trace.save(tmp_path / "triad.trace")

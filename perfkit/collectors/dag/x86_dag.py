@@ -31,8 +31,7 @@ from perfkit.dag.program import (
 )
 from perfkit.errors import DataError, PerfkitWarning
 from perfkit.trace.code import NO_ACCESS, StaticCode
-from perfkit.trace.streamed import StreamedTrace
-from perfkit.trace.trace import Trace, TraceChunk
+from perfkit.trace.trace import StreamedTrace, Trace, TraceChunk
 from perfkit.trace.x86 import decode
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def trace_dag(
     ----------
     trace
         A trace of the kit's tracer or one of its files (`perfkit.Trace`). One that stays in its file
-        (`perfkit.trace.streamed.StreamedTrace`) gives a source of nodes that is read anew each time it is scheduled.
+        (`perfkit.trace.trace.StreamedTrace`) gives a source of nodes that is read anew each time it is scheduled.
     count_all
         Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
         each, and nothing else. Off in the paper, which ignores them.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import SettingError
 
@@ -177,7 +177,8 @@ class DagCore:
 
         figures = read_core(core)
         sources = MappingProxyType({name: source for name, (_, source) in figures.items()})
-        return cls(core.name, **{name: value for name, (value, _) in figures.items()}, sources=sources)
+        values: dict[str, Any] = {name: value for name, (value, _) in figures.items()}
+        return cls(core.name, **values, sources=sources)
 
     def replace(self, **changes: float) -> DagCore:
         """Return the core with some parameters changed; an unknown name is an error that lists the known ones."""
