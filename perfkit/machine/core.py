@@ -236,10 +236,14 @@ class Microarchitecture:
         raise SettingError(f"no core named {name!r}{hint} Known: {', '.join(known)}")
 
     @classmethod
-    def from_toml(cls, text: str, where: str = "core file") -> Microarchitecture:
+    def from_toml(cls, text: str | bytes, where: str = "core file") -> Microarchitecture:
         """Read a core from the text of a core file; `where` names it in errors."""
         with reading(where, "a core file (TOML)"):
-            return _read_core(tomllib.loads(text), where)
+            try:
+                data = tomllib.loads(text if isinstance(text, str) else text.decode())
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise FormatError(f"{where}: not TOML: {error}") from error
+            return _read_core(data, where)
 
     def to_toml(self) -> str:
         """Return the core as the text of a core file; loading it gives an equal core."""

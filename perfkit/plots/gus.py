@@ -70,6 +70,14 @@ def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> 
     return ax
 
 
+def hottest(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the consecutive instructions, at most `most`, that together have the largest share of the time."""
+    if len(frame) <= most or "time_share" not in frame:
+        return frame.head(most)
+    last = int(frame["time_share"].rolling(most, min_periods=1).sum().to_numpy().argmax())
+    return frame.iloc[max(0, last - most + 1) :].head(most)
+
+
 def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw instructions (columns pc and text) as a heat map of the named columns, each a share from 0 to 1."""
     ax = _axes(ax, 0.21 * len(frame) + 1.4)

@@ -194,8 +194,8 @@ def _inflate(member: Any, data: bytes, most: int, name: str) -> bytes:
 
 def _refuse(name: str) -> NoReturn:
     raise FormatError(
-        f"{name}: compressed data of more than the {affordable():,} bytes that memory can hold; decompress it to a file "
-        "if that is meant, and read a part of it"
+        f"{name}: compressed data of more than the {affordable():,} bytes that memory can hold; decompress it to a "
+        "file if that is meant, and read a part of it"
     )
 
 

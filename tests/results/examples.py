@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import perfkit as pk
+from perfkit.fitters.studies.analysis import AnalysisResult
 from perfkit.fitters.topdown import TopDown, TopDownFractions
 from perfkit.simulators.gus.causality import Causality, InstructionSchedule
 from perfkit.simulators.gus.sensitivity import Sensitivity
@@ -100,3 +101,42 @@ def instruction_schedule() -> InstructionSchedule:
 @example(Timeline)
 def timeline() -> Timeline:
     return gus_result().timeline(1000, 600)
+
+
+@cache
+def configurations() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    rows = [(n, layout) for n in (1, 2, 4, 8) for layout in ("row", "column") for _ in range(12)]
+    table = pd.DataFrame(rows, columns=["N", "layout"])
+    table["t"] = 10.0 * table["N"] * (1 + (table["layout"] == "column")) + rng.normal(0, 0.5, len(table))
+    table.attrs["kind"] = "generated"
+    return table
+
+
+@example(pk.Categories)
+def categories() -> pk.Categories:
+    return pk.KdeCategories("t", 1.0, prominence=0.01).fit(configurations())
+
+
+@example(pk.Tree)
+def tree() -> pk.Tree:
+    return pk.DecisionTree(["N", "layout"]).fit(configurations(), categories())
+
+
+@example(pk.Importance)
+def importance() -> pk.Importance:
+    return pk.RandomForest(["N", "layout"], trees=5).fit(configurations(), "t")
+
+
+@example(AnalysisResult)
+def analysis() -> AnalysisResult:
+    return pk.Analysis(
+        categories={"target": "t", "method": "bins", "bins": (25.0, 60.0)},
+        tree={"features": ("N", "layout")},
+        lines=({"x": "N", "y": "t", "by": ("layout",)},),
+    ).run(configurations())
+
+
+@example(pk.StudyRuns)
+def study_runs() -> pk.StudyRuns:
+    return pk.datasets.load("studies/fma")

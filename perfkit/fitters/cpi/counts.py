@@ -141,7 +141,7 @@ class CpiCounts:
             raise SettingError(f"aggregate must be a number of intervals of at least 1; found {n}")
         if n == 1:
             return self
-        starts = block_starts(self.segments(), n)
+        starts = block_starts(self.segments(), min(n, max(len(self), 1)))
         last = np.append(starts[1:], len(self)) - 1
         rows = self.rows.iloc[last].reset_index(drop=True)
         seconds = np.add.reduceat(self.rows["seconds"].to_numpy(), starts)
