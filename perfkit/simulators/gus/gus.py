@@ -350,7 +350,10 @@ class GusResult(Summarised):
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.gus.causality import schedule
 
-        return schedule(self.settings, self.trace, first, count)
+        found = schedule(self.settings, self.trace, first, count)
+        factor = self.settings.core.resources.get("instruction_latency")
+        latency = self.program.latency * (factor.value if factor is not None else 1.0)
+        return found.operating(latency)
 
 
 def _assembled(
