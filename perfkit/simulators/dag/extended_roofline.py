@@ -195,8 +195,8 @@ class ExtendedRoofline:
         return pd.DataFrame(rows)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_roofline`."""
-        return draw("extended_roofline:plot_roofline", self, ax=ax, **options)
+        """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_extended_roofline`."""
+        return draw("extended_roofline:plot_extended_roofline", self, ax=ax, **options)
 
 
 def _single_roofs(s: Schedule) -> list[Roof]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.trace import Trace
@@ -74,7 +74,7 @@ class Truth:
             A largest speedup below this is none.
         """
         if run not in self.speedup.index:
-            raise SettingError(f"unknown run {run!r}; {nearest(run, self.runs)}")
+            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, self.runs)}")
         of_run = self.speedup.loc[run].sort_values(ascending=False, kind="stable")
         if not of_run.iloc[0] >= least:
             return ()
