@@ -50,7 +50,7 @@ class TimeWindow(widgets.VBox):
         self._slider = widgets.FloatRangeSlider(
             min=self.whole[0],
             max=self.whole[1],
-            step=_step(timeline, self.whole),
+            step=timeline.spacing or (self.whole[1] - self.whole[0]) or 1.0,  # every key press moves by an interval
             value=self.whole,
             readout=False,
             continuous_update=False,
@@ -105,12 +105,6 @@ def _whole(timeline: TimeAxis) -> tuple[float, float]:
     low = 0.0 if timeline.unit == "seconds" else float(timeline.position[0])
     high = float(timeline.position[-1])
     return (low, high if high > low else low + 1.0)
-
-
-def _step(timeline: TimeAxis, whole: tuple[float, float]) -> float:
-    """Return how far a key moves a handle: one interval, so that every press changes what is selected."""
-    apart = np.diff(np.unique(timeline.position))
-    return float(np.median(apart)) if len(apart) else (whole[1] - whole[0]) or 1.0
 
 
 def _draw_borders(mark: Any, timeline: TimeAxis, top: float) -> None:
