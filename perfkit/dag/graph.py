@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 from perfkit.dag.handmade import program_of_nodes
 from perfkit.dag.program import OPS, OTHER, BlockProgram, Consumer, Ints
 from perfkit.errors import FormatError, SettingError
+from perfkit.files import existing, replaced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +153,7 @@ class Dag:
         path = Path(path)
         about = json.dumps({"format": _FORMAT, "name": self.name, "kind": self.kind, "facts": self.facts})
         arrays: dict[str, Any] = {**self.program._asdict(), "stream": self.stream, "about": np.array(about)}
-        with path.open("wb") as out:
+        with replaced(path) as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, **arrays)
         return path
 
@@ -161,15 +163,18 @@ class Dag:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             If the file is not such a DAG.
         """
+        path = existing(path)
         try:
             with np.load(path, allow_pickle=False) as saved:
                 about = json.loads(str(saved["about"]))
                 program = BlockProgram(**{name: saved[name] for name in BlockProgram._fields})
                 stream = saved["stream"]
-        except (KeyError, ValueError, OSError) as error:
+        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise FormatError(f"{path} is not a DAG saved by perfkit (an .npz file): {error}") from error
         if about.get("format") != _FORMAT:
             raise FormatError(f"{path} has DAG format {about.get('format')!r}; this perfkit reads {_FORMAT}")
