@@ -163,6 +163,8 @@ class Dag:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             If the file is not such a DAG.
         """

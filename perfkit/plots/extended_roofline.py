@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.simulators.dag.core import BUFFERS, TYPES
-from perfkit.simulators.dag.extended_roofline import NAMES, ExtendedRoofline, Roof
+from perfkit.simulators.dag.extended_roofline import NAMES, Roof
+from perfkit.simulators.dag.measures import ExtendedRoofline
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import Schedule

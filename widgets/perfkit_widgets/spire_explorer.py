@@ -146,10 +146,13 @@ class SpireExplorer(Explorer):
             orientation="horizontal",
             color_mode="no_group",
             padding=0.25,
-            interactions={"click": "select"},
+            interactions={"click": "select", "hover": "tooltip"},
             unselected_style={"opacity": "0.8"},
             selected_style={"opacity": "1", "stroke": figures.INK, "stroke-width": "2px"},
+            tooltip=(told := widgets.HTML()),
         )
+        self._told = told
+        self._bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         self._bars.observe(self._clicked, "selected")
         self._measured = figures.line(
             {"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed"
@@ -195,6 +198,14 @@ class SpireExplorer(Explorer):
         ]
 
     # ------------------------------------------------------------- choosing
+
+    def _tell(self, index: int) -> None:
+        """Write the bar under the pointer's event, in full, and its bound."""
+        if 0 <= index < len(self._shown):
+            row = self._ranked().set_index("event").loc[self._shown[index]]
+            self._told.value = (
+                f"<b>{html.escape(self._shown[index])}</b><br>bound {short(float(row['throughput_bound']))}"
+            )
 
     def _ranked(self) -> pd.DataFrame:
         return self._ranks[self._ranks["status"] == "ok"]
