@@ -12,7 +12,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from perfkit.collectors.dag.x86_dag import X86Block, accessed, arithmetic, shape_of
+from perfkit.collectors.dag.x86_operations import X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.program import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
 
 _MOVE = re.compile(r"^(?:MOV|V?MOV[AU]P[SD]|V?MOVDQ[AU](?:8|16|32|64)?)$")
+# The instructions whose latencies are those of the node types, as the scheduler's core takes them.
+_USUAL = {
+    ADD: "ADDSD_XMM_XMMM64",
+    MULTIPLY: "MULSD_XMM_XMMM64",
+    DIVIDE: "DIVSD_XMM_XMMM64",
+    FUSED: "VEX_VFMADD231SD_XMM_XMM_XMMM64",
+    INTEGER: "ADD_R64_RM64",
+    BRANCH: "ADD_R64_RM64",
+}
 _NOTHING = re.compile(r"^(?:NOP|ENDBR64|FNOP|PAUSE|PREFETCH\w*|VZEROUPPER|LFENCE|SFENCE|MFENCE)$")
 _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _STACK_POINTER = "RSP"
@@ -64,11 +73,13 @@ class WholeReader:
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
         if core is not None:
             from perfkit.machine.instruction_tables import InstructionTables
-            from perfkit.simulators.dag.core import DagCore
 
-            self.tables, model = InstructionTables.load(core), DagCore.from_microarchitecture(core)
-            kinds = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I", BRANCH: "I"}
-            self.usual = {operation: model.latency(kind) for operation, kind in kinds.items()}
+            self.tables = InstructionTables.load(core)
+            self.usual = {code: round(self.tables.form(form).latency) for code, form in _USUAL.items()}
+            if self.forwards:
+                self.usual[ADD] = round(
+                    self.tables.form(_USUAL[ADD]).latency - float(core.features["add_forwarding"].value)
+                )
 
     def slot(self, name: str) -> int:
         """Return the slot of a register."""
