@@ -19,7 +19,7 @@ _SCALARS = {"double": 8, "float": 4, "half": 2, "bfloat": 2, "x86_fp80": 16, "fp
 
 
 @dataclass(frozen=True)
-class Value:
+class IrValue:
     """An operand: its name in the function ("" for constants, blocks, functions), its type, its text with the type."""
 
     name: str
@@ -28,13 +28,13 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class IrInstruction:
     """An instruction: opcode, result's name and type, operands, the function that it calls, its line of text."""
 
     opcode: str
     name: str
     type: str
-    operands: tuple[Value, ...]
+    operands: tuple[IrValue, ...]
     text: str
     callee: str = ""
     incoming: tuple[str, ...] = ()  # of a PHI: the blocks its values come from
@@ -42,33 +42,33 @@ class Instruction:
 
 
 @dataclass
-class Block:
+class IrBlock:
     """A basic block: its name and its instructions."""
 
     name: str
-    instructions: list[Instruction] = field(default_factory=list)
+    instructions: list[IrInstruction] = field(default_factory=list)
 
 
 @dataclass
-class Function:
+class IrFunction:
     """A function that the module defines."""
 
     name: str
     header: str
     parameters: list[tuple[str, str]]  # type, name
     returns: str
-    blocks: list[Block]
+    blocks: list[IrBlock]
 
 
 @dataclass(frozen=True)
-class Module:
+class IrModule:
     """The functions of a module by name, and everything else of its text."""
 
-    functions: dict[str, Function]
+    functions: dict[str, IrFunction]
     rest: list[str]
 
 
-def read_module(ir: str, where: str = "the IR") -> Module:
+def read_module(ir: str, where: str = "the IR") -> IrModule:
     """Parse a module.
 
     Raises
@@ -95,7 +95,7 @@ def read_module(ir: str, where: str = "the IR") -> Module:
     _name_values(llvm, module)
     texts, rest = _split(str(module))
     functions = {f.name: _function(f, *texts[f.name]) for f in module.functions if not f.is_declaration}
-    return Module(functions, rest)
+    return IrModule(functions, rest)
 
 
 def _name_values(llvm: Any, module: Any) -> None:
@@ -138,7 +138,7 @@ def _body(lines: Iterator[str]) -> Iterator[str]:
         yield line
 
 
-def _function(function: Any, header: str, lines: list[str]) -> Function:
+def _function(function: Any, header: str, lines: list[str]) -> IrFunction:
     texts: list[list[str]] = []
     for line in lines:
         if _LABEL.match(line):
@@ -155,7 +155,7 @@ def _function(function: Any, header: str, lines: list[str]) -> Function:
     blocks = list(function.blocks)
     if len(blocks) != len(texts):
         raise DataError(f"{function.name}: {len(blocks)} blocks, but text of {len(texts)}; please report this IR")
-    return Function(
+    return IrFunction(
         function.name,
         header,
         [(str(a.type), f"%{a.name}") for a in function.arguments],
@@ -164,17 +164,17 @@ def _function(function: Any, header: str, lines: list[str]) -> Function:
     )
 
 
-def _block(function: str, block: Any, texts: list[str]) -> Block:
+def _block(function: str, block: Any, texts: list[str]) -> IrBlock:
     instructions = list(block.instructions)
     if len(instructions) != len(texts):
         raise DataError(
             f"{function}: block {block.name} has {len(instructions)} instructions, but text of {len(texts)}; "
             "please report this IR"
         )
-    return Block(block.name, [_instruction(i, t) for i, t in zip(instructions, texts, strict=True)])
+    return IrBlock(block.name, [_instruction(i, t) for i, t in zip(instructions, texts, strict=True)])
 
 
-def _instruction(found: Any, text: str) -> Instruction:
+def _instruction(found: Any, text: str) -> IrInstruction:
     opcode = found.opcode
     operands = list(found.operands)
     callee = ""
@@ -186,7 +186,7 @@ def _instruction(found: Any, text: str) -> Instruction:
         operands = operands[:-1]
     incoming = tuple(block.name for block in found.incoming_blocks) if opcode == "phi" else ()
     counted = re.search(r"getelementptr(?: inbounds| nusw| nuw)* ([^,]*(?:\[[^\]]*\])?[^,]*),", text)
-    return Instruction(
+    return IrInstruction(
         opcode,
         f"%{found.name}" if found.name else "",
         str(found.type),
@@ -198,15 +198,15 @@ def _instruction(found: Any, text: str) -> Instruction:
     )
 
 
-def _value(operand: Any) -> Value:
+def _value(operand: Any) -> IrValue:
     kind, of = operand.value_kind.name, str(operand.type)
     if kind in ("argument", "instruction"):
-        return Value(f"%{operand.name}", of, f"{of} {reference(operand.name)}")
+        return IrValue(f"%{operand.name}", of, f"{of} {reference(operand.name)}")
     if kind == "basic_block":
-        return Value("", "label", operand.name)
+        return IrValue("", "label", operand.name)
     if kind in ("function", "global_variable", "global_alias", "global_ifunc"):
-        return Value("", of, f"{of} {reference(operand.name, '@')}")
-    return Value("", of, str(operand))
+        return IrValue("", of, f"{of} {reference(operand.name, '@')}")
+    return IrValue("", of, str(operand))
 
 
 def reference(name: str, sign: str = "%") -> str:
@@ -222,7 +222,7 @@ def is_float(kind: str) -> bool:
     return bool(re.search(r"\b(?:double|float|half|bfloat|x86_fp80|fp128)\b", kind))
 
 
-def is_number(kind: str) -> bool:
+def is_value(kind: str) -> bool:
     """Whether a type is one of numbers or addresses (vectors, arrays and structures of them, too)."""
     return kind not in ("void", "label", "metadata", "token")
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perfkit.collectors.dag.ir_module import Block, Function, Instruction, Value, is_float, is_number, shape
+from perfkit.collectors.dag.ir_module import IrBlock, IrFunction, IrInstruction, IrValue, is_float, is_value, shape
 from perfkit.dag.program import (
     ADD,
     BRANCH,
@@ -72,7 +72,7 @@ Operand = str  # a slot's name; "" is ready from the start
 
 
 @dataclass(frozen=True)
-class Operation:
+class IrOperation:
     """An operation of a part: code, slots read and written, shape, the call it is, its delay."""
 
     code: int
@@ -85,13 +85,13 @@ class Operation:
 
 
 @dataclass
-class Part:
+class IrPart:
     """A block, or the part of one up to a call: its operations, and where recording code goes."""
 
     function: str
     origin: str
     phis: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)  # into, (value, block)
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[IrOperation] = field(default_factory=list)
     pointers: list[tuple[int, str]] = field(default_factory=list)  # place in the block, operand with its type
     begin: int = -1
     number: int = -1
@@ -99,7 +99,7 @@ class Part:
     covered: int = 0
 
 
-class Reader:
+class IrReader:
     """Reads the blocks of one function.
 
     Parameters
@@ -117,11 +117,11 @@ class Reader:
     """
 
     def __init__(
-        self, function: Function, traced: Mapping[str, Function], ignored: set[str], count_all: bool, whole: bool
+        self, function: IrFunction, traced: Mapping[str, IrFunction], ignored: set[str], count_all: bool, whole: bool
     ) -> None:
         self.function, self.traced, self.ignored = function, traced, ignored
         self.count_all, self.whole = count_all, whole
-        self.users: dict[str, list[tuple[Instruction, int]]] = {}
+        self.users: dict[str, list[tuple[IrInstruction, int]]] = {}
         for block in function.blocks:
             for instruction in block.instructions:
                 for k, operand in enumerate(instruction.operands):
@@ -129,9 +129,9 @@ class Reader:
                         self.users.setdefault(operand.name, []).append((instruction, k))
         self.temporaries = 0
 
-    def parts(self, block: Block) -> list[Part]:
+    def parts(self, block: IrBlock) -> list[IrPart]:
         """Return the parts of a block."""
-        part = Part(self.function.name, block.name)
+        part = IrPart(self.function.name, block.name)
         parts = [part]
         tested = self.tested(block)
         for at, instruction in enumerate(block.instructions):
@@ -148,7 +148,7 @@ class Reader:
                 self.call(part, instruction, helper or instruction.callee[1:])
                 part.instructions += 1
                 part.covered += 1
-                part = Part(self.function.name, block.name, begin=at + 1)
+                part = IrPart(self.function.name, block.name, begin=at + 1)
                 parts.append(part)
                 continue
             self.read(part, instruction, at, tested)
@@ -158,14 +158,14 @@ class Reader:
                 nodes = any(code not in (FORWARD, RETURN, OTHER) for code in made)
                 part.covered += nodes
                 if self.count_all and not nodes and not made:
-                    part.operations.append(Operation(OTHER))
+                    part.operations.append(IrOperation(OTHER))
         return parts
 
     def seen(self, kind: str) -> bool:
         """Whether values of a type have producers in the DAG."""
-        return is_float(kind) or (self.whole and is_number(kind))
+        return is_float(kind) or (self.whole and is_value(kind))
 
-    def tested(self, block: Block) -> str:
+    def tested(self, block: IrBlock) -> str:
         """Return the comparison that the block's last jump tests, if nothing else uses it: they are one instruction."""
         if not block.instructions:
             return ""
@@ -173,7 +173,7 @@ class Reader:
         name = last.operands[0].name if last.opcode == "br" and len(last.operands) == 3 else ""
         return name if name and len(self.users.get(name, ())) == 1 else ""
 
-    def fetched(self, instruction: Instruction, tested: str) -> bool:
+    def fetched(self, instruction: IrInstruction, tested: str) -> bool:
         """Whether an instruction takes a slot of fetch of its own on x86."""
         if instruction.opcode in _FOLDED or _NO_CODE.match(instruction.callee):
             return False
@@ -183,7 +183,7 @@ class Reader:
 
     # --- operations ------------------------------------------------------------------------------------------------
 
-    def read(self, part: Part, i: Instruction, at: int, tested: str) -> None:
+    def read(self, part: IrPart, i: IrInstruction, at: int, tested: str) -> None:
         """Add the operations of an instruction that is no call of a traced function."""
         names = [value.name if self.seen(value.type) else "" for value in i.operands]
         if i.callee:
@@ -191,24 +191,24 @@ class Reader:
         elif i.opcode in _BINARY:
             kind = i.operands[0].type
             into = i.name if self.seen(i.type) else ""
-            part.operations.append(Operation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
+            part.operations.append(IrOperation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
         elif i.opcode == "load" and self.seen(i.type):
             part.operations.append(
-                Operation(LOAD, names[0], "", i.name, shape(i.type), delay=int(not is_float(i.type)))
+                IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=int(not is_float(i.type)))
             )
             part.pointers.append((at, i.operands[0].text))
         elif i.opcode == "store" and self.seen(i.operands[0].type):
-            part.operations.append(Operation(STORE, names[0], names[1], "", shape(i.operands[0].type)))
+            part.operations.append(IrOperation(STORE, names[0], names[1], "", shape(i.operands[0].type)))
             part.pointers.append((at, i.operands[1].text))
         elif i.opcode in ("atomicrmw", "cmpxchg") and self.whole:
             kind = i.operands[1].type
-            part.operations.append(Operation(LOAD, names[0], "", i.name, shape(kind)))
-            part.operations.append(Operation(STORE, i.name, names[0], "", shape(kind)))
+            part.operations.append(IrOperation(LOAD, names[0], "", i.name, shape(kind)))
+            part.operations.append(IrOperation(STORE, i.name, names[0], "", shape(kind)))
             part.pointers += [(at, i.operands[0].text)] * 2
         elif i.opcode in _PASSED_ON and is_float(i.type):
             self.passed_on(part, i, names)
         elif i.opcode == "ret":
-            part.operations.append(Operation(RETURN, names[0] if names else ""))
+            part.operations.append(IrOperation(RETURN, names[0] if names else ""))
         elif i.opcode == "invoke" and i.callee[1:] in self.traced:
             raise DataError(
                 f"{self.function.name} invokes a traced function; compile without exceptions (-fno-exceptions)"
@@ -216,37 +216,37 @@ class Reader:
         elif self.whole:
             self.integer(part, i, names, tested)
 
-    def passed_on(self, part: Part, i: Instruction, names: list[str]) -> None:
+    def passed_on(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
         """Add what passes an instruction's operands on as its result."""
         left, right, *more = [*[n for n in names if n], "", ""]
         if more and more[0]:  # a select of three values
             between = self.temporary(i)
-            part.operations.append(Operation(FORWARD, left, right, between))
+            part.operations.append(IrOperation(FORWARD, left, right, between))
             left, right = between, more[0]
-        part.operations.append(Operation(FORWARD, left, right, i.name))
+        part.operations.append(IrOperation(FORWARD, left, right, i.name))
 
-    def temporary(self, i: Instruction) -> str:
+    def temporary(self, i: IrInstruction) -> str:
         """Return a new slot's name."""
         self.temporaries += 1
         return f"{i.name}.{self.temporaries}"
 
-    def node(self, part: Part, code: int, i: Instruction, names: list[str], delay: int = 0) -> None:
+    def node(self, part: IrPart, code: int, i: IrInstruction, names: list[str], delay: int = 0) -> None:
         """Add a node of any number of operands, and what passes its result on after a delay."""
         sources = [name for name in names if name]
         while len(sources) > 2:
             between = self.temporary(i)
-            part.operations.append(Operation(FORWARD, sources.pop(), sources.pop(), between))
+            part.operations.append(IrOperation(FORWARD, sources.pop(), sources.pop(), between))
             sources.append(between)
         left, right = [*sources, "", ""][:2]
-        kind = i.type if is_number(i.type) else "i64"
+        kind = i.type if is_value(i.type) else "i64"
         into = i.name
         if delay:
             into = self.temporary(i)
-        part.operations.append(Operation(code, left, right, into, shape(kind)))
+        part.operations.append(IrOperation(code, left, right, into, shape(kind)))
         if delay:
-            part.operations.append(Operation(FORWARD, into, "", i.name, delay=delay))
+            part.operations.append(IrOperation(FORWARD, into, "", i.name, delay=delay))
 
-    def integer(self, part: Part, i: Instruction, names: list[str], tested: str) -> None:
+    def integer(self, part: IrPart, i: IrInstruction, names: list[str], tested: str) -> None:
         """Add the operations of integer work (of whole kernels)."""
         if i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):
             self.node(part, INTEGER, i, names, _INTEGER[i.opcode])
@@ -261,7 +261,7 @@ class Reader:
         elif i.opcode in _FREE or i.opcode in _PASSED_ON:
             self.passed_on(part, i, names)
 
-    def address(self, part: Part, i: Instruction, names: list[str]) -> None:
+    def address(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
         """Add what an address costs: an access computes base + index * scale + constant by itself."""
         indices = [value for value in i.operands[1:] if value.name]
         accessed = all(
@@ -277,19 +277,19 @@ class Reader:
             self.passed_on(part, i, names)
             return
         for _ in range(extra - 1):
-            part.operations.append(Operation(INTEGER, indices[0].name, "", self.temporary(i)))
+            part.operations.append(IrOperation(INTEGER, indices[0].name, "", self.temporary(i)))
         self.node(part, INTEGER, i, names)
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
-    def moved(self, i: Instruction) -> str:
+    def moved(self, i: IrInstruction) -> str:
         """Return the helper that stands for a block move: LLVM makes them of loops that clear or copy arrays."""
         move = MOVES.match(i.callee)
         if move is None:
             return ""
         return MEMSET if move[1] == "memset" else MEMCPY
 
-    def call(self, part: Part, i: Instruction, name: str) -> None:
+    def call(self, part: IrPart, i: IrInstruction, name: str) -> None:
         """Add the call of a traced function."""
         formal = self.traced[name].parameters
         actual = i.operands
@@ -301,10 +301,10 @@ class Reader:
             (value.name, into) for (kind, into), value in zip(formal, actual, strict=False) if self.seen(kind)
         )
         if self.whole:
-            part.operations.append(Operation(BRANCH))
-        part.operations.append(Operation(CALL, into=i.name if self.seen(i.type) else "", call=(name, passed)))
+            part.operations.append(IrOperation(BRANCH))
+        part.operations.append(IrOperation(CALL, into=i.name if self.seen(i.type) else "", call=(name, passed)))
 
-    def external(self, part: Part, i: Instruction) -> None:
+    def external(self, part: IrPart, i: IrInstruction) -> None:
         """Add what a function that is not traced does, as far as it is known."""
         name = i.callee
         floats = [value for value in i.operands if is_float(value.type)]
@@ -314,9 +314,9 @@ class Reader:
         if _FUSED_CALL.match(name):
             self.node_of(part, FUSED, values, i.name, kind)
         elif _MIN_MAX.match(name):
-            part.operations.append(Operation(ADD, first, second, i.name, kind))
+            part.operations.append(IrOperation(ADD, first, second, i.name, kind))
         elif _SQUARE_ROOT.match(name) and floats:
-            part.operations.append(Operation(DIVIDE, first, "", i.name, kind))
+            part.operations.append(IrOperation(DIVIDE, first, "", i.name, kind))
         elif reduced := _REDUCED.match(name):
             self.reduction(part, reduced[1], floats, i.name)
         elif self.whole and _INTEGER_INTRINSIC.match(name):
@@ -324,25 +324,25 @@ class Reader:
         elif not _HARMLESS.match(name):
             self.ignored.add("a function called through a pointer" if name == "pointer" else _shown(name))
         if not part.operations or part.operations[-1].into != i.name:
-            passes = is_float(i.type) or (self.whole and is_number(i.type) and not _NO_CODE.match(name))
+            passes = is_float(i.type) or (self.whole and is_value(i.type) and not _NO_CODE.match(name))
             if passes and (floats or self.whole):
                 sources = [v.name for v in (i.operands if self.whole else floats) if v.name]
                 self.node_of(part, FORWARD, sources, i.name, kind)
                 if floats and not _PASSED.match(name) and not _REDUCED.match(name):
                     self.ignored.add("a function called through a pointer" if name == "pointer" else _shown(name))
 
-    def node_of(self, part: Part, code: int, sources: list[str], into: str, kind: tuple[int, int]) -> None:
+    def node_of(self, part: IrPart, code: int, sources: list[str], into: str, kind: tuple[int, int]) -> None:
         """Add an operation of any number of operands."""
         sources = [s for s in sources if s]
         while len(sources) > 2:
             self.temporaries += 1
             between = f"{into}.{self.temporaries}"
-            part.operations.append(Operation(FORWARD, sources.pop(), sources.pop(), between))
+            part.operations.append(IrOperation(FORWARD, sources.pop(), sources.pop(), between))
             sources.append(between)
         left, right = [*sources, "", ""][:2]
-        part.operations.append(Operation(code, left, right, into, kind))
+        part.operations.append(IrOperation(code, left, right, into, kind))
 
-    def reduction(self, part: Part, operation: str, arguments: list[Value], into: str) -> None:
+    def reduction(self, part: IrPart, operation: str, arguments: list[IrValue], into: str) -> None:
         """Reduce a vector by halves, as the code generator does; a start value takes one operation more."""
         code = MULTIPLY if operation == "fmul" else ADD
         elements, size = shape(arguments[-1].type)
@@ -351,13 +351,13 @@ class Reader:
             elements = (elements + 1) // 2
             self.temporaries += 1
             half = f"{into}.{self.temporaries}"
-            part.operations.append(Operation(code, value, "", half, (elements, size)))
+            part.operations.append(IrOperation(code, value, "", half, (elements, size)))
             value = half
         start = arguments[0] if len(arguments) > 1 else None
         if start is not None and not start.text.endswith("-0.000000e+00"):
-            part.operations.append(Operation(code, value, start.name, into, (1, size)))
+            part.operations.append(IrOperation(code, value, start.name, into, (1, size)))
         else:
-            part.operations.append(Operation(FORWARD, value, "", into, (1, size)))
+            part.operations.append(IrOperation(FORWARD, value, "", into, (1, size)))
 
 
 def _shown(callee: str) -> str:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.collectors.dag.ir_module import Function, Module, Value, read_module, reference
-from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, Operation, Part, Reader
+from perfkit.collectors.dag.ir_module import IrFunction, IrModule, IrValue, read_module, reference
+from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, IrOperation, IrPart, IrReader
 from perfkit.dag.program import CALL, LOAD, RETURN, STORE, BlockProgram
 from perfkit.errors import DataError
 
@@ -145,7 +145,7 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
     ignored: set[str] = set()
     read = {}
     for function in traced.values():
-        reader = Reader(function, traced, ignored, count_all, whole)
+        reader = IrReader(function, traced, ignored, count_all, whole)
         read[function.name] = [reader.parts(block) for block in function.blocks]
     for helper in (MEMSET, MEMCPY):
         if helper in read:
@@ -161,7 +161,7 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
     return Instrumented(text, plain, program, name, parameters, traced[name].returns, tuple(sorted(ignored)))
 
 
-def _entry(module: Module, entry: str) -> str:
+def _entry(module: IrModule, entry: str) -> str:
     """Return the name of the traced function in the module."""
     if entry in module.functions:
         return entry
@@ -185,9 +185,9 @@ def _plain(name: str) -> str:
     return found
 
 
-def _reachable(module: Module, entry: str) -> dict[str, Function]:
+def _reachable(module: IrModule, entry: str) -> dict[str, IrFunction]:
     """Return the entry and all defined functions it calls, with loops that stand for its block moves."""
-    found: dict[str, Function] = {}
+    found: dict[str, IrFunction] = {}
     helpers = read_module(_HELPERS).functions
     todo = [entry]
     while todo:
@@ -204,12 +204,12 @@ def _reachable(module: Module, entry: str) -> dict[str, Function]:
     return found
 
 
-def _stand_for_moves(blocks: list[list[Part]], helper: str) -> None:
+def _stand_for_moves(blocks: list[list[IrPart]], helper: str) -> None:
     """Give the loop of a helper the operations of the move: a load and a store of its value, or a store."""
     loop = blocks[1][0]
     places = [at for at, instruction in _loads(helper)]
-    loop.operations = [Operation(LOAD, into="%v")] if helper == MEMCPY else []
-    loop.operations.append(Operation(STORE, "%v" if helper == MEMCPY else ""))
+    loop.operations = [IrOperation(LOAD, into="%v")] if helper == MEMCPY else []
+    loop.operations.append(IrOperation(STORE, "%v" if helper == MEMCPY else ""))
     loop.pointers = places
     loop.instructions = loop.covered = len(places)
     for part in (blocks[0][0], blocks[2][0]):
@@ -222,9 +222,9 @@ def _loads(helper: str) -> list[tuple[tuple[int, str], str]]:
     return [((at, i.operands[0].text), i.name) for at, i in enumerate(block.instructions) if i.opcode == "load"]
 
 
-def _number(read: dict[str, list[list[Part]]], entry: str) -> list[Part]:
+def _number(read: dict[str, list[list[IrPart]]], entry: str) -> list[IrPart]:
     """Give numbers to the parts that must be recorded: with operations, PHIs or instructions, or named by a PHI."""
-    found: list[Part] = []
+    found: list[IrPart] = []
     for name, blocks in read.items():
         named = {label for parts in blocks for _, edges in parts[0].phis for _, label in edges}
         for parts in blocks:
@@ -238,7 +238,7 @@ def _number(read: dict[str, list[list[Part]]], entry: str) -> list[Part]:
     return found
 
 
-def _text(function: Function, blocks: list[list[Part]] | None) -> str:
+def _text(function: IrFunction, blocks: list[list[IrPart]] | None) -> str:
     """Return the function's definition, with recording code where parts are given."""
     out = [function.header]
     for k, block in enumerate(function.blocks):
@@ -269,7 +269,7 @@ def _record_address(number: int, slot: int, pointer: str) -> list[str]:
     ]
 
 
-def _record_move(operands: tuple[Value, ...], move: str, place: str) -> list[str]:
+def _record_move(operands: tuple[IrValue, ...], move: str, place: str) -> list[str]:
     size = operands[2].text
     widened = []
     if not size.startswith("i64 "):
@@ -280,7 +280,7 @@ def _record_move(operands: tuple[Value, ...], move: str, place: str) -> list[str
     return [*widened, f"  call void @{helper}({pointers}, {size})"]
 
 
-def _repeat(entry: Function) -> str:
+def _repeat(entry: IrFunction) -> str:
     """Return a function that calls the entry again and again: calls from Python take longer than small kernels.
 
     It is not optimised (``optnone``), and keeps each result: a call whose result nobody uses would be removed, or
@@ -310,7 +310,7 @@ out:
 """
 
 
-def _program(traced: dict[str, Function], parts: list[Part], entry: str) -> BlockProgram:
+def _program(traced: dict[str, IrFunction], parts: list[IrPart], entry: str) -> BlockProgram:
     """Build the static tables."""
     slots: dict[str, dict[str, int]] = {name: {} for name in traced}
 
