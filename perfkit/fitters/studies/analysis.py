@@ -29,7 +29,7 @@ from perfkit.fitters.studies.categories import Categories, FixedBins, KdeCategor
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.study.expressions import Expression
-from perfkit.study.study import explain, read_yaml
+from perfkit.study.settings_file import explain, read_yaml
 
 
 class _Strict(BaseModel):
