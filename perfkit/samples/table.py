@@ -15,13 +15,17 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.results import KINDS, Kind
+from perfkit.files import existing, replaced
+from perfkit.results import KINDS, Kind, Summarised, draw
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
+# One row a file: its lines (or values) that are not blank, those that became counts, those that describe counts, those
+# left out by design, and those that could not be used.
+ACCOUNT_COLUMNS = ("file", "unit", "total", "counts", "describes", "left_out", "problems")
 RUN_COLUMNS = ("workload", "host", "command", "parameters", "source", "kind")
 
 _TEXT = ("run", "place", "event")
@@ -37,8 +41,13 @@ def no_problems() -> pd.DataFrame:
     return pd.DataFrame({"file": [], "line": pd.Series([], dtype="int64"), "text": [], "reason": []})
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+def no_accounting() -> pd.DataFrame:
+    """Return the empty table of what became of each file's lines."""
+    return pd.DataFrame({c: pd.Series([], dtype=object if c in ("file", "unit") else "int64") for c in ACCOUNT_COLUMNS})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(Summarised):
     """Counts of events over intervals, with the time and the work of each interval.
 
     Make one with `perfkit.read_samples`, `Samples.from_frame`, `Samples.from_counts` or a collector.
@@ -61,6 +70,11 @@ class Samples:
         Lines that a reader could not use, where it was asked to collect them: file, line, text, reason.
     notes : tuple of str
         What a reader left out by design, with numbers.
+    accounting : DataFrame
+        One row a file that was read: how many of its lines that are not blank (``unit``; the values of a JSON document,
+        the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what the counts
+        are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are ``problems``. The
+        four add up to the total.
     """
 
     table: pd.DataFrame
@@ -69,6 +83,7 @@ class Samples:
     work_event: str = "instructions"
     problems: pd.DataFrame = field(default_factory=no_problems)
     notes: tuple[str, ...] = ()
+    accounting: pd.DataFrame = field(default_factory=no_accounting)
 
     def __post_init__(self) -> None:
         _check_table(self.table)
@@ -142,6 +157,7 @@ class Samples:
         kind: Kind = "measured",
         problems: pd.DataFrame | None = None,
         notes: Sequence[str] = (),
+        accounting: pd.DataFrame | None = None,
     ) -> "Samples":
         """Make samples of plain counts: each interval's time and work are its counts of two chosen events.
 
@@ -171,6 +187,7 @@ class Samples:
             work_event,
             no_problems() if problems is None else problems,
             tuple(notes),
+            no_accounting() if accounting is None else accounting,
         )
 
     @classmethod
@@ -233,6 +250,7 @@ class Samples:
             parts[0].work_event,
             pd.concat([p.problems for p in parts], ignore_index=True),
             tuple(note for p in parts for note in p.notes),
+            pd.concat([p.accounting for p in parts], ignore_index=True),
         )
 
     # ------------------------------------------------------------- what is in it
@@ -240,11 +258,39 @@ class Samples:
     def __len__(self) -> int:
         return len(self.table)
 
-    def __repr__(self) -> str:
-        return (
-            f"<Samples: {len(self.table):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
-            f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}>"
-        )
+    def summary(self) -> str:
+        """Say how much was counted, what throughput it amounts to, and what is missing."""
+        t, names = self.table, [str(w) for w in dict.fromkeys(self.runs["workload"])]
+        lines = [
+            (
+                f"{len(t):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
+                f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}"
+            )
+        ]
+        if len(t):
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            rate = self.throughput()
+            lines.append(f"{rate:.4g} {self.work_event} per {self.time_event} over all of {', '.join(names[:4])}{more}")
+            missing, shared = float(t["count"].isna().mean()), float(t["running"].mean())
+            known = "" if np.isnan(shared) else f"; counted {shared:.0%} of the time on average (multiplexing)"
+            lines.append(f"{missing:.1%} of the samples are missing{known}")
+        if len(self.problems):
+            lines.append(f"{len(self.problems)} lines of the input could not be read: see problems")
+        return "\n".join(lines)
+
+    def plot(self, events: Sequence[str] = (), ax: Any = None) -> Any:
+        """Draw the throughput over time and return the axes; with events, a panel each, and return the figure.
+
+        Raises
+        ------
+        SettingError
+            Both events and axes were given: panels need a figure of their own.
+        """
+        if not events:
+            return draw("samples:plot_throughput", self, ax=ax)
+        if ax is not None:
+            raise SettingError("the rates of events have panels of their own: leave ax out, or name no events")
+        return draw("samples:plot_over_time", self, events=events)
 
     @property
     def events(self) -> list[str]:
@@ -267,8 +313,8 @@ class Samples:
         """Return a copy of the long table."""
         return self.table.copy()
 
-    def summary(self) -> pd.DataFrame:
-        """Return one row an event: samples, missing ones, zero ones, total count, rate per work and mean running share.
+    def describe(self) -> pd.DataFrame:
+        """Return one row per event: samples, missing, zero, total count, rate per work and mean running share.
 
         The rate is total count over total work of the samples in which both are known, never a mean of ratios.
         """
@@ -399,7 +445,7 @@ class Samples:
 
     # ------------------------------------------------------------- files
 
-    def to_parquet(self, path: str | Path) -> Path:
+    def save(self, path: str | Path) -> Path:
         """Write both tables into one parquet file and return its path."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -412,32 +458,45 @@ class Samples:
             "runs": json.loads(self.runs.reset_index().to_json(orient="records")),
             "notes": list(self.notes),
             "problems": json.loads(self.problems.to_json(orient="records")),
+            "accounting": json.loads(self.accounting.to_json(orient="records")),
         }
         head["empty"] = [c for c in _NUMBERS if np.isnan(np.fmin.reduce(self.table[c].to_numpy(), initial=np.nan))]
         arrays = {c: _to_arrow(self.table[c]) for c in COLUMNS if c not in head["empty"]}
         arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json.dumps(head).encode()})
         path = Path(path)
         # A dictionary of floats helps nobody, and lz4 is read at twice the speed of zstd.
-        pq.write_table(
-            arrow,
-            path,
-            compression="lz4",
-            use_dictionary=[c for c in (*_TEXT, "at", "seconds", "running") if c in arrays],
-            row_group_size=max(len(arrow), 1),
-            write_statistics=False,
-        )
+        with replaced(path) as temporary:
+            pq.write_table(
+                arrow,
+                temporary,
+                compression="lz4",
+                use_dictionary=[c for c in (*_TEXT, "at", "seconds", "running") if c in arrays],
+                row_group_size=max(len(arrow), 1),
+                write_statistics=False,
+            )
         return path
 
     @classmethod
-    def from_parquet(cls, path: str | Path) -> "Samples":
-        """Read samples that `to_parquet` wrote.
+    def load(cls, path: str | Path) -> "Samples":
+        """Read samples that `save` wrote.
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             The file is not parquet, or not one of perfkit's, or of a newer version.
         """
         return cls(**read_parquet(path))
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write the samples: the same as `save`."""
+        return self.save(path)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> "Samples":
+        """Read samples: the same as `load`."""
+        return cls.load(path)
 
     def _of(self, table: pd.DataFrame) -> "Samples":
         """Return these samples with other rows; runs and categories that no longer occur are left out."""
@@ -452,12 +511,28 @@ class Samples:
 # ------------------------------------------------------------------ helpers
 
 
+def expect_samples(given: Any, where: str) -> None:
+    """Refuse what is not `Samples`, and say how to make them.
+
+    Raises
+    ------
+    DataError
+        Something else was given, for example a DataFrame.
+    """
+    if isinstance(given, Samples):
+        return
+    how = "read them with perfkit.read_samples"
+    if isinstance(given, pd.DataFrame):
+        how = "make them with perfkit.Samples.from_counts (event, count) or from_frame (with time and work)"
+    raise DataError(f"{where} takes Samples; found {type(given).__name__}: {how}")
+
+
 def read_parquet(path: str | Path) -> dict[str, Any]:
     """Return what a file that `Samples.to_parquet` wrote holds: the arguments of `Samples`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    name = Path(path).name
+    name = existing(path).name
     try:
         with pq.ParquetFile(path, memory_map=True) as file:
             # One batch is one piece of memory a column, which numpy can use as it is.
@@ -465,8 +540,6 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
             in_one = whole is not None and whole.num_rows == file.metadata.num_rows
             arrow = pa.Table.from_batches([whole]) if in_one else file.read()
     except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
         raise FormatError(f"{name}: expected a parquet file of samples; it cannot be read: {error}") from error
     head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
     if head.get("format") != _FORMAT:
@@ -486,6 +559,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
         "work_event": head["work_event"],
         "problems": pd.DataFrame(head["problems"]) if head["problems"] else no_problems(),
         "notes": tuple(head["notes"]),
+        "accounting": pd.DataFrame(head["accounting"]) if head.get("accounting") else no_accounting(),
     }
 
 

@@ -1,9 +1,9 @@
 """Turning LLVM IR into a DAG program and into code that records which blocks ran and what they accessed.
 
 The text of the IR is read once. Every basic block that does floating-point work gets a number, a table of its
-operations (`perfkit.dag.graph.Program`) and a few instructions that write the block's number and the addresses of its
-floating-point accesses into a buffer. Compiled and run natively, that costs little; the dependences of the DAG follow
-from the tables afterwards and cost nothing while the kernel runs.
+operations (`perfkit.dag.program.BlockProgram`) and a few instructions that write the block's number and the addresses
+of its floating-point accesses into a buffer. Compiled and run natively, that costs little; the dependences of the DAG
+follow from the tables afterwards and cost nothing while the kernel runs.
 
 Counted as nodes: fadd, fsub, fcmp, min and max (A), fmul (M), fdiv, frem, sqrt (D), floating-point load and store
 (L, S); a fused multiply-add is an M and an A. Values pass through phi, select, fneg, fabs, conversions between
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfkit.dag.graph import ADD, CALL, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, RETURN, STORE, Program
+from perfkit.dag.program import ADD, CALL, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, RETURN, STORE, BlockProgram
 from perfkit.errors import DataError
 
 _ID = r'(?:"[^"]*"|[\w.$-]+)'
@@ -185,7 +185,7 @@ class Instrumented:
 
     text: str
     plain: str
-    program: Program
+    program: BlockProgram
     entry: str
     parameters: tuple[str, ...]
     returns: str
@@ -564,7 +564,7 @@ def _record_address(number: int, slot: int, pointer: str) -> list[str]:
     ]
 
 
-def _program(traced: dict[str, _Function], parts: list[_Part], entry: str) -> Program:
+def _program(traced: dict[str, _Function], parts: list[_Part], entry: str) -> BlockProgram:
     """Build the static tables."""
     origins = {(p.function.name, p.origin): p.number for p in reversed(parts)}
     shapes = sorted({op[4] for part in parts for op in part.ops}) or [(1, 8)]
@@ -592,7 +592,7 @@ def _program(traced: dict[str, _Function], parts: list[_Part], entry: str) -> Pr
     ]
     flat = [pair for pairs in arguments for pair in pairs]
     table = np.array(ops, dtype=np.int64).reshape(-1, 6)
-    return Program(
+    return BlockProgram(
         block_ops=_ints(block_ops),
         block_phis=_ints(block_phis),
         block_origin=_ints(origins[p.function.name, p.origin] for p in parts),

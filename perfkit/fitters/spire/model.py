@@ -16,20 +16,25 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
+from perfkit.files import existing, replaced
 from perfkit.fitters.spire.piecewise import Roofline
-from perfkit.fitters.spire.points import arrange, measured_throughput, other_core
+from perfkit.fitters.spire.points import Points, arrange, measured_throughput, other_core
 from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points, is_trainable
+from perfkit.results import Settings, Summarised, draw
+from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 
 _FORMAT = "perfkit-spire"
 _FORMAT_VERSION = 1
+_FEW_SAMPLES = 10
+_SEVERAL, _SAME_RATE = 5, 1e-3
 _RANGE = ("min_intensity", "max_intensity")
 
 
 @dataclass(frozen=True)
-class Spire:
+class Spire(Settings):
     """Settings of SPIRE; `fit` returns a model.
 
     Parameters
@@ -60,19 +65,23 @@ class Spire:
 
         Samples in which time, work or count was not measured, and those with neither work nor events (their
         intensity is undefined), are left out and counted in the model's ``to_frame()``. So are events that another
-        kind of core counts than the one whose cycles are the time (``cpu_atom/.../`` beside ``cpu_core/cycles/``).
+        kind of core counts than the one whose cycles are the time (``cpu_atom/.../`` beside ``cpu_core/cycles/``), and
+        those that come at one rate whatever the program does (``TOPDOWN.SLOTS``, clocks): they bound nothing.
 
         Raises
         ------
         DataError
             There are no events besides those of time and work, or a sample has work but no time (rows named).
         """
+        expect_samples(samples, "Spire.fit")
         points = arrange(samples, self.min_running)
         rooflines, rows = {}, []
         for i, event in enumerate(points.events):
             _, intensity, throughput = points.of(i)
             if other_core(event, samples.time_event):
                 rows.append((np.nan, np.nan, "other core"))
+            elif _at_fixed_rate(event, intensity, throughput, samples.time_event):
+                rows.append((np.nan, np.nan, "fixed rate"))
             elif is_trainable(intensity, throughput):
                 rooflines[event] = Roofline(*fit_points(intensity, throughput), event)
                 working = intensity[throughput > 0.0]
@@ -84,8 +93,18 @@ class Spire:
         return SpireModel(rooflines, training, samples.time_event, samples.work_event, samples.kind, self)
 
 
-@dataclass(frozen=True, eq=False)
-class SpireModel:
+def _at_fixed_rate(event: str, intensity: np.ndarray, throughput: np.ndarray, time_event: str) -> bool:
+    """Whether an event counts time by its name, or is the same multiple of time in every one of several samples."""
+    if is_fixed_rate(event) and (time_event != "seconds" or normalise(event) not in (*TIME_EVENTS, *WORK_EVENTS)):
+        return True
+    if len(intensity) < _SEVERAL or not np.isfinite(intensity).all() or not (intensity > 0).all():
+        return False
+    per_time = throughput / intensity
+    return float(np.ptp(per_time)) <= _SAME_RATE * float(per_time.max())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpireModel(Summarised):
     """A trained ensemble: one roofline an event.
 
     Attributes
@@ -95,7 +114,7 @@ class SpireModel:
     training : DataFrame
         One row an event, also of those that could not be trained: n_samples used, n_missing (not measured), n_empty
         (neither work nor events), n_left_out (by the settings), min_intensity and max_intensity (the range trained,
-        infinity where the event did not happen), status (ok, untrained or other core).
+        infinity where the event did not happen), status (ok, untrained, other core or fixed rate).
     time_event, work_event : str
         The units of throughput: work per time.
     kind : str
@@ -114,12 +133,20 @@ class SpireModel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rooflines", Rooflines(self.rooflines))
 
-    def __repr__(self) -> str:
-        untrained = len(self.training) - len(self.rooflines)
-        return (
-            f"<SpireModel: {len(self.rooflines)} rooflines ({untrained} events untrained), trained on {self.kind} "
-            f"samples; throughput in {self.work_event} per {self.time_event}>"
-        )
+    def summary(self) -> str:
+        """Say what was trained, on what, and how high the rooflines reach."""
+        peaks = [roofline.peak for roofline in self.rooflines.values()]
+        reach = f"; peaks from {min(peaks):.4g} to {max(peaks):.4g}" if peaks else ""
+        lines = [
+            (
+                f"rooflines of {len(self.rooflines)} events, trained on {int(self.training['n_samples'].sum()):,} "
+                f"{self.kind} samples; throughput in {self.work_event} per {self.time_event}{reach}"
+            )
+        ]
+        rest = self.training.loc[self.training["status"] != "ok", "status"].value_counts()
+        if len(rest):
+            lines.append("without a roofline: " + ", ".join(f"{n} {status}" for status, n in rest.items()))
+        return "\n".join(lines)
 
     def rank(self, samples: Samples, *, bootstrap: int = 200, level: float = 0.95, seed: int = 0) -> Ranking:
         """Rank the events by the throughput that they allow the workload of these samples (SPIRE, section III-C).
@@ -148,6 +175,7 @@ class SpireModel:
         SettingError
             Time or work are other quantities than in training, or no event is common.
         """
+        expect_samples(samples, "SpireModel.rank")
         self._check_axes(samples)
         if bootstrap < 0 or not 0.0 < level < 1.0:
             raise SettingError(f"expected bootstrap >= 0 and 0 < level < 1; found {bootstrap} and {level}")
@@ -163,10 +191,11 @@ class SpireModel:
             bootstrap=bootstrap,
             level=level,
             seed=seed,
+            caveats=self._caveats(points),
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row an event: what it was trained on, and its roofline's peak, peak intensity and breakpoints."""
+        """Return one row per event: what it was trained on, and its roofline's peak, peak intensity and breakpoints."""
         rows = {
             event: (r.peak, r.peak_intensity, r.at_infinity, len(r.breakpoints)) for event, r in self.rooflines.items()
         }
@@ -174,17 +203,28 @@ class SpireModel:
         fitted = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
         return self.training.join(fitted).rename_axis("event").reset_index()
 
-    def plot(self, event: str, training: Samples | None = None, analysed: Samples | None = None, **how: Any) -> Any:
-        """Draw an event's roofline with samples (see `perfkit.plots.spire.plot_roofline`); return the axes."""
-        from perfkit.plots.spire import plot_roofline
+    def plot(
+        self,
+        event: str | None = None,
+        training: Samples | None = None,
+        analysed: Samples | None = None,
+        *,
+        ax: Any = None,
+        **how: Any,
+    ) -> Any:
+        """Draw an event's roofline (by default the first one's) with samples; return the axes.
 
-        return plot_roofline(self, event, training, analysed, **how)
+        See `perfkit.plots.spire.plot_roofline` for the other settings.
+        """
+        chosen = next(iter(self.rooflines)) if event is None else event
+        return draw("spire:plot_roofline", self, event=chosen, training=training, analysed=analysed, ax=ax, **how)
 
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> Path:
         """Write the model as ``.json`` or ``.parquet`` (by the name's ending) and return the path."""
         path = Path(path)
+        training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {
             "format": _FORMAT,
             "version": _FORMAT_VERSION,
@@ -193,15 +233,17 @@ class SpireModel:
             "kind": self.kind,
             "settings": asdict(self.settings),
             # Intensities as text: JSON has no infinity, and pandas would round them.
-            "training": self.training.astype(dict.fromkeys(_RANGE, str)).reset_index().to_dict(orient="records"),
+            "training": training.reset_index().to_dict(orient="records"),
         }
         lines = [_as_record(r) for r in self.rooflines.values()]
-        if path.suffix == ".json":
-            path.write_text(json.dumps({**head, "rooflines": lines}, indent=1, allow_nan=False), encoding="utf-8")
-        elif path.suffix == ".parquet":
-            _write_parquet(path, head, lines)
-        else:
+        if path.suffix not in (".json", ".parquet"):
             raise SettingError(f"a SPIRE model is saved as .json or .parquet; found {path.name!r}")
+        with replaced(path) as temporary:
+            if path.suffix == ".json":
+                text = json.dumps({**head, "rooflines": lines}, indent=1, allow_nan=False)
+                temporary.write_text(text, encoding="utf-8")
+            else:
+                _write_parquet(temporary, head, lines)
         return path
 
     @classmethod
@@ -210,10 +252,12 @@ class SpireModel:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             The file is no model of SPIRE, is damaged, or of a newer version.
         """
-        path = Path(path)
+        path = existing(path)
         head, lines = _read_parquet(path) if path.suffix == ".parquet" else _read_json(path)
         if head.get("format") != _FORMAT:
             raise FormatError(f"{path}: expected a model that SpireModel.save wrote; its format is not {_FORMAT!r}")
@@ -228,6 +272,30 @@ class SpireModel:
             raise FormatError(f"{path}: a model of SPIRE with a part missing or changed: {error}") from error
 
     # ---------------------------------------------------------------- checks
+
+    def _caveats(self, points: Points) -> tuple[str, ...]:
+        """Say why a ranking of these samples means nothing: the training's own samples, or hardly any training."""
+        told = []
+        trained = self.training
+        most = int(trained["n_samples"].max()) if len(trained) else 0
+        if 0 < most < _FEW_SAMPLES:
+            told.append(
+                f"the model was trained on at most {most} samples per event: its rooflines are little more than those "
+                "samples, and the ranking means nothing. Train on many intervals of many programs."
+            )
+        common = [(i, e) for i, e in enumerate(points.events) if e in self.rooflines and len(points.of(i)[0])]
+        same = 0
+        for i, event in common:
+            _, intensity, throughput = points.of(i)
+            known, working = trained.loc[event], intensity[throughput > 0.0]
+            ends = (working.min(), working.max()) if len(working) else (np.nan, np.nan)
+            same += len(intensity) == known["n_samples"] and ends == (known["min_intensity"], known["max_intensity"])
+        if common and same == len(common):
+            told.append(
+                "the model was trained on these very samples: each touches its own rooflines, and the ranking means "
+                "nothing. Train on other runs."
+            )
+        return tuple(told)
 
     def _check_axes(self, samples: Samples) -> None:
         for role, known, trained, found in (

@@ -18,11 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import DataError, SettingError
+from perfkit.results import draw
 from perfkit.simulators.dag.core import BUFFERS
-from perfkit.simulators.dag.measures import Schedule
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.simulators.dag.measures import Schedule
 
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
 NAMES = {"comp": "computation", "L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}
@@ -194,9 +196,7 @@ class ExtendedRoofline:
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_roofline`."""
-        from perfkit.plots.extended_roofline import plot_roofline
-
-        return plot_roofline(self, ax, **options)
+        return draw("extended_roofline:plot_roofline", self, ax=ax, **options)
 
 
 def _single_roofs(s: Schedule) -> list[Roof]:

@@ -6,36 +6,41 @@ the executed instructions once and keeps, for each resource, register and word o
 is available.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.simulators.gus import timing
+from perfkit.results import Kind, Summarised, draw
+from perfkit.simulators.gus import files, timing
 from perfkit.simulators.gus.lanes import LANES, padded
+from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.cache import CacheCounts
-from perfkit.simulators.memory.memory import MemoryPass, Window
-from perfkit.simulators.program.program import Program, lower
+from perfkit.simulators.memory.memory import MemoryPass
+from perfkit.simulators.program.lowering import lower
+from perfkit.simulators.program.program import Program
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.simulators.gus.causality import Causality, Schedule
+    from perfkit.simulators.gus.causality import Causality, InstructionSchedule
+    from perfkit.simulators.gus.sensitivity import Sensitivity
+    from perfkit.simulators.gus.timeline import Timeline
 
 # A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
 WARM_PASSES = 12
 SETTLED = 0.005  # mispredicted branches below which it has
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -140,20 +145,8 @@ class Gus:
         return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
 
 
-def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
-    """Go through a trace in windows prepared for timing."""
-    total = trace.blocks_executed
-    if not total:
-        raise DataError("the trace holds no executed instruction; there is nothing to simulate")
-    blocks = 1 << 16
-    for k, chunk in enumerate(trace.chunks(blocks)):
-        yield memory.window(chunk)
-        if progress is not None:
-            progress(min(total, (k + 1) * blocks), total)
-
-
-@dataclass(frozen=True, eq=False)
-class GusResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class GusResult(Summarised):
     """What a simulation found.
 
     Attributes
@@ -181,7 +174,7 @@ class GusResult:
     branches: tuple[int, int]
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """``"simulated"``: no figure of this result was measured."""
         return "simulated"
 
@@ -205,11 +198,10 @@ class GusResult:
         """How often each static instruction ran."""
         return self.trace.instruction_counts()
 
-    @cached_property
-    def cpi(self) -> dict[str, float]:
-        """Cycles per instruction by cause, the largest first (simulated); see `cpi_stack`."""
-        names = [*timing.CAUSES, *self.program.groups]
-        return _largest_first(names, self.spent.sum(axis=0) / timing.TICKS / self.instructions)
+    @property
+    def cpi(self) -> float:
+        """Simulated cycles per executed instruction; `cpi_stack` says what they consist of."""
+        return self.cycles / self.instructions
 
     def cpi_stack(self) -> "pd.Series":
         """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
@@ -219,32 +211,13 @@ class GusResult:
         """
         import pandas as pd
 
-        return pd.Series(self.cpi, name="CPI (simulated)", dtype=float).rename_axis("cause")
-
-    @cached_property
-    def busy(self) -> dict[str, float]:
-        """Each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
-        p, core = self.program, self.settings.core
-        runs = self.executions
-        each = np.zeros(len(p.groups))
-        np.add.at(each, p.use, p.amount * np.repeat(runs, np.diff(p.use_start)))
-        busy = {g: each[k] * core.resource(g).inverse_throughput for k, g in enumerate(p.groups)}
-        slots = float(p.slots @ runs)
-        busy["front_end"] = slots * core.resource("front_end").inverse_throughput
-        busy["retire"] = slots * core.resource("retire").inverse_throughput
-        line = core.caches[0].line
-        served, prefetched = self.served.served, self.served.prefetched
-        for level, name in enumerate(timing.LEVELS[1:], start=1):
-            if f"{name}_bandwidth" in core.resources:
-                lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
-                busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
-        return _largest_first(list(busy), np.array(list(busy.values())) / self.cycles)
+        return pd.Series(cpi_by_cause(self), name="CPI (simulated)", dtype=float).rename_axis("cause")
 
     def occupancy(self) -> "pd.Series":
-        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
+        """Return each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
         import pandas as pd
 
-        return pd.Series(self.busy, name="occupancy (simulated)", dtype=float)
+        return pd.Series(use_of_resources(self), name="occupancy (simulated)", dtype=float)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
@@ -289,6 +262,50 @@ class GusResult:
         """Return the table entries used, by form name."""
         return {f.name: f for f in self.program.forms}
 
+    def summary(self) -> str:
+        """Say how long the run takes, where the time goes and which resources are busiest."""
+        origin, core = self.trace.provenance, self.settings.core
+        name = f"{origin.workload}:{origin.function}".strip(":") or "a trace without a name"
+        stack, use = list(cpi_by_cause(self).items())[:4], list(use_of_resources(self).items())[:4]
+        branches, missed = self.branches
+        return "\n".join(
+            [
+                (
+                    f"{self.cycles:,.0f} cycles for {self.instructions:,} instructions of {name} on {core.name} "
+                    f"(simulated): CPI {self.cpi:.3f}, {self.ipc:.2f} instructions per cycle"
+                ),
+                "where the time goes: " + ", ".join(f"{n} {v:.3f} CPI ({v / self.cpi:.0%})" for n, v in stack),
+                "busiest resources: " + ", ".join(f"{n} {v:.0%}" for n, v in use),
+                f"{missed:,} of {branches:,} conditional branches mispredicted",
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw cycles per instruction by cause as one stacked bar; return the axes."""
+        return draw("gus:plot_cpi_stack", self, ax=ax)
+
+    def sensitivity(
+        self, weights: Sequence[float] = (1.1, 1.5, 2.0), resources: Sequence[str] | None = None, **options: Any
+    ) -> "Sensitivity":
+        """Return how much faster the run would be if each resource were better (`perfkit.sensitivity`)."""
+        from perfkit.simulators.gus.sensitivity import sensitivity
+
+        return sensitivity(self.settings, self.trace, weights, resources, **options)
+
+    def what_if(
+        self, capacities: Mapping[str, float], weight: float = 2.0, resources: Sequence[str] | None = None
+    ) -> "Sensitivity":
+        """Return the sensitivity of another core, with some capacities multiplied (`perfkit.what_if`)."""
+        from perfkit.simulators.gus.sensitivity import what_if
+
+        return what_if(self.settings, self.trace, capacities, weight, resources)
+
+    def timeline(self, first: int = 0, count: int = 1000) -> "Timeline":
+        """Return which resources ``count`` executed instructions from ``first`` occupied, and when."""
+        from perfkit.simulators.gus.timeline import timeline
+
+        return timeline(self, first, count)
+
     def causality(self, *, exact: bool = False) -> "Causality":
         """Return which instructions constrain the execution time (section 3.1), by tainting."""
         from perfkit.simulators.gus.causality import causality
@@ -297,9 +314,21 @@ class GusResult:
 
     def save(self, path: str | Path) -> Path:
         """Write the result, with core, forms and trace, to a file that `load` opens."""
-        from perfkit.simulators.gus.files import save
-
-        return save(self, Path(path))
+        gus, asked = self.settings, dict[str, InstructionForm]()
+        tables = gus.instruction_tables(self.trace)
+        # All forms that lowering asks for, those of no instruction (the load of a core) included.
+        lower(self.trace.code, gus.core, lambda name: asked.setdefault(name, tables.form(name)))
+        header = {
+            "core": gus.core.to_toml(),
+            "weights": dict(gus.core.weights),
+            "warm": gus.warm,
+            "ticks": self.ticks,
+            "ticks_per_cycle": timing.TICKS,
+            "branches": list(self.branches),
+            "forms": {name: files.plain(form) for name, form in asked.items()},
+        }
+        arrays = {"spent": self.spent, "served": self.served.served, "prefetched": self.served.prefetched}
+        return files.save(Path(path), header, arrays, self.trace)
 
     @classmethod
     def load(cls, path: str | Path) -> "GusResult":
@@ -307,18 +336,65 @@ class GusResult:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             The file is no saved result, truncated, damaged, or of a later version.
         """
-        from perfkit.simulators.gus.files import load
+        header, arrays, trace = files.load(Path(path))
+        with files.fitting(path):
+            return _assembled(header, arrays, trace)
 
-        return load(Path(path))
-
-    def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
+    def schedule(self, first: int = 0, count: int = 200) -> "InstructionSchedule":
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.gus.causality import schedule
 
         return schedule(self.settings, self.trace, first, count)
+
+
+def _assembled(header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], trace: Trace) -> GusResult:
+    """Return the result that a file's parts make, if they fit together."""
+    weights = {str(name): float(weight) for name, weight in header["weights"].items()}
+    core = replace(Microarchitecture.from_toml(header["core"], "its core"), weights=MappingProxyType(weights))
+    forms = {name: files.form(name, values) for name, values in header["forms"].items()}
+    gus = Gus(core, tables=files.SavedTables(core, (), saved=forms), warm=bool(header["warm"]))
+    program = gus.program(trace)
+    spent, ticks = arrays["spent"], int(header["ticks"])
+    shape = (len(program.slots), timing.PORTS + len(program.groups))
+    if spent.shape != shape:
+        raise DataError(f"an account of {shape} instructions and causes expected, found {spent.shape}")
+    if header["ticks_per_cycle"] != timing.TICKS:
+        raise DataError(f"times in {header['ticks_per_cycle']} ticks a cycle, where {timing.TICKS} are expected")
+    if spent.sum() != ticks:
+        raise DataError(f"its account sums to {spent.sum()} ticks, its time is {ticks}")
+    branches, missed = header["branches"]
+    served = CacheCounts(arrays["served"], arrays["prefetched"])
+    return GusResult(gus, trace, program, ticks, spent, served, (int(branches), int(missed)))
+
+
+def cpi_by_cause(result: GusResult) -> dict[str, float]:
+    """Return `GusResult.cpi_stack` as a plain mapping, without pandas."""
+    names = [*timing.CAUSES, *result.program.groups]
+    return _largest_first(names, result.spent.sum(axis=0) / timing.TICKS / result.instructions)
+
+
+def use_of_resources(result: GusResult) -> dict[str, float]:
+    """Return `GusResult.occupancy` as a plain mapping, without pandas."""
+    p, core = result.program, result.settings.core
+    runs = result.executions
+    each = np.zeros(len(p.groups))
+    np.add.at(each, p.use, p.amount * np.repeat(runs, np.diff(p.use_start)))
+    busy = {g: each[k] * core.resource(g).inverse_throughput for k, g in enumerate(p.groups)}
+    slots = float(p.slots @ runs)
+    busy["front_end"] = slots * core.resource("front_end").inverse_throughput
+    busy["retire"] = slots * core.resource("retire").inverse_throughput
+    line = core.caches[0].line
+    served, prefetched = result.served.served, result.served.prefetched
+    for level, name in enumerate(timing.LEVELS[1:], start=1):
+        if f"{name}_bandwidth" in core.resources:
+            lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
+            busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
+    return _largest_first(list(busy), np.array(list(busy.values())) / result.cycles)
 
 
 def _largest_first(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float]:
@@ -333,7 +409,7 @@ def att_text(code: Any) -> list[str]:
         return list(code.text)
     from iced_x86 import Formatter, FormatterSyntax
 
-    from perfkit.simulators.program.program import decode
+    from perfkit.trace.x86 import decode
 
     formatter = Formatter(FormatterSyntax.GAS)
     return [formatter.format(i) for i in decode(code)]

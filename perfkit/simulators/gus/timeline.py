@@ -9,28 +9,32 @@ uses may overlap; how often that happens is told (`Timeline.overlapping`).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.simulators.gus.gus import GusResult, windows
+from perfkit.results import Kind, Tabled, draw
+from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import LEVELS, TICKS
 from perfkit.simulators.memory.memory import LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
-from perfkit.trace.trace import Trace, expand
+from perfkit.trace.code import expand
+from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfkit.simulators.gus.gus import GusResult
 
-@dataclass(frozen=True, eq=False)
-class Timeline:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Timeline(Tabled):
     """A window of the schedule (simulated).
 
     Attributes
     ----------
     schedule : DataFrame
-        One row an executed instruction, as `perfkit.simulators.gus.causality.Schedule`'s table.
+        One row an executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table.
     resources : DataFrame
         One row a resource that the window uses, in the order of the pipeline: resource, kind ("front end", "ports",
         "memory", "retirement"), units (lanes), busy (share of its capacity over the window's cycles).
@@ -45,7 +49,11 @@ class Timeline:
     complete : (float, float)
         The cycles of which nothing is missing: all earlier instructions have retired, no later one was dispatched.
         Empty (from 0 to 0) where the window has fewer instructions than are in flight.
+    core : str
+        Name of the core.
     """
+
+    _rows: ClassVar[str] = "uses"
 
     schedule: "pd.DataFrame"
     resources: "pd.DataFrame"
@@ -53,6 +61,35 @@ class Timeline:
     producers: "pd.DataFrame"
     overlapping: float
     complete: tuple[float, float]
+    core: str
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a copy of `uses`, one row per use of a resource."""
+        return self.uses.copy()
+
+    def summary(self) -> str:
+        """Say which resources the window keeps busiest."""
+        n, busiest = self.schedule["n"], self.resources.sort_values("busy", ascending=False, kind="stable").head(4)
+        shares = ", ".join(f"{r.resource} {r.busy:.0%}" for r in busiest.itertuples())
+        begin, end = self.schedule["dispatch"].min(), self.schedule["retire"].max()
+        return "\n".join(
+            [
+                f"busiest of {len(self.resources)} resources: {shares} of their capacity (simulated)",
+                (
+                    f"instructions {n.iloc[0]:,} to {n.iloc[-1]:,}, cycles {begin:,.0f} to {end:,.0f} on {self.core}; "
+                    f"{self.overlapping:.1%} of the uses overlap another one"
+                ),
+            ]
+        )
+
+    def plot(self, ax: Any = None, selected: int = -1, cycles: float = 60) -> Any:
+        """Draw which resource was occupied when: ``cycles`` of the window, around the selected instruction."""
+        return draw("gus:plot_timeline", self, selected=selected, cycles=cycles, ax=ax)
 
     def middle(self) -> int:
         """Return the executed instruction that starts in the middle of `complete` and waited for another one's result.
@@ -65,11 +102,12 @@ class Timeline:
         return int(rows["n"].iloc[int((rows["start"] - (begin + end) / 2).abs().to_numpy().argmin())])
 
 
-def timeline(result: GusResult, first: int = 0, count: int = 1000) -> Timeline:
+def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline:
     """Return which resources ``count`` executed instructions from number ``first`` (from 0) occupied, and when.
 
     The times are exact for any window; what comes before it is simulated again, so that the cost grows with ``first``.
     Take a few times as many instructions as the reorder buffer holds, to see all that happens at once.
+    `GusResult.timeline` is the same.
 
     Raises
     ------
@@ -101,13 +139,14 @@ def timeline(result: GusResult, first: int = 0, count: int = 1000) -> Timeline:
         known.reset_index(drop=True),
         overlapping,
         (begin, last) if begin < last else (0.0, 0.0),
+        result.settings.core.name,
     )
 
 
 class _Run:
     """The instructions from the start of the trace to the end of the window, with what each of them used."""
 
-    def __init__(self, result: GusResult, table: "pd.DataFrame") -> None:
+    def __init__(self, result: "GusResult", table: "pd.DataFrame") -> None:
         self.program, self.core = result.program, result.settings.core
         self.instruction = table["instruction"].to_numpy(dtype=np.int64)
         self.dispatch, self.end, self.retire = (_ticks(table[name]) for name in ("dispatch", "end", "retire"))
@@ -188,7 +227,7 @@ class _Run:
                 if code.write[operand]:
                     stored.update(dict.fromkeys(granules, n))
 
-    def _accesses(self, result: GusResult, count: int) -> None:
+    def _accesses(self, result: "GusResult", count: int) -> None:
         """Note each access: its instruction, operand, granule, code and size, and how many cross a line."""
         trace: Trace = result.trace.head(count + 4096)  # as much as the schedule was made of
         code = trace.code

@@ -15,7 +15,8 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import compiled, inlined
 from perfkit.simulators.memory.cache import MEMORY, CacheCounts, Caches, caches, touch
 from perfkit.simulators.program.program import Program
-from perfkit.trace.trace import Trace, TraceChunk
+from perfkit.trace.code import TraceChunk
+from perfkit.trace.trace import Trace
 
 PAGE_GRANULES = 512  # granules of 8 bytes in a page of 4 KiB
 _COUNTERS = 1 << 14  # of each table of the branch predictor

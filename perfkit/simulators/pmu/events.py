@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.simulators.gus import timing
 from perfkit.simulators.pmu.stepping import Stepping
-from perfkit.trace.trace import NO_ACCESS, TraceChunk, expand
+from perfkit.trace.code import NO_ACCESS, TraceChunk, expand
 
 # Stalls that the simulation accounts for exactly, and that real PMUs have counters for: event -> cause of the account.
 STALLS = {

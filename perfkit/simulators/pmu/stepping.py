@@ -17,7 +17,8 @@ from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.memory import PAGE_GRANULES, Window
 from perfkit.simulators.program.program import Program
-from perfkit.trace.trace import Trace, TraceChunk, expand
+from perfkit.trace.code import TraceChunk, expand
+from perfkit.trace.trace import Trace
 
 
 class Stepping:

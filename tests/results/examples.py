@@ -1,0 +1,142 @@
+"""One small example of every result class: class -> the function that makes it."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import perfkit as pk
+from perfkit.fitters.studies.analysis import AnalysisResult
+from perfkit.fitters.topdown import TopDown, TopDownFractions
+from perfkit.simulators.gus.causality import Causality, InstructionSchedule
+from perfkit.simulators.gus.sensitivity import Sensitivity
+from perfkit.simulators.gus.timeline import Timeline
+
+EXAMPLES: dict[type, Callable[[], Any]] = {}
+
+
+def example(cls: type) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register the function that makes an example of a class."""
+
+    def register(make: Callable[[], Any]) -> Callable[[], Any]:
+        EXAMPLES[cls] = cache(make)
+        return EXAMPLES[cls]
+
+    return register
+
+
+def counted(counts: dict[str, float], **kind: str) -> pk.Samples:
+    """One interval of so many counts."""
+    rows = [{"event": e, "count": n} for e, n in {"cycles": 1000, "instructions": 2000, **counts}.items()]
+    return pk.Samples.from_counts(pd.DataFrame(rows), **kind)
+
+
+@example(pk.Samples)
+def samples() -> pk.Samples:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"run": run, "interval": i, "event": event, "time": 1000.0, "work": work, "count": rng.integers(1, 50)}
+        for run in ("one", "two")
+        for i, work in enumerate(rng.uniform(500, 2000, 12))
+        for event in ("branch-misses", "l1-misses", "tlb-misses")
+    ]
+    return pk.Samples.from_frame(pd.DataFrame(rows), kind="generated")
+
+
+@example(pk.SpireModel)
+def spire_model() -> pk.SpireModel:
+    return pk.Spire().fit(samples())
+
+
+@example(pk.Ranking)
+def ranking() -> pk.Ranking:
+    return spire_model().rank(samples().select(runs=["one"]))
+
+
+@example(TopDownFractions)
+def topdown() -> TopDownFractions:
+    intel = {"uops_issued.any": 2600, "uops_retired.retire_slots": 2400, "idq_uops_not_delivered.core": 800}
+    return TopDown().fit(counted({**intel, "int_misc.recovery_cycles": 10}))
+
+
+@example(pk.CpiComparison)
+def comparison() -> pk.CpiComparison:
+    one, _ = pk.synthetic_cpi(intervals=120, workload="before", seed=1)
+    two, _ = pk.synthetic_cpi(intervals=120, workload="after", base=0.3, seed=1)
+    return pk.CpiStack(resamples=20).fit_each(pk.Samples.concat([one, two]))
+
+
+@example(pk.CpiFit)
+def cpi_fit() -> pk.CpiFit:
+    return comparison()["before"]
+
+
+@example(pk.PaperCpiFit)
+def paper_cpi_fit() -> pk.PaperCpiFit:
+    return pk.paper_cpi_stack(pk.synthetic_cpi(intervals=120, seed=1)[0])
+
+
+@example(pk.GusResult)
+def gus_result() -> pk.GusResult:
+    return pk.Gus(pk.Microarchitecture.load("zen4")).run(pk.datasets.load("traces/correlation-v5-small").head(4000))
+
+
+@example(Sensitivity)
+def sensitivity() -> Sensitivity:
+    return gus_result().sensitivity((1.5, 2.0))
+
+
+@example(Causality)
+def causality() -> Causality:
+    return gus_result().causality()
+
+
+@example(InstructionSchedule)
+def instruction_schedule() -> InstructionSchedule:
+    return gus_result().schedule(1000, 30)
+
+
+@example(Timeline)
+def timeline() -> Timeline:
+    return gus_result().timeline(1000, 600)
+
+
+@cache
+def configurations() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    rows = [(n, layout) for n in (1, 2, 4, 8) for layout in ("row", "column") for _ in range(12)]
+    table = pd.DataFrame(rows, columns=["N", "layout"])
+    table["t"] = 10.0 * table["N"] * (1 + (table["layout"] == "column")) + rng.normal(0, 0.5, len(table))
+    table.attrs["kind"] = "generated"
+    return table
+
+
+@example(pk.Categories)
+def categories() -> pk.Categories:
+    return pk.KdeCategories("t", 1.0, prominence=0.01).fit(configurations())
+
+
+@example(pk.Tree)
+def tree() -> pk.Tree:
+    return pk.DecisionTree(["N", "layout"]).fit(configurations(), categories())
+
+
+@example(pk.Importance)
+def importance() -> pk.Importance:
+    return pk.RandomForest(["N", "layout"], trees=5).fit(configurations(), "t")
+
+
+@example(AnalysisResult)
+def analysis() -> AnalysisResult:
+    return pk.Analysis(
+        categories={"target": "t", "method": "bins", "bins": (25.0, 60.0)},
+        tree={"features": ("N", "layout")},
+        lines=({"x": "N", "y": "t", "by": ("layout",)},),
+    ).run(configurations())
+
+
+@example(pk.StudyRuns)
+def study_runs() -> pk.StudyRuns:
+    return pk.datasets.load("studies/fma")
