@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import GusResult
     from perfkit.simulators.gus.sensitivity import Sensitivity
     from perfkit.simulators.gus.timeline import Timeline
+    from perfkit.trace.trace import Trace
 
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None) -> Axes:
@@ -97,6 +98,19 @@ def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = N
     return ax
 
 
+def plot_executions(trace: Trace, top: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw how often the ``top`` instructions that ran most often were executed, in the order of the code."""
+    frame = trace.to_frame().nlargest(top, "executed", keep="first").sort_index().iloc[::-1]
+    ax = _axes(ax, 0.28 * len(frame) + 1.2)
+    ax.barh(np.arange(len(frame)), frame["executed"], color="C0")
+    names = [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
+    ax.set_yticks(np.arange(len(frame)), names)
+    ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
+    ax.set_xlabel("executions")
+    ax.set_title(f"{trace.provenance.workload or 'trace'} ({trace.provenance.kind})")
+    return ax
+
+
 def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None = None) -> Axes:
     """Draw per cent of peak of several versions (the index) as groups of bars.
 
@@ -121,13 +135,14 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
 
 
 def plot_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw each instruction's waiting, execution and time to retirement (a schedule, or rows of its table)."""
+    """Draw each instruction's waits, execution and time to retirement (a schedule, or rows of its table)."""
     frame = result if isinstance(result, pd.DataFrame) else result.table
     ax = _axes(ax, 0.2 * len(frame) + 1.2)
     rows = np.arange(len(frame))
     for first, second, label, colour in (
         ("dispatch", "start", "waits", "0.85"),
-        ("start", "end", "executes", "C0"),
+        *([("start", "operate", "waits for memory", "C1")] if "operate" in frame else []),
+        ("operate" if "operate" in frame else "start", "end", "executes", "C0"),
         ("end", "retire", "waits to retire", "0.93"),
     ):
         ax.barh(rows, frame[second] - frame[first], left=frame[first], color=colour, label=label)

@@ -31,10 +31,10 @@ class Strict(BaseModel):
 class Range(Strict):
     """Values from `first` to `last` (both included) in steps of `step`, or as powers: first, first*factor, ..."""
 
-    first: int | float = Field(alias="from")
-    last: int | float = Field(alias="to")
-    step: int | float | None = None
-    factor: int | float | None = None
+    first: int | float = Field(alias="from", allow_inf_nan=False)
+    last: int | float = Field(alias="to", allow_inf_nan=False)
+    step: int | float | None = Field(default=None, allow_inf_nan=False)
+    factor: int | float | None = Field(default=None, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _moves(self) -> "Range":

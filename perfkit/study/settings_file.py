@@ -8,18 +8,37 @@ import yaml
 from pydantic import BaseModel
 
 from perfkit.errors import FormatError
+from perfkit.files import reading, whole_text
 from perfkit.names import nearest
 from perfkit.study.parts import Range
 
 
+_MOST_YAML = 200_000
+
+
+def _written_out(loaded: Any, known: dict[int, int]) -> int:
+    """Return how many values a document holds once its aliases are written out (infinity where one holds itself)."""
+    if not isinstance(loaded, dict | list):
+        return 1
+    if id(loaded) not in known:
+        known[id(loaded)] = _MOST_YAML + 1  # as long as it is not known
+        inside = loaded.values() if isinstance(loaded, dict) else loaded
+        known[id(loaded)] = 1 + sum(_written_out(one, known) for one in inside)
+    return known[id(loaded)]
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file whose top is a mapping."""
+    text = whole_text(path, "a YAML file")
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormatError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        with reading(path, "a YAML file"):
+            loaded = yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise FormatError(f"{path} is not YAML: {error}") from None
+    if _written_out(loaded, {}) > _MOST_YAML:
+        raise FormatError(
+            f"{path}: its aliases stand for over {_MOST_YAML:,} values; write what they mean, or less of it"
+        )
     if not isinstance(loaded, dict):
         raise FormatError(f"{path} holds {type(loaded).__name__}, expected a mapping of settings")
     return {str(key): value for key, value in loaded.items()}

@@ -130,6 +130,7 @@
   const shown = ({ element, rect }) => {
     for (let e = element; e && !e.matches(root); e = e.parentElement) {
       const style = getComputedStyle(e);
+      if (style.position === 'sticky' && parse(style.backgroundColor)?.[3] === 1) return false; // rows pass beneath it
       if (style.overflowX === 'visible' && style.overflowY === 'visible') continue;
       if (e.namespaceURI.endsWith('svg') && e.tagName !== 'svg') continue;
       const box = e.getBoundingClientRect();

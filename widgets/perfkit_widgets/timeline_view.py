@@ -81,7 +81,8 @@ class TimelineView(Explorer):
         self._first = int(self.schedule["n"].iloc[0])
         self._title = title
         number, texts = pd.factorize(self.schedule["text"])
-        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"]]).astype("<f8")
+        operate = self.schedule["operate" if "operate" in self.schedule else "start"]
+        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"], operate]).astype("<f8")
         self.canvas = Canvas(times=packed.tobytes(), texts=[str(t) for t in texts], first=self._first)
         if self.timeline is not None:
             self._fill(self.timeline)

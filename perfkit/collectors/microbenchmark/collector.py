@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 import math
 import os
 import shutil
@@ -346,8 +347,8 @@ def exclusive(path: Path | None = None, say: Callable[[str], None] | None = None
             except BlockingIOError:
                 if not waits:
                     holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "?"
-                    text = f"waiting for another study, which is measuring (process {holder}, lock {path})"
-                    warnings.warn(text, PerfkitWarning, stacklevel=3)
+                    text = "waiting for another study, which is measuring (process %s, lock %s)"
+                    logging.getLogger(__name__).warning(text, holder, path)
                     if say is not None:
                         say("waiting for another study")
                     waits = True

@@ -9,7 +9,6 @@ import json
 import math
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.files import existing, replaced
+from perfkit.files import array_of, existing, json_object, member, reading, replaced
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.trace.code import StaticCode
@@ -28,7 +27,9 @@ from perfkit.trace.trace import Trace
 
 MAGIC = "perfkit-gus-result"
 VERSION = 1
+_WHAT = "a saved Gus result"
 _ARRAYS = ("spent", "served", "prefetched")
+_DIMENSIONS = {"spent": 2, "served": 1, "prefetched": 1}
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same result gives the same bytes
 
 
@@ -84,15 +85,12 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trac
         The file is no result, is truncated or damaged, or of a later version.
     """
     path = existing(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            header = _header(archive, path)
-            arrays = {name: _array(archive.read(f"{name}.npy")) for name in _ARRAYS}
-            data = archive.read("trace")
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise FormatError(f"{path}: not a saved Gus result, or truncated or damaged ({error})") from error
-    except (KeyError, ValueError) as error:
-        raise FormatError(f"{path}: not a complete Gus result ({error})") from error
+    int64 = np.dtype(np.int64)
+    with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
+        header = _header(archive, path)
+        packed = {name: member(archive, f"{name}.npy", path, _WHAT) for name in _ARRAYS}
+        arrays = {name: array_of(packed[name], path, f"{name}.npy", int64, _DIMENSIONS[name]) for name in _ARRAYS}
+        data = member(archive, "trace", path, _WHAT)
     with tempfile.TemporaryDirectory() as folder:
         inner = Path(folder) / "trace"
         inner.write_bytes(data)
@@ -107,29 +105,23 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trac
 def fitting(path: str | Path) -> Iterator[None]:
     """Raise FormatError where the parts of a file turn out not to fit together."""
     try:
-        yield
+        with reading(path, _WHAT):
+            yield
     except FormatError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, SettingError, DataError) as error:
+    except (SettingError, DataError) as error:
         raise FormatError(f"{path}: its parts do not fit together ({error})") from error
 
 
 def _header(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
-    header = json.loads(archive.read("result.json"))
-    if not isinstance(header, dict) or header.get("format") != MAGIC:
+    header = json_object(member(archive, "result.json", path, _WHAT), path, _WHAT)
+    if header.get("format") != MAGIC:
         raise FormatError(f"{path}: not a saved Gus result (its header does not say {MAGIC})")
     if header.get("version") != VERSION:
         raise FormatError(
             f"{path}: written in version {header.get('version')} of the format, this perfkit reads {VERSION}; upgrade"
         )
     return header
-
-
-def _array(data: bytes) -> NDArray[np.int64]:
-    found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    if found.dtype != np.int64:
-        raise ValueError(f"an array of int64 expected, found {found.dtype}")
-    return found
 
 
 def plain(form: InstructionForm) -> dict[str, Any]:

@@ -22,13 +22,13 @@
 #include <unistd.h>
 #include "perfkit.h"
 #include "clock.h"
+
+static FILE *answers;
 #include "program.h"
 
 #define LARGEST 10000
 #define TARGET_TICKS 8000
 #define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
-
-static FILE *answers;
 
 static int open_event(unsigned type, unsigned long long config) {
     struct perf_event_attr attributes;

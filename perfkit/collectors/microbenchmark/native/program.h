@@ -72,10 +72,12 @@ static const char *program_once(int (*program)(char **), int counter, program_wi
     memset(shared, 0, sizeof *shared);
     shared->steady = shared->whole = 1;
     program_counter = counter;
+    fflush(NULL); /* what is buffered now must not be written by the child as well */
     pid_t child = fork();
     if (child < 0) return "no process for the program";
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(fileno(answers));
         atexit(program_ends);
         region_begin();
         exit(program(environ));
