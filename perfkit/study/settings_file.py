@@ -12,7 +12,6 @@ from perfkit.files import reading, whole_text
 from perfkit.names import nearest
 from perfkit.study.parts import Range
 
-
 _MOST_YAML = 200_000
 
 

@@ -278,7 +278,9 @@ class Study(Strict):
     def replace(self, **changes: Any) -> "Study":
         """Return a study with some settings changed."""
         settings = {name: getattr(self, name) for name in self.model_fields_set} | changes
-        if "kernel" not in changes:
+        if "kernel" in changes:
+            settings = {key: value for key, value in settings.items() if key != "source"}
+        else:
             settings["source"] = self.source
         if "dimensions" in changes:
             settings["dimensions"] = changes["dimensions"]
