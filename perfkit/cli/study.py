@@ -40,6 +40,12 @@ def run(
     jobs: int | None = typer.Option(None, "--jobs", min=1, help="Parallel compilations (default: one per processor)."),
     batch: int = typer.Option(32, "--batch", min=1, help="Variants that one task compiles."),
     retry: bool = typer.Option(False, "--retry", help="Measure the configurations again that failed before."),
+    cluster: str | None = typer.Option(
+        None,
+        "--cluster",
+        metavar="WHERE",
+        help="Measure on dask's workers: tcp://HOST:PORT, slurm, slurm:JOBS or local:WORKERS (docs/cluster.md).",
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Measure every configuration of a study that its folder does not hold yet.
@@ -51,7 +57,13 @@ def run(
 
     study = Study.from_yaml(file)
     place = folder or Path("perfkit-out") / study.name
-    settings: dict[str, Any] = {"folder": place, "repetitions": repetitions, "batch": batch, "retry": retry}
+    settings: dict[str, Any] = {
+        "folder": place,
+        "repetitions": repetitions,
+        "batch": batch,
+        "retry": retry,
+        "cluster": cluster,
+    }
     if jobs is not None:
         settings["jobs"] = jobs
     if yes:

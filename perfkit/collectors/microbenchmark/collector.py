@@ -83,6 +83,9 @@ class Microbenchmark:
     spread : bool
         Compile and measure each batch wherever joblib runs it, e.g. on the nodes of a dask cluster, instead of
         measuring everything here. Measurements still exclude each other on every node.
+    cluster : str, optional
+        Measure on dask's workers: ``tcp://HOST:PORT``, ``slurm``, ``slurm:JOBS`` or ``local:WORKERS``; rows are stored
+        as they arrive, each with its host and processor.
     progress : callable, optional
         Called as ``progress(done, total, what)``.
 
@@ -99,6 +102,7 @@ class Microbenchmark:
     retry: bool = False
     limit: int = CALM
     spread: bool = False
+    cluster: str | None = None
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -197,7 +201,7 @@ class Microbenchmark:
         with Store(folder, fingerprint) as store:
             with prepared(study.machine) as state:
                 metadata = metadata_of(study, state)
-                check_origin(folder, metadata)
+                check_origin(folder, metadata, here=self.cluster is None and not self.spread)
                 write_whole(folder / "study.yaml", study.to_yaml())
                 write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
                 for reason in state.refused.values():
@@ -212,7 +216,9 @@ class Microbenchmark:
                     text = f"{failed} configurations failed before and are not tried again: --retry (retry=True) does"
                     warnings.warn(text, PerfkitWarning, stacklevel=3)
                 self._say(len(space) - len(todo), len(space), "compiling")
-                if self.spread:
+                if self.cluster is not None:
+                    self._on_cluster(study, todo, len(space), store)
+                elif self.spread:
                     self._spread(study, todo, len(space), store)
                 else:
                     self._here(study, space, todo, store, metadata)
@@ -253,7 +259,7 @@ class Microbenchmark:
     ) -> dict[str, compiling.Built]:
         from joblib import Parallel, delayed
 
-        jobs = list(_batches(study, todo, self._cut(len(todo))))
+        jobs = list(batches_of(study, todo, self._cut(len(todo))))
         built: dict[str, compiling.Built] = {}
         finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator_unordered")(
             delayed(compiling.build)(one, objects) for one in jobs
@@ -275,11 +281,22 @@ class Microbenchmark:
         cuts = [todo[at : at + self.batch] for at in range(0, len(todo), self.batch)]
         done = total - len(todo)
         tasks = (delayed(collect_batch)(plain, cut) for cut in cuts)
-        for records in Parallel(n_jobs=self.jobs)(tasks):
+        for records in Parallel(n_jobs=self.jobs, return_as="generator_unordered")(tasks):
             for record in records:
                 store.add(record)
                 done += 1
                 self._say(done, total, "measuring")
+
+    def _on_cluster(self, study: Study, todo: Sequence[Task], total: int, store: Store) -> None:
+        from perfkit.collectors.microbenchmark.cluster import collect_on
+
+        assert self.cluster is not None
+        before = total - len(todo)
+        rows = collect_on(
+            self.cluster, study, todo, self.batch, self.seed, lambda done, what: self._say(before + done, total, what)
+        )
+        for record in rows:
+            store.add(record)
 
     def _say(self, done: int, total: int, what: str) -> None:
         if self.progress is not None:
@@ -295,13 +312,14 @@ def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]
         objects = Path(place) / "objects"
         harness = compiling.build_harness(objects)
         built: dict[str, compiling.Built] = {}
-        for one in _batches(study, todo, len(todo)):
+        for one in batches_of(study, todo, len(todo)):
             built |= {result.key: result for result in compiling.build(one, objects)}
         with exclusive():
             return list(measure_all(study, todo, built, harness, objects))
 
 
-def _batches(study: Study, todo: Sequence[Task], size: int) -> Iterator[compiling.Batch]:
+def batches_of(study: Study, todo: Sequence[Task], size: int) -> Iterator[compiling.Batch]:
+    """Cut configurations into batches of one compiler and its flags, of at most `size` variants."""
     groups: dict[tuple[str, str], list[Variant]] = {}
     for one, key in todo:
         groups.setdefault((one.compiler, one.flags), []).append(variant(study, one, key))

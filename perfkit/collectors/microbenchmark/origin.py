@@ -54,8 +54,10 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     return found
 
 
-def check_origin(folder: Path, metadata: dict[str, Any]) -> None:
+def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> None:
     """Refuse to go on with a study of another kind of machine, compiler or header; say what else has changed.
+
+    On a cluster (not `here`) the machine that asks is not the one that measures: every row names its own.
 
     Raises
     ------
@@ -65,11 +67,12 @@ def check_origin(folder: Path, metadata: dict[str, Any]) -> None:
     before = read_metadata(folder)
     if not before:
         return
-    machine, here = before["machine"], metadata["machine"]
-    for name in ("processor", "family", "model", "stepping"):
-        if machine.get(name) != here[name]:
+    machine, now_on = before["machine"], metadata["machine"]
+    for name in ("processor", "family", "model", "stepping") if here else ():
+        if machine.get(name) != now_on[name]:
             raise SettingError(
-                f"{folder} was measured on {machine['processor']!r}, this is {here['processor']!r}: name another folder"
+                f"{folder} was measured on {machine['processor']!r}, this is {now_on['processor']!r}: name another "
+                "folder"
             )
     for name in set(before["compilers"]) & set(metadata["compilers"]):
         was = before["compilers"][name]
@@ -81,10 +84,10 @@ def check_origin(folder: Path, metadata: dict[str, Any]) -> None:
         )
     check_files(folder, before.get("files", {}))
     metadata["files"] = before.get("files", {})
-    for name in ("host", "kernel", "hypervisor", "governors", "turbo", "smt"):
-        if machine.get(name) != here[name]:
+    for name in ("host", "kernel", "hypervisor", "governors", "turbo", "smt") if here else ():
+        if machine.get(name) != now_on[name]:
             warnings.warn(
-                f"the machine's {name} was {machine.get(name)!r} when {folder} was begun and is {here[name]!r} now: "
+                f"the machine's {name} was {machine.get(name)!r} when {folder} was begun and is {now_on[name]!r} now: "
                 "rows of before and after stand in one table",
                 PerfkitWarning,
                 stacklevel=4,
