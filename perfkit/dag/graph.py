@@ -138,11 +138,11 @@ class Dag:
         SettingError
             If there are more than `limit` nodes.
         """
-        from perfkit.dag.expand import expand
+        from perfkit.dag.expand import node_table
 
         if len(self) > limit:
             raise SettingError(f"{self.name} has {len(self)} nodes; raise limit={limit} to write them all out")
-        return expand(self.program, self.stream)
+        return node_table(self.program, self.stream)
 
     def to_frame(self) -> pd.DataFrame:
         """Return `nodes` with its default limit."""
@@ -163,6 +163,8 @@ class Dag:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             If the file is not such a DAG.
         """

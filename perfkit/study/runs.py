@@ -12,7 +12,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.results import Summarised, draw, labelled
 from perfkit.study.expressions import Expression
 
@@ -287,7 +287,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
-                raise DataError(f"the kernel's report {name!r} would overwrite a column; {nearest(name, row)}")
+                raise DataError(f"the kernel's report {name!r} would overwrite a column; {did_you_mean(name, row)}")
             row[name] = math.nan if value is None else float(value)
     return row
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from perfkit.errors import FormatError
 from perfkit.files import reading, whole_text
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.study.parts import Range
 
 _MOST_YAML = 200_000
@@ -50,7 +50,7 @@ def explain(error: pydantic.ValidationError, model: type[BaseModel]) -> str:
         path = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
             keys = _keys_at(model, fault["loc"][:-1])
-            lines.append(f"unknown key {path!r}; {nearest(str(fault['loc'][-1]), keys)}")
+            lines.append(f"unknown key {path!r}; {did_you_mean(str(fault['loc'][-1]), keys)}")
         else:
             found = fault.get("input")
             shown = "" if isinstance(found, BaseModel | dict | list) else f" (found {found!r:.80})"

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from perfkit.errors import SettingError
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.study.expressions import Expression
 from perfkit.study.parts import (
     Assembly,
@@ -261,7 +261,7 @@ class Study(Strict):
         known = {field.alias or name for name, field in cls.model_fields.items()}
         for key in settings:
             if key not in known:
-                raise SettingError(f"{path}: unknown key {key!r}; {nearest(key, known)}")
+                raise SettingError(f"{path}: unknown key {key!r}; {did_you_mean(key, known)}")
         try:
             return cls(**settings)
         except SettingError as error:
@@ -399,7 +399,7 @@ def _points(axes: list[tuple[str, Any]], so_far: dict[str, Any], checks: list[Ex
 def _only_known(expression: Expression, known: list[str], where: str) -> None:
     for name in sorted(expression.names):
         if name not in known:
-            raise ValueError(f"{where} uses {name!r}, which is not known there; {nearest(name, known)}")
+            raise ValueError(f"{where} uses {name!r}, which is not known there; {did_you_mean(name, known)}")
 
 
 def _fill(text: str, values: Mapping[str, Any]) -> str:
@@ -407,7 +407,7 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in values:
-            raise ValueError(f"{{{found[1]}}} in {text!r} names no dimension; {nearest(found[1], values)}")
+            raise ValueError(f"{{{found[1]}}} in {text!r} names no dimension; {did_you_mean(found[1], values)}")
         return str(values[found[1]])
 
     return re.sub(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", value, text)

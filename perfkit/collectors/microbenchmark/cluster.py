@@ -149,7 +149,7 @@ def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run
     from distributed import get_worker
 
     from perfkit.collectors.microbenchmark import compile as compiling
-    from perfkit.collectors.microbenchmark.collector import batches_of, exclusive
+    from perfkit.collectors.microbenchmark.lock import measuring_lock
     from perfkit.collectors.microbenchmark.passes import measure_all
 
     study, worker = Study(**settings), get_worker()
@@ -157,10 +157,10 @@ def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run
         objects = Path(place) / "objects"
         harness = compiling.build_harness(objects)
         built: dict[str, compiling.Built] = {}
-        for one in batches_of(study, part, len(part)):
-            built |= {result.key: result for result in compiling.build(one, objects)}
+        for one in compiling.batches_of(study, part, len(part)):
+            built |= {result.key: result for result in compiling.compile_batch(one, objects)}
         done = []
-        with exclusive():
+        with measuring_lock():
             for record in measure_all(study, part, built, harness, objects, seed):
                 worker.log_event(_TOPIC, {"run": run, "record": record})
                 done.append(record)

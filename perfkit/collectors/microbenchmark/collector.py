@@ -1,16 +1,12 @@
 """`Microbenchmark`: compile a study's variants in parallel, measure them one at a time, and keep every repetition."""
 
-import fcntl
 import json
-import logging
 import math
 import os
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +14,10 @@ from typing import Any
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import prepared, read_state
 from perfkit.collectors.microbenchmark import compile as compiling
+from perfkit.collectors.microbenchmark.lock import measuring_lock
 from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
 from perfkit.collectors.microbenchmark.passes import Task, measure_all, usable_cpus
 from perfkit.collectors.microbenchmark.process import event_numbers
-from perfkit.collectors.microbenchmark.sources import Variant, variant
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.runs import StudyRuns
@@ -183,7 +179,7 @@ class Microbenchmark:
     def _faults(self, study: Study) -> Iterator[str]:
         for compiler in dict.fromkeys(split_compiler(text)[0] for text in study.compilers):
             try:
-                toolchain.find(compiler)
+                toolchain.find_tool(compiler)
             except UnavailableError as error:
                 yield str(error)
         usable = usable_cpus(study)
@@ -246,7 +242,7 @@ class Microbenchmark:
         def say(what: str) -> None:
             self._say(done[0], total, what)
 
-        with exclusive(say=say):
+        with measuring_lock(say=say):
             earlier, note = store.experiments(), store.add_experiment
             for record in measure_all(study, todo, built, harness, objects, self.seed, earlier, note, say):
                 store.add(record)
@@ -259,10 +255,10 @@ class Microbenchmark:
     ) -> dict[str, compiling.Built]:
         from joblib import Parallel, delayed
 
-        jobs = list(batches_of(study, todo, self._cut(len(todo))))
+        jobs = list(compiling.batches_of(study, todo, self._cut(len(todo))))
         built: dict[str, compiling.Built] = {}
         finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator_unordered")(
-            delayed(compiling.build)(one, objects) for one in jobs
+            delayed(compiling.compile_batch)(one, objects) for one in jobs
         )
         for results in finished:
             built |= {one.key: one for one in results}
@@ -312,19 +308,10 @@ def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]
         objects = Path(place) / "objects"
         harness = compiling.build_harness(objects)
         built: dict[str, compiling.Built] = {}
-        for one in batches_of(study, todo, len(todo)):
-            built |= {result.key: result for result in compiling.build(one, objects)}
-        with exclusive():
+        for one in compiling.batches_of(study, todo, len(todo)):
+            built |= {result.key: result for result in compiling.compile_batch(one, objects)}
+        with measuring_lock():
             return list(measure_all(study, todo, built, harness, objects))
-
-
-def batches_of(study: Study, todo: Sequence[Task], size: int) -> Iterator[compiling.Batch]:
-    """Cut configurations into batches of one compiler and its flags, of at most `size` variants."""
-    groups: dict[tuple[str, str], list[Variant]] = {}
-    for one, key in todo:
-        groups.setdefault((one.compiler, one.flags), []).append(variant(study, one, key))
-    for (compiler, flags), variants in groups.items():
-        yield from compiling.batches(compiling.Batch(study, compiler, flags, tuple(variants)), size)
 
 
 def host_facts() -> dict[str, int]:
@@ -349,30 +336,3 @@ def _remove_objects(objects: Path) -> None:
     for path in objects.iterdir():
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
-
-
-@contextmanager
-def exclusive(path: Path | None = None, say: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold this machine's measuring lock: two studies of one user never time at once. Waiting for it is said."""
-    path = path or Path(tempfile.gettempdir()) / f"perfkit-measuring-{os.getuid()}.lock"
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        waits = False
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not waits:
-                    holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "?"
-                    text = "waiting for another study, which is measuring (process %s, lock %s)"
-                    logging.getLogger(__name__).warning(text, holder, path)
-                    if say is not None:
-                        say("waiting for another study")
-                    waits = True
-                time.sleep(0.02)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)

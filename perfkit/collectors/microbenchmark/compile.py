@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,8 +25,10 @@ from perfkit.collectors.microbenchmark.sources import (
     is_cpp,
     kernel_name,
     leading_includes,
+    variant,
 )
 from perfkit.errors import DataError, UnavailableError
+from perfkit.study.parts import Configuration
 from perfkit.study.study import Study
 
 _TIME_LIMIT = 300.0
@@ -82,7 +84,7 @@ class Built:
         return not self.object
 
 
-def build(batch: Batch, folder: Path) -> list[Built]:
+def compile_batch(batch: Batch, folder: Path) -> list[Built]:
     """Compile a batch into `folder` and check what came out; never raises for a variant's fault.
 
     A variant counts as failed if its region lacks the instructions that were asked for, or is empty although it is not
@@ -94,7 +96,7 @@ def build(batch: Batch, folder: Path) -> list[Built]:
         If there is no room left for the objects.
     """
     try:
-        toolchain.find(batch.compiler)
+        toolchain.find_tool(batch.compiler)
     except UnavailableError as error:
         return [Built(one.key, message=str(error)) for one in batch.variants]
     place = folder / batch.place
@@ -217,7 +219,7 @@ def _link_words(batch: Batch, one: Variant) -> list[str]:
 def _run(words: Sequence[str], place: Path) -> str:
     """Run the compiler; returns its complaint or ""."""
     try:
-        done = toolchain.run(words, timeout=_TIME_LIMIT, cwd=place)
+        done = toolchain.run_tool(words, timeout=_TIME_LIMIT, cwd=place)
     except UnavailableError as error:
         return str(error)
     if done.returncode == 0:
@@ -296,7 +298,7 @@ def _work(code: Sequence[tuple[str, str]]) -> Counter[str]:
     return Counter(name for name, operands in code if name not in frame and not operands.endswith("%rsp"))
 
 
-def _code(functions: Mapping[str, Sequence[toolchain.Instruction]]) -> list[tuple[str, str]]:
+def _code(functions: Mapping[str, Sequence[toolchain.Disassembled]]) -> list[tuple[str, str]]:
     """Return a region's function without its addresses and padding."""
     lines = functions.get("pk_run", ())
     return [
@@ -343,10 +345,14 @@ def hash_of(path: str) -> str:
         return ""
 
 
-def batches(batch: Batch, size: int) -> list[Batch]:
-    """Cut one batch into batches of at most `size` variants."""
-    parts = (batch.variants[at : at + size] for at in range(0, len(batch.variants), size))
-    return [Batch(batch.study, batch.compiler, batch.flags, part) for part in parts]
+def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: int) -> Iterator[Batch]:
+    """Cut configurations into batches of one compiler and its flags, of at most `size` variants."""
+    groups: dict[tuple[str, str], list[Variant]] = {}
+    for one, key in todo:
+        groups.setdefault((one.compiler, one.flags), []).append(variant(study, one, key))
+    for (compiler, flags), variants in groups.items():
+        for at in range(0, len(variants), size):
+            yield Batch(study, compiler, flags, tuple(variants[at : at + size]))
 
 
 # -- the measuring process ---------------------------------------------------------------------------------------------
@@ -364,7 +370,7 @@ def build_harness(folder: Path) -> Path:
     words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", "-o", str(partial), str(sources[0]), "-ldl"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        done = toolchain.run(words)
+        done = toolchain.run_tool(words)
     except (UnavailableError, subprocess.SubprocessError) as error:
         raise UnavailableError(f"cannot build the measuring process: {error}") from None
     except OSError as error:
@@ -383,7 +389,7 @@ def _c_compiler() -> str:
 
 def _exists(name: str) -> bool:
     try:
-        toolchain.find(name)
+        toolchain.find_tool(name)
     except UnavailableError:
         return False
     return True

@@ -15,7 +15,7 @@ from typing import Any
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import now, read_state
 from perfkit.collectors.microbenchmark.compile import Built
-from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge
+from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions
 from perfkit.collectors.microbenchmark.process import (
     Experiment,
     KernelError,
@@ -147,7 +147,7 @@ def _settled_event(study: Study, process: MeasuringProcess, request: Request) ->
     for attempt in range(study.policy.attempts):
         got = process.measure(request, study.time_limit)
         yield _plain(request.event or "", attempt, got)
-        if judge([run.event for run in got.runs], study.policy.tolerance).settled:
+        if judge_repetitions([run.event for run in got.runs], study.policy.tolerance).settled:
             return
 
 
@@ -186,7 +186,8 @@ def _judged(
 ) -> tuple[list[dict[str, Any]], list[Verdict], Agreement]:
     timing = [one for one in experiments if one["event"] == ""]
     policy = study.policy
-    verdicts = [judge([getattr(run, policy.metric) for run in _runs(one)], policy.tolerance) for one in timing]
+    values = [[getattr(run, policy.metric) for run in _runs(one)] for one in timing]
+    verdicts = [judge_repetitions(one, policy.tolerance) for one in values]
     calm = [_is_calm(one, level) for one in timing]
     return timing, verdicts, agreement(verdicts, calm, policy.tolerance, min(policy.passes, policy.attempts))
 
@@ -210,7 +211,7 @@ def _row(
     chosen = [timing[at] for at in said.chosen]
     figures = {}
     for name in ("tsc", "ns", "cycles"):
-        means = [judge([getattr(run, name) for run in _runs(each)], 1).mean for each in chosen]
+        means = [judge_repetitions([getattr(run, name) for run in _runs(each)], 1).mean for each in chosen]
         figures[name] = sum(means) / len(means)
     runs = [run for each in timing for run in _runs(each)]
     tried = sum(run.tried for run in runs)
@@ -218,7 +219,7 @@ def _row(
     counts = {}
     for event in dict.fromkeys(each["event"] for each in experiments if each["event"]):
         tries = [each for each in experiments if each["event"] == event]
-        judged = [judge([run.event for run in _runs(each)], study.policy.tolerance) for each in tries]
+        judged = [judge_repetitions([run.event for run in _runs(each)], study.policy.tolerance) for each in tries]
         counts[event] = next((each.mean for each in judged if each.settled), judged[-1].mean)
     return record_of(
         one, key, status="ok", message=built.message, settled=said.settled, attempts=len(timing), passes=agreeing,
@@ -279,7 +280,7 @@ def _commands(commands: Sequence[str], one: Configuration) -> None:
         values = {**one.values, "threads": one.threads, "compiler": one.compiler, "flags": one.flags}
         words = [fill(word, values) for word in shlex.split(text)]
         try:
-            done = toolchain.run(words, timeout=60, stdin=subprocess.DEVNULL)
+            done = toolchain.run_tool(words, timeout=60, stdin=subprocess.DEVNULL)
         except UnavailableError as error:
             raise KernelError(f"the command {text!r} did not run: {error}") from None
         if done.returncode:

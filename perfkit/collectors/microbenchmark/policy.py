@@ -28,16 +28,16 @@ class Verdict:
     settled: bool
 
 
-def judge(values: Sequence[float], tolerance: float) -> Verdict:
+def judge_repetitions(values: Sequence[float], tolerance: float) -> Verdict:
     """Drop the smallest and the largest of at least three runs, and judge the rest.
 
     Runs that gave no value (NaN) make the experiment one that has not settled: they are never averaged away.
 
     Examples
     --------
-    >>> judge([100.0, 101.0, 500.0, 99.0, 100.0], 0.02).settled
+    >>> judge_repetitions([100.0, 101.0, 500.0, 99.0, 100.0], 0.02).settled
     True
-    >>> judge([100.0, 150.0, 500.0, 99.0, 100.0], 0.02).settled
+    >>> judge_repetitions([100.0, 150.0, 500.0, 99.0, 100.0], 0.02).settled
     False
     """
     known = sorted(value for value in values if math.isfinite(value))

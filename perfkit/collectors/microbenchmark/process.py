@@ -291,9 +291,9 @@ def event_numbers(name: str) -> tuple[int, int]:
         with contextlib.suppress(ValueError):
             return 4, int(name[1:], 16)
     from perfkit.errors import SettingError
-    from perfkit.names import nearest
+    from perfkit.names import did_you_mean
 
-    raise SettingError(f"unknown event {name!r}; {nearest(name, EVENTS)}; or a raw code such as r01c2")
+    raise SettingError(f"unknown event {name!r}; {did_you_mean(name, EVENTS)}; or a raw code such as r01c2")
 
 
 def _run(words: Sequence[str]) -> Run:
