@@ -7,14 +7,14 @@ see `Result`. Pictures live in `perfkit.plots`, above the results; `draw` is the
 import html
 import io
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.files import existing, replaced
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,7 @@ class Plain(Summarised):
 
     def save(self, path: str | Path) -> Path:
         """Write everything as JSON."""
-        head = {"format": _FORMAT, "version": _VERSION, "class": type(self).__name__, "values": asdict(self)}  # type: ignore[call-overload]
+        head = {"format": _FORMAT, "version": _VERSION, "class": type(self).__name__, "values": vars(self)}
         with replaced(path) as temporary:
             temporary.write_text(json.dumps(head, default=_plain) + "\n", encoding="utf-8")
         return Path(path)
@@ -252,8 +252,10 @@ def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
 
 
 def _plain(value: Any) -> Any:
-    """Return a NumPy number or a mapping of another type as JSON holds it."""
-    return value.item() if hasattr(value, "item") else dict(value)
+    """Return a NumPy number, a part that is a dataclass, or a mapping of another type as JSON holds it."""
+    if hasattr(value, "item"):
+        return value.item()
+    return vars(value) if is_dataclass(value) else dict(value)
 
 
 def _packed(value: Any) -> bytes:
@@ -309,7 +311,7 @@ class Settings:
         known = self.get_params()
         for name in params:
             if name not in known:
-                raise SettingError(f"{type(self).__name__} has no setting {name!r}; {nearest(name, known)}")
+                raise SettingError(f"{type(self).__name__} has no setting {name!r}; {did_you_mean(name, known)}")
         return replace(self, **params)  # type: ignore[type-var]
 
     def __sklearn_clone__(self) -> Self:

@@ -287,6 +287,7 @@ def _bundled_layers(name: str, table: str, load: Callable[[str], Microarchitectu
     corrections = folder.joinpath("corrections", f"{table}.toml")
     if load is not None and corrections.is_file():
         data = tomllib.loads(corrections.read_text(encoding="utf-8"))
+        data.pop("core", None)  # they belong to the table, whichever core uses it
         layers.append(overlay(data, "correction", load(name), f"perfkit/machine/cores/corrections/{table}.toml"))
     bundled = folder.joinpath("tables", f"{table}.csv.gz")
     if bundled.is_file():

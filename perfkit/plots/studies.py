@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
@@ -27,6 +28,23 @@ def category_colours(count: int) -> list[str]:
     return [mpl.colors.to_hex(mpl.colormaps[_MAP](x)) for x in np.linspace(0.05, 0.9, max(count, 1))]
 
 
+def distribution_bars(
+    values: NDArray[np.float64], log: bool, bins: int = 60
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return how many values fall in each of `bins` steps, alike on the axis (logarithmic if `log`); and the edges."""
+    low, high = float(values.min()), float(values.max())
+    if log and low > 0:
+        edges = np.geomspace(low, max(high, low * 1.001), bins + 1)
+    else:
+        edges = np.linspace(low, max(high, low + 1e-9 + abs(low) * 1e-3), bins + 1)
+    return np.histogram(values, edges)[0], edges
+
+
+def median_lines(frame: pd.DataFrame, x: str, y: str, by: Sequence[str] = ()) -> list[tuple[str, pd.Series]]:
+    """Return the median of `y` over `x` for each combination of the `by` columns: its label, and a series over `x`."""
+    return [(label, group.groupby(x)[y].median()) for label, group in _groups(frame, by)]
+
+
 def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:
     """Draw the target's density (its histogram where a table is given) with boundaries and centroids."""
     import matplotlib.pyplot as plt
@@ -39,11 +57,8 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
         ax.set_xscale("log")
     if table is not None:
         values = as_frame(table)[categories.target].dropna().to_numpy(dtype=float)
-        if categories.log:
-            edges = np.geomspace(values.min(), values.max() * (1 + 1e-12), 81)
-        else:
-            edges = np.linspace(values.min(), values.max() + 1e-12, 81)
-        ax.hist(values, edges, color="#c8ccd0", label=f"{len(values)} configurations")
+        counts, edges = distribution_bars(values, categories.log, 80)
+        ax.stairs(counts, edges, fill=True, color="#c8ccd0", label=f"{len(values)} configurations")
     if categories.grid:
         other = ax.twinx() if table is not None else ax
         other.plot(categories.grid, categories.density, color="#3b4cc0", lw=1.5)
@@ -212,8 +227,7 @@ def plot_lines(
         column(frame, name)
     if ax is None:
         _, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
-    for (label, group), style in zip(_groups(frame, by), _styles(), strict=False):
-        line = group.groupby(x)[y].median()
+    for (label, line), style in zip(median_lines(frame, x, y, by), _styles(), strict=False):
         ax.plot(line.index, line.to_numpy(), label=label, **style)
     if log_x:
         ax.set_xscale("log", base=2)
@@ -248,7 +262,7 @@ def _styles() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def plot_exploration(
+def plot_study_exploration(
     categories: "Categories", tree: "Tree", importance: "Importance | None", table: Any, x: str, by: Sequence[str] = ()
 ) -> Any:
     """Draw what `StudyExplorer` shows as one static figure: distribution, tree, importance, lines."""

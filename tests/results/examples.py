@@ -2,17 +2,24 @@
 
 from collections.abc import Callable
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import perfkit as pk
+from perfkit.collectors.dag.kernel_timing import KernelCycles
+from perfkit.collectors.host.calibrate import Calibration
+from perfkit.collectors.host.true_cycles import TrueCycles
 from perfkit.fitters.studies.analysis import AnalysisResult
 from perfkit.fitters.topdown import TopDown, TopDownFractions
+from perfkit.scoring.scores import Measure, Scores, mean, zero
+from perfkit.scoring.scores import scores as make_scores
 from perfkit.simulators.gus.causality import Causality, InstructionSchedule
 from perfkit.simulators.gus.sensitivity import Sensitivity
 from perfkit.simulators.gus.timeline import Timeline
+from perfkit.simulators.pmu.truth import Truth
 
 EXAMPLES: dict[type, Callable[[], Any]] = {}
 
@@ -140,3 +147,52 @@ def analysis() -> AnalysisResult:
 @example(pk.StudyRuns)
 def study_runs() -> pk.StudyRuns:
     return pk.datasets.load("studies/fma")
+
+
+@example(pk.Trace)
+def trace() -> pk.Trace:
+    return pk.datasets.load("traces/correlation-v5-small").head(4000)
+
+
+@example(Truth)
+def truth() -> Truth:
+    return pk.SimulatedPmu(pk.Microarchitecture.load("zen4")).truth({"a run": trace(), "another": trace().head(2000)})
+
+
+@example(Scores)
+def scores() -> Scores:
+    rows = {f"run {k}": {"hit": k % 2, "rank": k} for k in range(6)}
+    workload = pd.Series({run: f"kernel {k // 2}" for k, run in enumerate(rows)})
+    measures = [Measure("right first", mean("hit"), zero, "nothing known"), Measure("rank", mean("rank"), zero, "none")]
+    left_out = {"no event counts the bottleneck": ["run 8", "run 9"]}
+    return make_scores("SPIRE", rows, workload, lambda table: [(m, table) for m in measures], left_out)
+
+
+@example(TrueCycles)
+def true_cycles() -> TrueCycles:
+    taken = np.random.default_rng(0).gamma(2.0, 3.0, 200) + 1000
+    return TrueCycles("a kernel", taken, 220, 20, 1, 0.1, 1.2, 3, "no machine: numbers of a test", 4, True)
+
+
+@example(KernelCycles)
+def kernel_cycles() -> KernelCycles:
+    return KernelCycles("a kernel", true_cycles().samples, 3)
+
+
+@example(Calibration)
+def calibration() -> Calibration:
+    host = MappingProxyType({"processor": "no machine: numbers of a test", "date": "2000-01-01"})
+    latencies, throughputs = {"ADD_R64_RM64": 1.0, "IMUL_R64_RM64": 3.0}, {"ADD_R64_RM64": 0.25}
+    return Calibration(host, 0.5e-9, latencies, throughputs, {"rob": 222.0}, left_out={"L3": "no sample was kept"})
+
+
+@example(pk.Schedule)
+def dag_schedule() -> pk.Schedule:
+    needs = [need for k in range(8) for need in ([], [3 * k], [3 * k + 1, *([3 * k - 1] if k else [])])]
+    dag = pk.Dag.from_nodes("LMA" * 8, needs, level=["L1", None, None] * 8)
+    return pk.DagScheduler(pk.DagCore.sandy_bridge_erm()).run(dag)
+
+
+@example(pk.ExtendedRoofline)
+def extended_roofline() -> pk.ExtendedRoofline:
+    return dag_schedule().roofline(0.1)

@@ -22,7 +22,7 @@ mpl.use("Agg")
 
 # What has a table, or is returned by a public function, and is no result.
 NO_RESULTS = {
-    "bases of results": {"Tabled", "Plain", "Comparison"},
+    "bases of results": {"Tabled", "Plain", "Comparison", "Roofs"},
     "machines and what is known of them": {
         "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
         "Areas", "Evidence",
@@ -33,13 +33,8 @@ NO_RESULTS = {
     "parts of traces": {"TraceChunk"},
     "what was planted in generated data": {"PlantedCpi"},
     "a trace of which only parts are in memory": {"StreamedTrace"},
-    "pending": {
-        "Truth", "ExtendedRoofline", "TrueCycles",
-        "Scores", "Schedule", "Trace",
-
-    },
 }  # fmt: skip
-ENDINGS = {"Categories": ".json", "Tree": ".json", "Importance": ".json", "AnalysisResult": ""}
+ENDINGS = {"Categories": ".json", "Tree": ".json", "Importance": ".json", "AnalysisResult": "", "Calibration": ".json"}
 
 
 @pytest.fixture(params=sorted(EXAMPLES, key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__)

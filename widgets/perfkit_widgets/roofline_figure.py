@@ -5,6 +5,7 @@ from typing import Any
 import ipywidgets as widgets
 import numpy as np
 
+from perfkit.plots.spire_views import on_bound
 from perfkit.plots.style import CLOUD, OUTSIDE, abbreviate, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
@@ -81,7 +82,7 @@ class RooflineFigure(widgets.VBox):
         """Draw one cloud, thinned where it is large; return how many points are drawn."""
         x, y = frame.place(*points)
         unit = frame.unit(x, y)
-        picked = thin(*unit, keep=_on_bound(roofline, *points), limit=self.limit)
+        picked = thin(*unit, keep=on_bound(roofline, *points), limit=self.limit)
         view.points[name] = (x[picked], y[picked])
         figures.set_points(getattr(view, name), unit[0][picked], unit[1][picked])
         return len(picked)
@@ -173,18 +174,6 @@ class _Frame:
             across, up = np.log(self.right / self.left), np.log(self.top / self.bottom)
             return np.log(x / self.left) / across, np.log(y / self.bottom) / up
         return (x - self.left) / (self.right - self.left), (y - self.bottom) / (self.top - self.bottom)
-
-
-def _on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the points that carry the roofline, and those of the front right of its peak."""
-    if not len(x):
-        return np.empty(0, dtype="int64")
-    bound = np.asarray(roofline.bound(x))
-    carrying = y >= bound * (1 - 1e-9)
-    order = np.argsort(-x, kind="stable")
-    best = np.maximum.accumulate(np.r_[-1.0, y[order][:-1]])
-    front = order[y[order] > best]
-    return np.union1d(np.flatnonzero(carrying), front[x[front] >= roofline.peak_intensity])
 
 
 def _outline(roofline: Any, frame: _Frame) -> Points:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -25,7 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.cycle_clock import QUANTILE, TOLERANCE, Judged, interval, judge, link_cycles
-from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import existing, replaced
+from perfkit.results import Kind, Summarised, draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +44,8 @@ _PAUSE = 0.02  # seconds between rounds of samples while the core is busy
 _TRIES = 9  # to find the cycles of a multiplication
 
 
-@dataclass(frozen=True)
-class TrueCycles:
+@dataclass(frozen=True, eq=False, repr=False)
+class TrueCycles(Summarised):
     """Core cycles of one call of a kernel, measured.
 
     Parameters
@@ -103,6 +106,32 @@ class TrueCycles:
         """Share of the steady repetitions that ran beside a busy thread."""
         return self.busy / max(self.repetitions - self.rejected, 1)
 
+    @property
+    def kind(self) -> Kind:
+        """``"measured"``."""
+        return "measured"
+
+    def summary(self) -> str:
+        """Say how many cycles a call takes, within which interval, and how many samples were left out."""
+        low, high = self.interval
+        quiet = {True: "quiet core", False: "BESIDE A BUSY THREAD", None: "neighbours not judged"}[self.quiet]
+        return "\n".join(
+            [
+                (
+                    f"{self.kernel}: {self.cycles:,.2f} cycles per call, measured on {self.host} "
+                    f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet})"
+                ),
+                (
+                    f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "
+                    f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
+                ),
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distribution of the samples with the quoted quantile; return the axes."""
+        return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.kernel, ax=ax)
+
     def per(self, iterations: float) -> float:
         """Return cycles per iteration, for a kernel of so many."""
         return self.cycles / iterations
@@ -131,16 +160,27 @@ class TrueCycles:
     def save(self, path: str | Path) -> Path:
         """Write as npz."""
         described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "samples"}
-        target = Path(path)
-        with target.open("wb") as file:
+        with replaced(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, samples=self.samples, described=np.array(json.dumps(described)))
-        return target
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "TrueCycles":
-        """Read what :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
-            return cls(samples=data["samples"], **json.loads(str(data["described"])))
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is no saved measurement.
+        """
+        path = existing(path)
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                return cls(samples=data["samples"], **json.loads(str(data["described"])))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{path}: expected a file of TrueCycles.save; it cannot be read: {error}") from error
 
 
 def true_cycles(

@@ -128,7 +128,7 @@ class AnalysisResult(Summarised):
 
     def summary(self) -> str:
         """Return the findings as a few lines."""
-        lines = [f"{self.rows_read} rows read, {len(self.table)} left by the filters{labelled(self.kind)}"]
+        lines = []
         if self.categories is not None:
             lines.append(f"{len(self.categories)} categories of {self.categories.target} ({self.categories.method})")
         if self.tree is not None:
@@ -138,6 +138,7 @@ class AnalysisResult(Summarised):
         if self.importance is not None:
             ranked = self.importance.to_frame()
             lines.append("importance (MDI): " + ", ".join(f"{name} {row.mdi:.3f}" for name, row in ranked.iterrows()))
+        lines.append(f"{self.rows_read} rows read, {len(self.table)} left by the filters{labelled(self.kind)}")
         return "\n".join(lines)
 
     def save(self, folder: str | Path) -> Path:
