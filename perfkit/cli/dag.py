@@ -237,6 +237,9 @@ def paper_command(as_json: options.Json = False) -> None:
     for _, row in table.iterrows():
         typer.echo(f"{row['of']} ({row['source']}): {'agrees' if row['agrees'] else 'DIFFERS'}")
         typer.echo(f"    stated: {row['stated']}\n    found:  {row['found']}")
+    for part, words in (("engine", "of the scheduler"), ("kernel", "of the kernels' curves")):
+        own = table[table["part"] == part]
+        typer.echo(f"{own['agrees'].sum()} of {len(own)} statements {words} agree")
     typer.echo(f"{table['agrees'].sum()} of {len(table)} statements agree")
 
 

@@ -161,4 +161,9 @@ def _add(found: dict[str, dict[str, float]], words: str, values: Mapping[str, fl
     """Add a candidate unless it is not modelled."""
     modelled = {name: value for name, value in values.items() if value and not math.isinf(value)}
     if modelled:
-        found[words] = {name: value // 2 if halved else value * 2 for name, value in modelled.items()}
+        found[words] = {name: _half(value) if halved else value * 2 for name, value in modelled.items()}
+
+
+def _half(latency: float) -> float:
+    """Return half a latency, rounded up; of one cycle none is left."""
+    return math.ceil(latency / 2) if latency > 1 else 0
