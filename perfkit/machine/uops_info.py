@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, MissingFileError, SettingError
 from perfkit.machine.layers import Layer, Row
 from perfkit.trace.x86 import code_names, is_vector, memory_access, signature
 
@@ -49,7 +49,7 @@ def read_uops_info(path: str | Path, core: Microarchitecture) -> Layer:
     """
     path = Path(path)
     if not path.is_file():
-        raise SettingError(f"{path}: no such file; uops.info offers its instructions.xml for download")
+        raise MissingFileError(f"{path}: no such file; uops.info offers its instructions.xml for download")
     wanted = ARCHITECTURES.get(core.table, ())
     if not wanted:
         raise SettingError(f"uops.info has no measurements of {core.name}; it covers: {', '.join(ARCHITECTURES)}")
