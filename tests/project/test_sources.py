@@ -61,7 +61,8 @@ def test_the_page_of_machines_holds_the_figures_that_cite_it():
     row = {cells[0]: cells for cells in table}
     names = {
         "front_end": "rename width", "retire": "retire width", "rob": "reorder buffer",
-        "load_buffer": "load / store buffer", "store_buffer": "load / store buffer", "line_fill_buffers": "line fill buffers",
+        "load_buffer": "load / store buffer", "store_buffer": "load / store buffer",
+        "line_fill_buffers": "line fill buffers",
         "L2_latency": "L2 size / ways, latency", "L3_latency": "L3, latency",
     }  # fmt: skip
     checked = 0
