@@ -28,7 +28,7 @@ NO_RESULTS = {
         "Areas", "Evidence",
     },
     "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan"},
-    "programs, before anything is known of their time": {"TraceSource", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
+    "programs, not yet timed": {"TraceSource", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
     "parts of results": {"Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
     "parts of traces": {"TraceChunk"},
     "what was planted in generated data": {"PlantedCpi"},
