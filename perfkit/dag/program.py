@@ -6,8 +6,8 @@ tables and the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,48 @@ class BlockProgram(NamedTuple):
     arg_from: Ints
     arg_into: Ints
     frame: Ints
+
+    @classmethod
+    def of_operations(
+        cls, table: Ints, counts: Sequence[int], addresses: Sequence[int], shapes: Ints, slots: int
+    ) -> Self:
+        """Return a program of blocks in one function, without calls and PHIs.
+
+        Parameters
+        ----------
+        table
+            One row per operation, block after block: code, left, right, into, shape, level.
+        counts, addresses
+            Operations of each block, and how many addresses follow its number in the stream.
+        shapes
+            As in the class.
+        slots
+            Slots of the function's frame.
+        """
+        none, zero = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        return cls(
+            block_ops=np.cumsum([0, *counts], dtype=np.int64),
+            block_phis=np.zeros(len(counts) + 1, dtype=np.int64),
+            block_origin=np.arange(len(counts), dtype=np.int64),
+            block_addresses=np.array(addresses, dtype=np.int64),
+            phi_into=none,
+            phi_edges=zero,
+            edge_from=none,
+            edge_slot=none,
+            op=table[:, 0].astype(np.uint8),
+            left=table[:, 1].copy(),
+            right=table[:, 2].copy(),
+            into=table[:, 3].copy(),
+            shape=table[:, 4].astype(np.uint8),
+            level=table[:, 5].astype(np.int8),
+            shapes=shapes,
+            call=np.full(len(table), -1, dtype=np.int64),
+            call_frame=none,
+            call_args=zero,
+            arg_from=none,
+            arg_into=none,
+            frame=np.array([slots], dtype=np.int64),
+        )
 
     @property
     def needs_reuse(self) -> bool:
