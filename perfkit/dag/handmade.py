@@ -41,7 +41,7 @@ def program_of_nodes(
 def _code(index: int, name: str) -> int:
     if name not in OPS:
         raise DataError(f"node {index} has the unknown operation {name!r}; known: {', '.join(OPS)}")
-    return OPS.index(name)
+    return OPS[name]
 
 
 def _checked_deps(index: int, deps: Sequence[int]) -> list[int]:
@@ -101,6 +101,6 @@ class _Tables:
         self.accesses += access
 
     def program(self, widths: Ints, element_bytes: int, n: int) -> BlockProgram:
-        table = np.array(self.rows, dtype=np.int64).reshape(-1, 6)
+        table = np.array([(*row, 0) for row in self.rows], dtype=np.int64).reshape(-1, 7)
         shapes = np.stack([widths, np.full_like(widths, element_bytes)], axis=1).astype(np.int64)
-        return BlockProgram.of_operations(table, [len(table)], [self.accesses], shapes, n + self.slots)
+        return BlockProgram.of_operations(table, [(len(table), self.accesses, 0, 0)], shapes, n + self.slots)
