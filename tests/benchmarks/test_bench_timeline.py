@@ -32,7 +32,7 @@ TURNS = """async (canvas) => {
     canvas.focus();
     const box = canvas.getBoundingClientRect(), seen = {};
     const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-    const acts = [['pan', 120, false], ['zoom out', 120, true], ['pan, all in view', 120, false], ['zoom in', -120, true]];
+    const acts = [['pan', 120, false], ['zoom out', 120, true], ['pan all', 120, false], ['zoom in', -120, true]];
     for (const [name, deltaY, ctrlKey] of acts) {
         const gaps = [];
         let before = performance.now();
