@@ -56,6 +56,9 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
             "blocked_store_forward_latency",
             "misprediction_penalty",
             "instruction_latency",
+            "second_tlb_latency",
+            "page_walk_latency",
+            "page_split_store",
         ),
     ),
     "bandwidths": ("bandwidth", "bytes/cycle", ("L1_bandwidth", "memory_bandwidth"), ("L2_bandwidth", "L3_bandwidth")),
@@ -69,15 +72,22 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "move_elimination": bool,
     "mov_fusion": bool,
     "branch_history": int,
+    "return_stack": int,
+    "memory_renaming": str,
+    "store_pairing": bool,
+    "tlb_entries": int,
+    "second_tlb_entries": int,
     "add_forwarding": (int, float),
     "next_line_prefetch": bool,
     "line_split_penalty": (int, float),
 }
 # Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
-# Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register).
+# Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register). Memory
+# renaming: which loads of a word that was just stored have its value without loading.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
+    "memory_renaming": ("none", "same expression", "learned"),
 }
 
 

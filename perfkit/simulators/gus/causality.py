@@ -122,8 +122,8 @@ def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, pr
     def begin(now: timing.State) -> fast.Ring:
         return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, view)
 
-    def grow(ring: fast.Ring, granules: int) -> fast.Ring:
-        return ring._replace(writer=_longer(ring.writer, granules))
+    def grow(ring: fast.Ring, lines: int) -> fast.Ring:
+        return ring._replace(line=_longer(ring.line, lines))
 
     return _tainted(gus, trace, begin, grow, progress)
 
@@ -132,23 +132,23 @@ def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress
     def begin(now: timing.State) -> oracle.Taints:
         return oracle.taints(now, _power(2 * rob + 1), 2 * rob, counts)
 
-    def grow(taints: oracle.Taints, granules: int) -> oracle.Taints:
-        return taints._replace(writer=oracle.Sets(*(_longer(a, granules) for a in taints.writer)))
+    def grow(taints: oracle.Taints, lines: int) -> oracle.Taints:
+        return taints._replace(line=oracle.Sets(*(_longer(a, lines) for a in taints.line)))
 
     return _tainted(gus, trace, begin, grow, progress)
 
 
 def _tainted(gus: Gus, trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
-    """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many granules of memory."""
+    """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many lines of memory."""
     program = gus.program(trace)
     memory = gus.memory(trace, program)
-    arrays, cost, now, shadow = timing.begin(program, (gus.core,))
+    arrays, cost, now, lines = timing.begin(program, (gus.core,))
     taint = begin(now)
     for window in windows(trace, memory, progress):
-        shadow = timing.room(shadow, memory.page_count)
-        if len(shadow.granule) > len(taint.writer if isinstance(taint, fast.Ring) else taint.writer.stamp):
-            taint = grow(taint, len(shadow.granule))
-        simulate(window, arrays, cost, now, shadow, None, taint)
+        lines = timing.room(lines, memory.page_count)
+        if len(lines.arrival) > len(taint.line if isinstance(taint, fast.Ring) else taint.line.stamp):
+            taint = grow(taint, len(lines.arrival))
+        simulate(window, arrays, cost, now, lines, None, taint)
     return int(now.now[2])
 
 

@@ -104,11 +104,11 @@ class Gus:
         if any(form.source == "class default" for form in program.forms):
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         memory = self.memory(trace, program)
-        arrays, cost, now, shadow = timing.begin(program, (self.core,))
+        arrays, cost, now, lines = timing.begin(program, (self.core,))
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
         for window in windows(trace, memory, progress):
-            shadow = timing.room(shadow, memory.page_count)
-            simulate(window, arrays, cost, now, shadow, spent, None)
+            lines = timing.room(lines, memory.page_count)
+            simulate(window, arrays, cost, now, lines, spent, None)
         return GusResult(
             settings=self,
             trace=trace,
@@ -128,15 +128,15 @@ class Gus:
         """
         program = self.program(trace)
         memory = self.memory(trace, program)
-        parts, shadows = [], []
+        parts, lines = [], []
         for k in range(0, len(cores), LANES):
-            arrays, cost, now, shadow = timing.begin(program, padded(cores[k : k + LANES]))
+            arrays, cost, now, empty = timing.begin(program, padded(cores[k : k + LANES]))
             parts.append((arrays, cost, now))
-            shadows.append(shadow)
+            lines.append(empty)
         for window in windows(trace, memory, progress):
-            shadows = [timing.room(shadow, memory.page_count) for shadow in shadows]
-            for part, shadow in zip(parts, shadows, strict=True):
-                simulate(window, *part, shadow, None, None)
+            lines = [timing.room(each, memory.page_count) for each in lines]
+            for part, each in zip(parts, lines, strict=True):
+                simulate(window, *part, each, None, None)
         return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
 
 

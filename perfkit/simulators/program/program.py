@@ -25,6 +25,7 @@ Forms = Callable[[str], InstructionForm]
 REGISTERS = 72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
 _FLAGS = 64
 VECTOR, STORE = 1, 2  # schedulers
+CONDITIONAL, INDIRECT, CALL, RETURN = 1, 2, 4, 8  # how an instruction may go on; an indirect call is both
 
 # Instructions whose result does not depend on their operands when these are one register.
 _BREAKING = ("XOR", "SUB", "SBB", "PXOR", "PSUB", "PCMPEQ", "PCMPGT", "ANDNP", "PANDN")
@@ -60,13 +61,16 @@ class Program:
         Registers read for addresses, read as data, and written.
     vector : (n,) bool
         Whether a loaded value goes to a vector register (L1 and store-forward latencies differ).
-    branch : (n,) bool
-        Conditional branches.
     early : (n,) float
         Cycles by which floating-point additions forward to each other earlier than to other operations (else 0).
     scheduler : (n,) int8
         What holds the instruction until it executes, where the core file gives its size: 0 nothing that is modelled,
         `VECTOR` operations, or the data of a vector `STORE` (and moves between the register files).
+    ending : (n,) int8
+        `CONDITIONAL`, `INDIRECT`, `CALL` (direct ones only this), `RETURN`, or 0 for what needs no prediction.
+    expression : (operands,) int32
+        A number for each way in which memory operands are addressed (base, index, scale, displacement), -1 for operands
+        that cannot be compared (lanes of gathers).
     forms : tuple of InstructionForm
         Where each instruction's figures come from.
     """
@@ -89,10 +93,16 @@ class Program:
     write_start: NDArray[np.int32]
     write_register: NDArray[np.int32]
     vector: NDArray[np.bool_]
-    branch: NDArray[np.bool_]
     early: NDArray[np.float64]
     scheduler: NDArray[np.int8]
+    ending: NDArray[np.int8]
+    expression: NDArray[np.int32]
     forms: tuple[InstructionForm, ...]
+
+    @staticmethod
+    def is_vector(register: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which of the program's register numbers are vector or mask registers."""
+        return np.asarray((register >= 16) & (register < 56))
 
     @cached_property
     def inverse_throughput(self) -> NDArray[np.float64]:
@@ -176,14 +186,45 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("data", [o.data for o in operands]),
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
-        branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
         early=np.array([_early(i, core) for i in decoded]),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
             dtype=np.int8,
         ),
+        ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
+        expression=_expressions(code, decoded),
         forms=tuple(found),
     )
+
+
+def _ending(instruction: Any) -> int:
+    from iced_x86 import FlowControl
+
+    return {
+        FlowControl.CONDITIONAL_BRANCH: CONDITIONAL,
+        FlowControl.INDIRECT_BRANCH: INDIRECT,
+        FlowControl.INDIRECT_CALL: INDIRECT | CALL,
+        FlowControl.CALL: CALL,
+        FlowControl.RETURN: RETURN,
+    }.get(instruction.flow_control, 0)
+
+
+def _expressions(code: StaticCode, decoded: Sequence[Any]) -> NDArray[np.int32]:
+    """Number the address expressions of memory operands, in the order of the trace's operands."""
+    from iced_x86 import InstructionInfoFactory
+
+    factory = InstructionInfoFactory()
+    numbers: dict[tuple[Any, ...], int] = {}
+    found = np.full(len(code.size), -1, dtype=np.int32)
+    for k, instruction in enumerate(decoded):
+        first, last = code.operand_start[k], code.operand_start[k + 1]
+        memory = factory.info(instruction).used_memory() if last > first else ()
+        if len(memory) != last - first:
+            continue
+        for at, used in enumerate(memory, first):
+            key = (used.segment, used.base, used.index, used.scale, used.displacement)
+            found[at] = numbers.setdefault(key, len(numbers))
+    return found
 
 
 def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any) -> int:
