@@ -29,7 +29,7 @@ _HOME = {
     "GusResult": "perfkit.simulators.gus.gus",
     "InstructionTables": "perfkit.machine.instruction_tables",
     "Microarchitecture": "perfkit.machine.core",
-    "calibrated_core": "perfkit.machine.instruction_tables",
+    "calibrated_core": "perfkit.machine.overlays",
     "Dag": "perfkit.dag.graph",
     "DagCore": "perfkit.simulators.dag.core",
     "DagScheduler": "perfkit.simulators.dag.schedule",
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from perfkit.machine.floating_point import flops as flops
     from perfkit.machine.floating_point import peak_flops as peak_flops
     from perfkit.machine.instruction_tables import InstructionTables as InstructionTables
-    from perfkit.machine.instruction_tables import calibrated_core as calibrated_core
+    from perfkit.machine.overlays import calibrated_core as calibrated_core
     from perfkit.readers import read_samples as read_samples
     from perfkit.readers.open_samples import open_samples as open_samples
     from perfkit.samples.areas import Areas as Areas

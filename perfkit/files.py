@@ -1,10 +1,12 @@
-"""The door through which perfkit writes its files: a reader sees the old file or the whole new one, never a part."""
+"""The door to perfkit's own files: a reader sees the old file or the whole new one, never a part."""
 
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from perfkit.errors import FormatError, MissingFileError
 
 
 @contextmanager
@@ -29,3 +31,21 @@ def replaced(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def existing(path: str | Path) -> Path:
+    """Return the path of a file that is there.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file (it is a FileNotFoundError too).
+    FormatError
+        It is a folder.
+    """
+    found = Path(path)
+    if found.is_dir():
+        raise FormatError(f"{path}: expected a file, found a folder")
+    if not found.exists():
+        raise MissingFileError(f"{path}: no such file")
+    return found

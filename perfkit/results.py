@@ -5,9 +5,16 @@ see `Result`. Pictures live in `perfkit.plots`, above the results; `draw` is the
 """
 
 import html
+import io
+import json
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
+
+from perfkit.errors import FormatError, SettingError
+from perfkit.files import existing, replaced
+from perfkit.names import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +22,8 @@ if TYPE_CHECKING:
 # Where a figure comes from: every set of data says one of these.
 Kind = Literal["measured", "simulated", "generated", "published"]
 KINDS: tuple[str, ...] = get_args(Kind)
+UNKNOWN = "unknown"  # a plain table that does not say where its figures come from
+LONGEST_REPR, LARGEST_HTML = 300, 3900
 
 
 @runtime_checkable
@@ -22,8 +31,11 @@ class Result(Protocol):
     """What can be asked of any result of perfkit."""
 
     @property
-    def kind(self) -> Kind:
-        """Where the figures come from: measured, simulated, generated or published."""
+    def kind(self) -> str:
+        """Where the figures come from: measured, simulated, generated or published.
+
+        Of data of several kinds ``mixed (...)``, naming them; of a plain table that does not say, ``unknown``.
+        """
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the result as a table, one row per thing that was found."""
@@ -32,7 +44,7 @@ class Result(Protocol):
         """Draw the result: into ``ax`` if given; returns the axes (the figure, where there are several axes)."""
 
     def summary(self) -> str:
-        """Say what was found in a few lines of plain text."""
+        """Say what was found in a few lines of plain text: the answer first, with units and the kind of data."""
 
     def save(self, path: str | Path) -> Path:
         """Write the result to a file, replacing an older one only when the new one is complete."""
@@ -51,16 +63,225 @@ class Summarised:
 
     def __repr__(self) -> str:
         """Return the class and the first line of the summary, at most 300 characters."""
-        first = self.summary().splitlines()[0] if self.summary() else ""
+        first = self.summary().partition("\n")[0]
         text = f"<{type(self).__name__}: {first}>"
-        return text if len(text) <= 300 else text[:298] + "…>"
+        return text if len(text) <= LONGEST_REPR else text[: LONGEST_REPR - 2] + "…>"
+
+    def __str__(self) -> str:
+        """Return the summary."""
+        return self.summary()
 
     def _repr_html_(self) -> str:
         """Return the summary for a notebook, at most 4 kB."""
         shown = html.escape(self.summary())
-        if len(shown.encode()) > 3900:
-            shown = shown.encode()[:3900].decode(errors="ignore").rsplit("&", 1)[0] + "…"
+        if len(shown.encode()) > LARGEST_HTML:
+            shown = shown.encode()[:LARGEST_HTML].decode(errors="ignore")
+            head, _, rest = shown.rpartition("&")  # a cut may leave half of an entity
+            shown = (shown if ";" in rest or not head else head) + "…"
         return f"<pre>{shown}</pre>"
+
+
+class Tabled(Summarised):
+    """A result that is a flat dataclass of tables, arrays and plain values, with one file format for all such results.
+
+    ``.parquet`` holds everything: one table as its rows, which any program can read, and the rest in its metadata.
+    ``.csv`` and ``.json`` hold that table only, for other programs; they cannot be loaded again.
+    """
+
+    # The field whose table is the rows of the file; "" for `to_frame`, which is then not read back.
+    _rows: ClassVar[str] = ""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the result as a table."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result: ``.parquet`` with everything, to `load` again; ``.csv`` or ``.json`` with the table only.
+
+        Raises
+        ------
+        SettingError
+            The name has another ending.
+        """
+        table = getattr(self, self._rows) if self._rows else self.to_frame()
+        save_table(self, table, path)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a ``.parquet`` file that `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is damaged, another result's, or holds the table only (``.csv``, ``.json``).
+        """
+        return _loaded(cls, existing(path))
+
+
+def save_table(result: Tabled, table: "pd.DataFrame", path: str | Path) -> None:
+    """Write a result with ``table`` as its rows; see `Tabled.save`."""
+    target = Path(path)
+    if target.suffix not in (".csv", ".json", ".parquet"):
+        raise SettingError(
+            f"{type(result).__name__}.save writes .csv, .json or .parquet (everything, to load it again); "
+            f"found {target.name!r}"
+        )
+    flat = table if table.index.names == [None] else table.reset_index()
+    with replaced(target) as temporary:
+        if target.suffix == ".csv":
+            flat.to_csv(temporary, index=False)
+        elif target.suffix == ".json":
+            flat.to_json(temporary, orient="records", indent=1)
+        else:
+            _write_parquet(result, table, temporary)
+
+
+_FORMAT, _VERSION = "perfkit-result", 1
+_T = TypeVar("_T", bound=Tabled)
+
+
+def _write_parquet(result: Tabled, table: "pd.DataFrame", path: Path) -> None:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plain, metadata, series = {}, {}, []
+    for field in fields(result):  # type: ignore[arg-type]
+        value = getattr(result, field.name)
+        if field.name == result._rows:
+            continue
+        if isinstance(value, pd.Series):
+            series.append(field.name)
+            value = value.to_frame("value" if value.name is None else value.name)
+        if hasattr(value, "dtype") or isinstance(value, pd.DataFrame):
+            metadata[f"perfkit:{field.name}".encode()] = _packed(value)
+        else:
+            plain[field.name] = value
+    head = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "class": type(result).__name__,
+        "kind": result.kind,  # type: ignore[attr-defined]
+        "values": plain,
+        "series": series,
+    }
+    rows = pa.Table.from_pandas(table)
+    metadata |= {**(rows.schema.metadata or {}), b"perfkit": json.dumps(head, default=dict).encode()}
+    pq.write_table(rows.replace_schema_metadata(metadata), path, compression="zstd")
+
+
+def _loaded(cls: type[_T], path: Path) -> _T:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = cls.__name__
+    if path.suffix in (".csv", ".json"):
+        raise FormatError(f"{path}: {path.suffix} holds the table only; {name}.load reads what was saved as .parquet")
+    try:
+        arrow = pq.ParquetFile(path).read()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FormatError(f"{path}: expected a parquet file of {name}.save; it cannot be read: {error}") from error
+    try:
+        return _rebuilt(cls, arrow, path)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{path}: a {name} with a part missing or changed: {error}") from error
+
+
+def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
+    metadata = arrow.schema.metadata or {}
+    head = json.loads(metadata.get(b"perfkit", b"{}"))
+    if head.get("format") != _FORMAT or head["class"] != cls.__name__:
+        found = head.get("class", head.get("format", "a plain table"))
+        raise FormatError(f"{path}: a parquet file, but not one that {cls.__name__}.save wrote (found {found})")
+    if head["version"] > _VERSION:
+        raise FormatError(f"{path}: a result of format version {head['version']}; this perfkit reads up to {_VERSION}")
+    values = {key: _tuples(value) for key, value in head["values"].items()}
+    for key, data in metadata.items():
+        if key.startswith(b"perfkit:"):
+            values[key[8:].decode()] = _unpacked(data)
+    for key in head["series"]:
+        only = values[key].columns[0]
+        values[key] = values[key][only]
+    if cls._rows:
+        values[cls._rows] = arrow.to_pandas()
+    return cls(**values)
+
+
+def _packed(value: Any) -> bytes:
+    """Return a table (as Arrow's stream) or an array (as a .npy file) as bytes."""
+    import numpy as np
+    import pyarrow as pa
+
+    data = io.BytesIO()
+    if hasattr(value, "columns"):
+        table = pa.Table.from_pandas(value)
+        with pa.ipc.new_stream(data, table.schema) as stream:
+            stream.write_table(table)
+    else:
+        np.lib.format.write_array(data, np.asarray(value), allow_pickle=False)
+    return data.getvalue()
+
+
+def _unpacked(data: bytes) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    if data.startswith(b"\x93NUMPY"):
+        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_all().to_pandas()
+
+
+def _tuples(value: Any) -> Any:
+    """Return what JSON gave with tuples for its lists: results are frozen."""
+    if isinstance(value, dict):
+        return {key: _tuples(one) for key, one in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+class Settings:
+    """Settings of a method, used as scikit-learn's estimators are: `get_params`, `set_params`, `sklearn.base.clone`.
+
+    Settings are frozen, so that ``set_params`` returns new ones and leaves these as they are.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
+        """Return the settings by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
+
+    def set_params(self, **params: Any) -> Self:
+        """Return new settings with some changed.
+
+        Raises
+        ------
+        SettingError
+            There is no such setting, or its value is not allowed.
+        """
+        known = self.get_params()
+        for name in params:
+            if name not in known:
+                raise SettingError(f"{type(self).__name__} has no setting {name!r}; {nearest(name, known)}")
+        return replace(self, **params)  # type: ignore[type-var]
+
+    def __sklearn_clone__(self) -> Self:
+        """Return unfitted settings alike (these are never fitted: `fit` returns a result)."""
+        return replace(self)  # type: ignore[type-var]
+
+
+def kind_of(table: Any) -> str:
+    """Return what data a table is: its ``kind``; a DataFrame's ``attrs["kind"]``, or unknown where it does not say."""
+    found = table.attrs.get("kind") if hasattr(table, "attrs") else getattr(table, "kind", None)
+    return str(found) if found else UNKNOWN
+
+
+def labelled(kind: str) -> str:
+    """Return what a title or a line of text adds about the data: nothing where it is measured."""
+    return "" if kind == "measured" else f" [{kind} data]"
 
 
 def draw(picture: str, result: Any, /, **options: Any) -> Any:

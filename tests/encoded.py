@@ -1,6 +1,7 @@
 """Traces of encoded instructions, without running them."""
 
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 
 def trace_of(*codes: str, executed: int = 1) -> Trace:

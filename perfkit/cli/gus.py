@@ -42,7 +42,8 @@ def gus(
     perfkit gus --source kernel.c --function f --sensitivity --causality
     """
     from perfkit.machine.core import Microarchitecture
-    from perfkit.machine.instruction_tables import InstructionTables, calibrated_core
+    from perfkit.machine.instruction_tables import InstructionTables
+    from perfkit.machine.overlays import calibrated_core
     from perfkit.simulators.gus.gus import Gus
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 

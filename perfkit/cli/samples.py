@@ -30,7 +30,7 @@ def samples(
     intervals = read.table.drop_duplicates(["run", "place", "interval"])
     per_run = intervals.groupby("run", observed=True).agg(intervals=("interval", "size"), seconds=("seconds", _total))
     typer.echo("\n" + read.runs[["workload", "kind", "source"]].join(per_run).to_string(max_colwidth=60))
-    summary = read.summary().drop(columns="count")
+    summary = read.describe().drop(columns="count")
     formats = {"running": "{:.1%}".format, "rate": "{:.6g}".format}
     typer.echo("\n" + summary.to_string(formatters=formats, na_rep="-"))
     typer.echo(f"\n{read.work_event} / {read.time_event} = {read.throughput():.4g} (total over total)")

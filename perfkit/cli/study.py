@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from perfkit.errors import PerfkitWarning, SettingError
+from perfkit.errors import DataError, PerfkitWarning, SettingError
 
 if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan
@@ -54,6 +54,8 @@ def run(
     typer.echo(f"kept in {place}")
     if output is not None:
         write_table(runs, output)
+    if not len(runs.ok):
+        raise DataError(f"nothing was measured: all {len(runs.table)} configurations failed, for the reasons above")
 
 
 @app.command("show")

@@ -1,4 +1,4 @@
-"""Writing a DAG out node by node: a slow, plain replay of the executed blocks (see `perfkit.dag.graph.Program`)."""
+"""Writing a DAG out node by node: a slow, plain replay of the executed blocks (`perfkit.dag.program`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from perfkit.dag.graph import CALL, FORWARD, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
+from perfkit.dag.program import CALL, FORWARD, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.dag.graph import Dag, Program
+    from perfkit.dag.program import BlockProgram
 
 Ints = npt.NDArray[np.int64]
 Producers = frozenset[int]
@@ -34,7 +34,7 @@ def block_counts(stream: Any, length: Any, addresses: Any) -> Any:
 class _Values:
     """Which nodes produced the value in each slot of each active function."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: BlockProgram) -> None:
         self.program = program
         self.slots: dict[int, Producers] = {}
         self.base = 0
@@ -71,14 +71,14 @@ class _Values:
         self.set(into, producers)
 
 
-def expand(dag: Dag) -> pd.DataFrame:
-    """Return the table that `Dag.nodes` describes."""
+def expand(program: BlockProgram, stream: Ints) -> pd.DataFrame:
+    """Return the table that `perfkit.dag.graph.Dag.nodes` describes."""
     import pandas as pd
 
-    p = dag.program
+    p = program
     values = _Values(p)
     rows: list[tuple[str, tuple[int, ...], int | None, str | None, int, int]] = []
-    at, previous, stream = 0, -1, dag.stream
+    at, previous = 0, -1
     while at < len(stream):
         block = int(stream[at])
         values.phis(block, previous)

@@ -7,15 +7,15 @@ Gus paper prints them (Fig. 3). It is the baseline that SPIRE is compared with (
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.results import Settings, Tabled, draw, labelled
 from perfkit.samples.events import TIME_EVENTS, normalise
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 
 FRACTIONS = ("retiring", "front_end", "bad_speculation", "back_end")
 CYCLES = "cycles"  # stands for whichever event counts cycles
@@ -50,7 +50,7 @@ class Scheme:
 
 
 @dataclass(frozen=True)
-class TopDown:
+class TopDown(Settings):
     """Settings of the first level of top-down analysis; `fit` returns the fractions.
 
     Parameters
@@ -92,6 +92,7 @@ class TopDown:
         SettingError
             The scheme needs a width and none was given.
         """
+        expect_samples(samples, "TopDown.fit")
         names = _names(samples)
         scheme = self._choose(samples, names)
         width = self.width if self.width is not None else scheme.width
@@ -121,8 +122,8 @@ class TopDown:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class TopDownFractions:
+@dataclass(frozen=True, eq=False, repr=False)
+class TopDownFractions(Tabled):
     """Fractions of issue slots: retiring, front_end, bad_speculation and back_end; they add up to 1.
 
     Attributes
@@ -137,6 +138,8 @@ class TopDownFractions:
         What was analysed: measured, simulated, generated or published samples.
     """
 
+    _rows: ClassVar[str] = "runs"
+
     runs: pd.DataFrame
     intervals: pd.DataFrame
     scheme: str
@@ -149,27 +152,23 @@ class TopDownFractions:
         return self.runs[list(FRACTIONS[1:])].idxmax(axis=1)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a run: run and the four fractions."""
+        """Return one row per run: run and the four fractions."""
         return self.runs.reset_index()
 
-    def save(self, path: str | Path) -> Path:
-        """Write the table of runs as ``.csv``, ``.json`` or ``.parquet`` and return the path."""
-        path, table = Path(path), self.to_frame()
-        if path.suffix == ".csv":
-            table.to_csv(path, index=False)
-        elif path.suffix == ".json":
-            table.to_json(path, orient="records", indent=1)
-        elif path.suffix == ".parquet":
-            table.to_parquet(path, index=False)
-        else:
-            raise SettingError(f"top-down fractions are saved as .csv, .json or .parquet; found {path.name!r}")
-        return path
+    def summary(self) -> str:
+        """Say what each run loses most issue slots to."""
+        main, lines = self.main, []
+        for run, row in self.runs.head(4).iterrows():
+            shares = ", ".join(f"{part.replace('_', ' ')} {row[part]:.0%}" for part in FRACTIONS if part != main[run])
+            lost = str(main[run])
+            lines.append(f"{run}: {lost.replace('_', ' ')} {row[lost]:.0%} of the issue slots; {shares}")
+        more = [f"and {len(self.runs) - 4} more runs"] if len(self.runs) > 4 else []
+        lines[0] += labelled(self.kind)
+        return "\n".join([*lines, *more, f"events: {self.scheme}"])
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a stacked bar a run; return the matplotlib axes."""
-        from perfkit.plots.spire import plot_topdown
-
-        return plot_topdown(self, ax=ax)
+        """Draw a stacked bar per run; return the matplotlib axes."""
+        return draw("spire:plot_topdown", self, ax=ax)
 
 
 # ------------------------------------------------------------------ the schemes

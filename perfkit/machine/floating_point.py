@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 _ARITHMETIC = re.compile(
     r"v?(?P<what>fn?m(?:add|sub|addsub|subadd)(?:132|213|231)|addsub|add|sub|mul|div|sqrt|min|max)(?P<type>[sp][sd])$"

@@ -11,13 +11,12 @@ warned about by name, for they are guesses.
 from __future__ import annotations
 
 import csv
-import fnmatch
 import gzip
 import math
 import re
 import tomllib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -25,79 +24,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, PerfkitWarning, SettingError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.errors import PerfkitWarning, SettingError
+from perfkit.machine.forms import InstructionForm
+from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
+from perfkit.machine.overlays import overlay, read_overlay
 from perfkit.trace import aarch64 as decode_aarch64
 from perfkit.trace import x86 as decode
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.trace.trace import StaticCode
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.trace.code import StaticCode
 
-LAYERS = ("user", "calibration", "uops.info", "correction", "llvm", "llvm-mca", "class default")
-_COMPLETE = ("llvm", "llvm-mca")  # layers whose rows say everything; the stronger ones change part of such a row
 _NOT_ASKED = "llvm-mca has no figures of locked or repeated instructions, or of extensions that the core lacks"
-_NUMBERS = ("fused_uops", "unfused_uops", "latency", "address_latency", "memory_latency", "inverse_throughput")
 
 
 def _rules(isa: str) -> Any:
     """Return the module that knows what the names of an instruction set's forms mean."""
     return decode_aarch64 if isa == "aarch64" else decode
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one layer says about a form; None and NaN where it says nothing.
-
-    Fields as in `InstructionForm`; `inverse_throughput` (cycles) changes the uses so that this is what they come to.
-    """
-
-    fused_uops: float | None = None
-    unfused_uops: float | None = None
-    latency: float | None = None
-    address_latency: float | None = None
-    memory_latency: float | None = None
-    inverse_throughput: float | None = None
-    uses: Mapping[str, float] | None = None
-    source: str = ""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer of an instruction table.
-
-    Parameters
-    ----------
-    name
-        One of `LAYERS`.
-    rows
-        Form (see `perfkit.trace.x86.form_name`) or shell pattern of forms -> what this layer says.
-    title
-        Where the layer comes from, for people.
-    """
-
-    name: str
-    rows: Mapping[str, Row]
-    title: str = ""
-
-    def find(self, form: str) -> Row | None:
-        """Return the row of a form: its own, or that of the first pattern that matches it."""
-        if form in self.rows:
-            return self.rows[form]
-        for pattern in _patterns(self):
-            if fnmatch.fnmatchcase(form, pattern):
-                return self.rows[pattern]
-        return None
-
-
-@cache
-def _patterns_of(keys: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(key for key in keys if any(sign in key for sign in "*?["))
-
-
-def _patterns(layer: Layer) -> tuple[str, ...]:
-    return () if layer.name in (*_COMPLETE, "uops.info") else _patterns_of(tuple(layer.rows))
 
 
 @dataclass(frozen=True)
@@ -157,14 +102,14 @@ class InstructionTables:
         if isinstance(overrides, str | Path):
             layers.append(read_overlay(overrides, "user", core))
         elif overrides:
-            layers.append(_overlay({"forms": dict(overrides)}, "user", core, "overrides"))
+            layers.append(overlay({"forms": dict(overrides)}, "user", core, "overrides"))
         if calibration is not None:
             layers.append(read_overlay(calibration, "calibration", core))
         if uops_info is not None:
             from perfkit.machine.uops_info import read_uops_info
 
             layers.append(read_uops_info(uops_info, core))
-        layers += _bundled_layers(core.name, core.table)
+        layers += _bundled_layers(core.name, core.table, core.load if core.name in core.names() else None)
         return cls(core, tuple(layers), look_up)
 
     def extended(self, code: StaticCode) -> InstructionTables:
@@ -225,7 +170,7 @@ class InstructionTables:
         form = _complete(name, row or Row(), self.core, source)
         strongest = LAYERS.index(source)
         for layer in reversed(self.layers):  # the weaker first, so that the stronger have the last word
-            if LAYERS.index(layer.name) >= strongest or layer.name in _COMPLETE:
+            if LAYERS.index(layer.name) >= strongest or layer.name in COMPLETE:
                 continue
             found = layer.find(name) or (layer.find(known) if known != name else None)
             if found is not None:
@@ -238,12 +183,12 @@ class InstructionTables:
 
     def _base(self, name: str) -> Row | None:
         for layer in self.layers:
-            if layer.name in _COMPLETE and name in layer.rows:
+            if layer.name in COMPLETE and name in layer.rows:
                 return layer.rows[name]
         return None
 
     def _base_source(self, name: str) -> str:
-        return next(layer.name for layer in self.layers if layer.name in _COMPLETE and name in layer.rows)
+        return next(layer.name for layer in self.layers if layer.name in COMPLETE and name in layer.rows)
 
     def coverage(self, trace: Any) -> Coverage:
         """Say which layer served which share of a trace's executed instructions; warn of class defaults by name."""
@@ -328,81 +273,15 @@ class Coverage:
         return frame.sort_values("executions", ascending=False, ignore_index=True)
 
 
-def read_overlay(path: str | Path, layer: str, core: Microarchitecture) -> Layer:
-    """Read a table of overrides or a calibration (TOML): ``[forms."FORM"] latency = 3, uses = {p01 = 1}, ...``."""
-    path = Path(path)
-    if not path.is_file():
-        raise SettingError(f"{path}: no such file")
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{path}: not TOML: {error}") from error
-    return _overlay(data, layer, core, str(path))
-
-
-def _overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where: str) -> Layer:
-    for key in data:
-        if key not in ("schema", "core", "title", "host", "measured", "forms", "resources"):
-            raise FormatError(
-                f"{where}: unknown key {key!r}; known: schema, core, title, host, measured, forms, resources"
-            )
-    if data.get("core", core.name) != core.name:
-        raise FormatError(
-            f"{where}: made for the core {data['core']}, not for {core.name}; choose that core, or make another with "
-            f"perfkit calibrate --core {core.name} -o FILE"
-        )
-    if layer != "calibration" and "resources" in data:
-        raise FormatError(f"{where}: [resources] belongs to a calibration; overrides hold [forms] only")
-    _overlay_resources(data.get("resources", {}), core, where)
-    rows = {}
-    for form, entry in data.get("forms", {}).items():
-        rows[form] = _overlay_row(entry, core, f'{where}: [forms."{form}"]')
-    if layer == "calibration" and "core" not in data:
-        raise FormatError(f'{where}: core = "NAME" is missing: a calibration says which core it was made for')
-    return Layer(layer, MappingProxyType(rows), str(data.get("title", where)))
-
-
-def _overlay_resources(table: Any, core: Microarchitecture, where: str) -> None:
-    if not isinstance(table, Mapping):
-        raise FormatError(f"{where}: [resources] name = number expected, found {table!r}")
-    for name, value in table.items():
-        if name not in core.resources:
-            raise FormatError(f"{where}: [resources] {name}: {core.name} has no such resource")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise FormatError(f"{where}: [resources] {name}: a number above 0 expected, found {value!r}")
-
-
-def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
-    if not isinstance(entry, Mapping):
-        raise FormatError(f"{place}: a table expected, found {entry!r}")
-    for key in entry:
-        if key not in (*_NUMBERS, "uses", "source"):
-            raise FormatError(f"{place}: unknown key {key!r}; known: {', '.join(_NUMBERS)}, uses, source")
-    numbers = {key: entry[key] for key in _NUMBERS if key in entry}
-    uses = entry.get("uses")
-    if uses is not None:
-        for name in uses:
-            if name not in core.ports:
-                raise FormatError(f"{place}: {core.name} has no ports {name!r}; it has: {', '.join(core.ports)}")
-        numbers |= {f"uses.{name}": count for name, count in uses.items()}
-    for key, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise FormatError(f"{place} {key}: a number of 0 or more expected, found {value!r}")
-    given = {key: float(value) for key, value in numbers.items() if not key.startswith("uses.")}
-    shares = None if uses is None else MappingProxyType({name: float(count) for name, count in uses.items()})
-    return Row(**given, uses=shares, source=str(entry.get("source", "")))
-
-
 @cache
-def _bundled_layers(core_name: str, table: str) -> tuple[Layer, ...]:
+def _bundled_layers(name: str, table: str, load: Callable[[str], Microarchitecture] | None) -> tuple[Layer, ...]:
+    """Return the layers that ship with perfkit; `load` gives the core as it ships, None where it does not."""
     folder = files("perfkit.machine").joinpath("cores")
     layers = []
     corrections = folder.joinpath("corrections", f"{table}.toml")
-    if corrections.is_file():
-        core = Microarchitecture.load(core_name) if core_name in Microarchitecture.names() else None
-        if core is not None:
-            data = tomllib.loads(corrections.read_text(encoding="utf-8"))
-            layers.append(_overlay(data, "correction", core, f"perfkit/machine/cores/corrections/{table}.toml"))
+    if load is not None and corrections.is_file():
+        data = tomllib.loads(corrections.read_text(encoding="utf-8"))
+        layers.append(overlay(data, "correction", load(name), f"perfkit/machine/cores/corrections/{table}.toml"))
     bundled = folder.joinpath("tables", f"{table}.csv.gz")
     if bundled.is_file():
         text = gzip.decompress(bundled.read_bytes()).decode()
@@ -530,36 +409,3 @@ def _reference(name: str, tables: InstructionTables) -> str | None:
         if tables._base(form) is not None:
             return form
     return None
-
-
-def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microarchitecture:
-    """Return the core with the resources that a calibration of this host measured (its ``[resources]`` table)."""
-    path = Path(calibration)
-    read_overlay(path, "calibration", core)  # for its checks
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    for name, value in data.get("resources", {}).items():
-        core = core.replaced(name, float(value), str(data.get("title", path.name)))
-    return core
-
-
-def write_overlay(
-    path: str | Path,
-    core: str,
-    title: str,
-    forms: Mapping[str, Mapping[str, float]],
-    header: Iterable[str] = (),
-    resources: Mapping[str, float] | None = None,
-) -> None:
-    """Write figures as an overlay file that `InstructionTables.load` reads; `header` lines become comments.
-
-    `resources` are the core's own figures (bandwidths, latencies of the memory levels): `calibrated_core` uses them.
-    """
-    lines = [f"# {line}" for line in header]
-    lines += ["schema = 1", f'core = "{core}"', f'title = "{title}"', ""]
-    if resources:
-        lines += ["[resources]", *(f"{name} = {value:g}" for name, value in resources.items()), ""]
-    for form in sorted(forms):
-        lines.append(f'[forms."{form}"]')
-        lines += [f"{key} = {value:g}" for key, value in forms[form].items()]
-        lines.append("")
-    Path(path).write_text("\n".join(lines), encoding="utf-8")

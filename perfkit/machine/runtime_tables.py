@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from perfkit.errors import DataError, UnavailableError
-from perfkit.machine.core import Microarchitecture
+from perfkit.machine.layers import Layer, Row
 from perfkit.machine.llvm_mca import OLDEST, PLAIN_LOADS, Answer, Figures, Model, find_llvm_mca, remembered, uses_of
 
 if TYPE_CHECKING:
-    from perfkit.machine.instruction_tables import Layer, Row
+    from perfkit.machine.core import Microarchitecture
 
 
 def runtime_layer(
@@ -34,8 +34,6 @@ def runtime_layer(
     (Layer or None, str)
         The layer, None where nothing could be looked up; and what to tell people of the forms that it lacks.
     """
-    from perfkit.machine.instruction_tables import Layer
-
     tool = find_llvm_mca()
     if tool is None:
         return None, f"no llvm-mca of LLVM {OLDEST} or later is installed to look them up (Debian: llvm-22)"
@@ -78,8 +76,6 @@ def _rows(
 
 
 def _row(found: Figures, groups: Mapping[str, frozenset[str]]) -> Row:
-    from perfkit.machine.instruction_tables import Row
-
     return Row(
         fused_uops=float(found.fused),
         unfused_uops=float(found.unfused),

@@ -18,11 +18,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.machine.core import Microarchitecture
+from perfkit.machine.layers import Layer, Row
 from perfkit.trace.x86 import code_names, is_vector, memory_access, signature
 
 if TYPE_CHECKING:
-    from perfkit.machine.instruction_tables import Layer, Row
+    from perfkit.machine.core import Microarchitecture
 
 # perfkit's core -> the names uops.info knows it by, the closest first.
 ARCHITECTURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -47,8 +47,6 @@ def read_uops_info(path: str | Path, core: Microarchitecture) -> Layer:
     FormatError
         The file is not uops.info's, or is cut short.
     """
-    from perfkit.machine.instruction_tables import Layer
-
     path = Path(path)
     if not path.is_file():
         raise SettingError(f"{path}: no such file; uops.info offers its instructions.xml for download")
@@ -148,8 +146,6 @@ def _number(element: ET.Element, *names: str) -> float | None:
 
 
 def _row(measurement: ET.Element, form: str, core: Microarchitecture) -> Row:
-    from perfkit.machine.instruction_tables import Row
-
     registers, addresses, memories = [], [], []
     for latency in measurement.findall("latency"):
         cycles = _number(latency, "cycles", "max_cycles")

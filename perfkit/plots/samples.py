@@ -72,6 +72,20 @@ def plot_over_time(
     return figure
 
 
+def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
+    """Draw the throughput over time, all runs laid end to end; return the axes."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(10, 2.2), layout="constrained").subplots()
+    timeline = Timeline.of(samples)
+    _strip(ax, timeline, timeline.throughput, throughput_label(samples), SERIES[0])
+    ax.set_xlabel(position_label(timeline))
+    if kind_note(samples.kind):
+        ax.set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
+    return ax
+
+
 def plot_pair(samples: Samples, x: str, y: str, *, per: str = "work", log: bool = True) -> "Figure":
     """Draw the rates of two events against each other, one point an interval."""
     from matplotlib.figure import Figure
@@ -101,7 +115,7 @@ def plot_coverage(samples: Samples, top: int = 40) -> "Figure":
     """Draw how much of each event was counted: its mean running share (multiplexing) and its missing samples."""
     from matplotlib.figure import Figure
 
-    summary = samples.summary().head(top)
+    summary = samples.describe().head(top)
     figure = Figure(figsize=(10, 1.2 + 0.24 * len(summary)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     names = [abbreviate(str(e), 38) for e in summary.index]
@@ -113,8 +127,8 @@ def plot_coverage(samples: Samples, top: int = 40) -> "Figure":
     right.barh(at, summary["missing"] / summary["samples"], color=ACCENT)
     right.set(xlim=(0, 1), xlabel="share of samples missing")
     left.invert_yaxis()
-    if len(samples.summary()) > top:
-        left.set_title(f"first {top} of {len(samples.summary())} events", fontsize=9, loc="left")
+    if len(samples.describe()) > top:
+        left.set_title(f"first {top} of {len(samples.describe())} events", fontsize=9, loc="left")
     mark_kind(right, samples.kind)
     return figure
 

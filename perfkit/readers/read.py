@@ -53,7 +53,7 @@ def read_samples(
     Examples
     --------
     >>> samples = pk.read_samples(["train-a.txt.xz", "train-b.csv"])    # doctest: +SKIP
-    >>> samples.summary()                                               # doctest: +SKIP
+    >>> samples.describe()                                               # doctest: +SKIP
     """
     if errors not in ("raise", "collect"):
         raise SettingError(f"errors is 'raise' or 'collect'; found {errors!r}")

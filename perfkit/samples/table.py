@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.results import KINDS, Kind
+from perfkit.files import existing, replaced
+from perfkit.results import KINDS, Kind, Summarised, draw
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def no_problems() -> pd.DataFrame:
     return pd.DataFrame({"file": [], "line": pd.Series([], dtype="int64"), "text": [], "reason": []})
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(Summarised):
     """Counts of events over intervals, with the time and the work of each interval.
 
     Make one with `perfkit.read_samples`, `Samples.from_frame`, `Samples.from_counts` or a collector.
@@ -240,11 +241,39 @@ class Samples:
     def __len__(self) -> int:
         return len(self.table)
 
-    def __repr__(self) -> str:
-        return (
-            f"<Samples: {len(self.table):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
-            f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}>"
-        )
+    def summary(self) -> str:
+        """Say how much was counted, what throughput it amounts to, and what is missing."""
+        t, names = self.table, [str(w) for w in dict.fromkeys(self.runs["workload"])]
+        lines = [
+            (
+                f"{len(t):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
+                f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}"
+            )
+        ]
+        if len(t):
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            rate = self.throughput()
+            lines.append(f"{rate:.4g} {self.work_event} per {self.time_event} over all of {', '.join(names[:4])}{more}")
+            missing, shared = float(t["count"].isna().mean()), float(t["running"].mean())
+            known = "" if np.isnan(shared) else f"; counted {shared:.0%} of the time on average (multiplexing)"
+            lines.append(f"{missing:.1%} of the samples are missing{known}")
+        if len(self.problems):
+            lines.append(f"{len(self.problems)} lines of the input could not be read: see problems")
+        return "\n".join(lines)
+
+    def plot(self, events: Sequence[str] = (), ax: Any = None) -> Any:
+        """Draw the throughput over time and return the axes; with events, a panel each, and return the figure.
+
+        Raises
+        ------
+        SettingError
+            Both events and axes were given: panels need a figure of their own.
+        """
+        if not events:
+            return draw("samples:plot_throughput", self, ax=ax)
+        if ax is not None:
+            raise SettingError("the rates of events have panels of their own: leave ax out, or name no events")
+        return draw("samples:plot_over_time", self, events=events)
 
     @property
     def events(self) -> list[str]:
@@ -267,8 +296,8 @@ class Samples:
         """Return a copy of the long table."""
         return self.table.copy()
 
-    def summary(self) -> pd.DataFrame:
-        """Return one row an event: samples, missing ones, zero ones, total count, rate per work and mean running share.
+    def describe(self) -> pd.DataFrame:
+        """Return one row per event: samples, missing, zero, total count, rate per work and mean running share.
 
         The rate is total count over total work of the samples in which both are known, never a mean of ratios.
         """
@@ -399,7 +428,7 @@ class Samples:
 
     # ------------------------------------------------------------- files
 
-    def to_parquet(self, path: str | Path) -> Path:
+    def save(self, path: str | Path) -> Path:
         """Write both tables into one parquet file and return its path."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -418,26 +447,38 @@ class Samples:
         arrow = pa.table(arrays).replace_schema_metadata({b"perfkit": json.dumps(head).encode()})
         path = Path(path)
         # A dictionary of floats helps nobody, and lz4 is read at twice the speed of zstd.
-        pq.write_table(
-            arrow,
-            path,
-            compression="lz4",
-            use_dictionary=[c for c in (*_TEXT, "at", "seconds", "running") if c in arrays],
-            row_group_size=max(len(arrow), 1),
-            write_statistics=False,
-        )
+        with replaced(path) as temporary:
+            pq.write_table(
+                arrow,
+                temporary,
+                compression="lz4",
+                use_dictionary=[c for c in (*_TEXT, "at", "seconds", "running") if c in arrays],
+                row_group_size=max(len(arrow), 1),
+                write_statistics=False,
+            )
         return path
 
     @classmethod
-    def from_parquet(cls, path: str | Path) -> "Samples":
-        """Read samples that `to_parquet` wrote.
+    def load(cls, path: str | Path) -> "Samples":
+        """Read samples that `save` wrote.
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             The file is not parquet, or not one of perfkit's, or of a newer version.
         """
         return cls(**read_parquet(path))
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write the samples: the same as `save`."""
+        return self.save(path)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> "Samples":
+        """Read samples: the same as `load`."""
+        return cls.load(path)
 
     def _of(self, table: pd.DataFrame) -> "Samples":
         """Return these samples with other rows; runs and categories that no longer occur are left out."""
@@ -452,12 +493,28 @@ class Samples:
 # ------------------------------------------------------------------ helpers
 
 
+def expect_samples(given: Any, where: str) -> None:
+    """Refuse what is not `Samples`, and say how to make them.
+
+    Raises
+    ------
+    DataError
+        Something else was given, for example a DataFrame.
+    """
+    if isinstance(given, Samples):
+        return
+    how = "read them with perfkit.read_samples"
+    if isinstance(given, pd.DataFrame):
+        how = "make them with perfkit.Samples.from_counts (event, count) or from_frame (with time and work)"
+    raise DataError(f"{where} takes Samples; found {type(given).__name__}: {how}")
+
+
 def read_parquet(path: str | Path) -> dict[str, Any]:
     """Return what a file that `Samples.to_parquet` wrote holds: the arguments of `Samples`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    name = Path(path).name
+    name = existing(path).name
     try:
         with pq.ParquetFile(path, memory_map=True) as file:
             # One batch is one piece of memory a column, which numpy can use as it is.
@@ -465,8 +522,6 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
             in_one = whole is not None and whole.num_rows == file.metadata.num_rows
             arrow = pa.Table.from_batches([whole]) if in_one else file.read()
     except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
         raise FormatError(f"{name}: expected a parquet file of samples; it cannot be read: {error}") from error
     head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
     if head.get("format") != _FORMAT:

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.errors import DataError, SettingError, UnavailableError
 
 if TYPE_CHECKING:
-    from perfkit.trace.trace import StaticCode
+    from perfkit.trace.code import StaticCode
 
 SP, VECTORS, FLAGS = 31, 32, 64
 """Numbers of the stack pointer, of the first vector register and of the flags; x0 to x30 are 0 to 30."""

@@ -9,56 +9,63 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError
-from perfkit.trace.trace import StaticCode, Trace, TraceChunk, expand, provenance_from_dict, provenance_to_dict
+from perfkit.trace.code import (
+    Provenance,
+    StaticCode,
+    TraceChunk,
+    expand,
+    provenance_from_dict,
+    provenance_to_dict,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T", bound=Trace)
-
 MAGIC = "perfkit-trace"
 VERSION = 1
-_BLOCKS_PER_CHUNK = 1 << 20
+BLOCKS_PER_CHUNK = 1 << 20
 _MOST_BLOCKS = 1 << 26  # in a chunk; more is a damaged header
 _FEW = 1 << 18  # accesses: fewer are not worth loading a compiler for
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same bytes
 _STREAMS = {"stream": np.uint32, "addresses": np.uint64, "sizes": np.uint32}
 
 
-def save(trace: Trace, path: Path, level: int = 3) -> Path:
-    """Write a trace; a file of that name is replaced only once the new one is complete."""
+def save(path: Path, code: StaticCode, provenance: Provenance, chunks: Iterable[TraceChunk], level: int) -> Path:
+    """Write a trace's parts; a file of that name is replaced only once the new one is complete."""
     import pyarrow as pa
 
     codec = pa.Codec("zstd", compression_level=level)
+    lengths = np.diff(code.block_start).astype(np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
-            chunks = []
-            for number, chunk in enumerate(trace.chunks(_BLOCKS_PER_CHUNK)):
-                chunks.append({name: len(getattr(chunk, name)) for name in _STREAMS})
+            sizes, instructions = [], 0
+            for number, chunk in enumerate(chunks):
+                sizes.append({name: len(getattr(chunk, name)) for name in _STREAMS})
+                instructions += int(lengths[chunk.stream].sum())
                 for name in _STREAMS:
                     values = getattr(chunk, name)
                     if name == "addresses":
-                        values = _differences(chunk.stream, trace.code.block_operand_start, values)
+                        values = _differences(chunk.stream, code.block_operand_start, values)
                     _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
-            for name, table in _tables(trace.code).items():
+            for name, table in _tables(code).items():
                 _put(archive, f"{name}.parquet", _parquet(table, level))
             header = {
                 "format": MAGIC,
                 "version": VERSION,
-                "isa": trace.isa,
-                "instructions": trace.instruction_count,
-                "chunks": chunks,
-                "provenance": provenance_to_dict(trace.provenance),
+                "isa": code.isa,
+                "instructions": instructions,
+                "chunks": sizes,
+                "provenance": provenance_to_dict(provenance),
             }
             _put(archive, "trace.json", json.dumps(header, indent=1).encode())
         Path(temporary).chmod(0o644)
@@ -66,30 +73,6 @@ def save(trace: Trace, path: Path, level: int = 3) -> Path:
     finally:
         Path(temporary).unlink(missing_ok=True)
     return path
-
-
-def load(kind: type[T], path: Path) -> T:
-    """Read a whole trace into memory."""
-    with TraceFile(path) as file:
-        totals = {name: sum(chunk[name] for chunk in file.chunk_sizes) for name in _STREAMS}
-        try:
-            parts = {name: np.empty(totals[name], dtype=dtype) for name, dtype in _STREAMS.items()}
-        except (MemoryError, ValueError) as error:
-            raise FormatError(f"{path}: its streams should hold {totals} values, more than memory does") from error
-        at = dict.fromkeys(_STREAMS, 0)
-        for number, count in enumerate(file.chunk_sizes):
-            views = {name: part[at[name] : at[name] + count[name]] for name, part in parts.items()}
-            file.read_chunk(number, views)
-            at = {name: at[name] + count[name] for name in _STREAMS}
-        try:
-            trace = kind.from_parts(file.code, **parts, provenance=file.provenance)
-        except DataError as error:
-            raise FormatError(f"{path}: the parts of this trace do not fit together: {error}") from error
-    if trace.instruction_count != file.instruction_count:
-        raise FormatError(
-            f"{path}: the header says {file.instruction_count} instructions, the streams hold {trace.instruction_count}"
-        )
-    return trace
 
 
 class TraceFile:
@@ -140,6 +123,19 @@ class TraceFile:
             yield TraceChunk(instruction, access, **parts)
             instruction += int(lengths[parts["stream"]].sum())
             access += count["addresses"]
+
+    def streams(self) -> dict[str, NDArray[Any]]:
+        """Read all chunks into memory: stream, addresses and sizes, as `perfkit.trace.trace.Trace` has them."""
+        totals = {name: sum(chunk[name] for chunk in self.chunk_sizes) for name in _STREAMS}
+        try:
+            parts = {name: np.empty(totals[name], dtype=dtype) for name, dtype in _STREAMS.items()}
+        except (MemoryError, ValueError) as error:
+            raise FormatError(f"{self.path}: its streams should hold {totals} values, more than memory does") from error
+        at = dict.fromkeys(_STREAMS, 0)
+        for number, count in enumerate(self.chunk_sizes):
+            self.read_chunk(number, {name: part[at[name] : at[name] + count[name]] for name, part in parts.items()})
+            at = {name: at[name] + count[name] for name in _STREAMS}
+        return parts
 
     def read_chunk(self, number: int, into: dict[str, NDArray[Any]]) -> None:
         """Read one chunk into arrays of the right lengths."""

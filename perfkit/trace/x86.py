@@ -24,7 +24,7 @@ from perfkit.errors import DataError, SettingError, UnavailableError
 if TYPE_CHECKING:
     from iced_x86 import Instruction
 
-    from perfkit.trace.trace import StaticCode
+    from perfkit.trace.code import StaticCode
 
 
 @cache

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.trace.aarch64 import decode_one
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 COMPILER = "aarch64-linux-gnu-gcc"
 needs_assembler = pytest.mark.skipif(

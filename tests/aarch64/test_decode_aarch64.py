@@ -20,7 +20,7 @@ from perfkit.trace.aarch64 import (
     reference_form,
     simpler_forms,
 )
-from perfkit.trace.trace import StaticCode
+from perfkit.trace.code import StaticCode
 from tests.aarch64.assembled import COMPILER, assemble, needs_assembler
 
 HERE = Path(__file__).parent

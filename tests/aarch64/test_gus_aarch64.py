@@ -17,7 +17,8 @@ from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.simulators.gus.causality import causality
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 from tests.aarch64.assembled import COMPILER, loop, needs_assembler
 
 pytestmark = needs_assembler

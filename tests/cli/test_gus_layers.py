@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from perfkit.machine.instruction_tables import write_overlay
+from perfkit.machine.overlays import write_overlay
 
 TRACE = "fig1a"
 

@@ -47,6 +47,26 @@ def test_run_show_and_export(study, tmp_path):
     assert "2 of them already" in invoke("study", "run", study, "--folder", tmp_path / "out", "--dry-run").output
 
 
+@pytest.mark.measures
+@pytest.mark.parametrize("folder", [None, "here", "a b/c"])
+def test_relative_folders_measure_as_absolute_ones_do(study, tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    words = [] if folder is None else ["--folder", folder]
+    done = invoke("study", "run", "s.yaml", *words, "--output", "t.csv")
+    assert done.exit_code == 0, done.output
+    assert pd.read_csv(tmp_path / "t.csv")["status"].tolist() == ["ok", "ok"]
+    assert (tmp_path / (folder or "perfkit-out/s") / "results.jsonl").exists()
+
+
+@pytest.mark.measures
+def test_a_study_that_measured_nothing_is_an_error(study, tmp_path):
+    study.write_text(FILE + "compilers: [no-such-compiler]\n")
+    done = invoke("study", "run", study, "--folder", tmp_path / "out")
+    assert done.exit_code != 0
+    assert "all 2 configurations failed" in str(done.exception)
+    assert "no-such-compiler" in done.output
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

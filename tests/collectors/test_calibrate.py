@@ -12,7 +12,8 @@ from perfkit.collectors.host.calibrate import Calibration, calibrate, common_for
 from perfkit.collectors.host.resources import _step, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
-from perfkit.machine.instruction_tables import InstructionTables, calibrated_core
+from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.machine.overlays import calibrated_core
 
 needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="perfkit calibrate measures x86-64 hosts only")
 FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"

@@ -120,7 +120,7 @@ def test_a_machine_without_counters_is_told_before_the_command_runs(tmp_path, st
 def test_an_event_without_a_counter_stays_missing(tmp_path, stand_in):
     perf, _ = stand_in(lacking=["b"])
     samples = PerfStat(["a", "b"], perf=perf, keep_in=tmp_path / "kept").run(["true"])
-    assert samples.summary()["missing"].to_dict() == {"cycles": 0, "instructions": 0, "a": 0, "b": 3}
+    assert samples.describe()["missing"].to_dict() == {"cycles": 0, "instructions": 0, "a": 0, "b": 3}
     assert any("<not supported>" in n and "always for b" in n for n in samples.notes)
 
 

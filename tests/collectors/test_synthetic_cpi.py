@@ -23,7 +23,7 @@ def test_the_truth_sums_to_the_cpi_of_the_samples():
     samples, truth = pk.synthetic_cpi(intervals=200, noise=0.05, seed=1)
     assert truth.components.sum() == pytest.approx(truth.cpi)
     assert 1 / samples.throughput() == pytest.approx(truth.cpi)
-    rates = samples.summary()["rate"]
+    rates = samples.describe()["rate"]
     for event, penalty in truth.penalties.items():
         assert truth.components[event] == pytest.approx(penalty * rates[event])
 

@@ -6,7 +6,8 @@ import pytest
 from perfkit.collectors.dag.x86_dag import trace_dag
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 pytest.importorskip("iced_x86")
 

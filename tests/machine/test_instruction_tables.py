@@ -8,7 +8,8 @@ from iced_x86 import Decoder
 
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.machine.core import Microarchitecture
-from perfkit.machine.instruction_tables import InstructionTables, uses_for_throughput, write_overlay
+from perfkit.machine.instruction_tables import InstructionTables, uses_for_throughput
+from perfkit.machine.overlays import write_overlay
 from perfkit.trace.x86 import class_of, form_name, is_vector, memory_access, simpler_forms
 from tests.encoded import trace_of
 

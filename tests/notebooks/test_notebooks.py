@@ -10,7 +10,7 @@ import papermill
 import pytest
 
 from perfkit.cli.report import parameters_of
-from perfkit.machine.instruction_tables import write_overlay
+from perfkit.machine.overlays import write_overlay
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"

@@ -304,7 +304,7 @@ def test_header_repeated_in_a_table(fixtures):
 def test_missing_cells_stay_missing(fixtures):
     s = pk.read_samples(fixtures / "missing-cells.csv")
     pd.testing.assert_series_equal(
-        s.summary()["missing"], pd.Series([0, 1, 1, 2]), check_index=False, check_names=False
+        s.describe()["missing"], pd.Series([0, 1, 1, 2]), check_index=False, check_names=False
     )
     assert np.isnan(column(s, "walks", "work")).tolist() == [False, False, True]
     assert noted(s, "walks 2 of 3")

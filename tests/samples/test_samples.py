@@ -61,7 +61,7 @@ def test_throughput_is_a_ratio_of_totals_not_a_mean_of_ratios(counts):
 
 
 def test_summary_counts_missing_and_takes_rates_over_known_samples(counts):
-    row = pk.Samples.from_counts(counts).summary().loc["misses"]
+    row = pk.Samples.from_counts(counts).describe().loc["misses"]
     assert (row["samples"], row["missing"], row["zero"]) == (6, 2, 0)
     assert row["rate"] == pytest.approx(231 / 2750)
 
@@ -149,7 +149,7 @@ def test_from_frame_names_absent_columns_and_keeps_missing_on_request():
     with pytest.raises(DataError, match="count not found"):
         pk.Samples.from_frame(frame)
     s = pk.Samples.from_frame(frame.assign(count=np.nan), missing="keep")
-    assert s.summary().loc["x", "missing"] == 1
+    assert s.describe().loc["x", "missing"] == 1
 
 
 def test_the_input_is_not_changed(counts):
@@ -194,4 +194,4 @@ def test_aggregation_conserves_totals(n, size, seed):
     s = pk.Samples.from_wide(wide)
     coarse = s.aggregate(size)
     assert coarse.n_intervals == -(-n // size)
-    pd.testing.assert_series_equal(coarse.summary()["count"], s.summary()["count"], check_index_type=False)
+    pd.testing.assert_series_equal(coarse.describe()["count"], s.describe()["count"], check_index_type=False)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from iced_x86 import Decoder, Formatter, FormatterSyntax, InstructionInfoFactory, MemorySizeExt, Mnemonic, OpAccess
 
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 needs_assembler = pytest.mark.skipif(shutil.which("as") is None, reason="needs GNU as (Debian package binutils)")
 

@@ -8,7 +8,7 @@ import pytest
 import perfkit as pk
 from perfkit.collectors.dag.llvm_ir import instrument
 from perfkit.collectors.dag.paper_kernels import kernel
-from perfkit.dag.graph import ADD, LOAD, OTHER
+from perfkit.dag.program import ADD, LOAD, OTHER
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from perfkit.machine.core import CacheLevel, Microarchitecture
-from perfkit.simulators.gus.gus import Gus, windows
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.memory.memory import BLOCKED, LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 SKYLAKE = Microarchitecture.load("skylake_x")
 

@@ -8,8 +8,7 @@ from perfkit.errors import DataError, FormatError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.simulators.gus.sensitivity import sensitivity
-from perfkit.trace.streamed import StreamedTrace
-from perfkit.trace.trace import Trace
+from perfkit.trace.trace import StreamedTrace, Trace
 
 GUS = Gus(Microarchitecture.load("skylake_x"), warm=True)
 
@@ -22,7 +21,7 @@ def loaded():
 @pytest.fixture
 def streamed(loaded, tmp_path, monkeypatch):
     """The trace in a file of many pieces, none of them of a whole number of windows."""
-    monkeypatch.setattr("perfkit.trace.file._BLOCKS_PER_CHUNK", 1000)
+    monkeypatch.setattr("perfkit.trace.file.BLOCKS_PER_CHUNK", 1000)
     return Trace.open(loaded.save(tmp_path / "v1.trace"))
 
 

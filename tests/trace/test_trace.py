@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.trace.code import NO_ACCESS, Provenance, StaticCode, expand
 from perfkit.trace.file import TraceFile
-from perfkit.trace.trace import NO_ACCESS, Provenance, StaticCode, Trace, expand
+from perfkit.trace.trace import Trace
 
 
 def two_blocks(**changes) -> StaticCode:
@@ -156,7 +157,7 @@ def test_no_access_survives(tmp_path):
 
 
 def test_a_file_is_read_in_pieces(small, tmp_path, monkeypatch):
-    monkeypatch.setattr("perfkit.trace.file._BLOCKS_PER_CHUNK", 2)
+    monkeypatch.setattr("perfkit.trace.file.BLOCKS_PER_CHUNK", 2)
     path = small.save(tmp_path / "t.trace")
     with TraceFile(path) as file:
         chunks = list(file.chunks())

@@ -94,7 +94,7 @@ class SamplesExplorer(Explorer):
 
     def table(self) -> pd.DataFrame:
         """Return one row an event of the window: samples, missing, zero, count, rate per work and running share."""
-        return self.selected().summary().reset_index()
+        return self.selected().describe().reset_index()
 
     def picture(self) -> "Figure":
         """Return the strips over time as a static picture."""
@@ -242,7 +242,7 @@ def _health(samples: Samples) -> str:
     """Return the events' table as HTML, with the running share as a bar and missing samples marked."""
     rows = []
     axes = {samples.time_event: " (time)", samples.work_event: " (work)"}
-    for name, row in samples.summary().iterrows():
+    for name, row in samples.describe().iterrows():
         running, missing = row["running"], int(row["missing"])
         share = (
             "not recorded"

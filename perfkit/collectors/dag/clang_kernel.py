@@ -99,7 +99,8 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
         # Clang only parses; the kit's LLVM optimises. (Clang 14 writes the pointers that this LLVM reads, but its own
         # optimiser crashes on them.)
         command = [program, *flags, *_pointer_flags(program), "-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm"]
-        command += ["-fno-exceptions", "-o", "-", str(path)]
+        # Clang runs in a folder of its own: a relative path is one of the caller's folder.
+        command += ["-fno-exceptions", "-o", "-", str(path.resolve())]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")

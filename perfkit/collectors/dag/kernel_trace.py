@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.collectors.dag.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
-from perfkit.dag.graph import Consumer, Dag, Program
+from perfkit.dag.graph import Dag
+from perfkit.dag.program import BlockProgram, Consumer
 from perfkit.errors import DataError, PerfkitWarning, SettingError
 
 _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
@@ -78,7 +79,7 @@ class KernelTrace:
             )
 
     @property
-    def program(self) -> Program:
+    def program(self) -> BlockProgram:
         """The static tables of the kernel's blocks."""
         return self.code.program
 

@@ -1,9 +1,9 @@
 """Turning LLVM IR into a DAG program and into code that records which blocks ran and what they accessed.
 
 The text of the IR is read once. Every basic block that does floating-point work gets a number, a table of its
-operations (`perfkit.dag.graph.Program`) and a few instructions that write the block's number and the addresses of its
-floating-point accesses into a buffer. Compiled and run natively, that costs little; the dependences of the DAG follow
-from the tables afterwards and cost nothing while the kernel runs.
+operations (`perfkit.dag.program.BlockProgram`) and a few instructions that write the block's number and the addresses
+of its floating-point accesses into a buffer. Compiled and run natively, that costs little; the dependences of the DAG
+follow from the tables afterwards and cost nothing while the kernel runs.
 
 Counted as nodes: fadd, fsub, fcmp, min and max (A), fmul (M), fdiv, frem, sqrt (D), floating-point load and store
 (L, S); a fused multiply-add is an M and an A. Values pass through phi, select, fneg, fabs, conversions between
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfkit.dag.graph import ADD, CALL, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, RETURN, STORE, Program
+from perfkit.dag.program import ADD, CALL, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, RETURN, STORE, BlockProgram
 from perfkit.errors import DataError
 
 _ID = r'(?:"[^"]*"|[\w.$-]+)'
@@ -185,7 +185,7 @@ class Instrumented:
 
     text: str
     plain: str
-    program: Program
+    program: BlockProgram
     entry: str
     parameters: tuple[str, ...]
     returns: str
@@ -230,18 +230,26 @@ def instrument(ir: str, entry: str, count_all: bool = False) -> Instrumented:
 
 
 def _repeat(entry: _Function) -> str:
-    """Return a function that calls the entry again and again: calls from Python take longer than small kernels."""
+    """Return a function that calls the entry again and again: calls from Python take longer than small kernels.
+
+    It is not optimised (``optnone``), and keeps each result: a call whose result nobody uses would be removed, or
+    moved out of the loop.
+    """
     returns = entry.header.split("@", 1)[0].split()[-1]
     kinds = [kind for kind, _ in entry.parameters]
     formal = ", ".join([*(f"{kind} %a{k}" for k, kind in enumerate(kinds)), "i64 %n"])
     actual = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
+    kept = f"store volatile {returns} %result, ptr %kept" if returns != "void" else ""
+    place = f"%kept = alloca {returns}" if returns != "void" else ""
     return f"""
-define void @{REPEAT}({formal}) {{
+define void @{REPEAT}({formal}) noinline optnone {{
 entry:
+  {place}
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %j, %loop ]
-  call {returns} @"{entry.name}"({actual}) noinline
+  {"%result = " if kept else ""}call {returns} @"{entry.name}"({actual}) noinline
+  {kept}
   %j = add i64 %i, 1
   %more = icmp ult i64 %j, %n
   br i1 %more, label %loop, label %out
@@ -556,7 +564,7 @@ def _record_address(number: int, slot: int, pointer: str) -> list[str]:
     ]
 
 
-def _program(traced: dict[str, _Function], parts: list[_Part], entry: str) -> Program:
+def _program(traced: dict[str, _Function], parts: list[_Part], entry: str) -> BlockProgram:
     """Build the static tables."""
     origins = {(p.function.name, p.origin): p.number for p in reversed(parts)}
     shapes = sorted({op[4] for part in parts for op in part.ops}) or [(1, 8)]
@@ -584,7 +592,7 @@ def _program(traced: dict[str, _Function], parts: list[_Part], entry: str) -> Pr
     ]
     flat = [pair for pairs in arguments for pair in pairs]
     table = np.array(ops, dtype=np.int64).reshape(-1, 6)
-    return Program(
+    return BlockProgram(
         block_ops=_ints(block_ops),
         block_phis=_ints(block_phis),
         block_origin=_ints(origins[p.function.name, p.origin] for p in parts),

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.dag.graph import ADD, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, STORE, Dag, Ints, Program
+from perfkit.dag.graph import Dag
+from perfkit.dag.program import ADD, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, STORE, BlockProgram, Ints
 from perfkit.errors import DataError
-from perfkit.trace.trace import NO_ACCESS, StaticCode, Trace
+from perfkit.trace.code import NO_ACCESS, StaticCode
+from perfkit.trace.trace import Trace
 from perfkit.trace.x86 import decode
 
 _ARITHMETIC = re.compile(
@@ -188,12 +190,12 @@ class _Reader:
         return max(1, max(sizes, default=element) // element), element
 
 
-def _program(blocks: list[_Block], slots: int) -> Program:
+def _program(blocks: list[_Block], slots: int) -> BlockProgram:
     shapes = sorted({op[4] for block in blocks for op in block.ops}) or [(1, 8)]
     ops = [(*op[:4], shapes.index(op[4])) for block in blocks for op in block.ops]
     table = np.array(ops, dtype=np.int64).reshape(-1, 5)
     none, zero = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return Program(
+    return BlockProgram(
         block_ops=np.cumsum([0, *(len(block.ops) for block in blocks)], dtype=np.int64),
         block_phis=np.zeros(len(blocks) + 1, dtype=np.int64),
         block_origin=np.arange(len(blocks), dtype=np.int64),

@@ -28,8 +28,10 @@ from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.code import cpuinfo, flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
-from perfkit.machine.core import InstructionForm, Microarchitecture
-from perfkit.machine.instruction_tables import InstructionTables, write_overlay
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
+from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.machine.overlays import write_overlay
 from perfkit.trace.x86 import class_of
 
 if TYPE_CHECKING:

@@ -155,7 +155,8 @@ class Microbenchmark:
         study = self._with_policy(study)
         self._checked_count(study)
         if self.folder is not None:
-            return self._collect(study, Path(self.folder))
+            # Absolute: compilers and the measuring process run in folders of their own.
+            return self._collect(study, Path(self.folder).absolute())
         with tempfile.TemporaryDirectory(prefix="perfkit-study-") as place:
             return self._collect(study, Path(place))
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, UnavailableError
-from perfkit.trace.trace import NO_ACCESS, expand
+from perfkit.trace.code import NO_ACCESS, expand
 
 if TYPE_CHECKING:
     from perfkit.collectors.tracer.tracer import Tracer

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.errors import DataError
-from perfkit.trace.trace import Provenance, StaticCode, Trace
+from perfkit.trace.code import Provenance, StaticCode
+from perfkit.trace.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded, annotate, parameters
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
-from perfkit.trace.trace import Provenance, Trace
+from perfkit.trace.code import Provenance
+from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel

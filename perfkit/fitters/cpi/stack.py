@@ -6,7 +6,7 @@ instead of instructions as the headline: that form has no built-in correlation (
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.fitters.cpi.checks import check_counts, check_fit, impossible_penalties, is_sorted, unusable_events
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
+from perfkit.fitters.cpi.files import load_fit, save_fit
 from perfkit.fitters.cpi.solvers import Form, System, build, r_squared, squared_error, to_stack
 from perfkit.fitters.cpi.validation import (
     CpiBracket,
@@ -342,16 +343,56 @@ class CpiFit:
 
     def save(self, path: str | Path) -> Path:
         """Write the fit with its data into one parquet file and return its path."""
-        from perfkit.fitters.cpi.files import save_fit
-
-        return save_fit(self, path)
+        results = {
+            "settings": asdict(self.settings),
+            "numbers": {name: getattr(self, name) for name in _NUMBERS},
+            **{name: getattr(self, name).tolist() for name in ("penalties", "components", "other", "vif", "placebos")},
+            "r2": asdict(self.r2),
+            "bracket": asdict(self.bracket),
+            **{name: getattr(self, name).to_numpy().tolist() for name in ("penalty_draws", "component_draws")},
+            "block": self.block,
+            "warnings": self.warnings,
+            "verdict": asdict(self.verdict),
+        }
+        return save_fit(Path(path), results, self.data)
 
     @classmethod
     def load(cls, path: str | Path) -> "CpiFit":
         """Read a fit that `save` wrote."""
-        from perfkit.fitters.cpi.files import load_fit
+        return _assembled(*load_fit(path))
 
-        return load_fit(path)
+
+_NUMBERS = ("base", "cpi", "adjusted_r2", "rmse", "f", "p", "alpha")
+
+
+def _assembled(head: dict[str, Any], data: CpiCounts) -> CpiFit:
+    """Return the fit that a file's parts make."""
+    settings = CpiStack(**head["settings"])
+    events = list(data.events)
+    parts = ["base", *events]
+    other = "cpi" if settings.form == "ipc" else "ipc"
+
+    def draws(name: str) -> pd.DataFrame:
+        return pd.DataFrame(np.array(head[name], dtype="float64").reshape(-1, len(parts)), columns=parts)
+
+    return CpiFit(
+        settings=settings,
+        data=data,
+        penalties=pd.Series(head["penalties"], index=events, name="penalty"),
+        components=pd.Series(head["components"], index=parts, name="component"),
+        other=pd.Series(head["other"], index=parts, name=f"component ({other} form)"),
+        vif=pd.Series(head["vif"], index=events, name="vif"),
+        r2=CpiR2(**head["r2"]),
+        placebos=np.array(head["placebos"]),
+        bracket=CpiBracket(**head["bracket"]),
+        penalty_draws=draws("penalty_draws"),
+        component_draws=draws("component_draws"),
+        block=head["block"],
+        warnings=tuple(head["warnings"]),
+        verdict=CpiVerdict(head["verdict"]["level"], tuple(head["verdict"]["reasons"])),
+        source=data,
+        **head["numbers"],
+    )
 
 
 # ------------------------------------------------------------------ the fit

@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
+from perfkit.files import existing, replaced
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import arrange, measured_throughput, other_core
 from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points, is_trainable
+from perfkit.results import Settings, Summarised, draw
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 
 _FORMAT = "perfkit-spire"
 _FORMAT_VERSION = 1
@@ -29,7 +31,7 @@ _RANGE = ("min_intensity", "max_intensity")
 
 
 @dataclass(frozen=True)
-class Spire:
+class Spire(Settings):
     """Settings of SPIRE; `fit` returns a model.
 
     Parameters
@@ -67,6 +69,7 @@ class Spire:
         DataError
             There are no events besides those of time and work, or a sample has work but no time (rows named).
         """
+        expect_samples(samples, "Spire.fit")
         points = arrange(samples, self.min_running)
         rooflines, rows = {}, []
         for i, event in enumerate(points.events):
@@ -84,8 +87,8 @@ class Spire:
         return SpireModel(rooflines, training, samples.time_event, samples.work_event, samples.kind, self)
 
 
-@dataclass(frozen=True, eq=False)
-class SpireModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class SpireModel(Summarised):
     """A trained ensemble: one roofline an event.
 
     Attributes
@@ -114,12 +117,20 @@ class SpireModel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rooflines", Rooflines(self.rooflines))
 
-    def __repr__(self) -> str:
-        untrained = len(self.training) - len(self.rooflines)
-        return (
-            f"<SpireModel: {len(self.rooflines)} rooflines ({untrained} events untrained), trained on {self.kind} "
-            f"samples; throughput in {self.work_event} per {self.time_event}>"
-        )
+    def summary(self) -> str:
+        """Say what was trained, on what, and how high the rooflines reach."""
+        peaks = [roofline.peak for roofline in self.rooflines.values()]
+        reach = f"; peaks from {min(peaks):.4g} to {max(peaks):.4g}" if peaks else ""
+        lines = [
+            (
+                f"rooflines of {len(self.rooflines)} events, trained on {int(self.training['n_samples'].sum()):,} "
+                f"{self.kind} samples; throughput in {self.work_event} per {self.time_event}{reach}"
+            )
+        ]
+        rest = self.training.loc[self.training["status"] != "ok", "status"].value_counts()
+        if len(rest):
+            lines.append("without a roofline: " + ", ".join(f"{n} {status}" for status, n in rest.items()))
+        return "\n".join(lines)
 
     def rank(self, samples: Samples, *, bootstrap: int = 200, level: float = 0.95, seed: int = 0) -> Ranking:
         """Rank the events by the throughput that they allow the workload of these samples (SPIRE, section III-C).
@@ -148,6 +159,7 @@ class SpireModel:
         SettingError
             Time or work are other quantities than in training, or no event is common.
         """
+        expect_samples(samples, "SpireModel.rank")
         self._check_axes(samples)
         if bootstrap < 0 or not 0.0 < level < 1.0:
             raise SettingError(f"expected bootstrap >= 0 and 0 < level < 1; found {bootstrap} and {level}")
@@ -166,7 +178,7 @@ class SpireModel:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row an event: what it was trained on, and its roofline's peak, peak intensity and breakpoints."""
+        """Return one row per event: what it was trained on, and its roofline's peak, peak intensity and breakpoints."""
         rows = {
             event: (r.peak, r.peak_intensity, r.at_infinity, len(r.breakpoints)) for event, r in self.rooflines.items()
         }
@@ -174,11 +186,21 @@ class SpireModel:
         fitted = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
         return self.training.join(fitted).rename_axis("event").reset_index()
 
-    def plot(self, event: str, training: Samples | None = None, analysed: Samples | None = None, **how: Any) -> Any:
-        """Draw an event's roofline with samples (see `perfkit.plots.spire.plot_roofline`); return the axes."""
-        from perfkit.plots.spire import plot_roofline
+    def plot(
+        self,
+        event: str | None = None,
+        training: Samples | None = None,
+        analysed: Samples | None = None,
+        *,
+        ax: Any = None,
+        **how: Any,
+    ) -> Any:
+        """Draw an event's roofline (by default the first one's) with samples; return the axes.
 
-        return plot_roofline(self, event, training, analysed, **how)
+        See `perfkit.plots.spire.plot_roofline` for the other settings.
+        """
+        chosen = next(iter(self.rooflines)) if event is None else event
+        return draw("spire:plot_roofline", self, event=chosen, training=training, analysed=analysed, ax=ax, **how)
 
     # ---------------------------------------------------------------- files
 
@@ -196,12 +218,14 @@ class SpireModel:
             "training": self.training.astype(dict.fromkeys(_RANGE, str)).reset_index().to_dict(orient="records"),
         }
         lines = [_as_record(r) for r in self.rooflines.values()]
-        if path.suffix == ".json":
-            path.write_text(json.dumps({**head, "rooflines": lines}, indent=1, allow_nan=False), encoding="utf-8")
-        elif path.suffix == ".parquet":
-            _write_parquet(path, head, lines)
-        else:
+        if path.suffix not in (".json", ".parquet"):
             raise SettingError(f"a SPIRE model is saved as .json or .parquet; found {path.name!r}")
+        with replaced(path) as temporary:
+            if path.suffix == ".json":
+                text = json.dumps({**head, "rooflines": lines}, indent=1, allow_nan=False)
+                temporary.write_text(text, encoding="utf-8")
+            else:
+                _write_parquet(temporary, head, lines)
         return path
 
     @classmethod
@@ -210,10 +234,12 @@ class SpireModel:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             The file is no model of SPIRE, is damaged, or of a newer version.
         """
-        path = Path(path)
+        path = existing(path)
         head, lines = _read_parquet(path) if path.suffix == ".parquet" else _read_json(path)
         if head.get("format") != _FORMAT:
             raise FormatError(f"{path}: expected a model that SpireModel.save wrote; its format is not {_FORMAT!r}")

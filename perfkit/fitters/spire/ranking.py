@@ -3,8 +3,7 @@
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,14 +12,15 @@ from numba import njit
 from perfkit.errors import SettingError
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
+from perfkit.results import Tabled, draw
 
 _DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
 COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
 _DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
 
 
-@dataclass(frozen=True, eq=False)
-class Ranking:
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking(Tabled):
     """The events of one workload, lowest bound (likeliest bottleneck) first.
 
     Attributes
@@ -36,6 +36,8 @@ class Ranking:
     bootstrap, level : int, float
         How many draws gave the spread, and the share of them it covers.
     """
+
+    _rows: ClassVar[str] = "table"
 
     table: pd.DataFrame
     throughput: float
@@ -57,7 +59,7 @@ class Ranking:
         return [str(e) for e in self.table.loc[self.table["candidate"], "event"]]
 
     def to_frame(self, details: bool = False) -> pd.DataFrame:
-        """Return one row an event, by rising bound; events that could not be ranked come last, without a bound.
+        """Return one row per event, by rising bound; events that could not be ranked come last, without a bound.
 
         Columns: ``event``; ``throughput_bound`` (work per time); ``left_fraction`` (the share of the workload's time
         at or left of the event's peak intensity: near 1, fewer of the event would help; near 0, more of it would);
@@ -72,30 +74,27 @@ class Ranking:
 
     def plot(self, top: int = 10, ax: Any = None) -> Any:
         """Draw the lowest bounds as bars coloured by area; return the matplotlib axes."""
-        from perfkit.plots.spire import plot_ranking
+        return draw("spire:plot_ranking", self, top=top, ax=ax)
 
-        return plot_ranking(self, top, ax=ax)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the detailed table as ``.csv``, ``.json`` or ``.parquet`` and return the path."""
-        path, table = Path(path), self.to_frame(details=True)
-        if path.suffix == ".csv":
-            table.to_csv(path, index=False)
-        elif path.suffix == ".json":
-            table.to_json(path, orient="records", indent=1)
-        elif path.suffix == ".parquet":
-            table.to_parquet(path, index=False)
-        else:
-            raise SettingError(f"a ranking is saved as .csv, .json or .parquet; found {path.name!r}")
-        return path
-
-    def __repr__(self) -> str:
-        ranked = int((self.table["status"] == "ok").sum())
-        return (
-            f"<Ranking of {ranked} events of {self.kind} samples (trained on {self.training_kind}): at most "
-            f"{self.throughput_bound:.4g} {self.work_event} per {self.time_event}, measured {self.throughput:.4g}; "
-            f"first {self.table['event'].iloc[0]}>"
-        )
+    def summary(self) -> str:
+        """Say which event bounds the workload most, which others may, and how many could not be ranked."""
+        ok = self.table["status"] == "ok"
+        others = self.candidates[1:]
+        kinds = self.kind if self.kind == self.training_kind else f"{self.kind}, trained on {self.training_kind}"
+        lines = [
+            (
+                f"{self.table['event'].iloc[0]} has the lowest bound of {ok.sum()} events: at most "
+                f"{self.throughput_bound:.4g} {self.work_event} per {self.time_event}, where {self.throughput:.4g} was "
+                f"reached ({kinds} data)"
+            )
+        ]
+        if others:
+            more = f" and {len(others) - 6} more" if len(others) > 6 else ""
+            lines.append(f"as low within the bootstrap spread: {', '.join(others[:6])}{more}")
+        if not ok.all():
+            counts = self.table.loc[~ok, "status"].value_counts()
+            lines.append("not ranked: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
+        return "\n".join(lines)
 
 
 def rank_points(

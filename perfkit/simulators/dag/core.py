@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from perfkit.errors import SettingError
@@ -132,7 +133,9 @@ class DagCore:
         """
         from perfkit.simulators.dag.core_files import read_core
 
-        return read_core(core)
+        figures = read_core(core)
+        sources = MappingProxyType({name: source for name, (_, source) in figures.items()})
+        return cls(core.name, **{name: value for name, (value, _) in figures.items()}, sources=sources)
 
     def replace(self, **changes: float) -> DagCore:
         """Return the core with some parameters changed; an unknown name is an error that lists the known ones."""

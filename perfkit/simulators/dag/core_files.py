@@ -1,14 +1,13 @@
-"""Making a `DagCore` from a core file and its instruction table."""
+"""The parameters of the extended roofline's core, taken from a core file and its instruction table."""
 
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
 
 from perfkit.errors import UnavailableError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.simulators.dag.core import DagCore
 
 _WORD = 8  # bandwidths are in doubles a cycle, as in the paper
 _OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64"}
@@ -28,25 +27,21 @@ _RESOURCES = {
     "throughput_L3": "L3_bandwidth",
     "throughput_mem": "memory_bandwidth",
 }
-_Figures = dict[str, tuple[float, str]]
+Figures = dict[str, tuple[float, str]]
 
 
-def read_core(core: Microarchitecture) -> DagCore:
-    """Return what `DagCore.from_microarchitecture` describes."""
+def read_core(core: Microarchitecture) -> Figures:
+    """Return parameter -> (value, source), as `DagCore.from_microarchitecture` describes."""
     if core.isa != "x86-64":
         raise UnavailableError(
             f"{core.name} ({core.isa}) has no table of x86-64 instructions to take floating-point latencies and "
             "throughputs from; make a DagCore of your own: DagCore(latency_A=..., throughput_A=..., ...)"
         )
-    figures = {**_resources(core), **_caches(core), **_instructions(core)}
-    values = {name: value for name, (value, _) in figures.items()}
-    return DagCore(
-        core.name, **values, sources=MappingProxyType({name: source for name, (_, source) in figures.items()})
-    )
+    return {**_resources(core), **_caches(core), **_instructions(core)}
 
 
-def _resources(core: Microarchitecture) -> _Figures:
-    found: _Figures = {}
+def _resources(core: Microarchitecture) -> Figures:
+    found: Figures = {}
     for name, resource in _RESOURCES.items():
         if resource in core.resources:
             figure = core.resource(resource)
@@ -55,8 +50,8 @@ def _resources(core: Microarchitecture) -> _Figures:
     return found
 
 
-def _caches(core: Microarchitecture) -> _Figures:
-    found: _Figures = {}
+def _caches(core: Microarchitecture) -> Figures:
+    found: Figures = {}
     for level in core.caches:
         for name, key in ((f"size_{level.name}", "size"), ("line", "line")):
             figure = level.figures[key]
@@ -68,12 +63,12 @@ def _words(core: Microarchitecture, source: str, note: str) -> str:
     return "; ".join(filter(None, (core.sources.get(source, source), note)))
 
 
-def _instructions(core: Microarchitecture) -> _Figures:
+def _instructions(core: Microarchitecture) -> Figures:
     """Return the parameters that follow from the core's instruction table."""
     tables = InstructionTables.load(core)
     forms = {kind: tables.form(name) for kind, name in _OPERATIONS.items()}
     load, store = tables.form(_LOAD), tables.form(_STORE)
-    found: _Figures = {}
+    found: Figures = {}
     shared = _narrowest(core, forms["A"]) == _narrowest(core, forms["M"])
     for kind, form in forms.items():
         source = f"{form.name} in the {form.source} table"

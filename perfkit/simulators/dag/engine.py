@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.dag.graph import CALL, DIVIDE, FORWARD, LOAD
+from perfkit.dag.program import CALL, DIVIDE, FORWARD, LOAD
 from perfkit.simulators.dag.layout import (
     ADD,
     AGU,

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from perfkit.errors import DataError, SettingError
 from perfkit.simulators.dag.core import BUFFERS
-from perfkit.simulators.dag.measures import Schedule
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.simulators.dag.measures import Schedule
 
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
 NAMES = {"comp": "computation", "L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.graph import Dag, NodeSource
+from perfkit.dag.graph import Dag
+from perfkit.dag.program import NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
 from perfkit.simulators.dag.core import TYPES, DagCore

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfkit._version import __version__
-from perfkit.dag.graph import Dag, NodeSource
+from perfkit.dag.graph import Dag
+from perfkit.dag.program import NodeSource
 from perfkit.errors import FormatError, SettingError
 from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.schedule import DagScheduler

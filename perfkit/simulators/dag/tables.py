@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.graph import CALL, DIVIDE, OTHER, STORE, Program
+from perfkit.dag.program import CALL, DIVIDE, OTHER, STORE, BlockProgram
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import layout
 from perfkit.simulators.dag.core import MEMORY, TYPES, DagCore, lanes
@@ -36,7 +36,7 @@ def _limit(value: float) -> int:
     return int(UNLIMITED) if value == 0 or math.isinf(value) else int(value)
 
 
-def units(settings: DagScheduler, program: Program, line: int) -> layout.Units:
+def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Units:
     """Return lanes, latencies and the table of units of a core."""
     core = settings.core
     throughputs = [core.throughput(kind) for kind in TYPES]
@@ -87,7 +87,7 @@ def _unit_table(limited: Any, wide: Any, latency: Any) -> Any:
     return rows.ravel()
 
 
-def operations(program: Program, word_bits: int) -> Any:
+def operations(program: BlockProgram, word_bits: int) -> Any:
     """Return the table of operations as the engine takes it (see its columns)."""
     code = program.op.astype(np.int64)
     arithmetic, store = code <= DIVIDE, code == STORE

@@ -14,12 +14,14 @@ from perfkit.errors import DataError, SettingError
 from perfkit.simulators.gus import causal as fast
 from perfkit.simulators.gus import exact as oracle
 from perfkit.simulators.gus import timing
-from perfkit.simulators.gus.gus import Gus, Progress, windows
+from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.simulators.gus.gus import Gus
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ class Schedule:
     table: "pd.DataFrame"
 
 
-def causality(gus: Gus, trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
+def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
     """Return which instructions constrain the execution time of ``trace`` on ``gus.core``."""
     counts = np.zeros(trace.code.instruction_count, dtype=np.int64)
     rob = int(gus.core.resource("rob").value)
@@ -92,7 +94,7 @@ def causality(gus: Gus, trace: Trace, *, exact: bool = False, progress: Progress
     return Causality(trace, counts, ticks / timing.TICKS, "exact" if exact else "fast")
 
 
-def schedule(gus: Gus, trace: Trace, first: int, count: int) -> Schedule:
+def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> Schedule:
     """Return the times of ``count`` executed instructions from number ``first`` (from 0)."""
     import pandas as pd
 
@@ -118,7 +120,7 @@ def schedule(gus: Gus, trace: Trace, first: int, count: int) -> Schedule:
     )
 
 
-def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
+def _fast(gus: "Gus", trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
     def begin(now: timing.State) -> fast.Ring:
         return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, view)
 
@@ -128,7 +130,7 @@ def _fast(gus: Gus, trace: Trace, counts: NDArray[np.int64], view: fast.Seen, pr
     return _tainted(gus, trace, begin, grow, progress)
 
 
-def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
+def _exact(gus: "Gus", trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
     def begin(now: timing.State) -> oracle.Taints:
         return oracle.taints(now, _power(2 * rob + 1), 2 * rob, counts)
 
@@ -138,7 +140,7 @@ def _exact(gus: Gus, trace: Trace, counts: NDArray[np.int64], rob: int, progress
     return _tainted(gus, trace, begin, grow, progress)
 
 
-def _tainted(gus: Gus, trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
+def _tainted(gus: "Gus", trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
     """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many lines of memory."""
     program = gus.program(trace)
     memory = gus.memory(trace, program)

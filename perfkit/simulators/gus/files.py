@@ -10,23 +10,20 @@ import math
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.simulators.gus import timing
-from perfkit.simulators.gus.gus import Gus, GusResult
-from perfkit.simulators.memory.cache import CacheCounts
-from perfkit.simulators.program.program import lower
-from perfkit.trace.trace import StaticCode, Trace
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
 
 MAGIC = "perfkit-gus-result"
 VERSION = 1
@@ -57,44 +54,25 @@ class SavedTables(InstructionTables):
         return self
 
 
-def save(result: GusResult, path: Path) -> Path:
-    """Write a result; a file of that name is replaced only once the new one is complete."""
-    gus, trace = result.settings, result.trace
-    asked: dict[str, InstructionForm] = {}
-    tables = gus.instruction_tables(trace)
-
-    def form(name: str) -> InstructionForm:
-        return asked.setdefault(name, tables.form(name))
-
-    lower(trace.code, gus.core, form)
-    header = {
-        "format": MAGIC,
-        "version": VERSION,
-        "core": gus.core.to_toml(),
-        "weights": dict(gus.core.weights),
-        "warm": gus.warm,
-        "ticks": result.ticks,
-        "ticks_per_cycle": timing.TICKS,
-        "branches": list(result.branches),
-        "forms": {name: _plain(found) for name, found in asked.items()},
-    }
-    arrays = {"spent": result.spent, "served": result.served.served, "prefetched": result.served.prefetched}
+def save(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.int64]], trace: Trace) -> Path:
+    """Write the parts of a result; a file of that name is replaced only once the new one is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    whole = {"format": MAGIC, "version": VERSION, **header}
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        whole = Path(folder) / "result"
-        with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        written = Path(folder) / "result"
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, values in arrays.items():
                 data = io.BytesIO()
                 np.lib.format.write_array(data, values, allow_pickle=False)
                 _put(archive, f"{name}.npy", data.getvalue(), zipfile.ZIP_DEFLATED)
             _put(archive, "trace", trace.save(Path(folder) / "trace").read_bytes(), zipfile.ZIP_STORED)
-            _put(archive, "result.json", json.dumps(header, indent=1).encode(), zipfile.ZIP_DEFLATED)
-        whole.replace(path)
+            _put(archive, "result.json", json.dumps(whole, indent=1).encode(), zipfile.ZIP_DEFLATED)
+        written.replace(path)
     return path
 
 
-def load(path: Path) -> GusResult:
-    """Read what `save` wrote.
+def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trace]:
+    """Read what `save` wrote: header, arrays and trace.
 
     Raises
     ------
@@ -119,11 +97,17 @@ def load(path: Path) -> GusResult:
             trace = Trace.load(inner)
         except FormatError as error:
             raise FormatError(f"{path}: its trace cannot be read ({error})") from error
+    return header, arrays, trace
+
+
+@contextmanager
+def fitting(path: str | Path) -> Iterator[None]:
+    """Raise FormatError where the parts of a file turn out not to fit together."""
     try:
-        return _result(header, arrays, trace)
+        yield
+    except FormatError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, SettingError, DataError) as error:
-        if isinstance(error, FormatError):
-            raise
         raise FormatError(f"{path}: its parts do not fit together ({error})") from error
 
 
@@ -145,33 +129,15 @@ def _array(data: bytes) -> NDArray[np.int64]:
     return found
 
 
-def _result(header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], trace: Trace) -> GusResult:
-    weights = {str(name): float(weight) for name, weight in header["weights"].items()}
-    core = replace(Microarchitecture.from_toml(header["core"], "its core"), weights=MappingProxyType(weights))
-    forms = {name: _form(name, values) for name, values in header["forms"].items()}
-    gus = Gus(core, tables=SavedTables(core, (), saved=forms), warm=bool(header["warm"]))
-    program = gus.program(trace)
-    spent, ticks = arrays["spent"], int(header["ticks"])
-    shape = (len(program.slots), timing.PORTS + len(program.groups))
-    if spent.shape != shape:
-        raise DataError(f"an account of {shape} instructions and causes expected, found {spent.shape}")
-    if header["ticks_per_cycle"] != timing.TICKS:
-        raise DataError(f"times in {header['ticks_per_cycle']} ticks a cycle, where {timing.TICKS} are expected")
-    if spent.sum() != ticks:
-        raise DataError(f"its account sums to {spent.sum()} ticks, its time is {ticks}")
-    branches, missed = header["branches"]
-    served = CacheCounts(arrays["served"], arrays["prefetched"])
-    return GusResult(gus, trace, program, ticks, spent, served, (int(branches), int(missed)))
-
-
-def _plain(form: InstructionForm) -> dict[str, Any]:
+def plain(form: InstructionForm) -> dict[str, Any]:
     """Return a form as JSON holds it: what does not apply is null."""
     values = {**vars(form), "uses": dict(form.uses)}
     del values["name"]
     return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in values.items()}
 
 
-def _form(name: str, values: dict[str, Any]) -> InstructionForm:
+def form(name: str, values: dict[str, Any]) -> InstructionForm:
+    """Return a form that `plain` wrote."""
     known: dict[str, Any] = {key: math.nan if value is None else value for key, value in values.items()}
     return InstructionForm(name=name, **known)
 

@@ -6,24 +6,28 @@ the executed instructions once and keeps, for each resource, register and word o
 is available.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError
-from perfkit.machine.core import InstructionForm, Microarchitecture
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.simulators.gus import timing
+from perfkit.simulators.gus import files, timing
 from perfkit.simulators.gus.lanes import LANES, padded
+from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.cache import CacheCounts
-from perfkit.simulators.memory.memory import MemoryPass, Window
-from perfkit.simulators.program.program import Program, lower
+from perfkit.simulators.memory.memory import MemoryPass
+from perfkit.simulators.program.lowering import lower
+from perfkit.simulators.program.program import Program
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -34,8 +38,6 @@ if TYPE_CHECKING:
 # A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
 WARM_PASSES = 12
 SETTLED = 0.005  # mispredicted branches below which it has
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -138,18 +140,6 @@ class Gus:
             for part, each in zip(parts, lines, strict=True):
                 simulate(window, *part, each, None, None)
         return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
-
-
-def windows(trace: Trace, memory: MemoryPass, progress: Progress | None = None) -> Iterator[Window]:
-    """Go through a trace in windows prepared for timing."""
-    total = trace.blocks_executed
-    if not total:
-        raise DataError("the trace holds no executed instruction; there is nothing to simulate")
-    blocks = 1 << 16
-    for k, chunk in enumerate(trace.chunks(blocks)):
-        yield memory.window(chunk)
-        if progress is not None:
-            progress(min(total, (k + 1) * blocks), total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,9 +287,21 @@ class GusResult:
 
     def save(self, path: str | Path) -> Path:
         """Write the result, with core, forms and trace, to a file that `load` opens."""
-        from perfkit.simulators.gus.files import save
-
-        return save(self, Path(path))
+        gus, asked = self.settings, dict[str, InstructionForm]()
+        tables = gus.instruction_tables(self.trace)
+        # All forms that lowering asks for, those of no instruction (the load of a core) included.
+        lower(self.trace.code, gus.core, lambda name: asked.setdefault(name, tables.form(name)))
+        header = {
+            "core": gus.core.to_toml(),
+            "weights": dict(gus.core.weights),
+            "warm": gus.warm,
+            "ticks": self.ticks,
+            "ticks_per_cycle": timing.TICKS,
+            "branches": list(self.branches),
+            "forms": {name: files.plain(form) for name, form in asked.items()},
+        }
+        arrays = {"spent": self.spent, "served": self.served.served, "prefetched": self.served.prefetched}
+        return files.save(Path(path), header, arrays, self.trace)
 
     @classmethod
     def load(cls, path: str | Path) -> "GusResult":
@@ -310,15 +312,35 @@ class GusResult:
         FormatError
             The file is no saved result, truncated, damaged, or of a later version.
         """
-        from perfkit.simulators.gus.files import load
-
-        return load(Path(path))
+        header, arrays, trace = files.load(Path(path))
+        with files.fitting(path):
+            return _assembled(header, arrays, trace)
 
     def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.gus.causality import schedule
 
         return schedule(self.settings, self.trace, first, count)
+
+
+def _assembled(header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], trace: Trace) -> GusResult:
+    """Return the result that a file's parts make, if they fit together."""
+    weights = {str(name): float(weight) for name, weight in header["weights"].items()}
+    core = replace(Microarchitecture.from_toml(header["core"], "its core"), weights=MappingProxyType(weights))
+    forms = {name: files.form(name, values) for name, values in header["forms"].items()}
+    gus = Gus(core, tables=files.SavedTables(core, (), saved=forms), warm=bool(header["warm"]))
+    program = gus.program(trace)
+    spent, ticks = arrays["spent"], int(header["ticks"])
+    shape = (len(program.slots), timing.PORTS + len(program.groups))
+    if spent.shape != shape:
+        raise DataError(f"an account of {shape} instructions and causes expected, found {spent.shape}")
+    if header["ticks_per_cycle"] != timing.TICKS:
+        raise DataError(f"times in {header['ticks_per_cycle']} ticks a cycle, where {timing.TICKS} are expected")
+    if spent.sum() != ticks:
+        raise DataError(f"its account sums to {spent.sum()} ticks, its time is {ticks}")
+    branches, missed = header["branches"]
+    served = CacheCounts(arrays["served"], arrays["prefetched"])
+    return GusResult(gus, trace, program, ticks, spent, served, (int(branches), int(missed)))
 
 
 def _largest_first(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float]:
@@ -333,7 +355,7 @@ def att_text(code: Any) -> list[str]:
         return list(code.text)
     from iced_x86 import Formatter, FormatterSyntax
 
-    from perfkit.simulators.program.program import decode
+    from perfkit.trace.x86 import decode
 
     formatter = Formatter(FormatterSyntax.GAS)
     return [formatter.format(i) for i in decode(code)]

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.machine.core import Microarchitecture
-from perfkit.simulators.gus.gus import Gus, Progress, windows
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity, what_if
 from perfkit.simulators.memory.memory import MemoryPass, Window
 from perfkit.simulators.program.program import Program
-from perfkit.trace.trace import Trace, TraceChunk
+from perfkit.trace.code import TraceChunk
+from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.machine.core import Microarchitecture
-from perfkit.simulators.gus.gus import Gus, Progress
+from perfkit.simulators.gus.passes import Progress
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.simulators.gus.gus import Gus
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +68,7 @@ _NOT_MODELLED = ("scheduler",)
 
 
 def sensitivity(
-    gus: Gus,
+    gus: "Gus",
     trace: Trace,
     weights: Sequence[float] = (1.1, 1.5, 2.0),
     resources: Sequence[str] | None = None,
@@ -123,7 +125,7 @@ def sensitivity(
 
 
 def what_if(
-    gus: Gus,
+    gus: "Gus",
     trace: Trace,
     capacities: Mapping[str, float],
     weight: float = 2.0,

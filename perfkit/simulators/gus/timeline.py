@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.simulators.gus.gus import GusResult, windows
+from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import LEVELS, TICKS
 from perfkit.simulators.memory.memory import LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
-from perfkit.trace.trace import Trace, expand
+from perfkit.trace.code import expand
+from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.simulators.gus.gus import GusResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +68,7 @@ class Timeline:
         return int(rows["n"].iloc[int((rows["start"] - (begin + end) / 2).abs().to_numpy().argmin())])
 
 
-def timeline(result: GusResult, first: int = 0, count: int = 1000) -> Timeline:
+def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline:
     """Return which resources ``count`` executed instructions from number ``first`` (from 0) occupied, and when.
 
     The times are exact for any window; what comes before it is simulated again, so that the cost grows with ``first``.
@@ -107,7 +110,7 @@ def timeline(result: GusResult, first: int = 0, count: int = 1000) -> Timeline:
 class _Run:
     """The instructions from the start of the trace to the end of the window, with what each of them used."""
 
-    def __init__(self, result: GusResult, table: "pd.DataFrame") -> None:
+    def __init__(self, result: "GusResult", table: "pd.DataFrame") -> None:
         self.program, self.core = result.program, result.settings.core
         self.instruction = table["instruction"].to_numpy(dtype=np.int64)
         self.dispatch, self.end, self.retire = (_ticks(table[name]) for name in ("dispatch", "end", "retire"))
@@ -188,7 +191,7 @@ class _Run:
                 if code.write[operand]:
                     stored.update(dict.fromkeys(granules, n))
 
-    def _accesses(self, result: GusResult, count: int) -> None:
+    def _accesses(self, result: "GusResult", count: int) -> None:
         """Note each access: its instruction, operand, granule, code and size, and how many cross a line."""
         trace: Trace = result.trace.head(count + 4096)  # as much as the schedule was made of
         code = trace.code

@@ -17,7 +17,8 @@ from perfkit.simulators.memory.branches import Predictor, predict, predict_targe
 from perfkit.simulators.memory.cache import MEMORY, CacheCounts, Caches, caches, touch
 from perfkit.simulators.memory.forwarding import RECENT, Stores, recent_stores, source
 from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, Program
-from perfkit.trace.trace import Trace, TraceChunk
+from perfkit.trace.code import TraceChunk
+from perfkit.trace.trace import Trace
 
 PAGE_GRANULES = 512  # granules of 8 bytes in a page of 4 KiB
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.simulators.gus import timing
 from perfkit.simulators.pmu.stepping import Stepping
 from perfkit.simulators.program.program import CONDITIONAL, INDIRECT, RETURN
-from perfkit.trace.trace import NO_ACCESS, TraceChunk, expand
+from perfkit.trace.code import NO_ACCESS, TraceChunk, expand
 
 # Stalls that the simulation accounts for exactly, and that real PMUs have counters for: event -> cause of the account.
 STALLS = {
@@ -27,7 +27,10 @@ DESCRIPTIONS: dict[str, tuple[str, str]] = {
     "cycles": ("cycles", "simulated time: from one interval's last retirement to the next one's"),
     "instructions": ("instructions", "executed instructions"),
     "uops": ("uops", "fused uops: slots taken at rename, in the ROB and at retirement"),
-    "branches": ("branches", "executed conditional branches, indirect jumps and calls, and returns (the ones the model predicts)"),
+    "branches": (
+        "branches",
+        "executed conditional branches, indirect jumps and calls, and returns (the ones the model predicts)",
+    ),
     "branch-misses": ("branches", "branches that the model's predictor got wrong"),
     "mem-loads": ("accesses", "recorded memory operands that were read; a gather has one a lane"),
     "mem-stores": ("accesses", "recorded memory operands that were written"),

@@ -23,7 +23,8 @@ from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.pmu.events import EventTable, Reading, describe
 from perfkit.simulators.pmu.stepping import Stepping
 from perfkit.simulators.pmu.truth import Truth, truth_of
-from perfkit.trace.trace import Trace, TraceChunk
+from perfkit.trace.code import TraceChunk
+from perfkit.trace.trace import Trace
 
 FIXED = ("cycles", "instructions")  # counters of their own, as on real PMUs: never multiplexed, never noisy
 _STEPS = 32  # simulation steps an interval, at a steady CPI: how finely its end is found

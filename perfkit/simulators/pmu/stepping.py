@@ -13,10 +13,11 @@ from perfkit.errors import DataError
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.recurrence import simulate
-from perfkit.simulators.memory.memory import BLOCKED, DISTANCE_SHIFT, FORWARDED
 from perfkit.simulators.memory.forwarding import RECENT
+from perfkit.simulators.memory.memory import BLOCKED, DISTANCE_SHIFT, FORWARDED
 from perfkit.simulators.program.program import Program
-from perfkit.trace.trace import Trace, TraceChunk
+from perfkit.trace.code import TraceChunk
+from perfkit.trace.trace import Trace
 
 
 class Stepping:

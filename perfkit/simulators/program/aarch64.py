@@ -9,17 +9,15 @@ What differs from x86-64:
 - Nothing is fused or renamed away: the core files say so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.machine.core import InstructionForm, Microarchitecture
-from perfkit.simulators.program.program import CONDITIONAL, Program
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.program.program import CONDITIONAL, Forms, Program
 from perfkit.trace.aarch64 import FLAGS, VECTORS, decode
-from perfkit.trace.trace import StaticCode
-
-Forms = Callable[[str], InstructionForm]
+from perfkit.trace.code import StaticCode
 
 
 def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:

@@ -178,17 +178,18 @@ PK_REGION {
 
 
 def test_marks_inside_a_region_time_only_what_lies_between():
+    """Additions of two registers take a cycle on every core; those of a constant take 0.2 on Golden Cove."""
     kernel = """PK_REGION {
-        long x = step;
-        __asm__ volatile(".rept 3000\\n\\tadd $1, %0\\n\\t.endr" : "+r"(x));
+        long x = step, y = 3;
+        __asm__ volatile(".rept 3000\\n\\tadd %1, %0\\n\\t.endr" : "+r"(x) : "r"(y) : "cc");
         PK_BEGIN;
-        __asm__ volatile(".rept 1000\\n\\tadd $1, %0\\n\\t.endr" : "+r"(x));
+        __asm__ volatile(".rept 1000\\n\\tadd %1, %0\\n\\t.endr" : "+r"(x) : "r"(y) : "cc");
         PK_END;
     }"""
     policy = {"metric": "cycles", "attempts": 20}
     runs = Microbenchmark().collect(Study(kernel, {"N": [1]}, policy=policy))
     assert runs.table["settled"].all()
-    assert runs.table["cycles"].iloc[0] == pytest.approx(1000, rel=0.05)  # a chain of adds, without the 3000 before
+    assert runs.table["cycles"].iloc[0] == pytest.approx(1000, rel=0.05)  # without the 3000 before
 
 
 def test_rows_that_never_settle_are_kept_and_marked():

@@ -13,7 +13,8 @@ from iced_x86 import Decoder, InstructionInfoFactory, MemorySizeInfo, Mnemonic, 
 
 from perfkit.collectors.kernels import Kernel
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.trace.trace import NO_ACCESS, Trace
+from perfkit.trace.code import NO_ACCESS
+from perfkit.trace.trace import Trace
 
 _GENERAL = [
     getattr(Register, f"R{n}")

@@ -1,0 +1,93 @@
+"""What the basic blocks of a kernel do: static tables that an executed stream of blocks is replayed against.
+
+Values live in slots of frames, as in a register machine; the nodes of a `perfkit.dag.graph.Dag` follow from these
+tables and the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Consumer = Callable[[Ints, int], None]
+
+OPS = ("A", "M", "D", "L", "S")
+LEVELS = ("L1", "L2", "L3", "mem")
+# Operation codes of a program. FORWARD passes its operands on (select, negation); CALL and RETURN move between frames.
+# OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and in the reorder buffer.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER = range(9)
+
+
+class BlockProgram(NamedTuple):
+    """What every basic block does: static tables, indexed by block, by PHI or by operation.
+
+    Values live in slots of the running function's frame; slot -1 means "ready from the start" (constants, integers).
+
+    Parameters
+    ----------
+    block_ops, block_phis
+        Where each block's operations and PHIs begin in the tables below (one entry more than there are blocks).
+    block_origin
+        The block that PHIs name as predecessor: a block cut at a call keeps its first part's number.
+    block_addresses
+        How many addresses follow the block's number in the stream.
+    phi_into, phi_edges, edge_from, edge_slot
+        Slot a PHI writes; where its edges begin; predecessor block and slot of each edge.
+    op, left, right, into
+        Operation code, the slots read and the slot written (-1: none).
+    shape, level
+        Index into `shapes`; the memory level of an access, -1 when it follows from the address.
+    shapes
+        (elements, bytes per element) of the values operated on: (1, 8) is a double, (4, 8) a vector of four.
+    call, call_frame, call_args, arg_from, arg_into
+        For a CALL its index, else -1; the caller's frame size; where the call's arguments begin; their slots.
+    frame
+        Slots of each function's frame, the entry function's first.
+    """
+
+    block_ops: Ints
+    block_phis: Ints
+    block_origin: Ints
+    block_addresses: Ints
+    phi_into: Ints
+    phi_edges: Ints
+    edge_from: Ints
+    edge_slot: Ints
+    op: npt.NDArray[np.uint8]
+    left: Ints
+    right: Ints
+    into: Ints
+    shape: npt.NDArray[np.uint8]
+    level: npt.NDArray[np.int8]
+    shapes: npt.NDArray[np.int64]
+    call: Ints
+    call_frame: Ints
+    call_args: Ints
+    arg_from: Ints
+    arg_into: Ints
+    frame: Ints
+
+    @property
+    def needs_reuse(self) -> bool:
+        """Whether the level of some access must be found from its address (which takes a line size)."""
+        access = (self.op == LOAD) | (self.op == STORE)
+        return bool((access & (self.level < 0)).any())
+
+
+class NodeSource(Protocol):
+    """Anything the scheduler can run: a `Dag` in memory, or a kernel that is traced anew each time (streaming)."""
+
+    @property
+    def name(self) -> str:
+        """What the nodes come from."""
+
+    @property
+    def program(self) -> BlockProgram:
+        """The static tables."""
+
+    def replay(self, consume: Consumer) -> None:
+        """Call ``consume(records, length)`` with the executed blocks, in order."""

@@ -1,0 +1,117 @@
+"""Figures of instructions in a file of their own: a user's overrides, and what a calibration of this host measured."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from perfkit.errors import FormatError, SettingError
+from perfkit.machine.layers import Layer, Row
+
+if TYPE_CHECKING:
+    from perfkit.machine.core import Microarchitecture
+
+_NUMBERS = ("fused_uops", "unfused_uops", "latency", "address_latency", "memory_latency", "inverse_throughput")
+
+
+def read_overlay(path: str | Path, layer: str, core: Microarchitecture) -> Layer:
+    """Read a table of overrides or a calibration (TOML): ``[forms."FORM"] latency = 3, uses = {p01 = 1}, ...``."""
+    path = Path(path)
+    if not path.is_file():
+        raise SettingError(f"{path}: no such file")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{path}: not TOML: {error}") from error
+    return overlay(data, layer, core, str(path))
+
+
+def overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where: str) -> Layer:
+    """Check a table of figures against a core and return it as a layer; `where` names it in errors."""
+    for key in data:
+        if key not in ("schema", "core", "title", "host", "measured", "forms", "resources"):
+            raise FormatError(
+                f"{where}: unknown key {key!r}; known: schema, core, title, host, measured, forms, resources"
+            )
+    if data.get("core", core.name) != core.name:
+        raise FormatError(
+            f"{where}: made for the core {data['core']}, not for {core.name}; choose that core, or make another with "
+            f"perfkit calibrate --core {core.name} -o FILE"
+        )
+    if layer != "calibration" and "resources" in data:
+        raise FormatError(f"{where}: [resources] belongs to a calibration; overrides hold [forms] only")
+    _overlay_resources(data.get("resources", {}), core, where)
+    rows = {}
+    for form, entry in data.get("forms", {}).items():
+        rows[form] = _overlay_row(entry, core, f'{where}: [forms."{form}"]')
+    if layer == "calibration" and "core" not in data:
+        raise FormatError(f'{where}: core = "NAME" is missing: a calibration says which core it was made for')
+    return Layer(layer, MappingProxyType(rows), str(data.get("title", where)))
+
+
+def _overlay_resources(table: Any, core: Microarchitecture, where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise FormatError(f"{where}: [resources] name = number expected, found {table!r}")
+    for name, value in table.items():
+        if name not in core.resources:
+            raise FormatError(f"{where}: [resources] {name}: {core.name} has no such resource")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise FormatError(f"{where}: [resources] {name}: a number above 0 expected, found {value!r}")
+
+
+def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
+    if not isinstance(entry, Mapping):
+        raise FormatError(f"{place}: a table expected, found {entry!r}")
+    for key in entry:
+        if key not in (*_NUMBERS, "uses", "source"):
+            raise FormatError(f"{place}: unknown key {key!r}; known: {', '.join(_NUMBERS)}, uses, source")
+    numbers = {key: entry[key] for key in _NUMBERS if key in entry}
+    uses = entry.get("uses")
+    if uses is not None:
+        for name in uses:
+            if name not in core.ports:
+                raise FormatError(f"{place}: {core.name} has no ports {name!r}; it has: {', '.join(core.ports)}")
+        numbers |= {f"uses.{name}": count for name, count in uses.items()}
+    for key, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise FormatError(f"{place} {key}: a number of 0 or more expected, found {value!r}")
+    given = {key: float(value) for key, value in numbers.items() if not key.startswith("uses.")}
+    shares = None if uses is None else MappingProxyType({name: float(count) for name, count in uses.items()})
+    return Row(**given, uses=shares, source=str(entry.get("source", "")))
+
+
+def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microarchitecture:
+    """Return the core with the resources that a calibration of this host measured (its ``[resources]`` table)."""
+    path = Path(calibration)
+    read_overlay(path, "calibration", core)  # for its checks
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    for name, value in data.get("resources", {}).items():
+        core = core.replaced(name, float(value), str(data.get("title", path.name)))
+    return core
+
+
+def write_overlay(
+    path: str | Path,
+    core: str,
+    title: str,
+    forms: Mapping[str, Mapping[str, float]],
+    header: Iterable[str] = (),
+    resources: Mapping[str, float] | None = None,
+) -> None:
+    """Write figures as an overlay file that `InstructionTables.load` reads; `header` lines become comments.
+
+    `resources` are the core's own figures (bandwidths, latencies of the memory levels): `calibrated_core` uses them.
+    """
+    lines = [f"# {line}" for line in header]
+    lines += ["schema = 1", f'core = "{core}"', f'title = "{title}"', ""]
+    if resources:
+        lines += ["[resources]", *(f"{name} = {value:g}" for name, value in resources.items()), ""]
+    for form in sorted(forms):
+        lines.append(f'[forms."{form}"]')
+        lines += [f"{key} = {value:g}" for key, value in forms[form].items()]
+        lines.append("")
+    Path(path).write_text("\n".join(lines), encoding="utf-8")

@@ -1,0 +1,318 @@
+"""An x86-64 trace's static code as numbers for one core: operands, fusion, eliminated moves, schedulers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.machine.core import Microarchitecture
+from perfkit.machine.forms import InstructionForm
+from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, STORE, VECTOR, Forms, Program
+from perfkit.trace.code import StaticCode
+from perfkit.trace.x86 import decode, form_name
+
+_FLAGS = 64  # the register number of the flags
+
+# Instructions whose result does not depend on their operands when these are one register.
+_BREAKING = ("XOR", "SUB", "SBB", "PXOR", "PSUB", "PCMPEQ", "PCMPGT", "ANDNP", "PANDN")
+_CONDITIONS_OF_INC = ("JE", "JNE", "JL", "JGE", "JLE", "JG")  # INC and DEC leave the carry alone
+_FUSIBLE = {
+    "none": (),
+    "cmp-test": ("CMP", "TEST"),
+    "alu": ("CMP", "TEST", "ADD", "SUB", "AND", "INC", "DEC"),
+}
+_NOTHING = ("NOP", "ENDBR64", "ENDBR32")  # take a slot, whatever port a table gives them
+_STACK = ("PUSH", "POP", "CALL", "RET")
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """Registers of one instruction, as numbers from 0 to `REGISTERS` - 1."""
+
+    address: tuple[int, ...]
+    data: tuple[int, ...]
+    written: tuple[int, ...]
+
+
+def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
+    """Return the program that x86-64 `code` is on `core`, with each form's figures taken from `forms`."""
+    decoded = decode(code)
+    n = len(decoded)
+    found = [forms(form_name(i)) for i in decoded]
+    second = fused_pairs(code, decoded, core)
+    copies = fused_copies(code, decoded, core)
+    groups = tuple(core.ports)
+    number = {name: k for k, name in enumerate(groups)}
+    at_load = _load_groups(forms)
+    slots = np.zeros(n, dtype=np.int32)
+    latency = np.zeros(n)
+    uses: list[list[tuple[int, float]]] = []
+    load_uses = np.zeros(n, dtype=np.int32)
+    operands = [_operands(i) for i in decoded]
+    for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
+        eliminated = _eliminated(instruction, core)
+        whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
+        slots[k] = 0 if k in second or k in copies else whole
+        latency[k] = 0.0 if eliminated else form.latency
+        idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
+        own = {} if idle else dict(form.uses)
+        pairs = [(number[g], float(amount)) for g, amount in own.items() if g in number and amount > 0]
+        early = [p for p in pairs if form.loads and groups[p[0]] in at_load]
+        uses.append(early + [p for p in pairs if p not in early])
+        load_uses[k] = len(early)
+    start = np.concatenate(([0], np.cumsum([len(u) for u in uses]))).astype(np.int32)
+    return Program(
+        core=core,
+        code=code,
+        groups=groups,
+        slots=slots,
+        latency=latency,
+        value_latency=np.array([_value_latency(f) for f in found]),
+        load_latency=np.array([f.address_latency if f.loads else 0.0 for f in found]),
+        use_start=start,
+        load_uses=load_uses,
+        use=np.array([g for u in uses for g, _ in u], dtype=np.int32),
+        amount=np.array([a for u in uses for _, a in u], dtype=np.float64),
+        **_flat("address", [o.address for o in operands]),
+        **_flat("data", [o.data for o in operands]),
+        **_flat("write", [o.written for o in operands]),
+        vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
+        early=np.array([_early(i, core) for i in decoded]),
+        scheduler=np.array(
+            [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
+            dtype=np.int8,
+        ),
+        ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
+        expression=_expressions(code, decoded),
+        forms=tuple(found),
+    )
+
+
+def _ending(instruction: Any) -> int:
+    from iced_x86 import FlowControl
+
+    return {
+        FlowControl.CONDITIONAL_BRANCH: CONDITIONAL,
+        FlowControl.INDIRECT_BRANCH: INDIRECT,
+        FlowControl.INDIRECT_CALL: INDIRECT | CALL,
+        FlowControl.CALL: CALL,
+        FlowControl.RETURN: RETURN,
+    }.get(instruction.flow_control, 0)
+
+
+def _expressions(code: StaticCode, decoded: Sequence[Any]) -> NDArray[np.int32]:
+    """Number the address expressions of memory operands, in the order of the trace's operands."""
+    from iced_x86 import InstructionInfoFactory
+
+    factory = InstructionInfoFactory()
+    numbers: dict[tuple[Any, ...], int] = {}
+    found = np.full(len(code.size), -1, dtype=np.int32)
+    for k, instruction in enumerate(decoded):
+        first, last = code.operand_start[k], code.operand_start[k + 1]
+        memory = factory.info(instruction).used_memory() if last > first else ()
+        if len(memory) != last - first:
+            continue
+        for at, used in enumerate(memory, first):
+            key = (used.segment, used.base, used.index, used.scale, used.displacement)
+            found[at] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any) -> int:
+    """Return which scheduler holds an instruction: a plain load, an idiom and a move renamed away need none."""
+    vectors = any(16 <= r < 56 for r in (*operands.data, *operands.written))
+    if not vectors or not (executes or form.stores):
+        return 0
+    integers = any(r < 16 for r in (*operands.data, *operands.written))
+    return STORE if integers or (form.stores and not form.loads) else VECTOR
+
+
+def fused_pairs(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the branches that the core fuses with the instruction before them (macro-fusion), by index."""
+    from iced_x86 import OpKind
+
+    feature = core.features.get("macro_fusion")
+    able = _FUSIBLE[str(feature.value) if feature else "none"]
+    block = code.block
+    found = set()
+    for k in range(1, len(decoded)):
+        if block[k] != block[k - 1] or not _is_conditional(decoded[k]):
+            continue
+        first = decoded[k - 1]
+        name = _mnemonic(first)
+        kinds = [first.op_kind(i) for i in range(first.op_count)]
+        if name not in able or (OpKind.MEMORY in kinds and (len(kinds) > 1 and kinds[0] == OpKind.MEMORY)):
+            continue
+        if name in ("INC", "DEC") and _mnemonic(decoded[k]) not in _CONDITIONS_OF_INC:
+            continue
+        found.add(k)
+    return found
+
+
+# What a copy of one of its operands fuses with: operations that write the register they read.
+_COPIED = ("ADD", "SUB", "AND", "OR", "XOR", "INC", "DEC", "NOT", "NEG", "SHL", "SHR", "SAR")
+
+
+def fused_copies(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the register moves that the core fuses with the operation on their copy that follows, by index."""
+    from iced_x86 import OpKind
+
+    feature = core.features.get("mov_fusion")
+    found: set[int] = set()
+    if not (feature and feature.value):
+        return found
+    for k, (first, then) in enumerate(pairwise(decoded)):
+        if code.block[k] != code.block[k + 1] or _mnemonic(then) not in _COPIED or not _eliminated(first, core):
+            continue
+        if then.op_kind(0) == OpKind.REGISTER and then.op_register(0) == first.op_register(0):
+            found.add(k)
+    return found
+
+
+def _value_latency(form: InstructionForm) -> float:
+    """Return the cycles from a loaded value to the result; a read-modify-write's stored value is its result.
+
+    LLVM's figure for such a form counts the store in.
+    """
+    if not form.loads:
+        return 0.0
+    return min(form.latency, form.memory_latency) if form.stores else form.memory_latency
+
+
+def _flat(name: str, lists: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int32]]:
+    start = np.concatenate(([0], np.cumsum([len(x) for x in lists]))).astype(np.int32)
+    values = np.array([r for x in lists for r in x], dtype=np.int32)
+    return {f"{name}_start": start, f"{name}_register": values}
+
+
+def _load_groups(forms: Forms) -> set[str]:
+    """Return the port groups that loads use: they delay the load, not the operation on its value."""
+    return set(forms("MOV_R64_RM64/m").uses)
+
+
+def _mnemonic(instruction: Any) -> str:
+    return _mnemonics()[instruction.mnemonic]
+
+
+@cache
+def _mnemonics() -> dict[int, str]:
+    from iced_x86 import Mnemonic
+
+    return {v: k for k, v in vars(Mnemonic).items() if isinstance(v, int)}
+
+
+def _is_conditional(instruction: Any) -> bool:
+    from iced_x86 import FlowControl
+
+    return bool(instruction.flow_control == FlowControl.CONDITIONAL_BRANCH)
+
+
+def _early(instruction: Any, core: Microarchitecture) -> float:
+    """Return by how many cycles additions forward to each other earlier than to other operations."""
+    feature = core.features.get("add_forwarding")
+    name = _mnemonic(instruction).removeprefix("V")
+    addition = name[:3] in ("ADD", "SUB") and name[3:] in ("PS", "PD", "SS", "SD")
+    return float(feature.value) if feature and addition else 0.0
+
+
+def _eliminated(instruction: Any, core: Microarchitecture) -> bool:
+    """Whether the core renames a register move away: it takes a slot, but no port and no time."""
+    from iced_x86 import OpKind
+
+    feature = core.features.get("move_elimination")
+    if not (feature and feature.value) or instruction.op_count != 2 or instruction.has_op_mask:
+        return False
+    name = _mnemonic(instruction)
+    if not (name in ("MOV", "MOVAPS", "MOVAPD", "MOVUPS", "MOVUPD", "MOVDQA", "MOVDQU") or name.startswith("VMOV")):
+        return False
+    if name.startswith("VMOV") and name[1:].rstrip("0123468") not in (
+        "MOVAPS",
+        "MOVAPD",
+        "MOVUPS",
+        "MOVUPD",
+        "MOVDQA",
+        "MOVDQU",
+    ):
+        return False
+    registers = [instruction.op_kind(i) == OpKind.REGISTER for i in range(2)]
+    first, last = (_number(instruction.op_register(i)) if registers[i] else -1 for i in range(2))
+    return all(registers) and first >= 0 and last >= 0 and _size(instruction.op_register(0)) >= 4
+
+
+def _unlaminated(instruction: Any, form: InstructionForm, core: Microarchitecture) -> int:
+    """Return 1 where an Intel core splits a fused load at rename: three operands or more and an indexed address.
+
+    Intel 64 and IA-32 Architectures Optimization Reference Manual, "Micro-fusion and un-lamination".
+    """
+    from iced_x86 import OpKind, Register
+
+    if core.vendor != "Intel" or not form.loads or form.unfused_uops <= form.fused_uops or instruction.op_count < 3:
+        return 0
+    memory = any(instruction.op_kind(i) == OpKind.MEMORY for i in range(instruction.op_count))
+    return int(memory and instruction.memory_index != Register.NONE)
+
+
+def _number(register: Any) -> int:
+    """Return a register's number in the program, or -1 for one that carries no dependence (RIP, segments)."""
+    from iced_x86 import Register, RegisterInfo
+
+    full = RegisterInfo(register).full_register
+    for first, last, base in (
+        (Register.RAX, Register.R15, 0),
+        (Register.ZMM0, Register.ZMM31, 16),
+        (Register.K0, Register.K7, 48),
+        (Register.ST0, Register.ST7, 56),
+        (Register.MM0, Register.MM7, 56),
+    ):
+        if first <= full <= last:
+            return int(base + full - first)
+    return -1
+
+
+def _size(register: Any) -> int:
+    from iced_x86 import RegisterInfo
+
+    return int(RegisterInfo(register).size)
+
+
+def _operands(instruction: Any) -> _Operands:
+    """Return the registers that an instruction reads for addresses, reads as data, and writes."""
+    from iced_x86 import InstructionInfoFactory, OpAccess, OpKind
+
+    reads = (OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
+    writes = (OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
+    info = InstructionInfoFactory().info(instruction)
+    name = _mnemonic(instruction)
+    stack = name in _STACK
+    address = {_number(r) for m in info.used_memory() for r in (m.base, m.index)}
+    explicit = {
+        _number(instruction.op_register(i))
+        for i in range(instruction.op_count)
+        if instruction.op_kind(i) == OpKind.REGISTER and info.op_access(i) in reads
+    }
+    data, written = set(explicit), set()
+    for used in info.used_registers():
+        number = _number(used.register)
+        if used.access in reads and number not in address:
+            data.add(number)
+        if used.access in writes:
+            written.add(number)
+            # A write of a part merges with the rest of the register.
+            if used.access == OpAccess.COND_WRITE or (0 <= number < 16 and _size(used.register) < 4):
+                data.add(number)
+    if instruction.rflags_read:
+        data.add(_FLAGS)
+    if instruction.rflags_modified:
+        written.add(_FLAGS)
+    if form_name(instruction).split("/")[-1:] == ["same"] and name.removeprefix("V").startswith(_BREAKING):
+        data -= explicit
+    if stack:  # the stack engine keeps the stack pointer up to date without a uop
+        address.discard(4)
+        data.discard(4)
+        written.discard(4)
+    clean = [tuple(sorted(r for r in group if r >= 0)) for group in (address, data, written)]
+    return _Operands(*clean)

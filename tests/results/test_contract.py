@@ -1,0 +1,173 @@
+"""The contract of results (`perfkit.results`), kept by every result class, and none is forgotten."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from dataclasses import is_dataclass
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import perfkit
+from perfkit.errors import FormatError
+from perfkit.results import KINDS, UNKNOWN, Result, Summarised
+from tests.results.examples import EXAMPLES
+
+mpl.use("Agg")
+
+# What has a table, or is returned by a public function, and is no result.
+NO_RESULTS = {
+    "base of results": {"Tabled"},
+    "machines and what is known of them": {
+        "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
+        "Areas", "Evidence",
+    },
+    "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan"},
+    "programs, before anything is known of their time": {"Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
+    "parts of results": {"Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
+    "parts of traces": {"TraceChunk"},
+    "what was planted in generated data": {"PlantedCpi"},
+    "a trace of which only parts are in memory": {"StreamedTrace"},
+    "pending": {
+        "Categories", "Truth", "CpiFit", "ExtendedRoofline", "PaperCpiFit", "TrueCycles", "CpiComparison", "StudyRuns",
+        "AnalysisResult", "Scores", "Tree", "Schedule", "Trace", "Causality", "Sensitivity", "GusResult", "Importance",
+        "Timeline",
+    },
+}  # fmt: skip
+ENDINGS = {"SpireModel": ".parquet"}
+
+
+@pytest.fixture(params=sorted(EXAMPLES, key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__)
+def result(request):
+    return EXAMPLES[request.param]()
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def classes():
+    """Every class that perfkit defines."""
+    for module in pkgutil.walk_packages(perfkit.__path__, "perfkit."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(value) and value.__module__ == module.name:
+                yield value
+
+
+def public():
+    """Every function, and method of a class, that `perfkit` or one of its public packages offers by name."""
+    offered = [getattr(perfkit, name) for name in perfkit.__all__]
+    for package in filter(inspect.ismodule, list(offered)):
+        offered += [getattr(package, name) for name in getattr(package, "__all__", ())]
+    for value in offered:
+        if inspect.isclass(value) and value.__module__.startswith("perfkit."):
+            yield from (getattr(f, "__func__", f) for name, f in vars(value).items() if not name.startswith("_"))
+        elif inspect.isfunction(value):
+            yield value
+
+
+def test_no_result_is_forgotten():
+    every = list(classes())
+    returned = " ".join(str(getattr(function, "__annotations__", {}).get("return", "")) for function in public())
+    words = set(re.findall(r"\w+", returned))
+    found = {
+        cls
+        for cls in every
+        if hasattr(cls, "to_frame") or issubclass(cls, Summarised) or (cls.__name__ in words and is_dataclass(cls))
+    } - {Summarised, Result}
+    excused = set().union(*NO_RESULTS.values())
+    forgotten = {cls for cls in found if cls not in EXAMPLES and cls.__name__ not in excused}
+    assert not forgotten, f"give each an example in tests/results/examples.py: {forgotten}"
+    assert {cls.__name__ for cls in EXAMPLES} & excused == set()
+    assert excused - {cls.__name__ for cls in every} == set(), "not there any more"
+
+
+def test_it_is_a_result(result):
+    assert isinstance(result, Result)
+    assert type(result) in EXAMPLES
+
+
+def test_it_says_what_data_it_is_of(result):
+    assert result.kind in (*KINDS, UNKNOWN) or result.kind.startswith("mixed (")
+
+
+def test_its_table_is_a_new_one(result):
+    before, table = result.to_frame(), result.to_frame()
+    assert isinstance(table, pd.DataFrame)
+    assert len(table)
+    assert table.notna().any(axis=None)
+    del table[table.columns[0]]
+    pd.testing.assert_frame_equal(result.to_frame(), before)
+
+
+def test_it_is_drawn_into_the_axes_that_are_given(result):
+    drawn = result.plot()
+    assert isinstance(drawn, (Axes, Figure))
+    if isinstance(drawn, Figure):
+        assert len(drawn.axes) > 1, "one pair of axes is returned as such"
+        return
+    _, ax = plt.subplots()
+    assert result.plot(ax=ax) is ax
+    assert ax.has_data()
+
+
+def test_its_summary_is_a_few_lines_of_text(result):
+    lines = result.summary().splitlines()
+    assert 1 <= len(lines) <= 8
+    assert all(line.strip() for line in lines)
+    assert result.kind == "measured" or result.kind in result.summary()
+
+
+def test_its_displays_are_short(result):
+    assert len(repr(result)) <= 300
+    assert repr(result).startswith(f"<{type(result).__name__}")
+    assert "\n" not in repr(result)
+    assert len(result._repr_html_().encode()) <= 4096
+
+
+def test_it_is_the_same_when_loaded_again(result, tmp_path):
+    path = tmp_path / f"result{ENDINGS.get(type(result).__name__, '.parquet')}"
+    written = result.save(path)
+    assert written == path
+    again = type(result).load(path)
+    pd.testing.assert_frame_equal(again.to_frame(), result.to_frame())
+    assert again.summary() == result.summary()
+    assert again.kind == result.kind
+    assert list(tmp_path.iterdir()) == [path], "nothing else is left behind"
+
+
+def test_what_is_not_there_cannot_be_loaded(result, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*no such"):
+        type(result).load(tmp_path / "nowhere.parquet")
+
+
+def test_other_files_are_refused(result, tmp_path):
+    path = tmp_path / "other.parquet"
+    path.write_text("nonsense")
+    with pytest.raises(FormatError, match=r"other\.parquet"):
+        type(result).load(path)
+    pd.DataFrame({"a": [1]}).to_parquet(path)
+    with pytest.raises(FormatError, match=r"other\.parquet"):
+        type(result).load(path)
+
+
+def test_a_failed_save_leaves_the_old_file(result, tmp_path, monkeypatch):
+    path = tmp_path / "result.parquet"
+    result.save(path)
+    before = path.read_bytes()
+
+    def full(*_args):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        result.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
