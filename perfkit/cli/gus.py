@@ -26,7 +26,8 @@ def gus(
     uops_info: Path | None = typer.Option(None, help="Your copy of uops.info's instructions.xml."),
     overrides: Path | None = typer.Option(None, help="Your own figures of instruction forms (TOML; docs/cores.md)."),
     look_up: bool = typer.Option(True, help="Ask an installed llvm-mca about forms that no table knows."),
-    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
+    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace before."),
+    warm_caches: bool = typer.Option(False, "--warm-caches", help="Caches have seen the trace, the predictor has not."),
     build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
     flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
     arguments: str = typer.Option("", help="With --source: what to call it with, e.g. 'f8[1000], 2.0, 1000'."),
@@ -52,7 +53,7 @@ def gus(
     if calibration is not None:
         machine = calibrated_core(machine, calibration)
     costs = InstructionTables.load(machine, overrides, calibration, uops_info, look_up)
-    settings = Gus(machine, tables=costs, warm=warm)
+    settings = Gus(machine, tables=costs, warm="all" if warm else "caches" if warm_caches else "none")
     result = settings.run(trace)
     if output is not None:
         result.save(output)
@@ -63,7 +64,9 @@ def gus(
     tables = {"CPI stack": [{"cause": cause, "CPI": cycles} for cause, cycles in result.cpi.items()]}
     tables["occupancy"] = [{"resource": name, "share": share} for name, share in result.busy.items()]
     if sensitivity:
-        tables["sensitivity"] = _rows(rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame())
+        ranked = rank(settings, trace, [float(w) for w in weights.split(",")], perfect=True)
+        tables["sensitivity"] = _rows(ranked.to_frame())
+        tables["if it were perfect"] = [{"scenario": name, "speedup": s} for name, s in ranked.perfect.items()]
     if causality:
         guilty = result.causality().to_frame()
         tables["causality"] = _rows(guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]])

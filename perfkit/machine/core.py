@@ -78,6 +78,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "return_stack": int,
     "memory_renaming": str,
     "store_pairing": bool,
+    "fused_branch_ports": str,
     "tlb_entries": int,
     "second_tlb_entries": int,
     "add_forwarding": (int, float),

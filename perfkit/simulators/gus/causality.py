@@ -16,6 +16,7 @@ from perfkit.simulators.gus import exact as oracle
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.recurrence import simulate
+from perfkit.simulators.memory.memory import MemoryPass
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -104,7 +105,9 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> Schedule:
         raise DataError(f"the trace ends after {trace.instruction_count:,} instructions; there is none at {first:,}")
     part = trace.head(first + count + 4096)
     view = fast.seen(first, count)
-    _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None)
+    # Caches and predictor are as warm as the whole trace makes them, whatever part of it is looked at.
+    memory = gus.memory(trace, gus.program(trace))
+    _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None, memory)
     found = np.flatnonzero(view.instruction >= 0)
     text = trace.code.text
     return Schedule(
@@ -120,14 +123,21 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> Schedule:
     )
 
 
-def _fast(gus: "Gus", trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
+def _fast(
+    gus: "Gus",
+    trace: Trace,
+    counts: NDArray[np.int64],
+    view: fast.Seen,
+    progress: Progress | None,
+    memory: MemoryPass | None = None,
+) -> int:
     def begin(now: timing.State) -> fast.Ring:
         return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, view)
 
     def grow(ring: fast.Ring, lines: int) -> fast.Ring:
         return ring._replace(line=_longer(ring.line, lines))
 
-    return _tainted(gus, trace, begin, grow, progress)
+    return _tainted(gus, trace, begin, grow, progress, memory)
 
 
 def _exact(gus: "Gus", trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
@@ -140,10 +150,12 @@ def _exact(gus: "Gus", trace: Trace, counts: NDArray[np.int64], rob: int, progre
     return _tainted(gus, trace, begin, grow, progress)
 
 
-def _tainted(gus: "Gus", trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
+def _tainted(
+    gus: "Gus", trace: Trace, begin: Any, grow: Any, progress: Progress | None, memory: MemoryPass | None = None
+) -> int:
     """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many lines of memory."""
     program = gus.program(trace)
-    memory = gus.memory(trace, program)
+    memory = gus.memory(trace, program) if memory is None else memory
     arrays, cost, now, lines = timing.begin(program, (gus.core,))
     taint = begin(now)
     for window in windows(trace, memory, progress):

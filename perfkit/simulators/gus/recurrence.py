@@ -1,8 +1,8 @@
 """Algorithm 1 of the Gus paper, the one place where it is written.
 
 All times are whole ticks (`perfkit.simulators.gus.timing`). The pass keeps, for every resource, register, recent
-store and line of memory, the earliest time at which it is available, and moves through the instructions in order. What it is
-given decides what numba compiles:
+store and line of memory, the earliest time at which it is available, and moves through the instructions in order. What
+it is given decides what numba compiles:
 
 - ``spent``: every tick by which retirement advances is added to its instruction and cause;
 - ``taint``: every constraint is told to the hooks of `perfkit.simulators.gus.hooks`;

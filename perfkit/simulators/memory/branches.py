@@ -1,7 +1,7 @@
 """Branch prediction: directions, targets of indirect jumps and calls, and a return stack.
 
-Directions are predicted as TAGE does (Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch
-prediction", 2006), targets as ITTAGE does (Seznec, "A 64-Kbytes ITTAGE indirect branch predictor", 2011); both
+Directions are predicted as TAGE does (Seznec and Michaud, "A case for (partially) TAgged GEometric history length
+branch prediction", 2006), targets as ITTAGE does (Seznec, "A 64-Kbytes ITTAGE indirect branch predictor", 2011); both
 simplified. Returns are predicted by a stack of the calls that are in the trace; a deeper recursion than it has entries
 overwrites the oldest.
 """

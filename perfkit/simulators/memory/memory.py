@@ -141,6 +141,7 @@ class MemoryPass:
         """Forget what was counted so far, and keep the state of caches and predictor."""
         self.served[:] = 0
         self.predictor.meta[:3] = (-1, 0, 0)
+        self.predictor.meta[4] = 0  # calls that nothing returned from
 
     def window(self, chunk: TraceChunk) -> Window:
         """Return the window for the trace's next chunk; windows must be taken in order."""
