@@ -86,7 +86,10 @@ class Dataset:
         loader: Any = import_module(module)
         for part in function.split("."):
             loader = getattr(loader, part)
-        return loader(self.path)
+        loaded = loader(self.path)
+        if hasattr(loaded, "attrs"):  # a plain table does not say what it is; the manifest does
+            loaded.attrs["kind"] = self.kind
+        return loaded
 
 
 def load(name: str, root: str | Path | None = None) -> Any:

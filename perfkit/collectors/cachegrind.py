@@ -121,7 +121,7 @@ class Cachegrind:
         return done.returncode
 
     def _samples(self, text: str, command: list[str], workload: str, status: int) -> Samples:
-        frame, about = cachegrind.functions(text, Report("cachegrind.out"))
+        frame, about = cachegrind.functions(text.split("\n"), Report("cachegrind.out"))
         costs = (self.l1_penalty, self.ll_penalty, self.branch_penalty)
         whole = cachegrind.with_estimate(frame, *costs)
         large = whole[whole["Ir"] >= self.at_least]

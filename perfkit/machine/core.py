@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import math
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,7 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, PerfkitWarning, SettingError
+from perfkit.machine.recognise import host
 
 if TYPE_CHECKING:
     from perfkit.machine.instruction_tables import Coverage
@@ -220,7 +222,9 @@ class Microarchitecture:
 
     @classmethod
     def load(cls, name: str | Path) -> Microarchitecture:
-        """Load a bundled core by name or alias, or a core file by its path (``*.toml``).
+        """Load a bundled core by name or alias, a core file by its path (``*.toml``), or ``"host"``: this machine's.
+
+        Where no core file describes this machine, ``"host"`` is the nearest, with a warning that says so.
 
         Raises
         ------
@@ -229,11 +233,21 @@ class Microarchitecture:
         FormatError
             The file is not a valid core: an unknown key, a value out of range, a missing source.
         """
+        if name == "host":
+            found = host()
+            if not found.exact:
+                warnings.warn(
+                    f"perfkit has no core file for {found.processor}: simulating {found.core}, the nearest "
+                    f"({found.reason}). Name a core, or measure your own figures: perfkit calibrate",
+                    PerfkitWarning,
+                    stacklevel=2,
+                )
+            return cls.load(found.core)
         if isinstance(name, Path) or str(name).endswith(".toml"):
             path = Path(name)
             if not path.is_file():
                 raise SettingError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
-            return cls.from_toml(path.read_text(encoding="utf-8"), str(path))
+            return cls.from_toml(path.read_bytes(), str(path))
         if name in _bundled_names():
             return _bundled(str(name))
         bundled = {known: _bundled(known) for known in _bundled_names()}
@@ -246,11 +260,11 @@ class Microarchitecture:
         raise SettingError(f"no core named {name!r}{hint} Known: {', '.join(known)}")
 
     @classmethod
-    def from_toml(cls, text: str, where: str = "core file") -> Microarchitecture:
+    def from_toml(cls, text: str | bytes, where: str = "core file") -> Microarchitecture:
         """Read a core from the text of a core file; `where` names it in errors."""
         try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            data = tomllib.loads(text if isinstance(text, str) else text.decode())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise FormatError(f"{where}: not TOML: {error}") from error
         return _read_core(data, where)
 

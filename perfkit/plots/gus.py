@@ -13,85 +13,105 @@ from matplotlib.axes import Axes
 from perfkit.plots.style import SERIES
 
 if TYPE_CHECKING:
-    from perfkit.simulators.gus.causality import Causality, Schedule
+    from perfkit.simulators.gus.causality import Causality, InstructionSchedule
     from perfkit.simulators.gus.gus import GusResult
     from perfkit.simulators.gus.sensitivity import Sensitivity
     from perfkit.simulators.gus.timeline import Timeline
+    from perfkit.trace.trace import Trace
 
 
-def plot_sensitivity(result: Sensitivity, top: int = 12, axes: Axes | None = None) -> Axes:
+def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw the speedup of each weighted resource as ranked bars, a colour a weight."""
-    return plot_speedups(result.to_frame(), f"Sensitivity on {result.core} (simulated)", top, axes)
+    return plot_speedups(result.to_frame(), f"Sensitivity on {result.core} (simulated)", top, ax)
 
 
-def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, axes: Axes | None = None) -> Axes:
+def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, a colour a weight."""
     table = frame.head(top).iloc[::-1].set_index("resource")
-    axes = _axes(axes, 0.32 * len(table) + 1.2)
+    ax = _axes(ax, 0.32 * len(table) + 1.2)
     rows = np.arange(len(table))
     height = 0.8 / len(table.columns)
     for k, weight in enumerate(table.columns):
         place = rows + (k - (len(table.columns) - 1) / 2) * height
-        axes.barh(place, 100 * table[weight], height, label=str(weight), color=f"C{k}")
-    axes.set_yticks(rows, table.index)
-    axes.set_xlabel("speedup of the simulated run (%)")
-    axes.set_title(title)
-    axes.legend(title="capacity", frameon=False)
-    return axes
+        ax.barh(place, 100 * table[weight], height, label=str(weight), color=f"C{k}")
+    ax.set_yticks(rows, table.index)
+    ax.set_xlabel("speedup of the simulated run (%)")
+    ax.set_title(title)
+    ax.legend(title="capacity", frameon=False)
+    return ax
 
 
-def plot_cpi_stack(result: GusResult, axes: Axes | None = None) -> Axes:
+def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
     """Draw cycles per instruction by cause as one stacked bar."""
     stack = result.cpi_stack()
     stack = stack[stack > 0]
-    axes = _axes(axes, 1.9)
+    ax = _axes(ax, 1.9)
     left = 0.0
     for k, (cause, value) in enumerate(stack.items()):
-        axes.barh([0], [value], left=left, color=f"C{k % 10}", hatch="//" if k >= 10 else None, label=str(cause))
+        ax.barh([0], [value], left=left, color=f"C{k % 10}", hatch="//" if k >= 10 else None, label=str(cause))
         left += value
-    axes.set_yticks([])
-    axes.set_xlabel("cycles per instruction")
-    axes.set_title(f"CPI stack on {result.settings.core.title} (simulated, by accounting)")
-    axes.legend(ncols=4, fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.45))
-    return axes
+    ax.set_yticks([])
+    ax.set_xlabel("cycles per instruction")
+    ax.set_title(f"CPI stack on {result.settings.core.title} (simulated, by accounting)")
+    ax.legend(ncols=4, fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.45))
+    return ax
 
 
-def plot_causality(result: Causality, top: int = 12, axes: Axes | None = None) -> Axes:
+def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw the share of the instructions in the causes of the run's length."""
     frame = result.to_frame().head(top).iloc[::-1]
-    axes = _axes(axes, 0.28 * len(frame) + 1.2)
-    axes.barh(np.arange(len(frame)), 100 * frame["share"], color="C3")
-    axes.set_yticks(
+    ax = _axes(ax, 0.28 * len(frame) + 1.2)
+    ax.barh(np.arange(len(frame)), 100 * frame["share"], color="C3")
+    ax.set_yticks(
         np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
     )
-    axes.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
-    axes.set_xlabel("share of the causes (%)")
-    axes.set_title("Causality (simulated)")
-    return axes
+    ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
+    ax.set_xlabel("share of the causes (%)")
+    ax.set_title("Causality (simulated)")
+    return ax
 
 
-def plot_listing(frame: pd.DataFrame, shares: Sequence[str], axes: Axes | None = None) -> Axes:
+def hottest(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the consecutive instructions, at most `most`, that together have the largest share of the time."""
+    if len(frame) <= most or "time_share" not in frame:
+        return frame.head(most)
+    last = int(frame["time_share"].rolling(most, min_periods=1).sum().to_numpy().argmax())
+    return frame.iloc[max(0, last - most + 1) :].head(most)
+
+
+def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw instructions (columns pc and text) as a heat map of the named columns, each a share from 0 to 1."""
-    axes = _axes(axes, 0.21 * len(frame) + 1.4)
+    ax = _axes(ax, 0.21 * len(frame) + 1.4)
     values = frame[list(shares)].to_numpy(dtype="float64")
-    axes.imshow(
-        np.nan_to_num(values), cmap="Blues", aspect="auto", vmin=0, vmax=max(1e-9, np.nanmax(values, initial=0))
-    )
+    ax.imshow(np.nan_to_num(values), cmap="Blues", aspect="auto", vmin=0, vmax=max(1e-9, np.nanmax(values, initial=0)))
     for row, column in zip(*np.nonzero(np.nan_to_num(values) >= 0.005), strict=True):
         share = values[row, column]
         colour = "white" if share > 0.6 * np.nanmax(values) else "black"
-        axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=colour)
-    axes.set_xticks(np.arange(len(shares)), list(shares), rotation=60, ha="left", fontsize="small")
-    axes.xaxis.tick_top()
-    axes.set_yticks(
+        ax.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=colour)
+    ax.set_xticks(np.arange(len(shares)), list(shares), rotation=60, ha="left", fontsize="small")
+    ax.xaxis.tick_top()
+    ax.set_yticks(
         np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
     )
-    axes.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
-    axes.set_xlabel("shares of each column's total, per cent (simulated)")
-    return axes
+    ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
+    ax.set_xlabel("shares of each column's total, per cent (simulated)")
+    return ax
 
 
-def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], axes: Axes | None = None) -> Axes:
+def plot_executions(trace: Trace, top: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw how often the ``top`` instructions that ran most often were executed, in the order of the code."""
+    frame = trace.to_frame().nlargest(top, "executed", keep="first").sort_index().iloc[::-1]
+    ax = _axes(ax, 0.28 * len(frame) + 1.2)
+    ax.barh(np.arange(len(frame)), frame["executed"], color="C0")
+    names = [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
+    ax.set_yticks(np.arange(len(frame)), names)
+    ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
+    ax.set_xlabel("executions")
+    ax.set_title(f"{trace.provenance.workload or 'trace'} ({trace.provenance.kind})")
+    return ax
+
+
+def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None = None) -> Axes:
     """Draw per cent of peak of several versions (the index) as groups of bars.
 
     Parameters
@@ -101,43 +121,43 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], axes: Axes | No
     columns : mapping
         Column of per cent of peak -> what to call it: whether it was measured, simulated or published.
     """
-    axes = _axes(axes, 3.6)
+    ax = _axes(ax, 3.6)
     place = np.arange(len(table))
     width = 0.8 / max(1, len(columns))
     for k, (column, label) in enumerate(columns.items()):
         shift = (k - (len(columns) - 1) / 2) * width
-        axes.bar(place + shift, table[column].to_numpy(dtype="float64"), width, label=label, color=SERIES[k])
-    axes.set_xticks(place, [str(name) for name in table.index])
-    axes.set_ylabel("per cent of peak")
-    axes.set_ylim(0, 100)
-    axes.legend(frameon=False, loc="upper left")
-    return axes
+        ax.bar(place + shift, table[column].to_numpy(dtype="float64"), width, label=label, color=SERIES[k])
+    ax.set_xticks(place, [str(name) for name in table.index])
+    ax.set_ylabel("per cent of peak")
+    ax.set_ylim(0, 100)
+    ax.legend(frameon=False, loc="upper left")
+    return ax
 
 
-def plot_schedule(result: Schedule | pd.DataFrame, axes: Axes | None = None) -> Axes:
+def plot_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw each instruction's waiting, execution and time to retirement (a schedule, or rows of its table)."""
     frame = result if isinstance(result, pd.DataFrame) else result.table
-    axes = _axes(axes, 0.2 * len(frame) + 1.2)
+    ax = _axes(ax, 0.2 * len(frame) + 1.2)
     rows = np.arange(len(frame))
     for first, second, label, colour in (
         ("dispatch", "start", "waits", "0.85"),
         ("start", "end", "executes", "C0"),
         ("end", "retire", "waits to retire", "0.93"),
     ):
-        axes.barh(rows, frame[second] - frame[first], left=frame[first], color=colour, label=label)
-    axes.set_yticks(rows, frame["text"])
-    axes.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
-    axes.invert_yaxis()
-    axes.set_xlabel("cycle")
-    axes.set_title("Schedule (simulated)")
-    axes.legend(frameon=False)
-    return axes
+        ax.barh(rows, frame[second] - frame[first], left=frame[first], color=colour, label=label)
+    ax.set_yticks(rows, frame["text"])
+    ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
+    ax.invert_yaxis()
+    ax.set_xlabel("cycle")
+    ax.set_title("Schedule (simulated)")
+    ax.legend(frameon=False)
+    return ax
 
 
-def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, axes: Axes | None = None) -> Axes:
+def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, ax: Axes | None = None) -> Axes:
     """Draw which resource was occupied when: ``cycles`` of a window, around the chosen instruction if there is one."""
     resources, schedule = result.resources, result.schedule.set_index("n")
-    axes = _axes(axes, 0.14 * int(resources["units"].sum()) + 1.4)
+    ax = _axes(ax, 0.14 * int(resources["units"].sum()) + 1.4)
     begin, end = result.complete
     if selected in schedule.index:
         begin = float(schedule.loc[selected, "start"]) - 0.6 * cycles
@@ -157,20 +177,20 @@ def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, axes
         "#D55E00" if n == selected else "#CC79A7" if n in made else f"C{number[n] % 10}" for n in seen["n"].tolist()
     ]
     rows = seen["resource"].map(place).to_numpy(dtype="float64") + seen["lane"].to_numpy() + 0.5
-    axes.barh(rows, seen["end"] - seen["start"], left=seen["start"], height=0.85, color=colours)
-    axes.set_yticks(
+    ax.barh(rows, seen["end"] - seen["start"], left=seen["start"], height=0.85, color=colours)
+    ax.set_yticks(
         ticks,
         [f"{r}  {b:.0%}" for r, b in zip(resources["resource"], resources["busy"], strict=True)],
         fontsize="small",
     )
-    axes.set_xlim(begin, begin + cycles)
-    axes.set_ylim(top, -0.5)
-    axes.set_xlabel("cycle")
-    axes.set_title("Resources over time, with their use in the window (simulated)")
-    return axes
+    ax.set_xlim(begin, begin + cycles)
+    ax.set_ylim(top, -0.5)
+    ax.set_xlabel("cycle")
+    ax.set_title("Resources over time, with their use in the window (simulated)")
+    return ax
 
 
-def _axes(axes: Axes | None, height: float) -> Axes:
-    if axes is not None:
-        return axes
+def _axes(ax: Axes | None, height: float) -> Axes:
+    if ax is not None:
+        return ax
     return plt.subplots(figsize=(8, height), layout="constrained")[1]

@@ -7,7 +7,7 @@ import numpy as np
 
 from perfkit.errors import SettingError
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
-from perfkit.plots.timeline import Timeline
+from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
 from perfkit.samples.table import Samples
 
@@ -54,7 +54,7 @@ def plot_over_time(
     """
     from matplotlib.figure import Figure
 
-    timeline = Timeline.of(samples)
+    timeline = TimeAxis.of(samples)
     check_events(samples, events)
     figure = Figure(figsize=(10, 1.8 + 1.5 * len(events)), layout="constrained")
     axes = figure.subplots(1 + len(events), 1, sharex=True, squeeze=False)[:, 0]
@@ -78,7 +78,7 @@ def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
         from matplotlib.figure import Figure
 
         ax = Figure(figsize=(10, 2.2), layout="constrained").subplots()
-    timeline = Timeline.of(samples)
+    timeline = TimeAxis.of(samples)
     _strip(ax, timeline, timeline.throughput, throughput_label(samples), SERIES[0])
     ax.set_xlabel(position_label(timeline))
     if kind_note(samples.kind):
@@ -91,7 +91,7 @@ def plot_pair(samples: Samples, x: str, y: str, *, per: str = "work", log: bool 
     from matplotlib.figure import Figure
 
     check_events(samples, (x, y))
-    timeline = Timeline.of(samples)
+    timeline = TimeAxis.of(samples)
     across, up = (timeline.rates(e, per) * PER[per] for e in (x, y))
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     ax = figure.subplots()
@@ -133,7 +133,7 @@ def plot_coverage(samples: Samples, top: int = 40) -> "Figure":
     return figure
 
 
-def position_label(timeline: Timeline) -> str:
+def position_label(timeline: TimeAxis) -> str:
     """Return the words for the time axis."""
     joined = ", runs end to end" if len(timeline.starts) > 1 else ""
     return f"time (s{joined})" if timeline.unit == "seconds" else f"interval (number{joined})"
@@ -148,7 +148,7 @@ def check_events(samples: Samples, events: Sequence[str]) -> None:
             raise SettingError(f"unknown event {event!r}; did you mean {', '.join(near)}? There are {len(known)}.")
 
 
-def _strip(ax: "Axes", timeline: Timeline, values: np.ndarray, label: str, colour: str) -> None:
+def _strip(ax: "Axes", timeline: TimeAxis, values: np.ndarray, label: str, colour: str) -> None:
     for _, start in timeline.starts[1:]:
         ax.axvline(start, color=CLOUD, lw=0.8, ls=":")
     ax.plot(timeline.position, values, color=colour, lw=1)

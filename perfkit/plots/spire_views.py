@@ -30,6 +30,18 @@ def event_points(samples: Samples | None, event: str) -> tuple[np.ndarray, np.nd
         return work / count, work / time, rows[usable]
 
 
+def on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the points that a roofline rests on, by index: those on it, and the Pareto front right of its peak."""
+    if not len(x):
+        return np.empty(0, dtype="int64")
+    bound = np.asarray(roofline.bound(x))
+    carrying = y >= bound * (1 - 1e-9)
+    order = np.argsort(-x, kind="stable")
+    best = np.maximum.accumulate(np.r_[-1.0, y[order][:-1]])
+    front = order[y[order] > best]
+    return np.union1d(np.flatnonzero(carrying), front[x[front] >= roofline.peak_intensity])
+
+
 def plot_exploration(
     model: Any,
     samples: Samples,

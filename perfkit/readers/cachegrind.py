@@ -34,13 +34,13 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read the counts of all functions."""
-    by_function, about = functions(content.text(), report)
+    by_function, about = functions(content.lines(), report)
     frame = with_estimate(by_function)
     report.note(estimate_note(frame))
     return to_dump(frame, run, about)
 
 
-def functions(text: str, report: Report) -> tuple[pd.DataFrame, dict[str, str]]:
+def functions(lines: list[str], report: Report) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return one row a function (indexed by its name) with a column an event, and what the file says of the run.
 
     Raises
@@ -53,7 +53,9 @@ def functions(text: str, report: Report) -> tuple[pd.DataFrame, dict[str, str]]:
     sums: dict[str, list[int]] = {}
     summary: list[int] | None = None
     function = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not (line[:1].isdigit() and events):
+            report.describes(number)
         key, colon, rest = line.partition(":")
         if colon and key in ("cmd", "desc", "events", "summary", "totals"):
             if key == "events":
@@ -73,6 +75,7 @@ def functions(text: str, report: Report) -> tuple[pd.DataFrame, dict[str, str]]:
             if len(values) != len(cells) or len(values) > len(events):
                 report.problem(number, line, f"expected a line number and up to {len(events)} counts")
                 continue
+            report.counts(number)
             total = sums.setdefault(function, [0] * len(events))
             for i, count in enumerate(values):
                 total[i] += count

@@ -96,6 +96,10 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
             f"found {head[:80]!r}"
         )
     begin = len(head[: found.end].encode())
+    report.describes(found.line)
+    if found.line > 1:
+        above = [i for i, x in enumerate(head[: found.end].split("\n")[: found.line - 1], 1) if x.strip()]
+        report.left_out(above, "of comments above the table, not read") if above else None
     if begin == len(data):
         raise FormatError(f"{report.file}: a header and no rows")
     if data.find(found.text.encode(), begin) < 0:  # else the header is repeated
@@ -108,11 +112,14 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
             columns = tuple(matrix[i] for i in np.argsort(order))
         if columns is not None:
             kept = None if len(columns[0]) == n_lines else _lines_with_text(data, begin, found.line + 1)
-            return Grid(found.names, columns, (), matrix, found.line + 1, kept)
+            if kept is None or len(kept) == len(columns[0]):
+                report.counts(range(found.line + 1, found.line + 1 + n_lines) if kept is None else kept)
+                return Grid(found.names, columns, (), matrix, found.line + 1, kept)
     kept_rows, lines, parts = _sound_rows(data[begin:], found, data.endswith(b"\n"), report)
     columns = _columns(b"\n".join(kept_rows) + b"\n", found) if kept_rows else None
     if columns is None:
         raise FormatError(f"{report.file}: no row of it has the {len(found.names)} fields of the header")
+    report.counts(lines)
     if parts:
         report.note(f"the header is repeated at {len(parts)} place(s): files put one after another, taken as runs")
     return Grid(found.names, columns, parts, kept_lines=lines)
@@ -135,7 +142,7 @@ def _matrix(data: bytes, begin: int, n_lines: int, header: Header, order: np.nda
 
 
 def _lines_with_text(data: bytes, begin: int, first: int) -> list[int]:
-    return [i for i, text in enumerate(data[begin:].split(b"\n"), first) if text.strip(b"\r")]
+    return [i for i, text in enumerate(data[begin:].split(b"\n"), first) if text.rstrip(b"\r")]
 
 
 def _columns(body: bytes | memoryview, header: Header) -> tuple[Column, ...] | None:
@@ -170,6 +177,7 @@ def _sound_rows(
             continue
         if text.strip() == header.text.strip():
             parts.append(len(kept))
+            report.describes(number)
             continue
         fields = next(csv.reader([text], delimiter=header.delimiter))
         if len(fields) != len(header.names):

@@ -31,7 +31,7 @@ _RULE = re.compile(r"^(?:\+[-+]+\+?|-+)$")
 
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format."""
-    lines = head.splitlines()
+    lines = head.split("\n")
     return any(_CSV_TABLE.match(x) or _HEADER.match(x) for x in lines) or (
         any(_BOX_TITLE.match(x) for x in lines) and any(re.match(r"^\|\s*Event\s*\|\s*Counter\s*\|", x) for x in lines)
     )
@@ -39,7 +39,7 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all raw counts of a file."""
-    lines = content.text().splitlines()
+    lines = content.lines()
     timeline = any(_HEADER.match(x) for x in lines)
     counts = _timeline(lines, report) if timeline else _tables(lines, report)
     if counts.empty:
@@ -59,41 +59,51 @@ def _tables(lines: list[str], report: Report) -> pd.DataFrame:
     interval: dict[tuple[str, str], int] = {}
     seconds: dict[tuple[str, str, str], float] = {}
     columns: list[str] | None = None
-    skipped = 0
+    derived = "of derived metrics and statistics over threads, not read"
+    other = "around the tables (what likwid and the program print), not read"
     for number, line in enumerate(lines, 1):
         if (match := _CSV_TABLE.match(line) or _BOX_TITLE.match(line)) is not None:
             title, columns = (match["region"] or "", match["group"]), None
             wanted = match.groupdict().get("what", "Raw") == "Raw"
             columns = None if wanted else []
+            report.describes(number)
             continue
         cells = _cells(line)
-        if cells is None or columns == []:
-            skipped += cells is not None and columns == [] and cells[0] not in ("Metric", "Event")
+        if cells is None:
+            rule = _RULE.match(line.strip()) or _CPU_NAME.match(line) or line.startswith("STRUCT")
+            report.describes(number) if rule else report.left_out(number, other) if line.strip() else None
+            continue
+        if columns == []:
+            heading = cells[0] in ("Metric", "Event")
+            report.describes(number) if heading else report.left_out(number, derived, "row(s)")
             continue
         if cells[0] in ("Event", "Region Info", "Metric"):
             names = [c for c in cells[1:] if c]
             raw = cells[0] == "Event" and not any(n in ("Sum", "Min", "Max", "Avg") for n in names)
             columns = names if raw else ([] if cells[0] != "Region Info" else ["", *names])
+            report.describes(number)
             continue
         if columns is None:
+            report.left_out(number, other)
             continue
         key = interval.setdefault(title, len(interval)) if title not in interval else interval[title]
         if cells[0] in ("RDTSC Runtime [s]", "Runtime (RDTSC) [s]"):
             for thread, cell in zip(columns[1:], cells[1 if cells[0].startswith("RDTSC") else 2 :], strict=False):
                 seconds[(*title, thread)] = _number(cell, number, line, report)
+            report.describes(number)
             continue
         if cells[0] == "call count":
+            report.left_out(number, "of call counts of regions, not read")
             continue
         values = cells[2 : len(columns) + 1]
         if len(values) < len(columns) - 1 or "" in values:
             report.problem(number, line, f"expected a count for each of {len(columns) - 1} hardware threads")
             continue
+        report.counts(number)
         for thread, cell in zip(columns[1:], values, strict=True):
             place = f"{title[0]} {_thread(thread)}".strip()
             count = _number(cell, number, line, report)
             rows.append({"place": place, "interval": key, "event": cells[0], "count": count, "_key": (*title, thread)})
-    if skipped:
-        report.note(f"{skipped:,} row(s) of derived metrics and statistics over threads, not read")
     counts = pd.DataFrame(rows)
     if len(counts):
         counts["seconds"] = [seconds.get(k, np.nan) for k in counts.pop("_key")]
@@ -139,6 +149,7 @@ def _timeline(lines: list[str], report: Report) -> pd.DataFrame:
     for number, line in enumerate(lines, 1):
         if (match := _THREADS.match(line)) is not None:
             threads = re.split(r"[|, ]", match["threads"])
+            report.describes(number)
         elif (match := _HEADER.match(line)) is not None:
             if match["what"] == "MetricsCount":
                 raise FormatError(
@@ -146,8 +157,10 @@ def _timeline(lines: list[str], report: Report) -> pd.DataFrame:
                     "Measure again with the group's events themselves: likwid-perfctr -g EVENT:COUNTER,... -t 1s"
                 )
             events.append([c.strip() for c in re.split(r"[|,]", line)][4:])
+            report.describes(number)
         elif re.match(r"^\d+[ ,|]\d+[ ,|]\d+[ ,|]", line):
             for group in _timeline_rows(line, number, events, threads, report):
+                report.counts(number)
                 at = float(str(group[0]))
                 for place, event, count in group[1]:
                     rows.append(
@@ -161,7 +174,9 @@ def _timeline(lines: list[str], report: Report) -> pd.DataFrame:
                         }
                     )
                 before, interval = at, interval + 1
-        elif line.strip() and not line.startswith(("#", "-", "CPU ")):
+        elif line.startswith(("#", "-", "CPU ")):
+            report.describes(number)
+        elif line.strip():
             report.problem(number, line, "expected group, events, threads, runtime and counts")
     return pd.DataFrame(rows)
 

@@ -34,7 +34,7 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counting metrics of a file."""
-    rows = _long_rows(content.text(), report)
+    rows = _long_rows(content, report)
     if not rows:
         raise FormatError(f"{report.file}: output of Nsight Compute without a single metric")
     table = pd.DataFrame(rows, columns=["line", "launch", "place", "event", "unit", "text"])
@@ -50,41 +50,53 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     table["count"] = _values(table, report) * table["factor"]
     order = {launch: i for i, launch in enumerate(dict.fromkeys(table["launch"]))}
     table["interval"] = table["launch"].map(order)
-    table = table.drop_duplicates(["interval", "event"]).reset_index(drop=True)
+    again = table.duplicated(["interval", "event"])
+    report.left_out(
+        table.loc[again, "line"].tolist(), "repeat a metric of the same launch, left out"
+    ) if again.any() else 0
+    table = table[~again].reset_index(drop=True)
     lasted = table[table["event"] == _DURATION].set_index("interval")["count"] / 1e9
     table["seconds"] = table["interval"].map(lasted)
     return Dump(table[["place", "interval", "seconds", "event", "count"]].assign(run=run))
 
 
-def _long_rows(text: str, report: Report) -> list[tuple[int, str, str, str, str, str]]:
+def _long_rows(content: Opened, report: Report) -> list[tuple[int, str, str, str, str, str]]:
     """Return line, launch, kernel, metric, unit and value as written, for both pages."""
     header: list[str] | None = None
     units: list[str] | None = None
     out = []
-    lines = text.splitlines()
+    lines = content.lines()
     for number, line in enumerate(lines, 1):
-        if not line.startswith('"'):  # what the profiler and the program print
+        if not line.startswith('"'):
+            if line.strip():
+                report.left_out(number, "that the profiler and the program print, not read")
             continue
         cells = next(csv.reader([line]))
         if "Kernel Name" in cells:
             header, units = cells, None
+            report.describes(number)
             continue
         if header is None:
+            report.left_out(number, "that the profiler and the program print, not read")
             continue
         if len(cells) != len(header):
-            cut = number == len(lines) and not text.endswith("\n")
+            cut = number == len(lines) and not content.ends_with_newline
             reason = f"expected {len(header)} fields as in the header, found {len(cells)}"
             report.problem(number, line, f"the file ends in the middle of a row: {reason}" if cut else reason)
             continue
         row = dict(zip(header, cells, strict=True))
+        report.counts(number)
         launch = row.get("ID") or str(number)
         if "Metric Name" in row:
-            if row["Metric Name"]:
+            if not row["Metric Name"]:
+                report.left_out(number, "without a metric, not read")
+            else:
                 out.append(
                     (number, launch, row["Kernel Name"], row["Metric Name"], row["Metric Unit"], row["Metric Value"])
                 )
         elif units is None and not row.get("ID") and not row["Kernel Name"]:
             units = cells
+            report.describes(number)
         else:
             of = units or [""] * len(cells)
             out += [

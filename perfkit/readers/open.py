@@ -2,6 +2,7 @@
 
 import bz2
 import lzma
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,18 +14,26 @@ _MAGIC = {"gzip": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "bzip2": b"BZh", "zstandar
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
 _PLAIN = {".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".out", ".dat", ".parquet", ".pq", ".perf"}
 _BLOCK = 1 << 20
+# What colours text in a terminal or sets its title (ECMA-48), as found in a captured output.
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[ -/]+[0-~])?")
 
 
 @dataclass
 class Opened:
     """A file's content after decompression.
 
-    ``cut`` says in words how the compressed data ended early; it is empty for a whole file.
+    ``cut`` says in words how the compressed data ended early; it is empty for a whole file. ``escapes`` counts the
+    escape sequences for a terminal that were taken off.
     """
 
     path: Path
     data: bytes
     cut: str = ""
+    escapes: int = 0
+
+    def __post_init__(self) -> None:
+        if b"\x1b" in self.data:
+            self.data, self.escapes = _ESCAPES.subn(b"", self.data)
 
     @property
     def name(self) -> str:
@@ -42,7 +51,7 @@ class Opened:
         """
         if self.data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "utf-16"
-        if b"\x00" in self.data[:4096]:
+        if b"\x00" in self.data:
             raise FormatError(
                 f"{self.name}: expected a text dump; found binary data. A perf.data file is not a dump: "
                 "give what `perf stat` prints, or writes with -o."
@@ -56,8 +65,41 @@ class Opened:
         return "utf-8-sig"
 
     def text(self) -> str:
-        """Return the content as text."""
-        return self.data.decode(self.encoding)
+        """Return the content as text.
+
+        Raises
+        ------
+        FormatError
+            It is not text after all, as UTF-16 with half a character at its end.
+        """
+        try:
+            return self.data.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{self.name}: {self.encoding.upper()} text that is damaged ({error.reason})") from error
+
+    @property
+    def ends_with_newline(self) -> bool:
+        """Whether the last line is whole; a file that was cut mostly ends in the middle of one."""
+        return self.data.endswith((b"\n", b"\n\x00", b"\x00\n"))
+
+    def lines(self) -> list[str]:
+        """Return the content's lines without their ends; only a newline ends one (after a carriage return or not)."""
+        lines = self.text().split("\n")
+        if lines and not lines[-1]:
+            lines.pop()
+        return [x.removesuffix("\r") for x in lines]
+
+    def blank_lines(self) -> tuple[int, list[int]]:
+        """Return how many lines there are, and the numbers (from 1) of those that hold nothing but spaces."""
+        if self.encoding == "utf-16":
+            lines = self.lines()
+            return len(lines), [i for i, x in enumerate(lines, 1) if not x.strip("\ufeff \t\r\f\v")]
+        data = self.data
+        n = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+        if not any(x in data for x in (b"\n\n", b"\n\r", b"\n ", b"\n\t", b"\n\f", b"\n\v")) and data[:1].strip():
+            return n, []  # nearly all tables, told at the speed of memory
+        lines_of = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:n]
+        return n, [i for i, x in enumerate(lines_of, 1) if not x.strip()]
 
     def head(self, size: int = 200_000) -> str:
         """Return the beginning of the content as text."""

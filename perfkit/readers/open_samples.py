@@ -55,7 +55,8 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
     if Path(source).is_file():
         return [Path(source)]
     pattern = Path(source)
-    found = sorted(p for p in Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))) if p.is_file())
+    inside = str(pattern.relative_to(pattern.anchor))
+    found = sorted(p for p in Path(pattern.anchor).glob(inside) if p.is_file()) if inside != "." else []
     if not found:
         near = nearest(str(source), known) or known[:3]
         raise SettingError(

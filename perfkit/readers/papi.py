@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.readers.document import parse, values
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
 
@@ -30,27 +31,27 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    text = content.text()
-    try:
-        whole = json.loads(text)
-        threads = dict(_numbered(whole["threads"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        line = getattr(error, "lineno", 1)
-        raise FormatError(
-            f"{report.file}, line {line}: JSON that is truncated or not of PAPI's high-level interface ({error}). "
-            f"Found: {text.splitlines()[line - 1][:120] if text else ''!r}"
-        ) from error
+    whole = parse(content, "of PAPI's high-level interface")
     rows: list[dict[str, Any]] = []
-    nested = 0
-    for thread, body in threads.items():
-        for i, (name, region) in enumerate(_regions(body)):
-            nested += str(region.get("parent_region_id", "-1")) != "-1"
-            place = name if len(threads) == 1 else f"{name}, thread {thread}"
-            rows.extend(_counts(i, place, region, report))
+    nested = left_out = 0
+    try:
+        threads = dict(_numbered(whole["threads"]))
+        for thread, body in threads.items():
+            for i, (name, region) in enumerate(_regions(body)):
+                nested += str(region.get("parent_region_id", "-1")) != "-1"
+                place = str(name) if len(threads) == 1 else f"{name}, thread {thread}"
+                found = list(_counts(i, place, region, report))
+                rows.extend(found)
+                left_out += values(region) - len(found) - len(set(region) & set(_NOT_EVENTS))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(
+            f"{report.file}: JSON that is not of PAPI's high-level interface ({type(error).__name__}: {error})"
+        ) from error
     if not rows:
         raise FormatError(f"{report.file}: no region with counts in it")
     if nested:
         report.note(f"{nested:,} region(s) lie inside others, whose counts hold theirs too")
+    report.document(values(whole), len(rows), max(left_out, 0))
     report.note(f"cycles of PAPI's own clock are called {ELAPSED}")
     about = {k: whole[k] for k in ("papi_version", "cpu_info", "max_cpu_rate_mhz", "cpu in mhz") if k in whole}
     runs = pd.DataFrame({"parameters": [json.dumps(about)]}, index=[run])

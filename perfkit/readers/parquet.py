@@ -31,6 +31,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     except (pa.ArrowInvalid, OSError) as error:
         raise FormatError(f"{content.name}: parquet data that is truncated or corrupted ({error})") from error
     columns = {n: c for n, c in zip(table.column_names, table.columns, strict=True) if n != "__index_level_0__"}
+    report.document(table.num_rows, table.num_rows, 0, unit="row")
     grid = Grid(tuple(columns), tuple(as_float(c) if is_number(c) else c for c in columns.values()), first_line=0)
     if spire_wide.recognise(",".join(f'"{n}"' for n in grid.names)):
         return spire_wide.to_dump(grid, report, run)
@@ -41,5 +42,6 @@ def _own(content: Opened, report: Report) -> Dump:
     """Take over what `Samples.to_parquet` wrote, with its notes and problems."""
     written = read_parquet(content.path)
     report.notes.extend(written["notes"])
+    report.document(len(written["table"]), len(written["table"]), 0, unit="row")
     report.rows.extend(written["problems"].itertuples(index=False, name=None))
     return Dump(written["table"], written["runs"], (written["time_event"], written["work_event"]))

@@ -73,6 +73,7 @@ def build(found: PerfRows, report: Report, run: str) -> Dump:
         }
     )
     rows = rows[~np.isnan(values) | (rows["mark"] != "")]  # numbers that fit no style are problems already
+    report.counts(rows["line"].to_numpy())
     rows.loc[rows["mark"] == NOT_SUPPORTED, "running"] = np.nan
     _note_missing(rows, report)
     part = _split(rows, report)
@@ -137,6 +138,14 @@ def _split(rows: pd.DataFrame, report: Report) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         back = np.concatenate([[False], np.diff(at) < 0])
     new_block = np.concatenate([[False], np.diff(block) != 0])
+    again = _sequence_again(rows)
+    if again.any():
+        lines = ", ".join(str(n) for n in rows["line"].to_numpy()[again][:10])
+        report.note(
+            f"the events begin again at line {lines}{' ...' if again.sum() > 10 else ''}: "
+            f"the outputs of {1 + again.sum():,} runs one after another"
+        )
+    new_block |= again
     back &= ~new_block
     intervals = 1 + int(np.count_nonzero(np.diff(at)))
     if back.sum() >= 3 and back.sum() > intervals / 4 and len(np.unique(at)) == intervals:
@@ -151,17 +160,61 @@ def _split(rows: pd.DataFrame, report: Report) -> np.ndarray:
     return np.cumsum(back | new_block)
 
 
+def _sequence_again(rows: pd.DataFrame) -> np.ndarray:
+    """Tell where the events of an output begin again, as where outputs without intervals were appended to one file.
+
+    An event that was given to perf twice comes twice in one output, with counts that are the same or, where counters
+    were multiplexed, alike; those are left to `settle_duplicates`.
+    """
+    again = np.zeros(len(rows), dtype=bool)
+    untimed = np.isnan(rows["at"].to_numpy())
+    keys = rows["place"].cat.codes.to_numpy("int64") * len(rows["event"].cat.categories) + rows[
+        "event"
+    ].cat.codes.to_numpy("int64")
+    for block in np.unique(rows["block"].to_numpy()[untimed]):
+        of = np.flatnonzero(untimed & (rows["block"].to_numpy() == block))
+        starts = _beginnings(keys[of])
+        if len(starts) > 1 and not _given_twice(rows.iloc[of], keys[of]):
+            again[of[starts[1:]]] = True
+    return again
+
+
+def _beginnings(keys: np.ndarray) -> list[int]:
+    """Return where a sequence begins again: by its period if it has one, else wherever a key is seen a second time."""
+    n = len(keys)
+    period = next((int(p) for p in np.flatnonzero(keys == keys[0])[1:65] if (keys[p:] == keys[:-p]).all()), n)
+    if n % period == 0:
+        return list(range(0, n, period))
+    starts: list[int] = [0]
+    seen: set[int] = set()
+    for i, key in enumerate(keys.tolist()):
+        if key in seen:
+            starts.append(i)
+            seen.clear()
+        seen.add(key)
+    return starts
+
+
+def _given_twice(rows: pd.DataFrame, keys: np.ndarray) -> bool:
+    """Whether counts of the same event and place are the same, or alike and multiplexed: one output, an event twice."""
+    by = rows["count"].groupby(keys)
+    low, high = by.min(), by.max()
+    same = (low == high) | low.isna()
+    shared = (rows["running"].groupby(keys).min() < 1.0) & (high <= 1.2 * low) & (by.size() == 2)
+    return bool((same | shared).all())
+
+
 def _intervals(rows: pd.DataFrame, part: np.ndarray, blocks: list[Block]) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's interval number within its run, and the length of that interval in seconds."""
-    at = rows["at"].to_numpy()
+    at, block = rows["at"].to_numpy(), rows["block"].to_numpy()
     number, seconds = np.zeros(len(rows), dtype="int64"), np.full(len(rows), np.nan)
-    for run in range(int(part[-1]) + 1 if len(part) else 0):
-        of_run = part == run
-        if np.isnan(at[of_run]).all():
-            seconds[of_run] = blocks[rows["block"].to_numpy()[of_run][0]].elapsed
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(part)) + 1, [len(rows)]])  # runs follow one another
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        if np.isnan(at[start:stop]).all():
+            seconds[start:stop] = blocks[block[start]].elapsed if start < stop else np.nan
             continue
-        ends, number[of_run] = np.unique(at[of_run], return_inverse=True)
-        seconds[of_run] = np.diff(ends, prepend=0.0)[number[of_run]]
+        ends, number[start:stop] = np.unique(at[start:stop], return_inverse=True)
+        seconds[start:stop] = np.diff(ends, prepend=0.0)[number[start:stop]]
     return number, seconds
 
 
@@ -169,6 +222,8 @@ def _runs(rows: pd.DataFrame, blocks: list[Block]) -> pd.DataFrame:
     described = {}
     units = rows[["event", "unit"]].drop_duplicates()
     units = {str(e): str(u) for e, u in units.itertuples(index=False) if u}
+    varied = rows[rows["variance"].notna()]
+    variances = dict(iter(varied.groupby("run", sort=False, observed=True))) if len(varied) else {}
     for name, block in rows[["run", "block"]].drop_duplicates("run").itertuples(index=False):
         said = blocks[block]
         parameters: dict[str, object] = {}
@@ -176,8 +231,8 @@ def _runs(rows: pd.DataFrame, blocks: list[Block]) -> pd.DataFrame:
             parameters["started"] = said.started
         if said.repeats > 1:
             parameters["repeats"] = said.repeats
-        of_run = rows[(rows["run"] == name) & rows["variance"].notna()]
-        if len(of_run):
+        if name in variances:
+            of_run = variances[name]
             parameters["variance_percent"] = dict(zip(of_run["event"], of_run["variance"].tolist(), strict=True))
         if units:
             parameters["units"] = units
@@ -191,29 +246,40 @@ def _runs(rows: pd.DataFrame, blocks: list[Block]) -> pd.DataFrame:
 def settle_duplicates(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
     """Keep one of an event listed twice with the same counts; number its further counts where they differ.
 
-    ``rows`` has the columns run, place, interval, event and count. An event given twice to a tool is counted twice;
-    both counts are the same where neither was multiplexed away.
+    ``rows`` has the columns run, place, interval, event and count, and maybe line. An event given twice to a tool is
+    counted twice; both counts are the same where neither was multiplexed away.
     """
     key = ["run", "place", "interval", "event"]
     if not rows.duplicated(key).any():
         return rows
-    nth = rows.groupby(key, sort=False, observed=True).cumcount().to_numpy()
-    rows = rows.assign(nth=nth)
-    drop = np.zeros(len(rows), dtype=bool)
+    rows = rows.reset_index(drop=True)
+    by = rows.groupby(key, sort=False, observed=True)
+    nth, first = by.cumcount().to_numpy(), by["count"].transform("first").to_numpy()
+    count = rows["count"].to_numpy()
+    differs = ~((count == first) | (np.isnan(count) & np.isnan(first)))
+    further = pd.DataFrame({"event": rows["event"].astype(object), "nth": nth, "differs": differs})[nth > 0]
+    differing = further.groupby(["event", "nth"], sort=False)["differs"].any()
     event = rows["event"].to_numpy(dtype=object, copy=True)
-    for name in rows.loc[nth > 0, "event"].unique():
-        of_event = rows["event"] == name
-        for copy in range(1, int(nth[of_event].max()) + 1):
-            again = (of_event & (rows["nth"] == copy)).to_numpy()
-            first = rows[of_event & (rows["nth"] == 0)].set_index(key[:3])["count"]
-            second = rows[again].set_index(key[:3])["count"]
-            if first.reindex(second.index).equals(second):
-                drop |= again
-                report.note(f"event {name} is there {copy + 1} times with the same counts; one is kept")
-            else:
-                event[again] = f"{name}#{copy + 1}"
-                report.note(f"event {name} is there {copy + 1} times with different counts; called {name}#{copy + 1}")
-    return rows.assign(event=event)[~drop].drop(columns="nth")
+    named = {pair: f"{pair[0]}#{pair[1] + 1}" for pair, other in differing.items() if other}
+    here = np.flatnonzero(nth > 0)
+    new = [named.get((event[i], nth[i])) for i in here.tolist()]
+    drop = np.zeros(len(rows), dtype=bool)
+    for i, name in zip(here.tolist(), new, strict=True):
+        if name is None:
+            drop[i] = True
+        else:
+            event[i] = name
+    for name, copies in further[~_in(further, named)].groupby("event", sort=False)["nth"].max().items():
+        report.note(f"event {name} is there {copies + 1} times with the same counts; one is kept")
+    for (name, copy), called in named.items():
+        report.note(f"event {name} is there {copy + 1} times with different counts; called {called}")
+    if "line" in rows:
+        report.left_out(rows["line"].to_numpy()[drop].tolist(), "repeat a count of the same event, left out")
+    return rows.assign(event=event)[~drop]
+
+
+def _in(further: pd.DataFrame, named: dict[tuple[str, int], str]) -> np.ndarray:
+    return np.array([pair in named for pair in zip(further["event"], further["nth"], strict=True)], dtype=bool)
 
 
 def _note_missing(rows: pd.DataFrame, report: Report) -> None:
@@ -231,11 +297,13 @@ def _note_missing(rows: pd.DataFrame, report: Report) -> None:
 
 def _note_long_start(rows: pd.DataFrame, report: Report) -> None:
     """Say where a run's first interval is much longer than the others; it is kept, with its true length."""
-    for run, of_run in rows.groupby("run", sort=False, observed=True):
-        lengths = of_run.groupby("interval")["seconds"].first()
-        usual = lengths.median()
-        if len(lengths) > 2 and lengths.iloc[0] > 3 * usual:
-            report.note(f"the first interval of run {run!r} lasts {lengths.iloc[0] / usual:.0f} times the usual")
+    lengths = rows.drop_duplicates(["run", "interval"]).set_index("run")[["interval", "seconds"]]
+    by = lengths.groupby(level="run", sort=False, observed=True)["seconds"]
+    size, usual = by.size(), by.median()
+    first = lengths.sort_values("interval", kind="stable").groupby(level="run", observed=True)["seconds"].first()
+    long = (size > 2) & (first.reindex(size.index) > 3 * usual)
+    for run in size.index[long]:
+        report.note(f"the first interval of run {run!r} lasts {first[run] / usual[run]:.0f} times the usual")
 
 
 def _note_ragged(rows: pd.DataFrame, report: Report) -> None:

@@ -37,32 +37,30 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    text = content.text()
-    separator = _separator(text[:200_000])
+    lines = content.lines()
+    separator = _separator("\n".join(lines[:2000]))
     if separator is None:
         raise FormatError(f"{report.file}: expected fields as perf stat -x prints them; no line has them")
     found = PerfRows()
-    state = _State()
-    lines = text.split("\n")
+    state = _State(report)
+    whole = content.ends_with_newline
     for number, line in enumerate(lines, 1):
-        line = line.rstrip("\r")
         if not line or line.isspace():
             continue
         if line.startswith("#"):
             if (said := re.match(r"# started on (.+)$", line)) is not None:
                 found.blocks.append(Block(started=said[1].strip()))
                 state.fresh = False
+                report.describes(number)
+            else:
+                report.left_out(number, "of comments, not read")
             continue
         wrong = _take(_fields_of(line, separator), number, separator, found, state)
         if wrong:
-            cut = number == len(lines)
+            cut = number == len(lines) and not whole
             report.problem(number, line, "the file ends in the middle of a line" if cut else wrong)
     if not found.rows:
         raise FormatError(f"{report.file}: output of perf stat -x without a single count")
-    if state.derived:
-        report.note(f"{state.derived:,} line(s) with derived metrics only, not read")
-    if state.totals:
-        report.note(f"{state.totals:,} line(s) of totals (--summary), not read again")
     return build(found, report, run)
 
 
@@ -77,11 +75,10 @@ def _fields_of(line: str, separator: str) -> list[str]:
 class _State:
     """What the lines read so far have in common."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report) -> None:
         self.fresh = True
         self.timed: bool | None = None
-        self.totals = 0
-        self.derived = 0
+        self.report = report
 
 
 def _separator(head: str) -> str | None:
@@ -101,7 +98,7 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
     """Use a line's fields; return what is wrong with them, or nothing."""
     at = float("nan")
     if fields[0].strip() == "summary":
-        state.totals += 1
+        state.report.left_out(number, "of totals (--summary), not read again")
         return ""
     if _AT.match(fields[0]):
         at = float(fields.pop(0))
@@ -110,7 +107,7 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
         return "expected the interval's end in the first field, as in the other lines"
     place, fields = _place(fields, separator)
     if len(fields) > 3 and not fields[0] and not fields[2]:
-        state.derived += 1
+        state.report.left_out(number, "with derived metrics only, not read")
         return ""
     fields = _join_decimals(fields, 0) if separator == "," else fields
     if len(fields) < 3:

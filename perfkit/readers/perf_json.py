@@ -26,30 +26,35 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    text = content.text()
     found = PerfRows()
     timed = fresh = False
-    derived = totals = 0
-    lines = text.split("\n")
+    lines = content.lines()
+    whole = content.ends_with_newline
     for number, line in enumerate(lines, 1):
+        written = bool(line.strip())
         line = line.strip().strip("[],") if line.strip()[:1] in "[]," else line.strip().rstrip(",]")
         if not line:
+            if written:
+                report.describes(number)  # a bracket or a comma of a list around the lines
             continue
         if line.startswith("#"):
             if (said := re.match(r"# started on (.+)$", line)) is not None:
                 found.blocks.append(Block(started=said[1].strip()))
                 fresh = True
+                report.describes(number)
+            else:
+                report.left_out(number, "of comments, not read")
             continue
         entry = _parse(line)
         if entry is None:
-            cut = number == len(lines)
+            cut = number == len(lines) and not whole
             report.problem(number, line, "the file ends in the middle of a line" if cut else "expected a JSON object")
             continue
         if "counter-value" not in entry:
-            derived += 1
+            report.left_out(number, "with derived metrics only, not read")
             continue
         if timed and "interval" not in entry:
-            totals += 1
+            report.left_out(number, "of totals (--summary), not read again")
             continue
         row = _row(number, max(len(found.blocks) - 1, 0), entry)
         if isinstance(row, str):
@@ -61,20 +66,16 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         found.rows.append(row)
     if not found.rows:
         raise FormatError(f"{report.file}: output of perf stat -j without a single count")
-    if derived:
-        report.note(f"{derived:,} line(s) with derived metrics only, not read")
-    if totals:
-        report.note(f"{totals:,} line(s) of totals (--summary), not read again")
     return build(found, report, run)
 
 
 def _parse(line: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(_BARE_NAN.sub(": null", line))
-    except ValueError:
+    except (ValueError, RecursionError):
         try:
             entry = json.loads(_TORN.sub(r"\1.\2", _BARE_NAN.sub(": null", line)))
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return entry if isinstance(entry, dict) else None
 

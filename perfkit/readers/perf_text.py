@@ -41,6 +41,8 @@ _SECONDS = re.compile(
     r"^[ \t]*(?P<s>\d+[.,]\d+)[ \t]+(?:\+-[ \t]+\d+[.,]\d+[ \t]+)?seconds (?P<what>time elapsed|user|sys)\b"
 )
 _DERIVED = re.compile(rf"^[ \t]*{_AT}{_PLACE}#[ \t]+[-\d<n]")
+# The heading of a group of metrics, with its first metric behind it: "TopdownL1 (cpu_core)   #   31.1 %  tma_...".
+_TOPDOWN = re.compile(rf"^[ \t]*{_AT}{_PLACE}[A-Za-z]\w*(?:[ \t]\(\w+\))?[ \t]+#[ \t]+[-\d<n]")
 _ADVICE = re.compile(
     r"^[ \t]*(?:Some events weren't counted|echo [01] > /proc/sys/kernel/nmi_watchdog|perf stat \.\.\.|"
     r"The events in group usually have to be|Try disabling the NMI watchdog)"
@@ -58,12 +60,10 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    text = content.text()
-    reader = _Reader(report)
-    ends_whole = text.endswith("\n")
-    lines = text.split("\n")
+    lines = content.lines()
+    reader = _Reader(report, threads=_by_thread(lines))
+    ends_whole = content.ends_with_newline
     for number, line in enumerate(lines, 1):
-        line = line.rstrip("\r")
         if not line or line.isspace():
             continue
         if not reader.take(number, line):
@@ -72,17 +72,22 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     return reader.finish(run, cut_at=0 if ends_whole else len(lines))
 
 
+def _by_thread(lines: list[str]) -> bool:
+    """Whether the counts of an output without intervals stand behind threads (``--per-thread``)."""
+    counts = [x for x in lines[:400] if x[:1] in " \t" and "seconds" not in x and x.strip() and x.lstrip()[0] != "#"]
+    threads = sum(_LINE.match(x) is None and _THREAD_LINE.match(x) is not None for x in counts)
+    return threads > sum(_LINE.match(x) is not None for x in counts)
+
+
 class _Reader:
     """The lines of a file, one after another, and what they have in common."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, threads: bool) -> None:
         self.report = report
         self.found = PerfRows(text=True)
         self.fresh = True  # the next count begins an output of perf
         self.timed = False  # this output prints intervals
-        self.line = _LINE
-        self.derived = 0
-        self.totals = 0
+        self.line = _THREAD_LINE if threads else _LINE
         self.in_totals = False
 
     def take(self, number: int, line: str) -> bool:
@@ -97,19 +102,24 @@ class _Reader:
         if "seconds" in line and (said := _SECONDS.match(line)) is not None:
             if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:
                 self.found.blocks[-1].elapsed = float(said["s"].replace(",", "."))
+            self.report.describes(number)
             return True
         match = self.line.match(line)
         if match is not None and self._count(number, match):
             return True
         if line.startswith("#"):
-            return self._comment(line)
+            return self._comment(number, line)
         if (said := _STATS_FOR.match(line)) is not None:
+            self.report.describes(number)
             self._stats_for(said["what"], int(said["runs"] or 1))
             return True
-        if _DERIVED.match(line):
-            self.derived += 1
+        if _DERIVED.match(line) or _TOPDOWN.match(line):
+            self.report.left_out(number, "with derived metrics only, not read")
             return True
-        return _ADVICE.match(line) is not None
+        if _ADVICE.match(line) is not None:
+            self.report.left_out(number, "of perf's advice, not read")
+            return True
+        return False
 
     def why(self) -> str:
         """Say what was expected in a line that made no sense."""
@@ -121,10 +131,6 @@ class _Reader:
         """Make a dump of all that was found."""
         if cut_at:
             self._check_cut(cut_at)
-        if self.derived:
-            self.report.note(f"{self.derived:,} line(s) with derived metrics only, not read")
-        if self.totals:
-            self.report.note(f"{self.totals:,} line(s) of totals behind the intervals (--summary), not read again")
         if not self.found.rows:
             raise FormatError(f"{self.report.file}: output of perf stat without a single count")
         return build(self.found, self.report, run)
@@ -138,7 +144,7 @@ class _Reader:
         if self.timed and at is None:
             if not self.in_totals:
                 return False
-            self.totals += 1
+            self.report.left_out(number, "of totals behind the intervals (--summary), not read again")
             return True
         if self.fresh or (self.in_totals and at):
             self._begin()
@@ -167,11 +173,12 @@ class _Reader:
             self.found.blocks.append(Block())
         self.fresh = self.timed = self.in_totals = False
 
-    def _comment(self, line: str) -> bool:
+    def _comment(self, number: int, line: str) -> bool:
         if (said := _STARTED.match(line)) is not None:
             self.fresh = False
             self.timed = self.in_totals = False
             self.found.blocks.append(Block(started=said["when"].strip()))
+            self.report.describes(number)
         elif (header := _HEADER.match(line)) is not None:
             if "counts" not in header["columns"]:
                 raise FormatError(
@@ -179,6 +186,9 @@ class _Reader:
                     "Measure again without that option."
                 )
             self.line = _THREAD_LINE if "comm-pid" in header["columns"] else _LINE
+            self.report.describes(number)
+        else:
+            self.report.left_out(number, "of comments, not read")
         return True
 
     def _stats_for(self, what: str, repeats: int) -> None:

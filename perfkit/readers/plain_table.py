@@ -6,6 +6,7 @@ ratios that somebody wrote beside the counts (IPC, CPI): those are found by name
 """
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
+from perfkit.samples.clocks import clock_of, since_1970
+from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 NAME = "plain-table"
@@ -24,8 +27,8 @@ _KEYS = {
     "run": ("run", "workload", "benchmark"),
     "place": ("place", "cpu", "core", "socket", "thread", "region", "function"),
     "interval": ("interval", "sample", "index"),
-    "at": ("at", "timestamp", "time_s", "time [s]", "time (s)"),
-    "seconds": ("seconds", "duration", "duration_s", "elapsed"),
+    "at": ("at",),
+    "seconds": ("seconds",),
     "event": ("event", "metric", "counter"),
     "count": ("count", "value", "counter-value"),
     "time": ("time",),
@@ -35,6 +38,18 @@ _KEYS = {
 _IPC = re.compile(r"^(?:ipc|insn[ _]per[ _]cycle|instructions?[ _]per[ _]cycle)(?::\w+)?$", re.IGNORECASE)
 _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.IGNORECASE)
 _PROBE_ROWS = 8
+# Where the times of the rows are kept beside the columns of the table.
+_CLOCK_COLUMN = {"at": -10, "seconds": -11}
+_SURE = 9  # steps that must all go up before it is no accident
+# Arm Streamline's names of what every tool counts; its columns are "Group:Counter (Core)".
+_STREAMLINE = {
+    "cycles:cpu cycles": "cycles",
+    "clock:cycles": "cycles",
+    "instructions:executed": "instructions",
+    "instruction:executed": "instructions",
+    "branch:mispredicted": "branch-misses",
+}
+_STREAMLINE_NAME = re.compile(r"^(?P<counter>[A-Z][\w ]*:[^(]+?)(?: \((?P<core>[^)]+)\))?$")
 
 
 def recognise(head: str) -> bool:
@@ -100,6 +115,14 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if {"time", "work"} <= keys.keys() and not {"time", "work"} & set(table["event"]):
         report.note("time and work are columns of their own; taken as cycles and instructions unless said otherwise")
         return Dump(table, axes=("", ""))
+    if "time" in table and "at" not in table:
+        clock = clock_of("time", table["time"].to_numpy())
+        if clock is not None and not np.isnan(clock.seconds):
+            table["at"] = table["time"] * clock.seconds
+            report.note("column time holds the time of each row; it is no event")
+    left = [c for c in ("time", "work") if c in table and not (c == "time" and "at" in table)]
+    if left:
+        report.note(f"columns that tell nothing without each other, left out: {', '.join(left)}")
     table = table.drop(columns=["time", "work"], errors="ignore")
     return Dump(settle_duplicates(table, report) if "interval" in table else table)
 
@@ -135,14 +158,35 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
+    grid = _plain_names(grid, report)
     values = _drop_ratios(grid, values, report)
+    values, times = _take_clocks(grid, values, report)
+    of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
     names = _settle_columns(grid, values, report)
+    if _are_totals(grid, keys, names, values, report):
+        values, of_keys, grid = _differences(grid, values, of_keys, report)
     missing = {names[i]: int(np.isnan(values[i]).sum()) for i in names}
     if any(missing.values()):
         report.note(f"missing counts: {', '.join(f'{e} {n:,} of {grid.n_rows:,}' for e, n in missing.items() if n)}")
     if not names:
-        raise FormatError(f"{report.file}: a table without a column of counts")
+        raise FormatError(
+            f"{report.file}: a table without a column of counts: {'; '.join(report.notes) or 'only text'}"
+        )
     return Dump(_lengthen(grid, keys, of_keys, names, values, run, report))
+
+
+def _plain_names(grid: Grid, report: Report) -> Grid:
+    """Call what Streamline counts as other tools do; with several kinds of core, each keeps its core's name."""
+    parts = [_STREAMLINE_NAME.match(n) for n in grid.names]
+    called = [_STREAMLINE.get(m["counter"].lower(), "") if m else "" for m in parts]
+    new = []
+    for name, match, plain in zip(grid.names, parts, called, strict=True):
+        core = f" ({match['core']})" if match and match["core"] and called.count(plain) > 1 else ""
+        new.append(f"{plain}{core}" if plain else name)
+    renamed = [f"{a} as {b}" for a, b in zip(grid.names, new, strict=True) if a != b]
+    if renamed:
+        report.note(f"columns by the names of other tools: {', '.join(renamed)}")
+    return replace(grid, names=tuple(new)) if renamed else grid
 
 
 def _is_numbering(grid: Grid, i: int) -> bool:
@@ -238,6 +282,89 @@ def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
     return runs
 
 
+# ------------------------------------------------------------------ clocks and running totals
+
+
+def _take_clocks(
+    grid: Grid, values: dict[int, np.ndarray], report: Report
+) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    """Take out the columns that tell the time: they are no events. Return the rest, and ``at`` and ``seconds``."""
+    taken: dict[str, str] = {}
+    times: dict[int, np.ndarray] = {}
+    rest = dict(values)
+    for i, column in values.items():
+        name = grid.names[i]
+        clock = None if name in report.asked.axes else clock_of(name, column)
+        if clock is None:
+            steps = None if name in report.asked.axes else _steady(column)
+            if steps and normalise(name) not in (*TIME_EVENTS, *WORK_EVENTS):
+                taken[name] = "only ever rises, in even steps"
+                del rest[i]
+            continue
+        del rest[i]
+        key = _CLOCK_COLUMN["at" if clock.stamps else "seconds"]
+        known = not np.isnan(clock.seconds)
+        keys = _key_columns(grid.names)
+        if not known or key in times or ("at" if clock.stamps else "seconds") in keys:
+            taken[name] = "a clock" if known else "a clock of unknown unit"
+            continue
+        column = column * clock.seconds
+        if clock.stamps and since_1970(column, 1.0):
+            column = column - column[np.isfinite(column)][0]
+        times[key] = column
+        taken[name] = "the time of each row's end" if clock.stamps else "each row's length"
+    if taken:
+        report.note(f"columns that tell the time, no events: {', '.join(f'{n} ({w})' for n, w in taken.items())}")
+    return rest, times
+
+
+def _steady(values: np.ndarray) -> bool:
+    """Whether a column counts up in nearly even steps, as a clock, a row number or an address does."""
+    steps = np.diff(values)
+    return bool(
+        len(steps) >= _SURE and np.isfinite(steps).all() and steps.min() > 0 and steps.max() < 1.5 * steps.min()
+    )
+
+
+def _are_totals(
+    grid: Grid, keys: dict[str, int], names: dict[int, str], values: dict[int, np.ndarray], report: Report
+) -> bool:
+    """Whether the rows are running totals: no count ever falls, though there are many rows and several events."""
+    if report.asked.cumulative is not None:
+        return report.asked.cumulative
+    rising = [values[i] for i in names if np.isfinite(values[i]).all()]
+    if grid.n_rows <= _SURE or len(names) < 2 or len(rising) < len(names) or grid.parts or {"run", "place"} & set(keys):
+        return False
+    steps = np.diff(np.array(rising), axis=1)
+    if (steps < 0).any() or not (steps.max(axis=1) > 0).sum() >= 2:
+        return False
+    # The rows of a sweep over sizes rise too, but mostly by more and more.
+    axes = [s for s, i in zip(steps, names, strict=True) if normalise(names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    if axes and all((np.diff(s) > 0).mean() > 0.8 and s[-1] > 3 * s[0] for s in axes):
+        return False
+    if "at" in keys:
+        return True
+    raise FormatError(
+        f"{report.file}: no count in any of the {grid.n_rows:,} rows ever falls. Are these running totals, or counts "
+        "that happen to rise? Say cumulative=True or cumulative=False (perfkit samples --cumulative / --counts)."
+    )
+
+
+def _differences(
+    grid: Grid, values: dict[int, np.ndarray], of_keys: dict[int, np.ndarray], report: Report
+) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray], Grid]:
+    """Make counts of running totals. What came before the first row is not known: it has no count of its own."""
+    falls = [grid.names[i] for i, v in values.items() if (np.diff(v) < 0).any()]
+    if falls:
+        raise FormatError(f"{report.file}: running totals cannot fall, but these do: {', '.join(falls[:5])}")
+    report.note("rows are running totals: their differences are the counts, and the first row only their beginning")
+    of_keys = {i: (v[1:] if i != _CLOCK_COLUMN["at"] else v[1:] - v[0]) for i, v in of_keys.items()}
+    lines = list(grid.lines)
+    columns = tuple(c[1:] for c in grid.columns)
+    shorter = Grid(grid.names, columns, first_line=grid.first_line, kept_lines=lines[1:])
+    return {i: np.diff(v) for i, v in values.items()}, of_keys, shorter
+
+
 # ------------------------------------------------------------------ ratios beside the counts
 
 
@@ -254,6 +381,9 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
         formula = _quotient(values[i], whole, values, grid)
         if formula:
             dropped[i] = f"{grid.names[i]} (= {formula})"
+    for i in values:
+        if i not in dropped and is_rate(grid.names[i]):
+            dropped[i] = f"{grid.names[i]} (a rate by its name)"
     if dropped:
         report.note(f"columns derived from others, left out: {', '.join(dropped.values())}")
     return {i: v for i, v in values.items() if i not in dropped}

@@ -10,8 +10,13 @@ import pandas as pd
 from perfkit.errors import FormatError, SettingError
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
-from perfkit.readers.report import Dump, Report
+from perfkit.readers.report import Asked, Dump, Lines, Report, account_table
+from perfkit.samples.divided import find_divided, restore
+from perfkit.samples.events import printable
 from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
+
+# Formats that anybody may have written; the outputs of counting tools hold what was counted.
+_TABLES = ("plain-table", "parquet")
 
 
 def read_samples(
@@ -23,6 +28,7 @@ def read_samples(
     workload: str | Sequence[str] | None = None,
     format: str | None = None,  # noqa: A002 - the word that users look for
     kind: Kind = "measured",
+    cumulative: bool | None = None,
 ) -> Samples:
     """Read counter dumps of any known format into samples.
 
@@ -42,6 +48,9 @@ def read_samples(
         The format, where recognising it by content is not wanted: ``perf-text``, ``perf-csv``, ...
     kind : str
         What the data is; measured unless said otherwise.
+    cumulative : bool, optional
+        Whether the rows of a table are running totals, whose differences are the counts. By default they are taken as
+        such where a table with time stamps has no count that ever falls; without time stamps such a table is refused.
 
     Raises
     ------
@@ -61,9 +70,10 @@ def read_samples(
     if not paths:
         raise SettingError("read_samples needs at least one path; the list is empty")
     workloads = _workloads(workload, paths)
+    asked = Asked(frozenset(e for e in (time_event, work_event) if e), cumulative)
     reports, dumps = [], []
     for each, named in zip(paths, workloads, strict=True):
-        report = Report(each.name, errors == "collect")
+        report = Report(printable(each.name), errors == "collect", asked)
         dumps.append(_finish(_read_one(each, report, format), each, named, kind))
         reports.append(report)
     return _together(dumps, reports, time_event, work_event, kind)
@@ -74,12 +84,47 @@ def _read_one(path: Path, report: Report, name: str | None) -> Dump:
     if opened.cut:
         report.problem(0, opened.cut, "the compressed data is damaged; what comes before the damage is read")
     module = reader(name) if name else recognise(opened)
+    lines = Lines(opened) if module.NAME != "parquet" else None
+    if opened.escapes:
+        report.note(f"{opened.escapes:,} escape sequence(s) for the terminal (colours, titles), taken off")
     if module.NAME != "parquet" and (encoding := opened.encoding) != "utf-8-sig":
         report.note(f"not UTF-8; read as {encoding.upper()}")
-    dump: Dump = module.read(opened, report, run_name(path))
+    dump: Dump = _clean(module.read(opened, report, printable(run_name(path))))
+    if lines is not None:
+        report.close(lines)
     if dump.counts.empty:
-        raise FormatError(f"{path.name}: recognised as {module.TITLE}, but no count in it could be read")
-    return dump
+        raise FormatError(f"{report.file}: recognised as {module.TITLE}, but no count in it could be read")
+    return _undivided(dump, report) if module.NAME in _TABLES else dump
+
+
+def _clean(dump: Dump) -> Dump:
+    """Return a dump whose names hold no control characters: they end up in terminals, pages and pictures."""
+    changed = {}
+    for column in ("event", "place", "run"):
+        if column not in dump.counts:
+            continue
+        names = [str(n) for n in pd.unique(dump.counts[column].dropna())]
+        renamed = {n: printable(n) for n in names if printable(n) != n}
+        if renamed:
+            changed[column] = dump.counts[column].astype(object).replace(renamed)
+    if not changed:
+        return dump
+    runs = dump.runs.rename(index=printable) if dump.runs is not None and "run" in changed else dump.runs
+    return replace(dump, counts=dump.counts.assign(**changed), runs=runs)
+
+
+def _undivided(dump: Dump, report: Report) -> Dump:
+    """Refuse tables of rates, or make counts of them where the table tells how."""
+    divided = find_divided(dump.counts) if dump.axes is None else None
+    if divided is None:
+        return dump
+    if not divided.total:
+        raise FormatError(f"{report.file}: {divided.reason()}.")
+    report.note(
+        f"{divided.base} is {divided.value:g} in every row: the columns were divided by it; multiplied by "
+        f"{divided.total}, they are counts again"
+    )
+    return replace(dump, counts=restore(dump.counts, divided))
 
 
 def _workloads(workload: str | Sequence[str] | None, paths: list[Path]) -> list[str | None]:
@@ -95,7 +140,7 @@ def _finish(dump: Dump, path: Path, workload: str | None, kind: Kind) -> Dump:
     names = dump.run_names()
     runs = pd.DataFrame(index=names) if dump.runs is None else dump.runs.reindex(names)
     if "source" not in runs:
-        runs["source"] = path.name
+        runs["source"] = printable(path.name)
     if "kind" not in runs:
         runs["kind"] = kind
     if workload is not None:
@@ -109,11 +154,13 @@ def _together(
     dumps = _name_apart(dumps)
     problems = pd.concat([r.problems() for r in reports], ignore_index=True)
     notes = tuple(n for r in reports for n in r.notes)
+    accounts = account_table([r.accounting() for r in reports])
     if any(d.axes for d in dumps):
         if len(dumps) == 1:
-            return _with_own_axes(dumps[0], time_event, work_event, kind, problems, notes)
+            own = _with_own_axes(dumps[0], time_event, work_event, kind, problems, notes)
+            return replace(own, accounting=accounts)
         parts = [_with_own_axes(d, time_event, work_event, kind) for d in dumps]
-        return replace(Samples.concat(parts), problems=problems, notes=notes)
+        return replace(Samples.concat(parts), problems=problems, notes=notes, accounting=accounts)
     prefer = dumps[0].prefer if len({d.prefer for d in dumps}) == 1 else None
     counts = dumps[0].counts if len(dumps) == 1 else pd.concat([d.counts for d in dumps], ignore_index=True)
     return Samples.from_counts(
@@ -124,6 +171,7 @@ def _together(
         kind=kind,
         problems=problems,
         notes=notes,
+        accounting=accounts,
     )
 
 

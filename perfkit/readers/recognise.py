@@ -11,13 +11,17 @@ from perfkit.samples.events import nearest
 FORMATS = (
     "perf_json",
     "papi",
+    "google_benchmark",
+    "simpleperf",
     "cachegrind",
     "likwid",
     "nsight",
     "vtune",
     "toplev",
+    "uprof",
     "perf_text",
     "perf_csv",
+    "no_counts",
     "spire_wide",
     "plain_table",
 )
@@ -25,7 +29,7 @@ FORMATS = (
 
 def reader(name: str) -> ModuleType:
     """Return the module that reads a format, by the format's name (``perf-text``)."""
-    known = [f.replace("_", "-") for f in (*FORMATS, "parquet")]
+    known = [f.replace("_", "-") for f in (*FORMATS, "parquet") if f != "no_counts"]
     if name not in known:
         near = nearest(name, known)
         meant = f"; did you mean {near[0]}?" if near else "."
@@ -50,7 +54,7 @@ def recognise(content: Opened) -> ModuleType:
         module = import_module(f"perfkit.readers.{name}")
         if module.recognise(head):
             return module
-    titles = "; ".join(import_module(f"perfkit.readers.{name}").TITLE for name in FORMATS)
+    titles = "; ".join(import_module(f"perfkit.readers.{n}").TITLE for n in FORMATS if n != "no_counts")
     raise FormatError(
         f"{content.name}: not a dump that perfkit recognises. It reads: {titles}. The file begins with {head[:120]!r}. "
         "If it is one of these, say which with format=..., and the reader will say which line does not fit."

@@ -33,7 +33,7 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all nodes of a file as counts."""
-    rows = _rows(content.text(), report)
+    rows = _rows(content.lines(), report)
     if not rows:
         raise FormatError(f"{report.file}: output of toplev without a single node")
     table = pd.DataFrame(rows)
@@ -46,15 +46,19 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     return Dump(counts)
 
 
-def _rows(text: str, report: Report) -> list[dict[str, object]]:
+def _rows(lines: list[str], report: Report) -> list[dict[str, object]]:
     header: list[str] | None = None
     out: list[dict[str, object]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        if line.startswith("#"):
+            report.describes(number)
             continue
         cells = [c.strip() for c in next(csv.reader([line]))]
         if set(cells) >= _COLUMNS:
             header = cells
+            report.describes(number)
             continue
         if header is None or len(cells) < header.index("Unit") + 1:
             report.problem(number, line, "expected a node with area, value and unit")
@@ -70,6 +74,7 @@ def _rows(text: str, report: Report) -> list[dict[str, object]]:
         share = row.get("Multiplex", "")
         running = float(share) / 100 if re.fullmatch(r"\d+(\.\d+)?", share) and 0 < float(share) <= 100 else np.nan
         place = row.get("CPUs", "")
+        report.counts(number)
         out.append({"at": at, "place": place, "event": row["Area"], "value": value, "unit": unit, "running": running})
     return out
 

@@ -35,7 +35,9 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     start = data.rfind(b"\n", 0, data.find(b"Event Count:")) + 1
     before = data.count(b"\n", 0, start)
     if before:
-        report.note(f"{before} line(s) before the table, not read")
+        above = [i for i, x in enumerate(data[:start].split(b"\n")[:before], 1) if x.strip()]
+        if above:
+            report.left_out(above, "before the table, not read")
     data = _with_commas(b"\n" * before + data[start:], report)
     grid = read_grid(data, report)
     events = {i: m for i, n in enumerate(grid.names) if (m := _EVENT.match(n)) is not None}

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable
 
 # Events that count elapsed time and completed work, most specific first. perf, LIKWID, PAPI, VTune and Nsight Compute
@@ -17,7 +18,11 @@ TIME_EVENTS = (
     "cpu_clocks_unhalted",
     "ls_not_halted_cyc",
     "papi_tot_cyc",
+    "cycles_not_in_halt",
     "smsp__cycles_active.sum",
+    "smsp__cycles_elapsed.sum",
+    "sm__cycles_active.sum",
+    "sm__cycles_elapsed.sum",
     "sm__cycles_elapsed.max",
     "seconds",
 )
@@ -28,11 +33,14 @@ WORK_EVENTS = (
     "inst_retired",
     "retired_instructions",
     "ex_ret_instr",
+    "retired_inst",
     "papi_tot_ins",
     "smsp__inst_executed.sum",
 )
 
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])?")
+_CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _MODIFIERS = re.compile(r":[ukhHGpPSDWeb]+$")
 
 
@@ -45,6 +53,16 @@ def normalise(event: str) -> str:
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
     return _MODIFIERS.sub("", name).lower()
+
+
+def printable(name: str) -> str:
+    """Return a name without control characters (escape sequences for a terminal, line ends, direction marks)."""
+    if name.isascii() and name.isprintable():
+        return name
+    bare = _ESCAPES.sub("", name)
+    return "".join(
+        " " if c in "\t\r\n" else c for c in bare if c in "\t\r\n" or unicodedata.category(c) not in _CONTROLS
+    )
 
 
 def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:

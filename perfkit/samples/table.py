@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
+# One row a file: its lines (or values) that are not blank, those that became counts, those that describe counts, those
+# left out by design, and those that could not be used.
+ACCOUNT_COLUMNS = ("file", "unit", "total", "counts", "describes", "left_out", "problems")
 RUN_COLUMNS = ("workload", "host", "command", "parameters", "source", "kind")
 
 _TEXT = ("run", "place", "event")
@@ -36,6 +39,11 @@ _FORMAT_VERSION = 1
 def no_problems() -> pd.DataFrame:
     """Return the empty table of a reader's problems: file, line (1-based), text and reason."""
     return pd.DataFrame({"file": [], "line": pd.Series([], dtype="int64"), "text": [], "reason": []})
+
+
+def no_accounting() -> pd.DataFrame:
+    """Return the empty table of what became of each file's lines."""
+    return pd.DataFrame({c: pd.Series([], dtype=object if c in ("file", "unit") else "int64") for c in ACCOUNT_COLUMNS})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +70,11 @@ class Samples(Summarised):
         Lines that a reader could not use, where it was asked to collect them: file, line, text, reason.
     notes : tuple of str
         What a reader left out by design, with numbers.
+    accounting : DataFrame
+        One row a file that was read: how many of its lines that are not blank (``unit``; the values of a JSON document,
+        the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what the counts
+        are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are ``problems``. The
+        four add up to the total.
     """
 
     table: pd.DataFrame
@@ -70,6 +83,7 @@ class Samples(Summarised):
     work_event: str = "instructions"
     problems: pd.DataFrame = field(default_factory=no_problems)
     notes: tuple[str, ...] = ()
+    accounting: pd.DataFrame = field(default_factory=no_accounting)
 
     def __post_init__(self) -> None:
         _check_table(self.table)
@@ -143,6 +157,7 @@ class Samples(Summarised):
         kind: Kind = "measured",
         problems: pd.DataFrame | None = None,
         notes: Sequence[str] = (),
+        accounting: pd.DataFrame | None = None,
     ) -> "Samples":
         """Make samples of plain counts: each interval's time and work are its counts of two chosen events.
 
@@ -172,6 +187,7 @@ class Samples(Summarised):
             work_event,
             no_problems() if problems is None else problems,
             tuple(notes),
+            no_accounting() if accounting is None else accounting,
         )
 
     @classmethod
@@ -234,6 +250,7 @@ class Samples(Summarised):
             parts[0].work_event,
             pd.concat([p.problems for p in parts], ignore_index=True),
             tuple(note for p in parts for note in p.notes),
+            pd.concat([p.accounting for p in parts], ignore_index=True),
         )
 
     # ------------------------------------------------------------- what is in it
@@ -441,6 +458,7 @@ class Samples(Summarised):
             "runs": json.loads(self.runs.reset_index().to_json(orient="records")),
             "notes": list(self.notes),
             "problems": json.loads(self.problems.to_json(orient="records")),
+            "accounting": json.loads(self.accounting.to_json(orient="records")),
         }
         head["empty"] = [c for c in _NUMBERS if np.isnan(np.fmin.reduce(self.table[c].to_numpy(), initial=np.nan))]
         arrays = {c: _to_arrow(self.table[c]) for c in COLUMNS if c not in head["empty"]}
@@ -541,6 +559,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
         "work_event": head["work_event"],
         "problems": pd.DataFrame(head["problems"]) if head["problems"] else no_problems(),
         "notes": tuple(head["notes"]),
+        "accounting": pd.DataFrame(head["accounting"]) if head.get("accounting") else no_accounting(),
     }
 
 

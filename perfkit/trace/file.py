@@ -6,8 +6,6 @@ hundred million instructions often fit a few megabytes, and reading is bound by 
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError
+from perfkit.files import existing, replaced
 from perfkit.trace.code import (
     Provenance,
     StaticCode,
@@ -45,33 +44,27 @@ def save(path: Path, code: StaticCode, provenance: Provenance, chunks: Iterable[
     codec = pa.Codec("zstd", compression_level=level)
     lengths = np.diff(code.block_start).astype(np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
-            sizes, instructions = [], 0
-            for number, chunk in enumerate(chunks):
-                sizes.append({name: len(getattr(chunk, name)) for name in _STREAMS})
-                instructions += int(lengths[chunk.stream].sum())
-                for name in _STREAMS:
-                    values = getattr(chunk, name)
-                    if name == "addresses":
-                        values = _differences(chunk.stream, code.block_operand_start, values)
-                    _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
-            for name, table in _tables(code).items():
-                _put(archive, f"{name}.parquet", _parquet(table, level))
-            header = {
-                "format": MAGIC,
-                "version": VERSION,
-                "isa": code.isa,
-                "instructions": instructions,
-                "chunks": sizes,
-                "provenance": provenance_to_dict(provenance),
-            }
-            _put(archive, "trace.json", json.dumps(header, indent=1).encode())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with replaced(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        sizes, instructions = [], 0
+        for number, chunk in enumerate(chunks):
+            sizes.append({name: len(getattr(chunk, name)) for name in _STREAMS})
+            instructions += int(lengths[chunk.stream].sum())
+            for name in _STREAMS:
+                values = getattr(chunk, name)
+                if name == "addresses":
+                    values = _differences(chunk.stream, code.block_operand_start, values)
+                _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
+        for name, table in _tables(code).items():
+            _put(archive, f"{name}.parquet", _parquet(table, level))
+        header = {
+            "format": MAGIC,
+            "version": VERSION,
+            "isa": code.isa,
+            "instructions": instructions,
+            "chunks": sizes,
+            "provenance": provenance_to_dict(provenance),
+        }
+        _put(archive, "trace.json", json.dumps(header, indent=1).encode())
     return path
 
 
@@ -227,6 +220,7 @@ class TraceFile:
 
 
 def _open(path: Path) -> zipfile.ZipFile:
+    existing(path)
     try:
         with path.open("rb") as file:
             start = file.read(4)

@@ -9,7 +9,7 @@ import pytest
 from perfkit.collectors.host import calibrate as module
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms, host_core
-from perfkit.collectors.host.resources import _step, memory_resources
+from perfkit.collectors.host.resources import Figures, _step, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
@@ -41,7 +41,7 @@ def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
 
 @needs_x86
 def test_each_level_is_slower_than_the_one_before_it_on_this_host():
-    found = memory_resources(Bench(7))
+    found, _ = memory_resources(Bench(7))
     # On a busy host there may be no figure of L3.
     measured = [level for level in ("L1", "L2", "L3", "memory") if f"{level}_latency" in found]
     latencies = [found[f"{level}_latency"] for level in measured]
@@ -189,3 +189,57 @@ def test_overlay_changes_what_differs_and_nothing_else(tmp_path):
     other = made_up(resources={"rob": 512.0}).save_overlay(tmp_path / "other.toml", core)
     assert calibrated_core(core, other).value("rob") == 512
     assert "perfkit calibrate on none" in host.sources[host.resource("L2_latency").source]
+
+
+@needs_x86
+@pytest.mark.filterwarnings("ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning")
+def test_what_conditions_do_not_allow_is_left_out_and_said(monkeypatch):
+    form = Bench.form
+
+    def hindered(bench, name):
+        if name == "IMUL_R64_RM64":
+            raise UnavailableError("200 of 200 samples ran beside a busy thread")
+        return form(bench, name)
+
+    monkeypatch.setattr(Bench, "form", hindered)
+    monkeypatch.setattr(module, "core_resources", lambda bench: ({}, {"misprediction_penalty": "busy"}))
+    with pytest.warns(PerfkitWarning, match="left out, .*: IMUL_R64_RM64, misprediction_penalty .200 of 200 samples"):
+        found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
+    assert set(found.latencies) == {"ADD_R64_RM64"}
+    assert set(found.left_out) == {"IMUL_R64_RM64", "misprediction_penalty"}
+    assert "200 of 200" in found.to_json()
+
+
+@needs_x86
+def test_a_window_beside_a_busy_thread_is_no_figure(monkeypatch):
+    """The chains agree, and the shortest loop takes two cycles per turn: nothing is quoted."""
+    bench = Bench(5, patience=0.1)
+    chain = bench.link * 4096
+    busy = [chain, 4096, 2 * 2048]
+    monkeypatch.setattr(bench, "_before", lambda: busy)
+    monkeypatch.setattr(bench, "_after", lambda: busy)
+    with pytest.raises(UnavailableError, match=r"(\d+) of \1 samples ran beside a busy thread of the same core"):
+        bench.window(lambda passes, address: 3 * 4096 + bench.overhead, 1)
+    assert bench.busy == bench.taken
+    quiet = [chain, 2048, 2048]
+    turns = itertools.cycle([busy, quiet, quiet])
+    monkeypatch.setattr(bench, "_before", lambda: next(turns))
+    monkeypatch.setattr(bench, "_after", lambda: quiet)
+    assert bench.window(lambda passes, address: 3 * 4096 + bench.overhead, 1) == pytest.approx(3 * 4096)
+
+
+def test_one_value_in_three_is_too_few_and_the_reason_is_kept():
+    figures = Figures()
+    answers = iter([4.0, UnavailableError("busy"), UnavailableError("busy")])
+
+    def sometimes() -> float:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    for _ in range(3):
+        figures.attempt("front_end", sometimes)
+        figures.attempt("several", lambda: {"a": 1.0, "b": 2.0})
+    assert figures.medians(least=2) == {"a": 1.0, "b": 2.0}
+    assert figures.left_out == {"front_end": "busy"}

@@ -1,14 +1,19 @@
 """True cycles against known answers: chains whose length in cycles is known, and the Gus paper's Fig. 1."""
 
+import ctypes
+import itertools
+import os
+import subprocess
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from perfkit.collectors.host.cycle_clock import CHAIN, link_cycles, ticks_to_cycles
-from perfkit.collectors.host.true_cycles import TrueCycles, true_cycles
+from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, interval, judge, link_cycles
+from perfkit.collectors.host.true_cycles import TrueCycles, _build_timer, _sample, true_cycles
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
-from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
 COUNT = 4000
 HAS_FMA = "fma" in Path("/proc/cpuinfo").read_text().split()
@@ -47,7 +52,9 @@ def test_a_dependent_addition_takes_a_cycle():
     # Never less than one; a neighbour on the core's other thread takes some of the adders (up to 3 % were seen).
     assert 0.995 < measured.per(COUNT) < 1.05
     assert measured.calls > 1  # 4000 cycles are too few for one sample
-    assert len(measured.samples) + measured.rejected == measured.repetitions == 400
+    counted = measured.repetitions - measured.rejected - (measured.busy if measured.quiet else 0)
+    assert len(measured.samples) == counted
+    assert measured.repetitions % 400 == 0  # as often as it takes to find a quiet core
     assert 0 <= measured.spread < 0.5
     row = measured.to_frame().iloc[0]
     assert row["cycles"] == measured.cycles
@@ -70,21 +77,155 @@ def test_twice_the_work_takes_twice_the_cycles_with_arguments():
     assert one / 5000 > 3
 
 
+def readings(before: float, ticks: float, after: float, width: float = 0.25, turns: float = 1.0) -> list[float]:
+    """One sample at 2 ticks per cycle: chains, and probes in cycles per addition and per turn."""
+    probes = [2 * width * WIDTH, 2 * turns * TURNS]
+    return [before, *probes, ticks, after, *probes]
+
+
 def test_ticks_become_cycles_and_disturbed_samples_are_rejected():
     """By hand: at 2 ticks a cycle a chain of 3-cycle links takes 24576 ticks, and 1000 ticks are 500 cycles."""
     chain = 2 * 3 * CHAIN
     ticks = np.array(
         [
-            [chain, 1000, chain],
-            [chain, 1000, chain * 1.01],  # within 2 %: the mean of both chains counts
-            [chain, 1000, chain * 1.03],  # the clock changed
-            [chain * 1.5, 9000, chain],  # interrupted
-            [chain, -5, chain],
+            readings(chain, 1000, chain),
+            readings(chain, 1000, chain),
+            readings(chain, 1000, chain * 1.01),  # within 2 %: the mean of both chains counts
+            readings(chain, 1000, chain * 1.03),  # the clock changed
+            readings(chain * 1.5, 9000, chain),  # interrupted
+            readings(chain, -5, chain),
         ]
     )
-    cycles, rates = ticks_to_cycles(ticks.astype(np.int64), 3, 0.02)
-    assert cycles == pytest.approx([500, 500 / 1.005], rel=1e-4)
-    assert rates == pytest.approx([2, 2.01], rel=1e-4)
+    judged = judge(ticks.astype(np.int64), 3, 0.02)
+    assert judged.cycles[judged.quiet] == pytest.approx([500, 500, 500 / 1.005], rel=1e-4)
+    assert judged.rates[judged.quiet] == pytest.approx([2, 2, 2.01], rel=1e-4)
+    assert np.isnan(judged.cycles[3:]).all()
+    assert judged.rejected == 3
+    assert not judged.busy.any()
+
+
+def beside_a_neighbour(share: float, width: float, turns: float, quiet_width: float, seed: int = 0) -> np.ndarray:
+    """Make 400 samples of a kernel of 20,000 cycles; the first run beside a busy thread and take 30,000 to 40,000."""
+    random = np.random.default_rng(seed)
+    busy = np.arange(400) < 400 * share
+    chain = 2 * 3 * CHAIN * (1 + 0.002 * random.normal(size=(400, 2)))
+    widths = 2 * WIDTH * np.where(busy, width, quiet_width) * (1 + 0.02 * random.random((2, 400)))
+    turn = 2 * TURNS * np.where(busy, turns, 1.0) * (1 + 0.04 * random.random((2, 400)))
+    cycles = np.where(busy, random.uniform(30_000, 40_000, 400), 20_000)
+    columns = [chain[:, 0], widths[0], turn[0], 2 * cycles, chain[:, 1], widths[1], turn[1]]
+    return np.column_stack(columns).astype(np.int64)
+
+
+# Width of a quiet core, and of one beside a busy thread; turns beside it: Zen 4, Golden Cove, a core whose front end
+# takes turns without slowing the shortest loop, and one whose neighbour waits for memory and uses no ports.
+NEIGHBOURS = [(0.252, 0.45, 1.9), (0.213, 0.34, 2.0), (1 / 6, 1 / 3, 1.0), (0.252, 0.252, 1.5)]
+
+
+@pytest.mark.parametrize(("quiet_width", "width", "turns"), NEIGHBOURS)
+@pytest.mark.parametrize("share", [0.0, 0.31, 0.9])
+def test_samples_beside_a_busy_thread_are_told_apart(share, quiet_width, width, turns):
+    judged = judge(beside_a_neighbour(share, width, turns, quiet_width), 3)
+    assert np.count_nonzero(judged.busy) == pytest.approx(400 * share)
+    assert judged.width == pytest.approx(quiet_width, rel=0.02)
+    cycles, quiet = judged.counted()
+    assert quiet
+    assert cycles == pytest.approx(20_000, rel=0.02)
+
+
+def test_a_core_that_is_never_quiet_is_said_to_be_so():
+    judged = judge(beside_a_neighbour(1.0, 0.45, 1.9, 0.252), 3)
+    assert not judged.quiet.any()
+    assert np.isnan(judged.width)
+    cycles, quiet = judged.counted()
+    assert len(cycles) == 400
+    assert not quiet
+    low, high = interval(cycles, 0.1, quiet)
+    assert low < 20_000 < 30_000 < high, "the error bar reaches down to what a quiet core takes"
+    low, high = interval(np.full(400, 20_000.0), 0.1, quiet=True)
+    assert low == high == 20_000
+
+
+def test_a_figure_beside_a_busy_thread_is_no_result_without_a_warning(monkeypatch):
+    ticks = beside_a_neighbour(1.0, 0.45, 1.9, 0.252)
+    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, ticks))
+    with pytest.warns(PerfkitWarning, match="100% of the samples of latency-add ran beside a busy thread"):
+        found = true_cycles(corpus_kernel("latency-add", "scalar"))
+    assert (found.quiet, found.busy, found.busy_share) == (False, 400, 1.0)
+    assert found.interval[0] < 20_000 < 30_000 < found.interval[1]
+    monkeypatch.setattr(
+        "perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, beside_a_neighbour(0.31, 0.45, 1.9, 0.252))
+    )
+    found = true_cycles(corpus_kernel("latency-add", "scalar"))
+    assert found.quiet
+    assert found.busy_share == pytest.approx(0.31)
+    assert found.cycles == pytest.approx(20_000, rel=0.01)
+
+
+def test_sampling_goes_on_until_the_neighbour_rests():
+    """The first three rounds run beside a busy thread, the fourth does not."""
+    rounds = iter(beside_a_neighbour(share, 0.45, 1.9, 0.252, seed) for seed, share in enumerate([1.0, 1.0, 1.0, 0.0]))
+    wanted = {"patience": 60.0, "repetitions": 400, "calls": 1, "tolerance": 0.02}
+    ticks, calls = _sample(lambda *_: next(rounds), 3, wanted)
+    assert (len(ticks), calls) == (1600, 1)
+    assert np.count_nonzero(judge(ticks, 3).quiet) == 400
+    ticks, _ = _sample(lambda *_: beside_a_neighbour(1.0, 0.45, 1.9, 0.252), 3, wanted | {"patience": 0.1})
+    assert not judge(ticks, 3).quiet.any(), "patience ends"
+
+
+def test_the_c_clock_judges_as_the_python_one(tmp_path):
+    timer = ctypes.CDLL(str(_build_timer(tmp_path)))
+    for share, (quiet_width, width, turns) in itertools.product((0.0, 0.31, 1.0), NEIGHBOURS):
+        ticks = np.ascontiguousarray(beside_a_neighbour(share, width, turns, quiet_width))
+        ticks[5::40, 0] = ticks[5::40, 0] * 11 // 10  # an interruption
+        verdicts, cycles = np.zeros(400, np.int32), np.zeros(400)
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (ticks, verdicts, cycles)]
+        timer.perfkit_judge(ctypes.c_long(400), 3, *pointers)
+        judged = judge(ticks, 3)
+        assert ((verdicts == 2) == judged.quiet).all()
+        assert ((verdicts == 1) == judged.busy).all()
+        assert cycles == pytest.approx(judged.cycles, rel=1e-12, nan_ok=True)
+    for ratio, link in ((3, 3), (2.92, 3), (3.5, 0), (4.7, 5)):
+        pairs = np.full((100, 2), [4096, int(ratio * 4096)])
+        assert timer.perfkit_find_link(100, ctypes.c_void_p(pairs.ctypes.data)) == link
+
+
+BURN = """int main(void) { for (;;) __asm__ volatile(".rept 64\n add %%rdi,%%rax\n add %%rdi,%%rcx\n add %%rdi,%%rdx\n"
+    " add %%rdi,%%r8\n .endr" ::: "rax", "rcx", "rdx", "r8", "cc"); }"""
+
+
+def test_a_deliberate_neighbour_is_noticed(tmp_path):
+    """A thread that adds without end, on the other hardware thread of the measured core."""
+    siblings = [
+        cpulist(path.read_text())
+        for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
+    ]
+    pairs = [found for found in siblings if len(set(found) & os.sched_getaffinity(0)) > 1]
+    if not pairs:
+        pytest.skip("no two of this machine's processors are hardware threads of one core")
+    mine, other = sorted(set(pairs[0]) & os.sched_getaffinity(0))[:2]
+    (tmp_path / "burn.c").write_text(BURN)
+    subprocess.run(["gcc", "-O1", "burn.c", "-o", "burn"], check=True, cwd=tmp_path)
+    kernel = corpus_kernel("throughput-add", "scalar")
+    alone = true_cycles(kernel, processor=mine)
+    with subprocess.Popen(["taskset", "-c", str(other), str(tmp_path / "burn")]) as burning:
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                beside = true_cycles(kernel, processor=mine, patience=1.0)
+        finally:
+            burning.kill()
+    assert beside.busy_share > 0.9
+    if beside.quiet:
+        assert beside.cycles == pytest.approx(alone.cycles, rel=0.03)
+    else:
+        assert beside.interval[0] <= alone.cycles <= beside.interval[1]
+        assert any("ran beside a busy thread" in str(one.message) for one in caught)
+
+
+def cpulist(text: str) -> list[int]:
+    """Read "0-1,4" as [0, 1, 4]."""
+    ranges = [part.split("-") for part in text.strip().split(",")]
+    return [cpu for ends in ranges for cpu in range(int(ends[0]), int(ends[-1]) + 1)]
 
 
 def test_a_links_cycles_are_found_among_disturbed_pairs():
@@ -149,7 +290,7 @@ def test_mistakes_are_told():
 
 
 def test_a_machine_that_never_stays_quiet_is_refused(monkeypatch):
-    chaos = np.tile([CHAIN, 10_000, 2 * CHAIN], (400, 1)).astype(np.int64)
-    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, chaos))
+    chaos = np.tile(readings(CHAIN, 10_000, 2 * CHAIN), (400, 1)).astype(np.int64)
+    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, chaos))
     with pytest.raises(UnavailableError, match="400 of 400 repetitions were rejected"):
         true_cycles(corpus_kernel("latency-add", "scalar"), calls=1)

@@ -201,7 +201,33 @@ def test_aliases_that_disagree_are_told(columns):
     columns["branch-load-misses"] = columns["branch-misses"] * np.linspace(0.7, 1.3, 120)
     assert told(QUICK.fit(samples_of(columns)), "count the same thing but differ by 1")
     columns["branch-load-misses"] = columns["branch-misses"] + np.arange(120) % 2
-    assert not told(QUICK.fit(samples_of(columns)), "count the same thing")
+    assert not told(QUICK.fit(samples_of(columns)), "count the same thing but differ")
+
+
+def test_one_counter_under_two_names_is_told_and_takes_the_verdict_down(columns):
+    alone = QUICK.fit(samples_of(columns))
+    columns["branch-load-misses"] = columns["branch-misses"] + np.arange(120) % 2
+    both = QUICK.fit(samples_of(columns))
+    assert told(both, "branch-misses and branch-load-misses count the same thing: their penalty is shared")
+    assert not any("two names" in r for r in alone.verdict.reasons)
+    assert both.verdict.level != "carries"
+    assert any("1 pair(s) of events count the same thing" in r for r in both.verdict.reasons)
+
+
+def test_counts_that_agree_in_every_interval_are_one_counter(columns):
+    columns["branch-misses"] = columns["branch-misses"] + 1000
+    columns["some-other-name"] = columns["branch-misses"] + np.arange(120) % 2
+    fit = QUICK.fit(samples_of(columns))
+    assert "some-other-name" not in fit.events
+    assert told(fit, "some-other-name counts what branch-misses counts, under another name")
+
+
+@pytest.mark.parametrize(("penalty", "verdict"), [(15.0, "carries"), (36.0, "doubtful")])
+def test_a_verdict_never_supports_a_misprediction_that_no_core_has(penalty, verdict):
+    samples, _ = pk.synthetic_cpi(penalties={"branch-misses": penalty, "cache-misses": 180}, intervals=400)
+    fit = pk.CpiStack(resamples=50, placebos=10).fit(samples)
+    assert fit.verdict.level == verdict
+    assert bool(told(fit, "is more than a misprediction costs on cores of today")) == (penalty > 30)
 
 
 def test_a_part_that_exceeds_its_whole_is_told(columns):

@@ -372,3 +372,32 @@ def shared_perf():
     if not folder.is_dir():
         pytest.skip("the real dumps (../shared/data/perf) are not beside this checkout")
     return folder
+
+
+def _runs(n: int, seed: int) -> pk.Samples:
+    rng = np.random.default_rng(seed)
+    cycles = rng.integers(1_000_000, 2_000_000, n).astype(float)
+    columns = {
+        "cycles": cycles,
+        "instructions": (cycles * rng.uniform(0.5, 2.0, n)).round(),
+        "TOPDOWN.SLOTS": 6 * cycles,
+        "odd-name": (3.7 * cycles).round(),
+        "misses": rng.integers(10, 1000, n).astype(float),
+    }
+    return pk.Samples.from_wide(pd.DataFrame(columns))
+
+
+def test_events_of_a_fixed_rate_are_not_ranked():
+    """Slots and clocks pass whatever the program does; an unknown event at one rate a cycle is such a clock too."""
+    model = pk.Spire().fit(_runs(50, 1))
+    assert list(model.rooflines) == ["misses"]
+    status = model.rank(_runs(50, 2)).to_frame().set_index("event")["status"]
+    assert status.to_dict() == {"misses": "ok", "TOPDOWN.SLOTS": "fixed rate", "odd-name": "fixed rate"}
+
+
+def test_a_model_ranked_on_its_own_training_says_that_it_means_nothing():
+    model = pk.Spire().fit(_runs(50, 1))
+    assert "trained on these very samples" in model.rank(_runs(50, 1)).summary()
+    assert model.rank(_runs(50, 2)).caveats == ()
+    few = pk.Spire().fit(_runs(2, 1)).rank(_runs(50, 2))
+    assert "at most 2 samples per event" in few.summary()

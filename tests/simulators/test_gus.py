@@ -87,9 +87,8 @@ def test_a_value_through_memory_takes_the_store_forward_latency(core):
     assert cycles_per_iteration(core, "add byte ptr [rdi], 1") == pytest.approx(max(1, forward + 1), rel=0.001)
 
 
-@pytest.mark.parametrize("core", [c for c in AVX if not c.startswith("sandy_bridge")])
 def chase(first: str, second: str, n: int = 4000) -> float:
-    """Cycles a node of a shuffled list in L2 whose two words are read in this order (the second waits for the first)."""
+    """Cycles a node of a shuffled list in L2 whose two words are read in this order."""
     order = np.random.default_rng(1).permutation(n)
     gus = Gus(Microarchitecture.load("skylake_x"), warm="caches")
     return gus.run(loop(f"{first}\n{second}", n, lambda k, m: 4096 + 64 * int(order[k]))).cycles / n
@@ -130,6 +129,7 @@ def test_warm_is_one_of_three_words(warm):
         Gus(Microarchitecture.load("skylake_x"), warm=warm)
 
 
+@pytest.mark.parametrize("core", [c for c in AVX if not c.startswith("sandy_bridge")])
 def test_figure_1_is_bound_by_latency_not_by_memory(core):
     """The paper's Fig. 1: two dependent FMAs an iteration, 8 cycles; TMA calls it memory bound, it is not."""
     gus = Gus(Microarchitecture.load(core), warm=True)  # the first miss of a large memory latency is not the point

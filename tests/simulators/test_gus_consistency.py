@@ -23,8 +23,8 @@ SIZES = ("", "-small")
 PAIRS = [(f"correlation-v{k}{size}", f"correlation-v{k + 1}{size}") for size in SIZES for k in range(6)]
 PAIRS += [("gemm-scalar", "gemm-avx2"), ("gemm-avx2", "gemm-avx512")]
 CORES = ("skylake_x", "zen4", "zen5")
-# Version 5 spills registers: Table 2 prints 52.6 % of peak for it, after 81.2 %. On Zen 5, 4 is no faster than 3, and on
-# Zen 4 that of the small matrices is not.
+# Version 5 spills registers: Table 2 prints 52.6 % of peak for it, after 81.2 %. On Zen 5, 4 is no faster than 3;
+# on Zen 4 it is not for the small matrices.
 SLOWER = {core: ["correlation-v5", "correlation-v5-small"] for core in CORES}
 SLOWER["zen5"] = ["correlation-v4", "correlation-v5", "correlation-v4-small", "correlation-v5-small"]
 SLOWER["zen4"] = ["correlation-v5", "correlation-v4-small", "correlation-v5-small"]

@@ -11,8 +11,8 @@ import traitlets
 from perfkit.errors import DataError, SettingError
 from perfkit.plots.samples import throughput_label
 from perfkit.plots.spire_views import event_points
-from perfkit.plots.style import AREA_COLOURS, ROOF, abbreviate, area_colour, short
-from perfkit.plots.timeline import Timeline
+from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, short
+from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
 from perfkit.samples.events import nearest
 from perfkit.samples.table import Samples
@@ -76,7 +76,7 @@ class SpireExplorer(Explorer):
         super().__init__()
         self.model, self.samples, self.training = model, samples, training
         self.areas = areas or Areas.load()
-        self.timeline = Timeline.of(samples)
+        self.timeline = TimeAxis.of(samples)
         self.top = top
         self.ranking = model.rank(samples)
         self._ranks = self.ranking.to_frame()
@@ -132,9 +132,9 @@ class SpireExplorer(Explorer):
     def _build(self, events: list[str]) -> None:
         self._head = widgets.HTML()
         self._list = widgets.Dropdown(options=events, description="Event", layout={"flex": "1 1 auto", "width": "auto"})
-        self._up = widgets.Button(description="▲", tooltip="The event above (a lower bound)", layout={"width": "38px"})
+        self._up = widgets.Button(description="▲", tooltip="The event above (a lower bound)", layout={"width": "auto"})
         self._down = widgets.Button(
-            description="▼", tooltip="The event below (a higher bound)", layout={"width": "38px"}
+            description="▼", tooltip="The event below (a higher bound)", layout={"width": "auto"}
         )
         self._up.on_click(lambda _: self._step(-1))
         self._down.on_click(lambda _: self._step(1))
@@ -148,11 +148,13 @@ class SpireExplorer(Explorer):
             padding=0.25,
             interactions={"click": "select"},
             unselected_style={"opacity": "0.8"},
-            selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
+            selected_style={"opacity": "1", "stroke": figures.INK, "stroke-width": "2px"},
         )
         self._bars.observe(self._clicked, "selected")
-        self._measured = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dashed")
-        self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 1.5)
+        self._measured = figures.line(
+            {"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed"
+        )
+        self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 1.5)
         self._names = figures.axis(scales["x"], "left", grid_lines="none")
         self._bounds = figures.axis(scales["y"], "bottom", f"bound of {self._throughput}")
         margin = {"left": 216, "right": 14, "top": 6, "bottom": 46}
@@ -239,7 +241,7 @@ class SpireExplorer(Explorer):
         measured = self.timeline.select(*self.window).throughput()
         spread = self._spread_of(ranked)
         limit = 1.06 * float(np.nanmax([*bounds, measured, *spread[:, 1], 1e-12]))
-        labels = [f"{i + 1}. {abbreviate(e, 30)}" for i, e in enumerate(self._shown)]
+        labels = [f"{i + 1}. {abbreviate(e, 27)}" for i, e in enumerate(self._shown)]
         with self._bars.hold_sync():
             self._bars.x, self._bars.y = labels, bounds
             self._bars.colors = [area_colour(a) for a in areas]
@@ -251,8 +253,8 @@ class SpireExplorer(Explorer):
         present = [a for a in AREA_COLOURS if a in areas]
         self._legend.value = keys(
             {a: (area_colour(a), "bar") for a in present}
-            | ({"spread (bootstrap)": (ROOF, "line")} if np.isfinite(spread).any() else {})
-            | {f"measured {short(measured)}": (ROOF, "dash")}
+            | ({"spread (bootstrap)": (figures.INK, "line")} if np.isfinite(spread).any() else {})
+            | {f"measured {short(measured)}": (figures.INK, "dash")}
         )
         self._draw_head(measured)
         self._downloads.refresh()

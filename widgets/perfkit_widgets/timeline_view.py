@@ -143,7 +143,7 @@ class TimelineView(Explorer):
         if self.mode == "resources" and self.timeline is not None:
             lanes = int(self.timeline.resources["units"].sum())
             figure = Figure(figsize=(10, 1.4 + 0.14 * lanes + 0.1 * len(self.timeline.resources)), layout="constrained")
-            plot_timeline(self.timeline, self.selected, axes=figure.subplots())
+            plot_timeline(self.timeline, self.selected, ax=figure.subplots())
             return figure
         most = 40
         end = most if self.selected < 0 else max(most, self.selected - self._first + 1)

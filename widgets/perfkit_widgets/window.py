@@ -9,7 +9,7 @@ import traitlets
 
 from perfkit.plots.samples import position_label
 from perfkit.plots.style import CLOUD, SERIES, abbreviate, short
-from perfkit.plots.timeline import Timeline
+from perfkit.plots.time_axis import TimeAxis
 from perfkit_widgets import figures
 
 _LABELLED_RUNS = 8
@@ -28,7 +28,7 @@ class TimeWindow(widgets.VBox):
 
     window = traitlets.Tuple(traitlets.Float(), traitlets.Float())
 
-    def __init__(self, timeline: Timeline, label: str, height: int = 150) -> None:
+    def __init__(self, timeline: TimeAxis, label: str, height: int = 150) -> None:
         super().__init__(layout={"width": "100%"})
         self.whole = _whole(timeline)
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(min=0)}
@@ -99,7 +99,7 @@ class TimeWindow(widgets.VBox):
         )
 
 
-def _whole(timeline: Timeline) -> tuple[float, float]:
+def _whole(timeline: TimeAxis) -> tuple[float, float]:
     if not len(timeline.position):
         return (0.0, 1.0)
     low = 0.0 if timeline.unit == "seconds" else float(timeline.position[0])
@@ -107,14 +107,14 @@ def _whole(timeline: Timeline) -> tuple[float, float]:
     return (low, high if high > low else low + 1.0)
 
 
-def _draw_borders(mark: Any, timeline: Timeline, top: float) -> None:
+def _draw_borders(mark: Any, timeline: TimeAxis, top: float) -> None:
     """Draw a dashed line where a run begins."""
     starts = np.array([start for _, start in timeline.starts[1:]])
     if len(starts):
         figures.set_xy(mark, np.repeat(starts, 3), np.tile([0.0, top, np.nan], len(starts)))
 
 
-def _run_names(timeline: Timeline) -> str:
+def _run_names(timeline: TimeAxis) -> str:
     names = [name for name, _ in timeline.starts]
     if len(names) < 2:
         return ""

@@ -14,14 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.code import assemble, chained, flags, iced, independent, stamp_code
-from perfkit.collectors.host.cycle_clock import CHAIN, QUANTILE, link_cycles, ticks_to_cycles
+from perfkit.collectors.host.cycle_clock import CHAIN, QUANTILE, TURNS, WIDTH, judge, link_cycles
 from perfkit.errors import UnavailableError
 
 BODY = 48  # instructions in one pass of a measured loop
 WINDOW = 8000  # cycles of the shortest window
 _UNROLL = 256  # of the clock's chains
+_ADDED = ("RAX", "RBX", "RDX", "R8", "R9", "R10", "R11", "R12")  # by the probe of width
 _ROUNDS = 40  # times the wanted samples that are tried on a busy machine before giving up
-_CODE, _CHAINS = 1 << 16, 1 << 14  # bytes for a measured loop, and for each chain before it
+_CODE, _CHAINS = 1 << 16, 1 << 14  # bytes for a measured loop, and for each of the clock's loops before it
+_LOOPS = 4  # of the clock
+_RECENT = 500  # samples that the quiet core's width is learnt from
+_WAIT = 2.0  # seconds that one figure may wait for a quiet core
 
 Ticks = Callable[[int, int], int]
 
@@ -29,24 +33,32 @@ Ticks = Callable[[int, int], int]
 class Bench:
     """Assembles loops, times them in ticks, and turns these into cycles.
 
-    Every sample is timed between two runs of the clock's chain, and rejected where these differ; a low quantile of
-    those kept is quoted.
+    Every sample is timed between two readings of the clock, and rejected where these differ or a probe says that the
+    core's other hardware thread was at work; a low quantile of those kept is quoted.
 
     Parameters
     ----------
     repetitions
-        Samples a figure.
+        Samples per figure.
+    patience
+        Seconds, over all figures, to wait for a quiet core.
+
+    Attributes
+    ----------
+    taken, rejected, busy
+        Samples, those whose clock was not steady, and the steady ones beside a busy thread.
     """
 
-    def __init__(self, repetitions: int) -> None:
-        self.repetitions = repetitions
-        self.taken = self.rejected = 0
-        self._code = mmap.mmap(-1, _CODE + 2 * _CHAINS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    def __init__(self, repetitions: int, patience: float = 60.0) -> None:
+        self.repetitions, self.patience = repetitions, patience
+        self.taken = self.rejected = self.busy = 0
+        self._recent = np.empty((0, 7), dtype=np.int64)
+        self._code = mmap.mmap(-1, _CODE + _LOOPS * _CHAINS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._code))
         self.data = np.zeros(1 << 13, dtype=np.uint64)
         self.base = (self.data.ctypes.data + 4095) & ~4095
         self.data[(self.base - self.data.ctypes.data) // 8] = self.base  # a pointer chase of one place
-        empty = self._place(assemble([]), 2 * _CHAINS)
+        empty = self._place(assemble([]), _LOOPS * _CHAINS)
         self.overhead = min(empty(1, self.base) for _ in range(100))
         ix = iced()
         rax, rcx = ix.Register.RAX, ix.Register.RCX
@@ -54,6 +66,10 @@ class Bench:
         multiply = ix.Instruction.create_reg_reg(ix.Code.IMUL_R64_RM64, rax, rcx)
         additions = self._place(assemble([add] * _UNROLL), _CHAINS)
         self._clock = self._place(assemble([multiply] * _UNROLL), 0)
+        several = [r for name, r in vars(ix.Register).items() if name in _ADDED]
+        wide = [ix.Instruction.create_reg_reg(ix.Code.ADD_RM64_R64, r, rcx) for r in several]
+        self._width = self._place(assemble(wide * 8), 2 * _CHAINS)
+        self._turns = self._place(assemble([add]), 3 * _CHAINS)
         self.link = self._link(additions)
         self.rates: list[float] = []
 
@@ -72,6 +88,18 @@ class Bench:
     def _chain(self, clock: Ticks) -> int:
         return clock(CHAIN // _UNROLL, self.base) - self.overhead
 
+    def _probe(self, loop: Ticks, turns: int) -> int:
+        loop(1, self.base)  # what was measured may have evicted the code
+        return loop(turns, self.base) - self.overhead
+
+    def _before(self) -> list[int]:
+        chain = self._chain(self._clock)
+        return [chain, self._probe(self._width, WIDTH // 64), self._probe(self._turns, TURNS)]
+
+    def _after(self) -> list[int]:
+        turns, width = self._probe(self._turns, TURNS), self._probe(self._width, WIDTH // 64)
+        return [self._chain(self._clock), width, turns]
+
     def _place(self, code: bytes, where: int) -> Ticks:
         self._code.seek(where)
         self._code.write(code)
@@ -79,7 +107,7 @@ class Bench:
 
     def load(self, body: Sequence[Any], before: Sequence[Any] = ()) -> Ticks:
         """Assemble a loop; return ticks(passes, memory). The loop loaded before is lost."""
-        return self._place(assemble(body, before), 2 * _CHAINS)
+        return self._place(assemble(body, before), _LOOPS * _CHAINS)
 
     def window(
         self,
@@ -89,35 +117,49 @@ class Bench:
         repetitions: int | None = None,
         quantile: float = QUANTILE,
     ) -> float:
-        """Return the cycles of `passes` of a loop: the quoted quantile of the samples that are not rejected.
+        """Return the cycles of `passes` of a loop: the quoted quantile of the quiet samples.
 
         `base` gives each sample the address that its memory starts at.
 
         Raises
         ------
         UnavailableError
-            Nearly every sample was rejected: the machine is too busy.
+            Nearly every sample was rejected, or ran beside a busy thread: no figure can be told now.
         """
         where = base if base is not None else lambda: self.base
         wanted = repetitions or self.repetitions
         loop(passes, where())
         kept: list[float] = []
-        for _ in range(_ROUNDS):
-            ticks = np.empty((wanted, 3), dtype=np.int64)
+        taken = rejected = busy = 0
+        start = time.monotonic()
+        until = start + min(_WAIT, self.patience)
+        while taken < _ROUNDS * wanted or (busy and time.monotonic() < until):
+            ticks = np.empty((wanted, 7), dtype=np.int64)
             for row in ticks:
                 address = where()
-                row[0] = self._chain(self._clock)
-                row[1] = loop(passes, address) - self.overhead
-                row[2] = self._chain(self._clock)
-            cycles, rates = ticks_to_cycles(ticks, self.link)
-            self.taken += wanted
-            self.rejected += wanted - len(cycles)
-            kept += cycles.tolist()
-            self.rates += rates.tolist()
+                row[:3] = self._before()
+                row[3] = loop(passes, address) - self.overhead
+                row[4:] = self._after()
+            judged = judge(np.concatenate([self._recent, ticks]), self.link)
+            quiet = judged.quiet[-wanted:]
+            self._recent = np.concatenate([self._recent, ticks])[-_RECENT:]
+            taken, busy = taken + wanted, busy + int(np.count_nonzero(judged.busy[-wanted:]))
+            rejected = taken - busy - len(kept) - int(np.count_nonzero(quiet))
+            kept += judged.cycles[-wanted:][quiet].tolist()
+            self.rates += judged.rates[-wanted:][quiet].tolist()
             if len(kept) >= max(3, wanted // 2):
-                return float(np.quantile(kept, quantile))
+                break
+        self.taken, self.rejected, self.busy = self.taken + taken, self.rejected + rejected, self.busy + busy
+        self.patience -= time.monotonic() - start if taken >= _ROUNDS * wanted else 0
+        if len(kept) >= max(3, wanted // 2):
+            return float(np.quantile(kept, quantile))
+        if busy > rejected:
+            raise UnavailableError(
+                f"{busy} of {taken} samples ran beside a busy thread of the same core, and too few on a quiet one; "
+                "try again when the machine is quieter"
+            )
         raise UnavailableError(
-            f"{self.rejected} of {self.taken} samples were rejected, because the clock's chains before and after them "
+            f"{rejected} of {taken} samples were rejected, because the clock's chains before and after them "
             "differed: this machine is too busy, or its clock changes too often; run on a quieter one, or pin the "
             "frequency"
         )
@@ -152,7 +194,7 @@ class Bench:
 
     def cycle_seconds(self) -> float:
         """Return seconds per core cycle: the median ticks per cycle while measuring, over ticks per second."""
-        stamp = self._place(stamp_code(), 2 * _CHAINS)
+        stamp = self._place(stamp_code(), _LOOPS * _CHAINS)
         start, first = time.perf_counter(), stamp(0, self.base)
         time.sleep(0.05)
         end, last = time.perf_counter(), stamp(0, self.base)

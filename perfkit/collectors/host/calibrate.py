@@ -2,7 +2,8 @@
 
 No hardware counter is needed: everything is timed in ticks, between two runs of a chain of dependent multiplications
 that tell how long a cycle is (`perfkit.collectors.host.cycle_clock`, as for true cycles); samples around which the
-clock changed are rejected. Each figure of an instruction is the median of three, apart from one another.
+clock changed are rejected, and only those count during which the core's other hardware thread slept. Each figure of an
+instruction is the median of three, apart from one another.
 
 The code that is timed is assembled here by iced-x86, runs in a child process, and never leaves its own buffers.
 """
@@ -16,8 +17,8 @@ import os
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
+from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 
 if TYPE_CHECKING:
@@ -42,8 +44,8 @@ BUSY = 0.25  # share of rejected samples from which on the host is said to be bu
 ALIKE = 0.06  # relative difference under which the host and a table agree
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Plain):
     """What was measured on this host.
 
     Parameters
@@ -57,8 +59,11 @@ class Calibration:
     resources
         Name of a core's resource -> measured value, in the resource's unit; and a few figures that no core file has
         (`perfkit.collectors.host.resources.EXTRAS`).
-    rejected
-        Share of the samples that were rejected because the clock changed or something interrupted.
+    rejected, busy
+        Share of the samples that were rejected because the clock changed or something interrupted, and of those that
+        were left out because they ran beside a busy thread of the same core.
+    left_out
+        What could not be measured because of the conditions -> the reason. No figure of these is given.
     """
 
     host: Mapping[str, str]
@@ -67,6 +72,44 @@ class Calibration:
     throughputs: Mapping[str, float]
     resources: Mapping[str, float]
     rejected: float = 0.0
+    busy: float = 0.0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        """``"measured"``."""
+        return "measured"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per figure: name, what (latency, cycles per instruction, resource) and the measured value."""
+        import pandas as pd
+
+        parts = {"latency": self.latencies, "cycles per instruction": self.throughputs, "resource": self.resources}
+        rows = [(name, what, float(value)) for what, part in parts.items() for name, value in part.items()]
+        return pd.DataFrame(rows, columns=["name", "what", "measured"])
+
+    def summary(self) -> str:
+        """Say what was measured, on what, and how much had to be left out."""
+        forms = {*self.latencies, *self.throughputs}
+        lines = [
+            (
+                f"{self.host.get('processor', 'this host')}: {len(forms)} instruction forms and {len(self.resources)} "
+                f"resources measured, {1e-9 / self.cycle_seconds:.2f} GHz"
+            )
+        ]
+        some = [f"{name} {value:.4g}" for name, value in list(self.resources.items())[:6]]
+        if some:
+            lines.append(", ".join(some))
+        lines.append(f"{self.rejected:.0%} of the samples rejected, {self.busy:.0%} left out beside a busy thread")
+        if self.left_out:
+            lines.append(
+                "not measured: " + "; ".join(f"{name} ({why})" for name, why in list(self.left_out.items())[:3])
+            )
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the measured latencies and throughputs; return the axes."""
+        return draw("cycles:plot_calibration", self, ax=ax)
 
     def compare(self, core: Microarchitecture) -> pd.DataFrame:
         """Return measured beside tabulated: form or resource, what, cycles, seconds, the core's figure, differs."""
@@ -143,7 +186,7 @@ class Calibration:
 
     def to_json(self) -> str:
         """Return everything as JSON text."""
-        fields = ("host", "cycle_seconds", "latencies", "throughputs", "resources", "rejected")
+        fields = ("host", "cycle_seconds", "latencies", "throughputs", "resources", "rejected", "busy", "left_out")
         return json.dumps({name: _plain(getattr(self, name)) for name in fields}, indent=1)
 
 
@@ -212,7 +255,8 @@ def calibrate(
     Warns
     -----
     PerfkitWarning
-        More than a quarter of the samples were rejected: the host is busy, and the figures less certain.
+        More than a quarter of the samples were rejected: the host is busy, and the figures less certain. Or figures are
+        left out, because too few samples were steady and quiet.
     """
     if platform.machine() not in ("x86_64", "AMD64") or not hasattr(os, "fork"):
         raise UnavailableError("perfkit calibrate measures x86-64 Linux hosts only")
@@ -236,8 +280,13 @@ def calibrate(
             stacklevel=2,
         )
     if memory and "L3_latency" not in found.resources:
+        why = found.left_out.get("L3") or found.left_out.get("L3_latency") or "no sample of it was kept"
+        warnings.warn(f"L3 could not be measured: {why}", PerfkitWarning, stacklevel=2)
+    others = [name for name in found.left_out if name not in ("L3", "L3_latency")]
+    if others:
+        shown = ", ".join(others[:8]) + (f" and {len(others) - 8} more" if len(others) > 8 else "")
         warnings.warn(
-            "L3 could not be measured: what else runs on this host evicts it faster than it is read again",
+            f"left out, because conditions did not allow measuring: {shown} ({found.left_out[others[0]]})",
             PerfkitWarning,
             stacklevel=2,
         )
@@ -361,22 +410,40 @@ def _measure_all(work: _Work, say: Callable[[str, Any], None]) -> dict[str, Any]
     bench = Bench(work.repetitions)
     latencies: dict[str, list[float]] = {}
     throughputs: dict[str, list[float]] = {}
+    left_out: dict[str, str] = {}
     for turn in range(PASSES):
         for form in work.forms:
             if turn == 0:
                 say("form", form)
-            latency, throughput = bench.form(form)
+            try:
+                latency, throughput = bench.form(form)
+            except UnavailableError as error:
+                left_out[form] = str(error)
+                continue
             if latency is not None:
                 latencies.setdefault(form, []).append(latency)
             if throughput is not None:
                 throughputs.setdefault(form, []).append(throughput)
-    resources = core_resources(bench)
+    resources, refused = core_resources(bench)
+    left_out |= refused
     if work.memory:
-        resources |= memory_resources(bench)
+        more, refused = memory_resources(bench)
+        resources |= more
+        left_out |= refused
+    if not bench.rates:
+        raise UnavailableError(f"nothing could be measured: {next(iter(left_out.values()))}")
+    # One figure of a form cannot tell an outlier: there are at least two, or none.
+    settled = {form for form in work.forms if left_out.get(form) is None or _passes(form, latencies, throughputs) >= 2}
     return {
         "cycle_seconds": bench.cycle_seconds(),
-        "latencies": {form: float(np.median(values)) for form, values in latencies.items()},
-        "throughputs": {form: float(np.median(values)) for form, values in throughputs.items()},
+        "latencies": {form: float(np.median(values)) for form, values in latencies.items() if form in settled},
+        "throughputs": {form: float(np.median(values)) for form, values in throughputs.items() if form in settled},
         "resources": resources,
         "rejected": bench.rejected / bench.taken,
+        "busy": bench.busy / bench.taken,
+        "left_out": {name: why for name, why in left_out.items() if name not in settled},
     }
+
+
+def _passes(form: str, *found: Mapping[str, Sequence[float]]) -> int:
+    return max(len(values.get(form, ())) for values in found)

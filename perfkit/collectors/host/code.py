@@ -73,6 +73,9 @@ def assemble(body: Sequence[Any], before: Sequence[Any] = ()) -> bytes:
     out.append(make.create_reg_i32(code.MOV_RM64_IMM32, r.RDX, 0))
     out.append(make.create_reg_reg(code.MOV_R64_RM64, r.RAX, r.RSI))
     out += [instruction.copy() for instruction in before]
+    # A loop that crosses a line of the cache is slower than its instructions.
+    length = sum(ix.Encoder(64).encode(instruction, 0) for instruction in out)
+    out += [make.create(code.NOPD) for _ in range(-length % 64)]
     start = len(out)
     out += [instruction.copy() for instruction in body]
     if start == len(out):

@@ -11,9 +11,26 @@ Additions themselves make a poor clock: they compete for ports with whatever els
 (often another guest of the same hypervisor), lose a few percent to it, and both chains lose alike, so that nothing is
 rejected. Multiplications do not compete.
 
-The chains were run on Zen 4, Zen 5, Cascade Lake and Golden Cove (Sapphire Rapids); for other cores the latencies are
-those of https://uops.info and https://www.agner.org/optimize/, not tried.
+A chain does not notice a busy neighbour on the core's other hardware thread at all, though what is measured beside
+one may take twice as long. Two **throughput probes** do, before and after every sample:
+
+- *turns*: the shortest loop takes a cycle per turn, which its own addition bounds from below, and one and a half to two
+  beside any thread that is awake, because the front end serves both in turns;
+- *width*: thousands of independent additions take longer beside a thread that uses the same ports. How many a quiet
+  core executes in a cycle depends on the core (4 on Zen 4, 4.7 on Golden Cove), so it is learnt on the spot: the 2nd
+  percentile of the samples that the turns call quiet.
+
+Quiet samples count, and busy ones are reported. If no sample is quiet, the quiet core's speed is not known, and a
+result must say so: see `judge`. (A core whose shortest loop takes two cycles per turn by itself never looks quiet here;
+no x86-64 core with two hardware threads of the last ten years is known to be one.)
+
+The chains and probes were run on Zen 4: samples beside a neighbour take 1.46 to 2.1 cycles per turn, quiet ones 0.99 to
+1.05. Chains and probes of the same kind were run on Golden Cove (Sapphire Rapids), and the chains on Zen 5 and Cascade
+Lake; for other cores the latencies are those of https://uops.info and https://www.agner.org/optimize/, not tried.
+`clock.h` beside this file has the same clock for C programs.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +39,21 @@ from perfkit.errors import UnavailableError
 
 CHAIN = 4096
 """Dependent instructions in a chain."""
+WIDTH, TURNS = 8192, 2048
+"""Independent additions, and turns of the shortest loop, in a probe."""
 QUANTILE = 0.10
 """Of the samples: low, because all disturbances add; not the minimum, which a clock that rises between the chain and
 what is measured can pull too low."""
 TOLERANCE = 0.02
 """By how much the chains before and after a sample may differ."""
-
-
+AWAKE = 1.12
+"""Cycles per turn of the shortest loop above which the core's other thread is awake."""
+CROWDED = 1.08
+"""Width, relative to that of the quiet core, above which the other thread uses the same ports."""
 CONTENTION = 0.10
 """By how much a busy neighbour on the core's other thread may slow a chain of additions; 3 % were seen."""
+SHARED = 2.0
+"""How many times faster a quiet core may be than one whose threads are both at work: the lower end of an error bar."""
 
 
 def link_cycles(pairs: NDArray[np.int64]) -> int:
@@ -58,18 +81,99 @@ def link_cycles(pairs: NDArray[np.int64]) -> int:
     return link
 
 
-def ticks_to_cycles(
-    ticks: NDArray[np.int64], link: int, tolerance: float = TOLERANCE
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Turn ticks of (chain before, what is measured, chain after), shape (n, 3), into cycles.
+@dataclass(frozen=True)
+class Judged:
+    """What the clock says of n samples.
 
-    Returns
-    -------
-    (cycles, rates)
-        Cycles of each sample that was not rejected, and the ticks per cycle during it.
+    Parameters
+    ----------
+    cycles : (n,) float64
+        Cycles of each sample; NaN where it is not steady.
+    rates : (n,) float64
+        Ticks per cycle around each sample; NaN where it is not steady.
+    quiet, busy : (n,) bool
+        Steady samples during which the core's other hardware thread slept, or was at work. The rest was rejected: the
+        clock rate changed, or something interrupted.
+    width : float
+        Cycles per independent addition on the quiet core; NaN where no sample was quiet.
     """
-    before, measured, after = ticks.T.astype(np.float64)
-    good = (before > 0) & (after > 0) & (measured > 0)
-    good &= np.maximum(before, after) <= (1 + tolerance) * np.maximum(np.minimum(before, after), 1)
-    rates = (before[good] + after[good]) / (2 * CHAIN * link)
-    return measured[good] / rates, rates
+
+    cycles: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    quiet: NDArray[np.bool_]
+    busy: NDArray[np.bool_]
+    width: float
+
+    @property
+    def rejected(self) -> int:
+        """The number of samples that are not steady."""
+        return int(len(self.quiet) - np.count_nonzero(self.quiet | self.busy))
+
+    def counted(self, least: int = 1) -> tuple[NDArray[np.float64], bool]:
+        """Return the cycles that count, and whether they are quiet: quiet samples if there are `least`, else all."""
+        if np.count_nonzero(self.quiet) >= least:
+            return self.cycles[self.quiet], True
+        return self.cycles[self.quiet | self.busy], False
+
+
+def judge(ticks: NDArray[np.int64], link: int, tolerance: float = TOLERANCE, width: float | None = None) -> Judged:
+    """Judge samples that were taken between two readings of the clock: which count, and how many cycles they took.
+
+    Call it once with all the samples of a figure, so that the quiet core's width is learnt from all of them.
+
+    Parameters
+    ----------
+    ticks : (n, 7) int64
+        Per sample: ticks of the chain, the width and the turns before; of what is measured; of the chain, the width and
+        the turns after (`clock.h` reads them: ``pk_clock_before`` and ``pk_clock_after``).
+    link : int
+        Cycles of a dependent multiplication: `link_cycles`.
+    tolerance : float
+        By how much the two chains of a sample may differ.
+    width : float, optional
+        The quiet core's width where it is known from other samples of the same processor.
+
+    Examples
+    --------
+    On a core of 4 additions per cycle and one tick per cycle, the second sample ran beside a busy thread:
+
+    >>> quiet = [3 * CHAIN, WIDTH / 4, TURNS, 1000, 3 * CHAIN, WIDTH / 4, TURNS]
+    >>> busy = [3 * CHAIN, WIDTH / 2, 2 * TURNS, 1700, 3 * CHAIN, WIDTH / 2, 2 * TURNS]
+    >>> judged = judge(np.array([quiet, quiet, busy, quiet]), link=3)
+    >>> judged.cycles.tolist(), judged.quiet.tolist()
+    ([1000.0, 1000.0, 1700.0, 1000.0], [True, True, False, True])
+    """
+    values = np.asarray(ticks, dtype=np.float64)
+    before, measured, after = values[:, :3], values[:, 3], values[:, 4:]
+    first, last = before[:, 0], after[:, 0]
+    steady = (first > 0) & (last > 0) & (measured > 0)
+    steady &= np.maximum(first, last) <= (1 + tolerance) * np.minimum(first, last)
+    rates = np.where(steady, (first + last) / (2 * CHAIN * link), np.nan)
+    probes = np.maximum(before[:, 1:], after[:, 1:]) / rates[:, None] / (WIDTH, TURNS)
+    asleep = steady & (probes[:, 1] <= AWAKE)
+    level = _quiet_level(probes[asleep, 0]) if width is None else width
+    quiet = asleep & (probes[:, 0] <= CROWDED * level)
+    return Judged(np.where(steady, measured, np.nan) / rates, rates, quiet, steady & ~quiet, level)
+
+
+def _quiet_level(widths: NDArray[np.float64]) -> float:
+    """Return the width of a quiet core: the 2nd percentile, if three samples and a twentieth of all are close to it."""
+    if len(widths) < 3:
+        return np.nan
+    level = float(np.sort(widths)[len(widths) // 50])
+    near = np.count_nonzero(widths <= CROWDED * level)
+    return level if near >= max(3, len(widths) / 20) else np.nan
+
+
+def interval(cycles: NDArray[np.float64], quantile: float, quiet: bool) -> tuple[float, float]:
+    """Return an error bar of a quantile of cycles: where it lies with 95 % probability.
+
+    From the order statistics of the samples, which count as independent. If they are not quiet, a quiet core may take
+    as little as 1/`SHARED` of the lower end.
+    """
+    ordered = np.sort(cycles)
+    n = len(ordered)
+    half = 1.96 * np.sqrt(n * quantile * (1 - quantile))
+    low = ordered[int(np.clip(np.floor(n * quantile - half), 0, n - 1))]
+    high = ordered[int(np.clip(np.ceil(n * quantile + half), 0, n - 1))]
+    return float(low if quiet else low / SHARED), float(high)

@@ -7,7 +7,9 @@ a few that no core file has (`EXTRAS`) say how they came about.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +25,57 @@ HUGE = 2 << 20  # bytes of a huge page
 EXTRAS = {"front_end_nops": "uops/cycle", "store_forward_renamed": "cycles"}
 
 
-def core_resources(bench: Bench, times: int = 3) -> dict[str, float]:
-    """Return front-end and retire widths, store-forward latencies, and the misprediction penalty: medians."""
-    found = [_core_resources(bench) for _ in range(times)]
-    names = [name for name in found[0] if all(name in one for one in found)]
-    return {name: float(np.median([one[name] for one in found])) for name in names}
+@dataclass
+class Figures:
+    """Figures that were measured, and those that conditions did not allow, with the reason.
+
+    Parameters
+    ----------
+    found
+        Name -> every value measured.
+    left_out
+        What was asked for -> why there is no value.
+    """
+
+    found: dict[str, list[float]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def attempt(self, name: str, measure: Callable[[], float | Mapping[str, float] | None]) -> float | None:
+        """Measure one figure, or several at once; keep the reason if this is not possible now."""
+        try:
+            value = measure()
+        except UnavailableError as error:
+            self.left_out[name] = str(error)
+            return None
+        if value is None:
+            return None
+        values = value if isinstance(value, Mapping) else {name: value}
+        for key, one in values.items():
+            self.found.setdefault(key, []).append(float(one))
+        return None if isinstance(value, Mapping) else value
+
+    def medians(self, least: int = 1) -> dict[str, float]:
+        """Return the median of every figure with at least this many values; fewer are too few to tell an outlier."""
+        return {name: float(np.median(values)) for name, values in self.found.items() if len(values) >= least}
 
 
-def _core_resources(bench: Bench) -> dict[str, float]:
-    found = {"front_end": front_end(bench), "front_end_nops": nops(bench)}
-    if (width := retire_width(bench, found["front_end"])) is not None:
-        found["retire"] = width
-    found |= store_forwarding(bench)
-    found["misprediction_penalty"] = misprediction_penalty(bench)
-    return found
+def core_resources(bench: Bench, times: int = 3) -> tuple[dict[str, float], dict[str, str]]:
+    """Return front-end and retire widths, store-forward latencies, and the misprediction penalty: medians.
+
+    Also returns what could not be measured, with the reason.
+    """
+    figures = Figures()
+    for _ in range(times):
+        front = figures.attempt("front_end", lambda: front_end(bench))
+        figures.attempt("front_end_nops", lambda: nops(bench))
+        if front is not None:
+            figures.attempt("retire", partial(retire_width, bench, front))
+        figures.attempt("store forwarding", lambda: store_forwarding(bench))
+        figures.attempt("misprediction_penalty", lambda: misprediction_penalty(bench))
+    medians = figures.medians(least=min(times, 2))
+    if "store_forward_latency" in medians:
+        figures.left_out.pop("store forwarding", None)
+    return medians, {name: why for name, why in figures.left_out.items() if name not in medians}
 
 
 def nops(bench: Bench) -> float:
@@ -196,9 +235,12 @@ class Memory:
         return self.base + 64 * int(self.random.integers(self.size // 64))
 
 
-def memory_resources(bench: Bench) -> dict[str, float]:
-    """Return latencies (a pointer chase) and bandwidths (vector loads) of every level, and the ROB's entries."""
-    found = {}
+def memory_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
+    """Return latencies (a pointer chase) and bandwidths (vector loads) of every level, and the ROB's entries.
+
+    Also returns what could not be measured, with the reason.
+    """
+    figures = Figures()
     sizes = cache_sizes()
     # Of L2 a quarter: few enough pages for the first table of translations, where huge pages are not to be had.
     second = max(sizes[1] // 4, 2 * sizes[0])
@@ -213,14 +255,17 @@ def memory_resources(bench: Bench) -> dict[str, float]:
     for level, size in levels.items():
         memory = Memory(size)
         memory.chase()
-        found[f"{level}_latency"] = latency(bench, memory, warm=level != "memory")
-        if level == "memory" and (rob := reorder_buffer(bench, memory)) is not None:
-            found["rob"] = rob
+        figures.attempt(f"{level}_latency", partial(latency, bench, memory, warm=level != "memory"))
+        if level == "memory":
+            figures.attempt("rob", partial(reorder_buffer, bench, memory))
         memory.words[:] = 0
-        found[f"{level}_bandwidth"] = bandwidth(bench, memory)
-    if found["L3_latency"] > found["memory_latency"] / 2:  # evicted before it was read again: no figure of L3's
-        del found["L3_latency"], found["L3_bandwidth"]
-    return found
+        figures.attempt(f"{level}_bandwidth", partial(bandwidth, bench, memory))
+    found = figures.medians()
+    if found.get("L3_latency", 0.0) > found.get("memory_latency", np.inf) / 2:
+        del found["L3_latency"]
+        found.pop("L3_bandwidth", None)
+        figures.left_out["L3"] = "what else runs on this host evicts it faster than it is read again"
+    return found, figures.left_out
 
 
 def latency(bench: Bench, memory: Memory, warm: bool) -> float:
@@ -304,10 +349,7 @@ def reorder_buffer(bench: Bench, memory: Memory) -> float | None:
         loop = bench.load([chases[0], *between, chases[1], *between], before)
         return bench.window(loop, 24, memory.anywhere) / 24
 
-    try:
-        return _step(time)
-    except UnavailableError:
-        return None
+    return _step(time)
 
 
 def _step(time: Callable[[int], float], low: int = 32, high: int = 1024) -> float | None:

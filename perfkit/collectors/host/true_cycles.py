@@ -1,9 +1,11 @@
 """True core cycles without hardware counters: a kernel timed against a chain of known length.
 
-The clock is `perfkit.collectors.host.cycle_clock`: a chain of dependent multiplications, timed before and after the
-kernel; where the two differ, the sample is rejected.
+The clock is `perfkit.collectors.host.cycle_clock`: before and after the kernel, a chain of dependent multiplications
+says how long a cycle is, and two probes say whether the core's other hardware thread was at work. Where the chains
+differ, the sample is rejected; samples beside a busy thread do not count while there are quiet ones.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -11,7 +13,10 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
+import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -20,21 +25,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import perfkit
-from perfkit.collectors.host.cycle_clock import QUANTILE, TOLERANCE, link_cycles, ticks_to_cycles
-from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.collectors.host.cycle_clock import QUANTILE, TOLERANCE, Judged, interval, judge, link_cycles
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import existing, replaced
+from perfkit.results import Kind, Summarised, draw
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from perfkit.collectors.kernels import Kernel
 
-_SHORTEST = 5000  # cycles of a kernel below which several calls are timed as one
+CLOCK = files("perfkit.collectors.host") / "clock.h"
+"""The clock for C programs: its first lines say how to use it."""
+_SHORTEST = 20_000  # cycles of a kernel below which several calls are timed as one
 _INTEGERS, _FLOATS = 6, 8  # argument registers
+_TRIAL = 15  # samples that say how many calls make one
+_PAUSE = 0.02  # seconds between rounds of samples while the core is busy
+_TRIES = 9  # to find the cycles of a multiplication
 
 
-@dataclass(frozen=True)
-class TrueCycles:
+@dataclass(frozen=True, eq=False, repr=False)
+class TrueCycles(Summarised):
     """Core cycles of one call of a kernel, measured.
 
     Parameters
@@ -42,9 +53,10 @@ class TrueCycles:
     kernel : str
         Its name.
     samples : (kept,) float64
-        Cycles per call, one for each repetition that was not rejected, in order.
+        Cycles per call, one for each repetition that counts, in order: the quiet ones, or all that were not rejected if
+        too few were quiet (`quiet`).
     repetitions, rejected : int
-        How many were made, and how many of them rejected.
+        How many were made, and how many of them rejected because the clock rate changed or something interrupted.
     calls : int
         Calls timed as one.
     quantile : float
@@ -55,6 +67,11 @@ class TrueCycles:
         Cycles of one dependent multiplication, as found on this machine.
     host : str
         Where this was measured.
+    busy : int
+        How many of the steady repetitions ran while the core's other hardware thread was at work.
+    quiet : bool, optional
+        Whether the samples are those of a quiet core. If not, ``cycles`` holds what the kernel took beside a busy
+        thread, and ``interval`` reaches down to half of it. None in files of before this was judged.
     """
 
     kernel: str
@@ -66,6 +83,8 @@ class TrueCycles:
     ticks_per_cycle: float
     link: int
     host: str
+    busy: int = 0
+    quiet: bool | None = None
 
     @property
     def cycles(self) -> float:
@@ -77,21 +96,62 @@ class TrueCycles:
         """Distance from the quoted quantile to the median, relative to the quoted value."""
         return float(np.median(self.samples) / self.cycles - 1)
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the quoted quantile lies with 95 % probability; down to half of it where no sample was quiet."""
+        return interval(self.samples, self.quantile, self.quiet is not False)
+
+    @property
+    def busy_share(self) -> float:
+        """Share of the steady repetitions that ran beside a busy thread."""
+        return self.busy / max(self.repetitions - self.rejected, 1)
+
+    @property
+    def kind(self) -> Kind:
+        """``"measured"``."""
+        return "measured"
+
+    def summary(self) -> str:
+        """Say how many cycles a call takes, within which interval, and how many samples were left out."""
+        low, high = self.interval
+        quiet = {True: "quiet core", False: "BESIDE A BUSY THREAD", None: "neighbours not judged"}[self.quiet]
+        return "\n".join(
+            [
+                (
+                    f"{self.kernel}: {self.cycles:,.2f} cycles per call, measured on {self.host} "
+                    f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet})"
+                ),
+                (
+                    f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "
+                    f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
+                ),
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distribution of the samples with the quoted quantile; return the axes."""
+        return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.kernel, ax=ax)
+
     def per(self, iterations: float) -> float:
         """Return cycles per iteration, for a kernel of so many."""
         return self.cycles / iterations
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row: kernel, cycles, spread, kept, rejected, calls, ticks per cycle."""
+        """One row: kernel, cycles, their interval, spread, kept, rejected, busy, quiet, calls, ticks per cycle."""
         import pandas as pd
 
+        low, high = self.interval
         return pd.DataFrame(
             {
                 "kernel": [self.kernel],
                 "cycles": [self.cycles],
+                "low": [low],
+                "high": [high],
                 "spread": [self.spread],
                 "kept": [len(self.samples)],
                 "rejected": [self.rejected],
+                "busy": [self.busy],
+                "quiet": [self.quiet],
                 "calls": [self.calls],
                 "ticks_per_cycle": [self.ticks_per_cycle],
             }
@@ -100,16 +160,27 @@ class TrueCycles:
     def save(self, path: str | Path) -> Path:
         """Write as npz."""
         described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "samples"}
-        target = Path(path)
-        with target.open("wb") as file:
+        with replaced(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, samples=self.samples, described=np.array(json.dumps(described)))
-        return target
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "TrueCycles":
-        """Read what :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
-            return cls(samples=data["samples"], **json.loads(str(data["described"])))
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is no saved measurement.
+        """
+        path = existing(path)
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                return cls(samples=data["samples"], **json.loads(str(data["described"])))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{path}: expected a file of TrueCycles.save; it cannot be read: {error}") from error
 
 
 def true_cycles(
@@ -121,6 +192,7 @@ def true_cycles(
     tolerance: float = TOLERANCE,
     processor: int | None = None,
     timeout: float = 120.0,
+    patience: float = 10.0,
 ) -> TrueCycles:
     """Measure a kernel's core cycles with the time stamp counter.
 
@@ -132,9 +204,9 @@ def true_cycles(
         As for :meth:`Kernel.trace <perfkit.collectors.kernels.Kernel.trace>`; at most six integers and pointers, and
         eight floating-point numbers.
     repetitions : int
-        Samples to take.
+        Samples to take at first. While fewer than half are quiet, as many again are taken for up to `patience` seconds.
     calls : int, optional
-        Calls timed as one; by default as many as make 5000 cycles. The first call's data are what ``setup()`` made.
+        Calls timed as one; by default as many as make 20,000 cycles. The first call's data are what ``setup()`` made.
     quantile : float
         What to quote. Low, because all disturbances add; not the minimum, which a clock that rises between the
         chain and the kernel can pull too low.
@@ -144,11 +216,18 @@ def true_cycles(
         Which processor to pin the measuring process to; by default the first that it may use.
     timeout : float
         Seconds after which to give up.
+    patience : float
+        Seconds to wait for a quiet core.
+
+    Warns
+    -----
+    PerfkitWarning
+        If no sample was quiet, so that the figure is one beside a busy thread; or half of them were rejected.
 
     Raises
     ------
     UnavailableError
-        When this machine is no x86-64, or so busy that nearly every repetition was rejected.
+        When this machine is not x86-64, or so busy that nearly every repetition was rejected.
     DataError
         When the kernel crashes or does not end.
 
@@ -171,37 +250,50 @@ def true_cycles(
             "arguments": _arguments(arguments, folder),
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
             "output": str(folder / "ticks.npz"),
+            "calls": calls,
+            "repetitions": repetitions,
+            "tolerance": tolerance,
+            "patience": patience,
         }
-        if calls is None:
-            link, ticks = _run(specification | {"calls": 1, "repetitions": 15}, timeout)
-            one = ticks_to_cycles(ticks, link, tolerance=np.inf)[0]
-            calls = max(1, int(np.ceil(_SHORTEST / max(float(np.median(one)), 1.0))))
-        link, ticks = _run(specification | {"calls": calls, "repetitions": repetitions}, timeout)
-    samples, rates = ticks_to_cycles(ticks, link, tolerance)
-    rejected = repetitions - len(samples)
-    if len(samples) < max(5, repetitions // 50):
+        link, calls, ticks = _run(specification, timeout)
+    return _result(kernel.name, judge(ticks, link, tolerance), calls, quantile, link)
+
+
+def _result(name: str, judged: Judged, calls: int, quantile: float, link: int) -> TrueCycles:
+    """Make the result of judged samples, refuse if there are hardly any, and warn of what makes it uncertain."""
+    repetitions, rejected, least = len(judged.cycles), judged.rejected, max(5, len(judged.cycles) // 50)
+    if repetitions - rejected < least:
         raise UnavailableError(
             f"{rejected} of {repetitions} repetitions were rejected: this machine is too busy, or its clock changes "
             "too often, to measure; try again on a quiet one, or raise repetitions"
         )
-    if rejected > repetitions / 2:
-        warnings.warn(
-            f"{rejected} of {repetitions} repetitions were rejected: the machine is busy, and {kernel.name}'s cycles "
-            "are less certain",
-            PerfkitWarning,
-            stacklevel=2,
-        )
-    return TrueCycles(
-        kernel=kernel.name,
+    samples, quiet = judged.counted(min(least, 20))
+    result = TrueCycles(
+        kernel=name,
         samples=samples / calls,
         repetitions=repetitions,
         rejected=rejected,
         calls=calls,
         quantile=quantile,
-        ticks_per_cycle=float(np.median(rates)),
+        ticks_per_cycle=float(np.nanmedian(judged.rates)),
         link=link,
         host=_host(),
+        busy=int(np.count_nonzero(judged.busy)),
+        quiet=quiet,
     )
+    problem = ""
+    if not quiet:
+        low, high = result.interval
+        problem = (
+            f"{result.busy_share:.0%} of the samples of {name} ran beside a busy thread of the same core and too few "
+            f"on a quiet one: its cycles lie between {low:,.0f} and {high:,.0f}; try again when the machine is quieter"
+        )
+    elif rejected > repetitions / 2:
+        problem = f"{rejected} of {repetitions} repetitions were rejected: the machine is busy, and {name}'s cycles "
+        problem += "are less certain"
+    if problem:
+        warnings.warn(problem, PerfkitWarning, stacklevel=3)
+    return result
 
 
 def _check(repetitions: int, calls: int | None, quantile: float, tolerance: float, isa: str) -> None:
@@ -239,8 +331,8 @@ def _arguments(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
 
 def _build_timer(folder: Path) -> Path:
     timer = folder / "timer.so"
-    with as_file(files("perfkit.collectors.host") / "timer.c") as source:
-        command = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(timer), str(source)]
+    with as_file(files("perfkit.collectors.host") / "timer.c") as source, as_file(CLOCK) as header:
+        command = ["gcc", "-O2", "-shared", "-fPIC", f"-I{header.parent}", "-o", str(timer), str(source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:
@@ -250,12 +342,12 @@ def _build_timer(folder: Path) -> Path:
     return timer
 
 
-def _run(specification: dict[str, Any], timeout: float) -> tuple[int, NDArray[np.int64]]:
-    """Return a multiplication's cycles and the ticks of each repetition.
+def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64]]:
+    """Return a multiplication's cycles, the calls timed as one, and the ticks of each repetition: see `judge`.
 
     Measure in a process of its own: it is pinned, and a crash is not ours.
     """
-    root = str(Path(perfkit.__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-c", f"from {__name__} import _measure; import sys; _measure(sys.argv[1])"]
     try:
@@ -277,7 +369,7 @@ def _run(specification: dict[str, Any], timeout: float) -> tuple[int, NDArray[np
             f"{specification['function']} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
         )
     with np.load(specification["output"], allow_pickle=False) as data:
-        return link_cycles(data["pairs"]), data["ticks"]
+        return link_cycles(data["pairs"]), int(data["calls"]), data["ticks"]
 
 
 def _measure(argument: str) -> None:
@@ -304,19 +396,47 @@ def _measure(argument: str) -> None:
             value = room.ctypes.data + start
         integers[at_integer] = value
         at_integer += 1
+
+    def samples(repetitions: int, calls: int) -> NDArray[np.int64]:
+        ticks = np.zeros((repetitions, 7), dtype=np.int64)
+        timer.perfkit_time(
+            getattr(library, spec["function"]),
+            integers,
+            floats,
+            ctypes.c_long(calls),
+            ctypes.c_long(repetitions),
+            ctypes.c_void_p(ticks.ctypes.data),
+            library.setup if spec["setup"] else None,
+        )
+        return ticks
+
     pairs = np.zeros((100, 2), dtype=np.int64)
-    timer.perfkit_compare(ctypes.c_long(len(pairs)), ctypes.c_void_p(pairs.ctypes.data))
-    ticks = np.zeros((spec["repetitions"], 3), dtype=np.int64)
-    timer.perfkit_time(
-        getattr(library, spec["function"]),
-        integers,
-        floats,
-        ctypes.c_long(spec["calls"]),
-        ctypes.c_long(spec["repetitions"]),
-        ctypes.c_void_p(ticks.ctypes.data),
-        library.setup if spec["setup"] else None,
-    )
-    np.savez(spec["output"], pairs=pairs, ticks=ticks)
+    for _ in range(_TRIES):  # the parent says so if none succeeds
+        timer.perfkit_compare(ctypes.c_long(len(pairs)), ctypes.c_void_p(pairs.ctypes.data))
+        with contextlib.suppress(UnavailableError):
+            ticks, calls = _sample(samples, link_cycles(pairs), spec)
+            np.savez(spec["output"], pairs=pairs, ticks=ticks, calls=calls)
+            return
+    np.savez(spec["output"], pairs=pairs, ticks=np.zeros((0, 7), dtype=np.int64), calls=1)
+
+
+def _sample(
+    samples: Callable[[int, int], NDArray[np.int64]], link: int, spec: dict[str, Any]
+) -> tuple[NDArray[np.int64], int]:
+    """Choose the calls timed as one, and sample until half of the wanted samples are quiet, or patience ends."""
+    until = time.monotonic() + spec["patience"]
+    calls = spec["calls"]
+    if calls is None:
+        one = judge(samples(_TRIAL, 1), link, tolerance=np.inf).cycles
+        calls = max(1, int(np.ceil(_SHORTEST / max(float(np.nanmedian(one)), 1.0))))
+    wanted = spec["repetitions"]
+    ticks = samples(wanted, calls)
+    while time.monotonic() < until:
+        if np.count_nonzero(judge(ticks, link, spec["tolerance"]).quiet) >= wanted // 2:
+            break
+        time.sleep(_PAUSE)
+        ticks = np.concatenate([ticks, samples(wanted, calls)])
+    return ticks, calls
 
 
 def _host() -> str:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import perfkit
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
@@ -140,7 +139,7 @@ class _Run:
             **self.handles,
         }
         self.log = (scratch / "output").open("w+b")
-        root = str(Path(perfkit.__file__).resolve().parent.parent)
+        root = str(Path(__file__).resolve().parents[3])
         path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
             [sys.executable, "-m", _CHILD, json.dumps(specification)],

@@ -33,7 +33,10 @@ _PARTS: tuple[tuple[str, str], ...] = (
     ("llc-load-misses", "cache-misses"),
     ("llc-store-misses", "cache-misses"),
 )
+# Two counts that differ by less than this in nine of ten intervals are one counter, where it counts often enough.
+_TWIN, _SEEN = 0.01, 100.0
 _WIDE = 0.10
+_MISPREDICTION = 30.0
 _FEW = 20
 
 
@@ -69,7 +72,34 @@ def unusable_events(counts: CpiCounts) -> dict[str, str]:
         elif alike[j].any():
             twin = counts.events[int(np.argmax(alike[j]))]
             out[event] = f"{event} is a fixed multiple of {twin} in every interval; it is left out."
+        elif (same := _same_counter(counts, j)) is not None:
+            out[event] = f"{event} counts what {same} counts, under another name; it is left out."
     return out
+
+
+def _same_counter(counts: CpiCounts, j: int) -> str | None:
+    """Return the earlier event that counts the same as event ``j`` in nearly every interval.
+
+    Two columns of one counter share its penalty between them as the noise will have it.
+    """
+    column = counts.counts[:, j]
+    if len(column) < _FEW or column.mean() < _SEEN:
+        return None
+    for i in range(j):
+        apart = np.abs(column - counts.counts[:, i]) / np.maximum((column + counts.counts[:, i]) / 2, 1.0)
+        if np.quantile(apart, 0.9) < _TWIN:
+            return counts.events[i]
+    return None
+
+
+def same_counters(counts: CpiCounts) -> list[tuple[str, str]]:
+    """Return the pairs of events that count the same thing by their names."""
+    names = [normalise(e) for e in counts.events]
+    pairs = []
+    for group in _ALIASES:
+        here = [e for e, name in zip(counts.events, names, strict=True) if name in group]
+        pairs += list(pairwise(here))
+    return pairs
 
 
 def check_fit(
@@ -92,6 +122,7 @@ def check_fit(
     elif base == 0:
         told.append("the base CPI is zero: the events take all cycles, which no machine does.")
     told += impossible_penalties(events, penalties)
+    told += unlikely_penalties(events, penalties)
     singular = [e for e, v in zip(events, vif, strict=True) if np.isinf(v)]
     if singular:
         told.append(
@@ -113,6 +144,16 @@ def check_fit(
             "explained less well than random splits make believe."
         )
     return told
+
+
+def unlikely_penalties(events: Sequence[str], penalties: np.ndarray) -> list[str]:
+    """Return a sentence for each penalty that is possible, but more than cores of today show."""
+    return [
+        f"{event} at {penalty:.3g} cycles each is more than a misprediction costs on cores of today (11 to 25 cycles "
+        "to refill the pipeline): the event stands for something else too, such as loads that branches wait for."
+        for event, penalty in zip(events, penalties, strict=True)
+        if penalty > _MISPREDICTION and re.search(_LIMITS[2][0], normalise(event)) and penalty <= _LIMITS[2][1]
+    ]
 
 
 def impossible_penalties(events: Sequence[str], penalties: np.ndarray) -> list[str]:
@@ -217,6 +258,11 @@ def _aliases(counts: CpiCounts) -> list[str]:
                 told.append(
                     f"{counts.events[i]} and {counts.events[j]} count the same thing but differ by {apart:.0%} in the "
                     f"median interval and {off:.0%} in total: that is the error of these counts."
+                )
+            else:
+                told.append(
+                    f"{counts.events[i]} and {counts.events[j]} count the same thing: their penalty is shared between "
+                    "them as the noise will have it. Leave one out."
                 )
     for part, whole in _PARTS:
         pairs = [(i, j) for i, a in enumerate(names) for j, b in enumerate(names) if a == part and b == whole]

@@ -2,32 +2,24 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
+from perfkit.fitters.cpi.files import save_each
+from perfkit.results import Summarised, draw, labelled
 from perfkit.samples.events import nearest
 
 if TYPE_CHECKING:
-    from perfkit.fitters.cpi.stack import CpiFit, CpiStack
-    from perfkit.samples.table import Samples
+    from perfkit.fitters.cpi.stack import CpiFit
 
 
-@dataclass(frozen=True, eq=False)
-class CpiComparison(Mapping[str, "CpiFit"]):
-    """Several CPI stacks by name; behaves as a mapping of names to fits.
-
-    Examples
-    --------
-    >>> import perfkit as pk
-    >>> one, _ = pk.synthetic_cpi(intervals=300, workload="before", seed=1)
-    >>> two, _ = pk.synthetic_cpi(intervals=300, workload="after", base=0.30, seed=1)
-    >>> both = pk.CpiStack().fit_each(pk.Samples.concat([one, two]))
-    >>> float(both.difference("before", "after").loc["base", "difference"].round(2))
-    -0.05
-    """
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Summarised, Mapping[str, "CpiFit"]):
+    """What can be asked of several CPI stacks by name, whatever made them: see `perfkit.CpiComparison`."""
 
     fits: "Mapping[str, CpiFit]"
 
@@ -43,9 +35,31 @@ class CpiComparison(Mapping[str, "CpiFit"]):
             raise SettingError(f"no stack named {name!r}; there are {', '.join(nearest(name, self.fits) or self.fits)}")
         return self.fits[name]
 
-    def __repr__(self) -> str:
-        listed = ", ".join(f"{name} CPI {fit.cpi:.3f} ({fit.verdict.level})" for name, fit in self.fits.items())
-        return f"<CpiComparison: {listed}>"
+    @property
+    def kind(self) -> str:
+        """What the data is: measured, simulated, generated or published, or ``mixed (...)`` naming them."""
+        kinds = sorted({fit.kind for fit in self.fits.values()})
+        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+
+    def summary(self) -> str:
+        """Say what CPI each stack has, what it mostly consists of, and whether its data support it."""
+        low, *_, high = sorted(self.fits, key=lambda name: self.fits[name].cpi) * 2
+        lines = [
+            (
+                f"CPI {self[low].cpi:.4g} ({low}) to {self[high].cpi:.4g} ({high}) in {len(self)} stacks"
+                f"{labelled(self.kind)}"
+            )
+        ]
+        for name, fit in list(self.fits.items())[:5]:
+            part = fit.components.idxmax()
+            lines.append(
+                f"{name}: CPI {fit.cpi:.4f}, mostly {part} {fit.components[part]:.3f}; verdict: {fit.verdict.level}"
+            )
+        return "\n".join([*lines, *([f"and {len(self) - 5} more"] if len(self) > 5 else [])])
+
+    def save(self, path: str | Path) -> Path:
+        """Write all fits with their data into one parquet file and return its path."""
+        return save_each(Path(path), self.fits, self.to_frame())
 
     def __contains__(self, name: object) -> bool:
         return name in self.fits
@@ -115,26 +129,7 @@ class CpiComparison(Mapping[str, "CpiFit"]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the stacks beside each other (matplotlib); return the axes."""
-        from perfkit.plots.cpi_stack import plot_stacks
-
-        return plot_stacks(self.fits, ax=ax)
-
-
-def fit_each(settings: "CpiStack", samples: "Samples", by: str) -> CpiComparison:
-    """Fit one stack to the samples of each value of a column of the table of runs (``"run"``: of each run)."""
-    if by != "run" and by not in samples.runs.columns:
-        raise SettingError(
-            f"by names a column of the table of runs: run, {', '.join(samples.runs.columns)}; found {by!r}"
-        )
-    keys = samples.runs.index.to_series() if by == "run" else samples.runs[by]
-    fits = {}
-    for key in dict.fromkeys(keys):
-        part = samples.select(runs=list(keys.index[keys == key]))
-        try:
-            fits[str(key)] = settings.fit(part)
-        except DataError as error:
-            raise DataError(f"{by} {key!r}: {error}") from error
-    return CpiComparison(fits)
+        return draw("cpi_stack:plot_stacks", self.fits, ax=ax)
 
 
 def _parts(fits: "Mapping[str, CpiFit]") -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
+from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
 from perfkit.samples.table import Samples
 
@@ -140,7 +141,7 @@ class CpiCounts:
             raise SettingError(f"aggregate must be a number of intervals of at least 1; found {n}")
         if n == 1:
             return self
-        starts = block_starts(self.segments(), n)
+        starts = block_starts(self.segments(), min(n, max(len(self), 1)))
         last = np.append(starts[1:], len(self)) - 1
         rows = self.rows.iloc[last].reset_index(drop=True)
         seconds = np.add.reduceat(self.rows["seconds"].to_numpy(), starts)
@@ -201,7 +202,7 @@ def _choose_events(samples: Samples, events: Iterable[str] | None) -> tuple[list
         if again:
             raise SettingError(f"events names {', '.join(again)} more than once")
         return wanted, []
-    clocks = [e for e in known if normalise(e) in _CLOCKS]
+    clocks = [e for e in known if normalise(e) in _CLOCKS or is_fixed_rate(e)]
     chosen = [e for e in known if e not in clocks]
     if not chosen:
         raise DataError(f"no event but clocks was counted ({', '.join(known) or 'none'}); a stack needs miss events")

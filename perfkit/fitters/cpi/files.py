@@ -1,16 +1,19 @@
 """Fits of CPI stacks as files: the data as a parquet table, the results as JSON in its metadata."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.files import existing, replaced
 from perfkit.fitters.cpi.counts import CpiCounts
 
 _FORMAT = "perfkit-cpi-fit"
+_EACH = "perfkit-cpi-comparison"
 _VERSION = 1
 _ROWS = ("run", "place", "interval", "at", "seconds", "row")
 
@@ -36,7 +39,9 @@ def save_fit(path: Path, results: Mapping[str, Any], data: CpiCounts) -> Path:
     }
     head = {"format": _FORMAT, "version": _VERSION, "data": about, **results}
     table = pa.table(columns)
-    pq.write_table(table.replace_schema_metadata({b"perfkit": json.dumps(head).encode()}), path, compression="zstd")
+    with replaced(path) as temporary:
+        metadata = {b"perfkit": json.dumps(head).encode()}
+        pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
     return path
 
 
@@ -45,15 +50,18 @@ def load_fit(path: str | Path) -> tuple[dict[str, Any], CpiCounts]:
 
     Raises
     ------
+    FileNotFoundError
+        There is no such file.
     FormatError
         The file is not parquet, not a fit, or of a newer version.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    path = existing(path)
     try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
+        table = pq.ParquetFile(path).read()
+    except (pa.ArrowInvalid, OSError) as error:
         raise FormatError(f"{path}: expected a parquet file of a CPI fit; it cannot be read: {error}") from error
     head = json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}"))
     if head.get("format") != _FORMAT:
@@ -61,6 +69,53 @@ def load_fit(path: str | Path) -> tuple[dict[str, Any], CpiCounts]:
     if head["version"] > _VERSION:
         raise FormatError(f"{path}: a fit of format version {head['version']}; this perfkit reads up to {_VERSION}")
     return head, _data(head["data"], table.to_pandas())
+
+
+def save_each(path: Path, fits: Mapping[str, Any], table: pd.DataFrame) -> Path:
+    """Write several fits into one parquet file: ``table`` as its rows, each fit's own file in the metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    head = {"format": _EACH, "version": _VERSION, "names": list(fits)}
+    metadata = {b"perfkit": json.dumps(head).encode()}
+    with TemporaryDirectory() as folder:
+        for k, fit in enumerate(fits.values()):
+            metadata[f"perfkit:{k}".encode()] = fit.save(Path(folder) / str(k)).read_bytes()
+    with replaced(path) as temporary:
+        rows = pa.Table.from_pandas(table)
+        metadata |= rows.schema.metadata or {}
+        pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
+    return path
+
+
+def load_each(path: str | Path, load: Callable[[Path], Any]) -> dict[str, Any]:
+    """Read what `save_each` wrote: each fit's name, and what ``load`` makes of its file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    FormatError
+        The file is not parquet, or not one of a comparison.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = existing(path)
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FormatError(f"{path}: expected a parquet file of CPI stacks; it cannot be read: {error}") from error
+    head = json.loads(metadata.get(b"perfkit", b"{}"))
+    if head.get("format") != _EACH or head["version"] > _VERSION:
+        raise FormatError(f"{path}: a parquet file, but not one that CpiComparison.save wrote")
+    fits = {}
+    with TemporaryDirectory() as folder:
+        for k, name in enumerate(head["names"]):
+            one = Path(folder) / str(k)
+            one.write_bytes(metadata[f"perfkit:{k}".encode()])
+            fits[name] = load(one)
+    return fits
 
 
 def _data(about: dict[str, Any], table: pd.DataFrame) -> CpiCounts:

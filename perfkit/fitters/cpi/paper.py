@@ -13,11 +13,12 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.counts import CpiCounts
-from perfkit.samples.table import Samples
+from perfkit.results import Tabled, draw, labelled
+from perfkit.samples.table import Samples, expect_samples
 
 
-@dataclass(frozen=True, eq=False)
-class PaperCpiFit:
+@dataclass(frozen=True, eq=False, repr=False)
+class PaperCpiFit(Tabled):
     """A CPI stack as the paper makes it, with the trail of what was dropped.
 
     Attributes
@@ -88,9 +89,23 @@ class PaperCpiFit:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the stack as one bar, as the paper's Fig. 2 (matplotlib); return the axes."""
-        from perfkit.plots.cpi_stack import plot_paper_stack
+        return draw("cpi_stack:plot_paper_stack", self, ax=ax)
 
-        return plot_paper_stack(self, ax)
+    def summary(self) -> str:
+        """Say what the CPI consists of by the paper's procedure, and how well it predicts the rows kept for testing."""
+        parts = self.stack.sort_values(ascending=False, kind="stable").head(4)
+        listed = ", ".join(f"{part} {value:.3f}" for part, value in parts.items())
+        more = f" and {len(self.stack) - 4} more" if len(self.stack) > 4 else ""
+        return "\n".join(
+            [
+                (
+                    f"predicted CPI {self.predicted_cpi:.4f}, average CPI {self.average_cpi:.4f}{labelled(self.kind)} "
+                    f"(cycles per instruction): {listed}{more}"
+                ),
+                f"R2 {self.r2:.3f}, RMSE {self.rmse:.4g} on {self.test_rows} test rows of {self.rows}",
+                "by the paper's procedure, without placebo or bracket: see CpiStack for what the data support",
+            ]
+        )
 
 
 def paper_cpi_stack(
@@ -145,6 +160,8 @@ def paper_cpi_stack(
         raise SettingError(f"test_share must be between 0 and 1; found {test_share}")
     if trim < 0:
         raise SettingError(f"trim must be at least 0; found {trim}")
+    if not isinstance(samples, CpiCounts):
+        expect_samples(samples, "paper_cpi_stack")
     counts = samples if isinstance(samples, CpiCounts) else CpiCounts.from_samples(samples, events)
     if isinstance(samples, CpiCounts) and events is not None:
         counts = counts.select(events=list(events))

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfkit.results import labelled
+
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.stack import CpiFit
 
@@ -18,15 +20,29 @@ def report(fit: "CpiFit", width: int = 110) -> str:
     return "\n".join(lines)
 
 
+def summary(fit: "CpiFit") -> str:
+    """Return the CPI and its largest parts, the verdict, placebo and bracket: a few lines."""
+    parts = fit.components.sort_values(ascending=False, kind="stable").head(4)
+    listed = ", ".join(f"{part} {value:.3f} ({value / fit.cpi:.0%})" for part, value in parts.items())
+    more = f" and {len(fit.components) - len(parts)} more" if len(fit.components) > len(parts) else ""
+    lines = [
+        f"CPI {fit.cpi:.4f} of {fit.name}{labelled(fit.kind)} (cycles per instruction): {listed}{more}",
+        str(fit.verdict),
+        *gauges(fit).splitlines(),
+    ]
+    if fit.warnings:
+        lines.append(f"{len(fit.warnings)} warnings and the whole stack: report()")
+    return "\n".join(lines)
+
+
 def gauges(fit: "CpiFit") -> str:
     """Return placebo and bracket in one line each: what is always printed beside a stack."""
     return "\n".join(_evidence(fit)[1:3])
 
 
 def _head(fit: "CpiFit") -> str:
-    kind = "" if fit.kind == "measured" else f" [{fit.kind} data]"
     return (
-        f"CPI stack of {fit.name}{kind}: CPI {fit.cpi:.4f} over {len(fit.data):,} intervals, "
+        f"CPI stack of {fit.name}{labelled(fit.kind)}: CPI {fit.cpi:.4f} over {len(fit.data):,} intervals, "
         f"{len(fit.events)} events, {fit.settings.form.upper()} form, {fit.settings.method}"
     )
 

@@ -5,19 +5,28 @@ instead of instructions as the headline: that form has no built-in correlation (
 """
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.fitters.cpi.checks import check_counts, check_fit, impossible_penalties, is_sorted, unusable_events
+from perfkit.fitters.cpi.checks import (
+    check_counts,
+    check_fit,
+    impossible_penalties,
+    is_sorted,
+    same_counters,
+    unlikely_penalties,
+    unusable_events,
+)
+from perfkit.fitters.cpi.comparison import Comparison
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
-from perfkit.fitters.cpi.files import load_fit, save_fit
+from perfkit.fitters.cpi.files import load_each, load_fit, save_fit
 from perfkit.fitters.cpi.solvers import Form, System, build, r_squared, squared_error, to_stack
 from perfkit.fitters.cpi.validation import (
     CpiBracket,
@@ -30,16 +39,14 @@ from perfkit.fitters.cpi.validation import (
     random_folds,
     variance_inflation,
 )
-from perfkit.samples.table import Samples
-
-if TYPE_CHECKING:
-    from perfkit.fitters.cpi.comparison import CpiComparison
+from perfkit.results import Settings, Summarised, draw
+from perfkit.samples.table import Samples, expect_samples
 
 Weights = Literal["auto", "cycles", "instructions", "none"]
 
 
 @dataclass(frozen=True)
-class CpiStack:
+class CpiStack(Settings):
     """How to break CPI down into a base and the cycles that each event costs.
 
     Parameters
@@ -124,6 +131,8 @@ class CpiStack:
             Intervals or events were left out because counts are missing or zero. `CpiFit.warnings` holds these and
             all else that is suspicious.
         """
+        if not isinstance(samples, CpiCounts):
+            expect_samples(samples, "CpiStack.fit")
         counts = samples if isinstance(samples, CpiCounts) else CpiCounts.from_samples(samples, self.events)
         if isinstance(samples, CpiCounts) and self.events is not None:
             counts = counts.select(events=self.events)
@@ -136,9 +145,20 @@ class CpiStack:
 
     def fit_each(self, samples: Samples, by: str = "workload") -> "CpiComparison":
         """Fit one stack to each workload (or each run, host, ...: a column of the table of runs) and compare them."""
-        from perfkit.fitters.cpi.comparison import fit_each
-
-        return fit_each(self, samples, by)
+        expect_samples(samples, "CpiStack.fit_each")
+        if by != "run" and by not in samples.runs.columns:
+            raise SettingError(
+                f"by names a column of the table of runs: run, {', '.join(samples.runs.columns)}; found {by!r}"
+            )
+        keys = samples.runs.index.to_series() if by == "run" else samples.runs[by]
+        fits = {}
+        for key in dict.fromkeys(keys):
+            part = samples.select(runs=list(keys.index[keys == key]))
+            try:
+                fits[str(key)] = self.fit(part)
+            except DataError as error:
+                raise DataError(f"{by} {key!r}: {error}") from error
+        return CpiComparison(fits)
 
 
 @dataclass(frozen=True)
@@ -157,8 +177,8 @@ class CpiVerdict:
         return f"{opening[self.level]}: {'; '.join(self.reasons)}."
 
 
-@dataclass(frozen=True, eq=False)
-class CpiFit:
+@dataclass(frozen=True, eq=False, repr=False)
+class CpiFit(Summarised):
     """A CPI stack with its evidence.
 
     Attributes
@@ -322,9 +342,7 @@ class CpiFit:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the stack as a bar with its intervals (matplotlib); return the axes."""
-        from perfkit.plots.cpi_stack import plot_stacks
-
-        return plot_stacks({self.name: self}, ax=ax)
+        return draw("cpi_stack:plot_stacks", {self.name: self}, ax=ax)
 
     @property
     def name(self) -> str:
@@ -338,8 +356,11 @@ class CpiFit:
 
         return report(self)
 
-    def __repr__(self) -> str:
-        return self.report()
+    def summary(self) -> str:
+        """Say what the CPI consists of, whether the data support it, and the placebo and bracket beside it."""
+        from perfkit.fitters.cpi.report import summary
+
+        return summary(self)
 
     def save(self, path: str | Path) -> Path:
         """Write the fit with its data into one parquet file and return its path."""
@@ -360,6 +381,33 @@ class CpiFit:
     def load(cls, path: str | Path) -> "CpiFit":
         """Read a fit that `save` wrote."""
         return _assembled(*load_fit(path))
+
+
+class CpiComparison(Comparison):
+    """Several CPI stacks by name; behaves as a mapping of names to fits.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> one, _ = pk.synthetic_cpi(intervals=300, workload="before", seed=1)
+    >>> two, _ = pk.synthetic_cpi(intervals=300, workload="after", base=0.30, seed=1)
+    >>> both = pk.CpiStack().fit_each(pk.Samples.concat([one, two]))
+    >>> float(both.difference("before", "after").loc["base", "difference"].round(2))
+    -0.05
+    """
+
+    @classmethod
+    def load(cls, path: str | Path) -> "CpiComparison":
+        """Read the stacks that `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is not one of a comparison.
+        """
+        return cls(load_each(path, CpiFit.load))
 
 
 _NUMBERS = ("base", "cpi", "adjusted_r2", "rmse", "f", "p", "alpha")
@@ -436,10 +484,10 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form, in_order
     )
     base_spread = _spread(component_draws[:, 0], settings.level) / counts.cpi
-    large = _components(stack, counts)[1:] > 0.01 * counts.cpi
-    impossible = impossible_penalties(
-        [e for e, is_large in zip(counts.events, large, strict=True) if is_large], stack[1:][large]
-    )
+    shares = _components(stack, counts)[1:] / counts.cpi
+    impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
+    unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
+    wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
     parts = ["base", *counts.events]
     names = list(counts.events)
     return CpiFit(
@@ -463,7 +511,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, len(impossible)),
+        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, wrong),
         source=source,
     )
 
@@ -523,7 +571,7 @@ def _spread(draws: np.ndarray, level: float) -> float:
 
 
 def _verdict(
-    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, impossible: int
+    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, wrong: tuple[int, int, int]
 ) -> CpiVerdict:
     """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
 
@@ -531,6 +579,7 @@ def _verdict(
     two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
     of it, for a stack to be carried (to be doubtful).
     """
+    impossible, unlikely, twice = wrong
     outside, split = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
     beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
     reasons = [
@@ -542,8 +591,13 @@ def _verdict(
     if in_order:
         reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
     if impossible:
-        reasons.append(f"{impossible} of the penalties that make over 1% of the CPI cannot be what they claim")
-    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and not in_order and not impossible:
+        reasons.append(f"{impossible} of the penalties cannot be what they claim")
+    if unlikely:
+        reasons.append(f"{unlikely} of the penalties are more than cores of today show")
+    if twice:
+        reasons.append(f"{twice} pair(s) of events count the same thing under two names")
+    sound = not (in_order or impossible or unlikely or twice)
+    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
         return CpiVerdict("carries", tuple(reasons))
     if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
         return CpiVerdict("doubtful", tuple(reasons))
@@ -556,6 +610,10 @@ def _within(stack: np.ndarray, settings: CpiStack, counts: CpiCounts) -> np.ndar
         return stack
     ends = np.array([settings.bounds.get(e, (0.0, np.inf)) for e in ("base", *counts.events)])
     return np.clip(stack, ends[:, 0], ends[:, 1])
+
+
+def _at(events: Sequence[str], where: np.ndarray) -> list[str]:
+    return [e for e, here in zip(events, where, strict=True) if here]
 
 
 def _names(events: str | Iterable[str]) -> tuple[str, ...]:

@@ -18,15 +18,18 @@ import pandas as pd
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.files import existing, replaced
 from perfkit.fitters.spire.piecewise import Roofline
-from perfkit.fitters.spire.points import arrange, measured_throughput, other_core
+from perfkit.fitters.spire.points import Points, arrange, measured_throughput, other_core
 from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points, is_trainable
 from perfkit.results import Settings, Summarised, draw
+from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
 from perfkit.samples.table import Samples, expect_samples
 
 _FORMAT = "perfkit-spire"
 _FORMAT_VERSION = 1
+_FEW_SAMPLES = 10
+_SEVERAL, _SAME_RATE = 5, 1e-3
 _RANGE = ("min_intensity", "max_intensity")
 
 
@@ -62,7 +65,8 @@ class Spire(Settings):
 
         Samples in which time, work or count was not measured, and those with neither work nor events (their
         intensity is undefined), are left out and counted in the model's ``to_frame()``. So are events that another
-        kind of core counts than the one whose cycles are the time (``cpu_atom/.../`` beside ``cpu_core/cycles/``).
+        kind of core counts than the one whose cycles are the time (``cpu_atom/.../`` beside ``cpu_core/cycles/``), and
+        those that come at one rate whatever the program does (``TOPDOWN.SLOTS``, clocks): they bound nothing.
 
         Raises
         ------
@@ -76,6 +80,8 @@ class Spire(Settings):
             _, intensity, throughput = points.of(i)
             if other_core(event, samples.time_event):
                 rows.append((np.nan, np.nan, "other core"))
+            elif _at_fixed_rate(event, intensity, throughput, samples.time_event):
+                rows.append((np.nan, np.nan, "fixed rate"))
             elif is_trainable(intensity, throughput):
                 rooflines[event] = Roofline(*fit_points(intensity, throughput), event)
                 working = intensity[throughput > 0.0]
@@ -85,6 +91,16 @@ class Spire(Settings):
         names = ["min_intensity", "max_intensity", "status"]
         training = points.counted.join(pd.DataFrame(rows, columns=names, index=points.counted.index))
         return SpireModel(rooflines, training, samples.time_event, samples.work_event, samples.kind, self)
+
+
+def _at_fixed_rate(event: str, intensity: np.ndarray, throughput: np.ndarray, time_event: str) -> bool:
+    """Whether an event counts time by its name, or is the same multiple of time in every one of several samples."""
+    if is_fixed_rate(event) and (time_event != "seconds" or normalise(event) not in (*TIME_EVENTS, *WORK_EVENTS)):
+        return True
+    if len(intensity) < _SEVERAL or not np.isfinite(intensity).all() or not (intensity > 0).all():
+        return False
+    per_time = throughput / intensity
+    return float(np.ptp(per_time)) <= _SAME_RATE * float(per_time.max())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +114,7 @@ class SpireModel(Summarised):
     training : DataFrame
         One row an event, also of those that could not be trained: n_samples used, n_missing (not measured), n_empty
         (neither work nor events), n_left_out (by the settings), min_intensity and max_intensity (the range trained,
-        infinity where the event did not happen), status (ok, untrained or other core).
+        infinity where the event did not happen), status (ok, untrained, other core or fixed rate).
     time_event, work_event : str
         The units of throughput: work per time.
     kind : str
@@ -175,6 +191,7 @@ class SpireModel(Summarised):
             bootstrap=bootstrap,
             level=level,
             seed=seed,
+            caveats=self._caveats(points),
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -207,6 +224,7 @@ class SpireModel(Summarised):
     def save(self, path: str | Path) -> Path:
         """Write the model as ``.json`` or ``.parquet`` (by the name's ending) and return the path."""
         path = Path(path)
+        training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {
             "format": _FORMAT,
             "version": _FORMAT_VERSION,
@@ -215,7 +233,7 @@ class SpireModel(Summarised):
             "kind": self.kind,
             "settings": asdict(self.settings),
             # Intensities as text: JSON has no infinity, and pandas would round them.
-            "training": self.training.astype(dict.fromkeys(_RANGE, str)).reset_index().to_dict(orient="records"),
+            "training": training.reset_index().to_dict(orient="records"),
         }
         lines = [_as_record(r) for r in self.rooflines.values()]
         if path.suffix not in (".json", ".parquet"):
@@ -254,6 +272,30 @@ class SpireModel(Summarised):
             raise FormatError(f"{path}: a model of SPIRE with a part missing or changed: {error}") from error
 
     # ---------------------------------------------------------------- checks
+
+    def _caveats(self, points: Points) -> tuple[str, ...]:
+        """Say why a ranking of these samples means nothing: the training's own samples, or hardly any training."""
+        told = []
+        trained = self.training
+        most = int(trained["n_samples"].max()) if len(trained) else 0
+        if 0 < most < _FEW_SAMPLES:
+            told.append(
+                f"the model was trained on at most {most} samples per event: its rooflines are little more than those "
+                "samples, and the ranking means nothing. Train on many intervals of many programs."
+            )
+        common = [(i, e) for i, e in enumerate(points.events) if e in self.rooflines and len(points.of(i)[0])]
+        same = 0
+        for i, event in common:
+            _, intensity, throughput = points.of(i)
+            known, working = trained.loc[event], intensity[throughput > 0.0]
+            ends = (working.min(), working.max()) if len(working) else (np.nan, np.nan)
+            same += len(intensity) == known["n_samples"] and ends == (known["min_intensity"], known["max_intensity"])
+        if common and same == len(common):
+            told.append(
+                "the model was trained on these very samples: each touches its own rooflines, and the ranking means "
+                "nothing. Train on other runs."
+            )
+        return tuple(told)
 
     def _check_axes(self, samples: Samples) -> None:
         for role, known, trained, found in (

@@ -35,6 +35,9 @@ class Ranking(Tabled):
         The units of throughput.
     bootstrap, level : int, float
         How many draws gave the spread, and the share of them it covers.
+    caveats : tuple of str
+        Why this ranking means little or nothing, where that is known: a model ranked on the samples it was trained on,
+        or trained on very few.
     """
 
     _rows: ClassVar[str] = "table"
@@ -47,6 +50,7 @@ class Ranking(Tabled):
     work_event: str
     bootstrap: int
     level: float
+    caveats: tuple[str, ...] = ()
 
     @property
     def throughput_bound(self) -> float:
@@ -88,6 +92,7 @@ class Ranking(Tabled):
                 f"reached ({kinds} data)"
             )
         ]
+        lines += [f"caution: {told}" for told in self.caveats]
         if others:
             more = f" and {len(others) - 6} more" if len(others) > 6 else ""
             lines.append(f"as low within the bootstrap spread: {', '.join(others[:6])}{more}")
@@ -108,6 +113,7 @@ def rank_points(
     bootstrap: int,
     level: float,
     seed: int,
+    caveats: tuple[str, ...] = (),
 ) -> Ranking:
     """Return the ranking of grouped samples (SPIRE, section III-C, Eq. 1)."""
     rows = []
@@ -135,7 +141,7 @@ def rank_points(
     table = table.sort_values("throughput_bound", kind="stable", na_position="last", ignore_index=True)
     limit = np.fmax(table["high"].iloc[0], table["throughput_bound"].iloc[0])
     table["candidate"] = table["throughput_bound"] <= limit
-    return Ranking(table[_DETAILS], throughput, kinds[0], kinds[1], axes[0], axes[1], bootstrap, level)
+    return Ranking(table[_DETAILS], throughput, kinds[0], kinds[1], axes[0], axes[1], bootstrap, level, caveats)
 
 
 def _spread(

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import DataError, SettingError
+from perfkit.results import draw
 from perfkit.simulators.dag.core import BUFFERS
 
 if TYPE_CHECKING:
@@ -195,9 +196,7 @@ class ExtendedRoofline:
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_roofline`."""
-        from perfkit.plots.extended_roofline import plot_roofline
-
-        return plot_roofline(self, ax, **options)
+        return draw("extended_roofline:plot_roofline", self, ax=ax, **options)
 
 
 def _single_roofs(s: Schedule) -> list[Roof]:

@@ -5,12 +5,13 @@ dispatched now: each time that happens counts for its static instruction. Shares
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, SettingError
+from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus import causal as fast
 from perfkit.simulators.gus import exact as oracle
 from perfkit.simulators.gus import timing
@@ -25,26 +26,39 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import Gus
 
 
-@dataclass(frozen=True, eq=False)
-class Causality:
+@dataclass(frozen=True, eq=False, repr=False)
+class Causality(Tabled):
     """Which static instructions delay the program.
 
     Attributes
     ----------
-    trace : Trace
-        What ran.
-    counts : (instructions,) int64
-        How often an execution of each was found to constrain a dispatch much later.
+    table : DataFrame
+        One row per static instruction, in the order of the code: pc, function, text, executions, and count: how often
+        an execution of it was found to constrain a dispatch much later.
+    core : str
+        Name of the core.
     cycles : float
         Simulated cycles, the same as `GusResult.cycles`.
     method : str
         ``"exact"`` (taint sets as printed) or ``"fast"`` (tight constraints followed back every 2 ROB instructions).
     """
 
-    trace: Trace
-    counts: NDArray[np.int64]
+    _rows: ClassVar[str] = "table"
+
+    table: "pd.DataFrame"
+    core: str
     cycles: float
     method: str
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How often each static instruction constrained a dispatch, shape (instructions,)."""
+        return self.table["count"].to_numpy(dtype=np.int64)
 
     @property
     def shares(self) -> NDArray[np.float64]:
@@ -53,25 +67,31 @@ class Causality:
         return self.counts / total if total else np.zeros(len(self.counts))
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row a static instruction, the guilty first: pc, text, executions, count, share (simulated)."""
-        import pandas as pd
+        """Return one row per static instruction, the most responsible first.
 
-        code = self.trace.code
-        frame = pd.DataFrame(
-            {
-                "pc": code.pc,
-                "function": list(code.function),
-                "text": list(code.text),
-                "executions": self.trace.instruction_counts(),
-                "count": self.counts,
-                "share": self.shares,
-            }
-        )
-        return frame.sort_values("share", ascending=False, kind="stable")
+        Columns: pc, function, text, executions, count, share (simulated).
+        """
+        return self.table.assign(share=self.shares).sort_values("share", ascending=False, kind="stable")
+
+    def summary(self) -> str:
+        """Say which instructions are responsible for the time."""
+        table = self.to_frame()
+        table = table[table["share"] > 0]
+        run = f"{self.cycles:,.0f} cycles on {self.core} (simulated; {self.method} method)"
+        if table.empty:
+            return f"no instruction constrains a dispatch two reorder buffers later; {run}"
+        lines = [f"{len(table)} of {len(self.table)} instructions are responsible for {run}"]
+        top = table.head(4)
+        lines += [f"{share:.0%}  {pc:#x}  {text}" for share, pc, text in top[["share", "pc", "text"]].to_numpy()]
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None, top: int = 12) -> Any:
+        """Draw the instructions' shares as bars; return the axes."""
+        return draw("gus:plot_causality", self, top=top, ax=ax)
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
+@dataclass(frozen=True, eq=False, repr=False)
+class InstructionSchedule(Tabled):
     """When some executed instructions went through the core: one row each, times in cycles (simulated).
 
     Attributes
@@ -79,23 +99,72 @@ class Schedule:
     table : DataFrame
         Columns: n (number of the executed instruction), instruction (its static index), text, dispatch, start, end,
         retire, parent (the executed instruction that was last to be waited for, or -1).
+    core : str
+        Name of the core.
     """
 
+    _rows: ClassVar[str] = "table"
+
     table: "pd.DataFrame"
+    core: str
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a copy of the table."""
+        return self.table.copy()
+
+    def summary(self) -> str:
+        """Say how long the instructions took together, and which of them waited longest."""
+        table = self.table
+        waits = table["start"] - table["dispatch"]
+        worst = waits.to_numpy().argmax()
+        cycles = table["retire"].iloc[-1] - table["dispatch"].iloc[0]
+        return "\n".join(
+            [
+                (
+                    f"instructions {table['n'].iloc[0]:,} to {table['n'].iloc[-1]:,} took {cycles:,.2f} cycles "
+                    f"from dispatch to retirement on {self.core} (simulated)"
+                ),
+                (
+                    f"number {table['n'].iloc[worst]:,} waited longest to start, {waits.iloc[worst]:,.2f} cycles: "
+                    f"{table['text'].iloc[worst]}"
+                ),
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw each instruction's waiting, execution and time to retirement; return the axes."""
+        return draw("gus:plot_schedule", self, ax=ax)
 
 
 def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
     """Return which instructions constrain the execution time of ``trace`` on ``gus.core``."""
+    import pandas as pd
+
     counts = np.zeros(trace.code.instruction_count, dtype=np.int64)
     rob = int(gus.core.resource("rob").value)
     if exact:
         ticks = _exact(gus, trace, counts, rob, progress)
     else:
         ticks = _fast(gus, trace, counts, fast.seen(-1, 0), progress)
-    return Causality(trace, counts, ticks / timing.TICKS, "exact" if exact else "fast")
+    code = trace.code
+    table = pd.DataFrame(
+        {
+            "pc": code.pc,
+            "function": list(code.function),
+            "text": list(code.text),
+            "executions": trace.instruction_counts(),
+            "count": counts,
+        }
+    )
+    return Causality(table, gus.core.name, ticks / timing.TICKS, "exact" if exact else "fast")
 
 
-def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> Schedule:
+def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> InstructionSchedule:
     """Return the times of ``count`` executed instructions from number ``first`` (from 0)."""
     import pandas as pd
 
@@ -110,7 +179,7 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> Schedule:
     _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None, memory)
     found = np.flatnonzero(view.instruction >= 0)
     text = trace.code.text
-    return Schedule(
+    return InstructionSchedule(
         pd.DataFrame(
             {
                 "n": first + found,
@@ -119,7 +188,8 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> Schedule:
                 **{name: getattr(view, name)[found] / timing.TICKS for name in ("dispatch", "start", "end", "retire")},
                 "parent": view.parent[found],
             }
-        )
+        ),
+        gus.core.name,
     )
 
 

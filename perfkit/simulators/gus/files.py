@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.files import existing, replaced
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.trace.code import StaticCode
@@ -58,16 +59,17 @@ def save(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.
     """Write the parts of a result; a file of that name is replaced only once the new one is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = {"format": MAGIC, "version": VERSION, **header}
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        written = Path(folder) / "result"
-        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, values in arrays.items():
-                data = io.BytesIO()
-                np.lib.format.write_array(data, values, allow_pickle=False)
-                _put(archive, f"{name}.npy", data.getvalue(), zipfile.ZIP_DEFLATED)
-            _put(archive, "trace", trace.save(Path(folder) / "trace").read_bytes(), zipfile.ZIP_STORED)
-            _put(archive, "result.json", json.dumps(whole, indent=1).encode(), zipfile.ZIP_DEFLATED)
-        written.replace(path)
+    with (
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
+        replaced(path) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name, values in arrays.items():
+            data = io.BytesIO()
+            np.lib.format.write_array(data, values, allow_pickle=False)
+            _put(archive, f"{name}.npy", data.getvalue(), zipfile.ZIP_DEFLATED)
+        _put(archive, "trace", trace.save(Path(folder) / "trace").read_bytes(), zipfile.ZIP_STORED)
+        _put(archive, "result.json", json.dumps(whole, indent=1).encode(), zipfile.ZIP_DEFLATED)
     return path
 
 
@@ -76,16 +78,17 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trac
 
     Raises
     ------
+    FileNotFoundError
+        There is no such file.
     FormatError
         The file is no result, is truncated or damaged, or of a later version.
     """
+    path = existing(path)
     try:
         with zipfile.ZipFile(path) as archive:
             header = _header(archive, path)
             arrays = {name: _array(archive.read(f"{name}.npy")) for name in _ARRAYS}
             data = archive.read("trace")
-    except FileNotFoundError as error:
-        raise FormatError(f"{path}: no such file") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise FormatError(f"{path}: not a saved Gus result, or truncated or damaged ({error})") from error
     except (KeyError, ValueError) as error:

@@ -6,7 +6,7 @@ the executed instructions once and keeps, for each resource, register and word o
 is available.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus import files, timing
 from perfkit.simulators.gus.lanes import LANES, padded
 from perfkit.simulators.gus.passes import Progress, windows
@@ -34,7 +35,9 @@ from perfkit.trace.trace import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.simulators.gus.causality import Causality, Schedule
+    from perfkit.simulators.gus.causality import Causality, InstructionSchedule
+    from perfkit.simulators.gus.sensitivity import Sensitivity
+    from perfkit.simulators.gus.timeline import Timeline
 
 # A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
 WARM_PASSES = 12
@@ -55,7 +58,7 @@ class Gus:
         What instructions cost on it; the bundled table by default.
     warm : str or bool
         What the trace goes through before it is timed. ``"none"`` (False): nothing. ``"caches"``: the caches and
-        TLBs, as before a call with new data of the same size; branches are predicted as if they were met for the first time.
+        TLBs, as before a call with new data of the same size; branches are predicted as if met for the first time.
         ``"all"`` (True): the branch predictor as well, as in a loop over the very same data: it has learnt the outcomes
         of random branches by heart.
 
@@ -186,8 +189,8 @@ class Gus:
         return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
 
 
-@dataclass(frozen=True, eq=False)
-class GusResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class GusResult(Summarised):
     """What a simulation found.
 
     Attributes
@@ -215,7 +218,7 @@ class GusResult:
     branches: tuple[int, int]
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """``"simulated"``: no figure of this result was measured."""
         return "simulated"
 
@@ -239,11 +242,10 @@ class GusResult:
         """How often each static instruction ran."""
         return self.trace.instruction_counts()
 
-    @cached_property
-    def cpi(self) -> dict[str, float]:
-        """Cycles per instruction by cause, the largest first (simulated); see `cpi_stack`."""
-        names = [*timing.CAUSES, *self.program.groups]
-        return _largest_first(names, self.spent.sum(axis=0) / timing.TICKS / self.instructions)
+    @property
+    def cpi(self) -> float:
+        """Simulated cycles per executed instruction; `cpi_stack` says what they consist of."""
+        return self.cycles / self.instructions
 
     def cpi_stack(self) -> "pd.Series":
         """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
@@ -253,32 +255,13 @@ class GusResult:
         """
         import pandas as pd
 
-        return pd.Series(self.cpi, name="CPI (simulated)", dtype=float).rename_axis("cause")
-
-    @cached_property
-    def busy(self) -> dict[str, float]:
-        """Each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
-        p, core = self.program, self.settings.core
-        runs = self.executions
-        each = np.zeros(len(p.groups))
-        np.add.at(each, p.use, p.amount * np.repeat(runs, np.diff(p.use_start)))
-        busy = {g: each[k] * core.resource(g).inverse_throughput for k, g in enumerate(p.groups)}
-        slots = float(p.slots @ runs)
-        busy["front_end"] = slots * core.resource("front_end").inverse_throughput
-        busy["retire"] = slots * core.resource("retire").inverse_throughput
-        line = core.caches[0].line
-        served, prefetched = self.served.served, self.served.prefetched
-        for level, name in enumerate(timing.LEVELS[1:], start=1):
-            if f"{name}_bandwidth" in core.resources:
-                lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
-                busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
-        return _largest_first(list(busy), np.array(list(busy.values())) / self.cycles)
+        return pd.Series(cpi_by_cause(self), name="CPI (simulated)", dtype=float).rename_axis("cause")
 
     def occupancy(self) -> "pd.Series":
-        """Return each resource's use as a share of its capacity over the whole run (simulated)."""
+        """Return each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
         import pandas as pd
 
-        return pd.Series(self.busy, name="occupancy (simulated)", dtype=float)
+        return pd.Series(use_of_resources(self), name="occupancy (simulated)", dtype=float)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
@@ -323,6 +306,50 @@ class GusResult:
         """Return the table entries used, by form name."""
         return {f.name: f for f in self.program.forms}
 
+    def summary(self) -> str:
+        """Say how long the run takes, where the time goes and which resources are busiest."""
+        origin, core = self.trace.provenance, self.settings.core
+        name = f"{origin.workload}:{origin.function}".strip(":") or "a trace without a name"
+        stack, use = list(cpi_by_cause(self).items())[:4], list(use_of_resources(self).items())[:4]
+        branches, missed = self.branches
+        return "\n".join(
+            [
+                (
+                    f"{self.cycles:,.0f} cycles for {self.instructions:,} instructions of {name} on {core.name} "
+                    f"(simulated): CPI {self.cpi:.3f}, {self.ipc:.2f} instructions per cycle"
+                ),
+                "where the time goes: " + ", ".join(f"{n} {v:.3f} CPI ({v / self.cpi:.0%})" for n, v in stack),
+                "busiest resources: " + ", ".join(f"{n} {v:.0%}" for n, v in use),
+                f"{missed:,} of {branches:,} conditional branches mispredicted",
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw cycles per instruction by cause as one stacked bar; return the axes."""
+        return draw("gus:plot_cpi_stack", self, ax=ax)
+
+    def sensitivity(
+        self, weights: Sequence[float] = (1.1, 1.5, 2.0), resources: Sequence[str] | None = None, **options: Any
+    ) -> "Sensitivity":
+        """Return how much faster the run would be if each resource were better (`perfkit.sensitivity`)."""
+        from perfkit.simulators.gus.sensitivity import sensitivity
+
+        return sensitivity(self.settings, self.trace, weights, resources, **options)
+
+    def what_if(
+        self, capacities: Mapping[str, float], weight: float = 2.0, resources: Sequence[str] | None = None
+    ) -> "Sensitivity":
+        """Return the sensitivity of another core, with some capacities multiplied (`perfkit.what_if`)."""
+        from perfkit.simulators.gus.sensitivity import what_if
+
+        return what_if(self.settings, self.trace, capacities, weight, resources)
+
+    def timeline(self, first: int = 0, count: int = 1000) -> "Timeline":
+        """Return which resources ``count`` executed instructions from ``first`` occupied, and when."""
+        from perfkit.simulators.gus.timeline import timeline
+
+        return timeline(self, first, count)
+
     def causality(self, *, exact: bool = False) -> "Causality":
         """Return which instructions constrain the execution time (section 3.1), by tainting."""
         from perfkit.simulators.gus.causality import causality
@@ -353,6 +380,8 @@ class GusResult:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             The file is no saved result, truncated, damaged, or of a later version.
         """
@@ -360,7 +389,7 @@ class GusResult:
         with files.fitting(path):
             return _assembled(header, arrays, trace)
 
-    def schedule(self, first: int = 0, count: int = 200) -> "Schedule":
+    def schedule(self, first: int = 0, count: int = 200) -> "InstructionSchedule":
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.gus.causality import schedule
 
@@ -385,6 +414,31 @@ def _assembled(header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], tra
     branches, missed = header["branches"]
     served = CacheCounts(arrays["served"], arrays["prefetched"])
     return GusResult(gus, trace, program, ticks, spent, served, (int(branches), int(missed)))
+
+
+def cpi_by_cause(result: GusResult) -> dict[str, float]:
+    """Return `GusResult.cpi_stack` as a plain mapping, without pandas."""
+    names = [*timing.CAUSES, *result.program.groups]
+    return _largest_first(names, result.spent.sum(axis=0) / timing.TICKS / result.instructions)
+
+
+def use_of_resources(result: GusResult) -> dict[str, float]:
+    """Return `GusResult.occupancy` as a plain mapping, without pandas."""
+    p, core = result.program, result.settings.core
+    runs = result.executions
+    each = np.zeros(len(p.groups))
+    np.add.at(each, p.use, p.amount * np.repeat(runs, np.diff(p.use_start)))
+    busy = {g: each[k] * core.resource(g).inverse_throughput for k, g in enumerate(p.groups)}
+    slots = float(p.slots @ runs)
+    busy["front_end"] = slots * core.resource("front_end").inverse_throughput
+    busy["retire"] = slots * core.resource("retire").inverse_throughput
+    line = core.caches[0].line
+    served, prefetched = result.served.served, result.served.prefetched
+    for level, name in enumerate(timing.LEVELS[1:], start=1):
+        if f"{name}_bandwidth" in core.resources:
+            lines = served[level:].sum() + (prefetched[level:].sum() if level > 1 else 0)
+            busy[f"{name}_bandwidth"] = line * lines * core.resource(f"{name}_bandwidth").inverse_throughput
+    return _largest_first(list(busy), np.array(list(busy.values())) / result.cycles)
 
 
 def _largest_first(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float]:

@@ -7,14 +7,14 @@ resources that give a speedup are the bottlenecks; the others are not worth an e
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.machine.core import Microarchitecture
+from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import Progress
 from perfkit.trace.trace import Trace
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import Gus
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Tabled):
     """The speedups of a trace on a core.
 
     Attributes
@@ -40,7 +40,7 @@ class Sensitivity:
         What was weighted: one resource each, or a pair.
     speedup : (resources, weights) float
         s = f(c) / f(w c) - 1.
-    perfect : mapping of str to float
+    perfect : dict of str to float
         The speedup if branch prediction, the caches or the window of instructions were perfect (`Gus.perfect`), where
         that was asked for.
     """
@@ -50,7 +50,12 @@ class Sensitivity:
     weights: tuple[float, ...]
     resources: tuple[tuple[str, ...], ...]
     speedup: NDArray[np.float64]
-    perfect: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    perfect: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
 
     @property
     def bottleneck(self) -> str:
@@ -66,6 +71,22 @@ class Sensitivity:
         frame.insert(0, "resource", [" + ".join(r) for r in self.resources])
         order = np.argsort(-self.speedup[:, -1], kind="stable")
         return frame.iloc[order].reset_index(drop=True)
+
+    def summary(self) -> str:
+        """Say which resource would make the run faster, and by how much."""
+        weight, table = self.weights[-1], self.to_frame()
+        best = table[table[table.columns[-1]] > 0]
+        tried = f"{len(self.resources)} {'pairs of resources' if len(self.resources[0]) > 1 else 'resources'} tried"
+        run = f"{self.cycles:,.0f} cycles on {self.core} (simulated)"
+        if best.empty:
+            return f"no resource {weight:g} times better makes the run faster; {run}, {tried}"
+        found = [f"{name} {speedup:+.1%}" for name, speedup in zip(best["resource"], best.iloc[:, -1], strict=True)]
+        rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        return f"speedup by {weight:g} times better {', '.join(found[:5])}{rest}\n{run}, {tried}"
+
+    def plot(self, ax: Any = None, top: int = 12) -> Any:
+        """Draw the speedup of each weighted resource as ranked bars; return the axes."""
+        return draw("gus:plot_sensitivity", self, top=top, ax=ax)
 
 
 # Core files have the size of one scheduler for all operations for the extended roofline; Gus has no such thing.
@@ -85,6 +106,8 @@ def sensitivity(
 ) -> Sensitivity:
     """Return how much faster the trace would run if each resource's capacity were ``weights`` times what it is.
 
+    `GusResult.sensitivity` asks the same of a result.
+
     Parameters
     ----------
     gus : Gus
@@ -101,18 +124,17 @@ def sensitivity(
         Called with the passes done and their total.
     core : Microarchitecture, optional
         Weight the resources of this variant of ``gus.core`` (other capacities; caches and instruction table stay).
-
     perfect : bool
         Simulate perfect branch prediction, caches and window, too (of ``gus.core``; three simulations more).
 
     Raises
     ------
     SettingError
-        No weight, a weight that is not above 0, an unknown resource.
+        No weight, a weight outside 1e-6 to 1e6, an unknown resource.
     """
     weights = tuple(float(w) for w in weights)
-    if not weights or not all(np.isfinite(w) and w > 0 for w in weights):
-        raise SettingError(f"weights are numbers above 0; found {weights}")
+    if not weights or not all(1e-6 <= w <= 1e6 for w in weights):
+        raise SettingError(f"weights are numbers from 1e-6 to 1e6; found {', '.join(map(str, weights)) or 'none'}")
     base = gus.core if core is None else core
     modelled = (name for name in base.resources if name not in _NOT_MODELLED)
     names = tuple(resources) if resources is not None else tuple(modelled)
@@ -132,7 +154,7 @@ def sensitivity(
     speedup = (found[0] / found[1:] - 1.0).reshape(len(what), len(weights))
     better = gus.perfect(trace) if perfect else {}
     scenarios = {name: float(found[0]) / cycles - 1.0 for name, cycles in better.items()}
-    return Sensitivity(base.name, float(found[0]), weights, what, speedup, MappingProxyType(scenarios))
+    return Sensitivity(base.name, float(found[0]), weights, what, speedup, scenarios)
 
 
 def what_if(
@@ -144,7 +166,8 @@ def what_if(
 ) -> Sensitivity:
     """Return the sensitivity of another core: ``gus.core`` with some capacities multiplied.
 
-    Its ``cycles`` tell what the change is worth, its ``bottleneck`` what holds the run back next.
+    Its ``cycles`` tell what the change is worth, its ``bottleneck`` what holds the run back next. `GusResult.what_if`
+    asks the same of a result.
 
     Parameters
     ----------

@@ -9,11 +9,12 @@ uses may overlap; how often that happens is told (`Timeline.overlapping`).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import LEVELS, TICKS
 from perfkit.simulators.memory.memory import LEVEL, PREFETCH_SHIFT, SECOND_SHIFT, SPLIT
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import GusResult
 
 
-@dataclass(frozen=True, eq=False)
-class Timeline:
+@dataclass(frozen=True, eq=False, repr=False)
+class Timeline(Tabled):
     """A window of the schedule (simulated).
 
     Attributes
     ----------
     schedule : DataFrame
-        One row an executed instruction, as `perfkit.simulators.gus.causality.Schedule`'s table.
+        One row an executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table.
     resources : DataFrame
         One row a resource that the window uses, in the order of the pipeline: resource, kind ("front end", "ports",
         "memory", "retirement"), units (lanes), busy (share of its capacity over the window's cycles).
@@ -48,7 +49,11 @@ class Timeline:
     complete : (float, float)
         The cycles of which nothing is missing: all earlier instructions have retired, no later one was dispatched.
         Empty (from 0 to 0) where the window has fewer instructions than are in flight.
+    core : str
+        Name of the core.
     """
+
+    _rows: ClassVar[str] = "uses"
 
     schedule: "pd.DataFrame"
     resources: "pd.DataFrame"
@@ -56,6 +61,35 @@ class Timeline:
     producers: "pd.DataFrame"
     overlapping: float
     complete: tuple[float, float]
+    core: str
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a copy of `uses`, one row per use of a resource."""
+        return self.uses.copy()
+
+    def summary(self) -> str:
+        """Say which resources the window keeps busiest."""
+        n, busiest = self.schedule["n"], self.resources.sort_values("busy", ascending=False, kind="stable").head(4)
+        shares = ", ".join(f"{r.resource} {r.busy:.0%}" for r in busiest.itertuples())
+        begin, end = self.schedule["dispatch"].min(), self.schedule["retire"].max()
+        return "\n".join(
+            [
+                f"busiest of {len(self.resources)} resources: {shares} of their capacity (simulated)",
+                (
+                    f"instructions {n.iloc[0]:,} to {n.iloc[-1]:,}, cycles {begin:,.0f} to {end:,.0f} on {self.core}; "
+                    f"{self.overlapping:.1%} of the uses overlap another one"
+                ),
+            ]
+        )
+
+    def plot(self, ax: Any = None, selected: int = -1, cycles: float = 60) -> Any:
+        """Draw which resource was occupied when: ``cycles`` of the window, around the selected instruction."""
+        return draw("gus:plot_timeline", self, selected=selected, cycles=cycles, ax=ax)
 
     def middle(self) -> int:
         """Return the executed instruction that starts in the middle of `complete` and waited for another one's result.
@@ -73,6 +107,7 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
 
     The times are exact for any window; what comes before it is simulated again, so that the cost grows with ``first``.
     Take a few times as many instructions as the reorder buffer holds, to see all that happens at once.
+    `GusResult.timeline` is the same.
 
     Raises
     ------
@@ -104,6 +139,7 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
         known.reset_index(drop=True),
         overlapping,
         (begin, last) if begin < last else (0.0, 0.0),
+        result.settings.core.name,
     )
 
 

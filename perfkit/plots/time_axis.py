@@ -9,7 +9,7 @@ from perfkit.samples.table import Samples
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class TimeAxis:
     """The intervals of samples in order, run after run, and what was counted in each.
 
     Attributes
@@ -39,7 +39,7 @@ class Timeline:
     row: np.ndarray
 
     @classmethod
-    def of(cls, samples: Samples) -> "Timeline":
+    def of(cls, samples: Samples) -> "TimeAxis":
         """Lay out the intervals of ``samples``; its places (CPUs) share one axis."""
         table = samples.table
         runs = table["run"].cat.codes.to_numpy(dtype="int64")

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.plots.timeline import Timeline
+from perfkit.plots.time_axis import TimeAxis
 
 
 def samples(with_times: bool = True, places: bool = False) -> pk.Samples:
@@ -19,32 +19,32 @@ def samples(with_times: bool = True, places: bool = False) -> pk.Samples:
 
 
 def test_runs_are_laid_end_to_end():
-    t = Timeline.of(samples())
+    t = TimeAxis.of(samples())
     assert t.position.tolist() == [2, 4, 6, 8]
     assert t.unit == "seconds"
     assert t.starts == [("a", 2.0), ("b", 6.0)]
 
 
 def test_without_times_intervals_are_numbered():
-    t = Timeline.of(samples(with_times=False))
+    t = TimeAxis.of(samples(with_times=False))
     assert t.position.tolist() == [0, 1, 2, 3]
     assert t.unit == "intervals"
 
 
 @pytest.mark.parametrize("places", [False, True])
 def test_throughput_and_rates_are_totals_over_totals(places):
-    t = Timeline.of(samples(places=places))
+    t = TimeAxis.of(samples(places=places))
     assert t.throughput.tolist() == [0.5, 1.0, 0.5, 1.0]
     assert t.rates("misses").tolist() == pytest.approx([0.2, 0.2, 0.6, np.nan], nan_ok=True)
     assert t.rates("misses", "time").tolist() == pytest.approx([0.1, 0.2, 0.3, np.nan], nan_ok=True)
 
 
 def test_a_missing_count_stays_missing():
-    assert Timeline.of(samples()).counts("misses").tolist() == pytest.approx([10, 20, 30, np.nan], nan_ok=True)
+    assert TimeAxis.of(samples()).counts("misses").tolist() == pytest.approx([10, 20, 30, np.nan], nan_ok=True)
 
 
 def test_a_window_selects_intervals_of_every_event():
-    part = Timeline.of(samples()).select(4, 6)
+    part = TimeAxis.of(samples()).select(4, 6)
     assert part.n_intervals == 2
     assert len(part) == 6
     assert part.runs.index.tolist() == ["a", "b"]
@@ -52,6 +52,6 @@ def test_a_window_selects_intervals_of_every_event():
 
 def test_samples_with_time_and_work_of_their_own_share_intervals():
     frame = pd.DataFrame({"event": ["x", "y"], "time": [10, 30], "work": [10, 10], "count": [1, 2]})
-    t = Timeline.of(pk.Samples.from_frame(frame))
+    t = TimeAxis.of(pk.Samples.from_frame(frame))
     assert t.throughput.tolist() == [0.5]
     assert t.rates("y").tolist() == [0.2]

@@ -1,0 +1,97 @@
+"""google-benchmark's JSON (``--benchmark_format=json``) with ``--benchmark_perf_counters=CYCLES,INSTRUCTIONS,...``.
+
+Each repetition of a benchmark is an interval and its name the place. google-benchmark prints counters per iteration;
+times the iterations they are counts again. Its statistics over repetitions, and rates, are no counts and left out.
+"""
+
+import json
+import math
+from typing import Any
+
+import pandas as pd
+
+from perfkit.errors import FormatError
+from perfkit.readers.document import parse, values
+from perfkit.readers.open import Opened
+from perfkit.readers.report import Dump, Report
+
+NAME = "google-benchmark"
+TITLE = "google-benchmark JSON with counters"
+
+_ABOUT = {
+    "name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions", "repetition_index",
+    "threads", "iterations", "real_time", "cpu_time", "time_unit", "label", "error_occurred", "error_message",
+    "aggregate_name", "aggregate_unit", "skipped", "skip_message",
+}  # fmt: skip
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_MOST = 1e100
+_RATES = ("_per_second", "/s")
+
+
+def recognise(head: str) -> bool:
+    """Whether the beginning of a file looks like this format."""
+    return head.lstrip("\ufeff \t\r\n").startswith("{") and '"benchmarks"' in head and '"run_name"' in head
+
+
+def read(content: Opened, report: Report, run: str) -> Dump:
+    """Read all counters of a file."""
+    whole = parse(content, "google-benchmark's output")
+    entries = whole.get("benchmarks")
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise FormatError(f"{report.file}: expected a list of benchmarks, as google-benchmark writes it")
+    rows: list[dict[str, Any]] = []
+    number = left_out = aggregates = failed = 0
+    rates: set[str] = set()
+    for entry in entries:
+        if entry.get("run_type") == "aggregate":
+            aggregates += 1
+            left_out += values(entry)
+            continue
+        if entry.get("error_occurred") or entry.get("skipped"):
+            failed += 1
+            left_out += values(entry)
+            continue
+        found, others = _counters(entry, report)
+        rates |= others
+        left_out += len(others)
+        rows += [{"interval": number, **r} for r in found]
+        number += bool(found)
+    if aggregates:
+        report.note(f"{aggregates:,} statistics over repetitions, not read")
+    if failed:
+        report.note(f"{failed:,} benchmark(s) that failed or were skipped, not read")
+    if rates:
+        report.note(f"values that are no counts, left out: {', '.join(sorted(rates))}")
+    if not rows:
+        raise FormatError(
+            f"{report.file}: google-benchmark's times only, without counters. Run the benchmark with "
+            "--benchmark_perf_counters=CYCLES,INSTRUCTIONS,... (built with libpfm)."
+        )
+    report.note("counters per iteration, multiplied by the iterations")
+    report.document(values(whole), len(rows), left_out)
+    about = whole.get("context") if isinstance(whole.get("context"), dict) else {}
+    runs = pd.DataFrame({"parameters": [json.dumps(about)]}, index=[run])
+    if about and isinstance(about.get("host_name"), str):
+        runs["host"] = about["host_name"]
+    return Dump(pd.DataFrame(rows).assign(run=run), runs)
+
+
+def _counters(entry: dict[str, Any], report: Report) -> tuple[list[dict[str, Any]], set[str]]:
+    """Return an entry's counts, and the names of its values that are none."""
+    name, iterations = str(entry.get("name", "")), entry.get("iterations")
+    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 1 or iterations > 2**62:
+        report.problem(0, f"{name}: iterations = {iterations!r}"[:150], "expected how often the benchmark iterated")
+        return [], set()
+    time, unit = entry.get("real_time"), _SECONDS.get(str(entry.get("time_unit", "ns")), math.nan)
+    known = isinstance(time, int | float) and not isinstance(time, bool) and 0 <= time < _MOST
+    seconds = float(time or 0.0) * unit * iterations if known else math.nan
+    found, others = [], set()
+    for event, value in entry.items():
+        if event in _ABOUT:
+            continue
+        counted = isinstance(value, int | float) and not isinstance(value, bool) and not event.endswith(_RATES)
+        if not counted or not 0 <= value < _MOST:
+            others.add(event)
+            continue
+        found.append({"place": name, "seconds": seconds, "event": event, "count": float(value) * iterations})
+    return found, others

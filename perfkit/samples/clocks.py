@@ -1,0 +1,108 @@
+"""Columns and events that tell the time, or run at a fixed rate: no cause of anything, never ranked or fitted."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+
+_UNITS = {
+    "ns": 1e-9, "nsec": 1e-9, "nsecs": 1e-9, "nanosecond": 1e-9, "nanoseconds": 1e-9,
+    "us": 1e-6, "usec": 1e-6, "usecs": 1e-6, "µs": 1e-6, "μs": 1e-6, "microsecond": 1e-6, "microseconds": 1e-6,
+    "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3, "millis": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3,
+    "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0,
+}  # fmt: skip
+_WORDS = (
+    r"(?:(?:wall|real|cpu|user|sys|system|total|run|exec|execution|start|end|begin|stop|monotonic|sample|unix|elapsed|"
+    r"interval|relative|abs|absolute|kernel|gpu)[ _.-]?)*"
+    r"(?:time[ _.-]?stamps?|time|datetime|date|clock[ _.-]?time|wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
+    r"latency|period|ts|t)"
+)
+_UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_NAME = re.compile(
+    rf"^(?:(?P<word>{_WORDS})(?:[ _.\-]*[\[(]?(?P<unit>{_UNIT})[\])]?)?|(?P<only>{_UNIT}))$", re.IGNORECASE
+)
+# Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
+_FIXED_RATE = re.compile(
+    r"^(?:task-clock|cpu-clock|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
+    r"topdown-slots|ref-cycles|bus-cycles|(?:msr/)?(?:tsc|mperf|aperf)/?|cpu_clk_unhalted\.(?:ref|ref_tsc|ref_xclk|thread|thread_p|"
+    r"thread_any|core|core_p|distributed|one_thread_active)(?:_any|_p)?|cpu_clk_unhalted_(?:ref|core)|uncore_clock|"
+    r"elapsed-cycles|(?:real|cpu)_time|perf_cnt_clock.*|cnt_cycles|unc_.*clockticks|.*_clockticks|clks|core_cycles|"
+    r"tot_cyc|papi_ref_cyc|papi_tot_cyc|cycles|cpu-cycles|cpu_cycles)(?::.*)?$"
+)
+_SAME = 1e-3
+_FEW = 5
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A column that tells the time: ``stamps`` that only rise, or lengths; ``seconds`` a unit (NaN: not known)."""
+
+    stamps: bool
+    seconds: float
+
+
+def clock_of(name: str, values: np.ndarray) -> Clock | None:
+    """Return what a column tells of time, by its name and its values; None for a column of counts.
+
+    A unit that the name does not tell is seconds where values have fractions, and told by its size for times since
+    1970; else it stays unknown.
+    """
+    match = _NAME.match(name.strip())
+    if match is None:
+        return None
+    known = values[np.isfinite(values)]
+    rises = bool(len(known) > 1 and (np.diff(known) >= 0).all() and known[-1] > known[0])
+    if (match["word"] or "").lower() in ("t", "ts") and not match["unit"] and not rises:
+        return None  # too short a name to say more than its values do
+    unit = _UNITS.get((match["unit"] or match["only"] or "").lower(), np.nan)
+    if np.isnan(unit) and len(known):
+        unit = _since_1970(float(np.median(known)))
+        if np.isnan(unit) and np.any(known % 1):
+            unit = 1.0
+    return Clock(rises, unit)
+
+
+def since_1970(values: np.ndarray, seconds: float) -> bool:
+    """Whether stamps count from 1970 (or another far origin) rather than from the run's beginning."""
+    known = values[np.isfinite(values)] * seconds
+    return bool(len(known) > 1 and known[0] > 20 * (known[-1] - known[0]) and known[0] > 3600)
+
+
+def _since_1970(value: float) -> float:
+    for low, unit in ((1e18, 1e-9), (1e15, 1e-6), (1e12, 1e-3), (1e9, 1.0)):
+        if low <= value < 5 * low:
+            return unit
+    return np.nan
+
+
+def is_fixed_rate(event: str) -> bool:
+    """Whether an event counts time, or slots and cycles that pass whatever the program does, by its name."""
+    name = normalise(event).partition(" [")[0]
+    if name in TIME_EVENTS or name in WORK_EVENTS:
+        return True
+    match = _NAME.match(name)
+    return _FIXED_RATE.match(name) is not None or (
+        match is not None and (match["word"] or "").lower() not in ("t", "ts")
+    )
+
+
+def fixed_rate_events(table: pd.DataFrame, events: list[str]) -> dict[str, str]:
+    """Return the events that say nothing of a cause, each with the reason in words.
+
+    Told by name, or by counts that are the same multiple of time or work in every interval (to one part in a thousand).
+    """
+    out = {e: "counts time or slots, which pass whatever the program does" for e in events if is_fixed_rate(e)}
+    rest = [e for e in events if e not in out]
+    of = table[table["event"].isin(rest)]
+    for axis in ("time", "seconds"):
+        base = of[axis].to_numpy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = pd.Series(np.where(base > 0, of["count"].to_numpy() / base, np.nan))
+        by = rate.groupby(of["event"].astype(str).to_numpy(), sort=False)
+        low, high, n = by.min(), by.max(), by.count()
+        for event in low.index[(n >= _FEW) & (low > 0) & (high - low <= _SAME * high)]:
+            out.setdefault(str(event), f"comes at one rate per {axis} in all {n[event]:,} intervals")
+    return out

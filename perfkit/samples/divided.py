@@ -1,0 +1,88 @@
+"""Tables whose columns were divided before they came here: per instruction, per cycle, or scaled to one.
+
+Methods need counts. Rates weight a short interval like a long one, and the CPI of a mean of ratios is wrong by as much
+as the intervals differ. Where the table still tells the instructions of each interval, counts are restored exactly;
+else it is refused.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from perfkit.samples.clocks import is_fixed_rate
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+
+_BASES = (1.0, 10.0, 100.0, 1e3, 1e6, 1e9)
+_TOTAL = re.compile(
+    r"^(?:(?:total|raw|num|n|abs|absolute|all)[ _.-]?(?:instructions|instrs?|insns?|inst|cycles|cyc)"
+    r"|(?:instructions|instrs?|insns?|inst|cycles|cyc)[ _.-]?(?:total|raw|count|abs|absolute|retired))$"
+)
+_PER = re.compile(
+    r"(?:^|[ _.\-])(?:mpki|apki|[a-z]*pki|per[ _.-]?(?:k(?:ilo)?[ _.-]?)?(?:ins(?:n|t|tr|truction)?s?|cycles?|cyc)|"
+    r"per[ _.-]?1000[ _.-]?ins\w*|/(?:k?ins\w*|cyc\w*))$",
+    re.IGNORECASE,
+)
+_SMALL = 1000.0
+_KEY = ["run", "place", "interval"]
+
+
+@dataclass(frozen=True)
+class Divided:
+    """What was found: every interval has ``value`` of ``base``; ``total`` is the event that undoes it."""
+
+    base: str
+    value: float
+    total: str = ""
+
+    def reason(self) -> str:
+        """Say why the table cannot be used."""
+        if not self.value:
+            return (
+                f"the values of {self.base} are fractions below {_SMALL:g}, so the columns were divided or scaled "
+                "before they were written. The methods need counts: give the undivided table"
+            )
+        return (
+            f"{self.base} is {self.value:g} in every row, so the columns were divided by it before they were written. "
+            "Rates cannot be undone without the counts they were divided by: give the undivided table, or add a column "
+            f"total_{self.base} with the count of each row"
+        )
+
+
+def find_divided(counts: pd.DataFrame) -> Divided | None:
+    """Return how a long table of counts (event, count, run, place, interval) was divided; None for counts."""
+    events = counts["event"].astype("category")
+    names = [str(e) for e in events.cat.categories]
+    values = counts["count"].to_numpy(dtype="float64")
+    whole = pd.Series(np.isnan(values) | (values % 1 == 0)).groupby(events.cat.codes.to_numpy()).mean()
+    fractional = {names[i] for i, share in whole.items() if i >= 0 and share < 0.5}
+    fractional = {e for e in fractional if not is_fixed_rate(e) or normalise(e) in (*WORK_EVENTS, *TIME_EVENTS)}
+    if not fractional:
+        return None
+    for axis in (WORK_EVENTS, TIME_EVENTS):
+        for name in (n for n in names if normalise(n) in axis):
+            own = values[(events == name).to_numpy()]
+            own = own[np.isfinite(own)]
+            same = len(own) > 0 and own.min() == own.max() and own[0] in _BASES
+            if same and (len(own) > 1 or own[0] == 1.0) and fractional - {name}:
+                total = next((n for n in names if n != name and _TOTAL.match(n.lower()) and n not in fractional), "")
+                of_axis = total and ("cyc" in total.lower()) == (axis is TIME_EVENTS)
+                return Divided(name, float(own[0]), total if of_axis else "")
+            if name in fractional and len(own) and np.median(own) < _SMALL:
+                return Divided(name, 0.0)
+    return None
+
+
+def restore(counts: pd.DataFrame, divided: Divided) -> pd.DataFrame:
+    """Return counts from rates, by the column of totals of the same table; the column itself is left out."""
+    is_total = (counts["event"] == divided.total).to_numpy()
+    totals = counts[is_total].set_index(_KEY)["count"]
+    rows = counts[~is_total].reset_index(drop=True)
+    factor = totals.reindex(pd.MultiIndex.from_frame(rows[_KEY])).to_numpy() / divided.value
+    return rows.assign(count=rows["count"].to_numpy() * factor)
+
+
+def is_rate(name: str) -> bool:
+    """Whether a column's name says that it was divided (``branch-mpki``, ``loads per cycle``)."""
+    return _PER.search(name) is not None

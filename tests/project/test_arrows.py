@@ -1,0 +1,165 @@
+"""Arrows between modules point one way: the contracts of pyproject.toml, each broken on purpose.
+
+import-linter sees every import, those inside functions included. It cannot see an estimator that comes through the
+public namespace or as an argument, nor a module that is imported by its name as text: those are looked for in the
+source, and planted here as well.
+"""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+
+# What estimators, simulators and collectors are asked to do. A widget shows a result; a question that takes a fit or a
+# simulation is answered by a function that the notebook hands to it.
+COMPUTES = {"fit", "run", "collect", "trace", "simulate"}
+# Statistics, which the picture of a result would have to repeat: they belong to `perfkit`.
+COMPUTES |= {"quantile", "nanquantile", "percentile", "nanpercentile", "histogram", "bincount", "polyfit", "accumulate"}
+COMPUTES |= {"median", "nanmedian", "mean", "nanmean", "average", "std", "var", "corr", "groupby", "rolling", "dot"}
+# The modules that may import others by their name as text: results from plots (`draw`), readers of their own package,
+# the loaders of data sets, and the program's commands.
+BY_NAME = {"perfkit/cli/main.py", "perfkit/results.py", "perfkit/readers/recognise.py", "perfkit/datasets.py"}
+
+
+@pytest.fixture(scope="module")
+def sources_copy(tmp_path_factory):
+    """A copy of the packages' sources; import-linter's cache in it serves all tests."""
+    root = tmp_path_factory.mktemp("copy")
+    skipped = shutil.ignore_patterns("__pycache__", "*.toml", "*.gz", "*.js", "*.css", "*.c", "*.h")
+    shutil.copytree(ROOT / "perfkit", root / "perfkit", ignore=skipped)
+    shutil.copytree(ROOT / "widgets" / "perfkit_widgets", root / "widgets" / "perfkit_widgets", ignore=skipped)
+    shutil.copy(ROOT / "pyproject.toml", root)
+    return root
+
+
+@pytest.fixture
+def copy(sources_copy):
+    """The copy, to plant something in; what was planted is taken out again."""
+    before = {p: p.read_text() for p in sources_copy.rglob("*.py")}
+    yield sources_copy
+    for p in sources_copy.rglob("*.py"):
+        if p not in before:
+            p.unlink()
+        elif p.read_text() != before[p]:
+            p.write_text(before[p])
+
+
+def broken(root: Path) -> set[str]:
+    """Return the ids of the contracts that the packages in a folder break."""
+    path = os.pathsep.join([str(root), str(root / "widgets")])
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from importlinter.cli import lint_imports_command; lint_imports_command()",
+            "--no-logo",
+        ],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "300", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    verdicts: dict[str, bool] = {}
+    lines = done.stdout.splitlines()
+    for contract in CONTRACTS:
+        found = [line for line in lines if line in (f"{contract['name']} KEPT", f"{contract['name']} BROKEN")]
+        assert len(found) == 1, done.stdout + done.stderr
+        verdicts[contract["id"]] = found[0].endswith("BROKEN")
+    assert done.returncode == any(verdicts.values())
+    return {name for name, is_broken in verdicts.items() if is_broken}
+
+
+def plant(root: Path, module: str, code: str) -> None:
+    """Append a function that imports something to a module."""
+    path = root / module
+    path.write_text(path.read_text() + f"\n\ndef _planted():\n    {code}\n")
+
+
+def sources(root: Path, folder: str) -> dict[str, ast.Module]:
+    return {str(p.relative_to(root)): ast.parse(p.read_text()) for p in sorted((root / folder).rglob("*.py"))}
+
+
+def called(tree: ast.Module) -> set[str]:
+    """Return the names of the functions and methods that a module calls."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {f.attr if isinstance(f, ast.Attribute) else f.id for f in calls if isinstance(f, ast.Attribute | ast.Name)}
+
+
+def computing_widgets(root: Path) -> set[tuple[str, str]]:
+    """Return (module, method) of every call in a widget that computes; `thinning` only chooses which points to draw."""
+    parsed = sources(root, "widgets/perfkit_widgets")
+    found = {path: called(tree) & COMPUTES for path, tree in parsed.items() if not path.endswith("thinning.py")}
+    return {(path, name) for path, names in found.items() for name in names}
+
+
+def importing_by_name(root: Path) -> set[str]:
+    """Return the modules that import others by their name as text."""
+    by_name = {"import_module", "__import__"}
+    likely = [p for p in (root / "perfkit").rglob("*.py") if any(name in p.read_text() for name in by_name)]
+    return {str(p.relative_to(root)) for p in likely if called(ast.parse(p.read_text())) & by_name}
+
+
+def test_nothing_is_broken(copy):
+    assert broken(copy) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "contracts"),
+    [
+        ("perfkit/readers/open.py", "from perfkit.cli import main", {"layers", "acyclic"}),
+        ("perfkit/readers/open.py", "import matplotlib.pyplot", {"pictures"}),
+        ("perfkit/trace/trace.py", "from perfkit.fitters.spire.model import Spire", {"layers"}),
+        ("perfkit/fitters/spire/ranking.py", "from perfkit.plots.spire import plot_ranking", {"layers", "pictures"}),
+        ("perfkit/fitters/topdown.py", "from perfkit.simulators.gus.gus import Gus", {"layers"}),
+        ("perfkit/fitters/topdown.py", "import perfkit as pk", {"public"}),
+        ("perfkit/collectors/kernels.py", "import rich", {"terminal"}),
+        ("perfkit/simulators/gus/timing.py", "from perfkit.simulators.gus.gus import Gus", {"acyclic"}),
+        ("perfkit/simulators/memory/memory.py", "from perfkit.simulators.gus.gus import Gus", {"acyclic"}),
+        ("perfkit/collectors/dag/llvm_ir.py", "import perfkit.collectors.dag.numba_kernel", {"acyclic"}),
+        ("perfkit/samples/table.py", "import ipywidgets", {"notebook-libraries"}),
+        ("widgets/perfkit_widgets/tree_view.py", "from perfkit.fitters.spire.model import Spire", {"widgets"}),
+        ("widgets/perfkit_widgets/tree_view.py", "import scipy.stats", {"widgets"}),
+        ("widgets/perfkit_widgets/tree_view.py", "import perfkit as pk; pk.Spire().fit(None)", {"public"}),
+        ("widgets/perfkit_widgets/tree_view.py", "from perfkit import Spire; Spire().fit(None)", {"public"}),
+    ],
+)
+def test_a_planted_import_breaks_its_contract(copy, module, code, contracts):
+    plant(copy, module, code)
+    assert contracts <= broken(copy)
+
+
+def test_a_module_in_no_layer_breaks_the_contract(copy):
+    (copy / "perfkit" / "helpers.py").write_text('"""A module that nobody placed."""\n')
+    assert broken(copy) == {"layers"}
+
+
+def test_widgets_compute_nothing(copy):
+    assert computing_widgets(ROOT) == set()
+    for code, method in (
+        ("pk.Spire().fit(1)", "fit"),
+        ("gus.run(trace)", "run"),
+        ("Spire.fit(model, 1)", "fit"),
+        ("np.median(x)", "median"),
+    ):
+        plant(copy, "widgets/perfkit_widgets/tree_view.py", code)
+        assert ("widgets/perfkit_widgets/tree_view.py", method) in computing_widgets(copy)
+
+
+def test_modules_are_imported_by_their_name_as_text_in_three_places_only(copy):
+    assert importing_by_name(ROOT) == BY_NAME
+    plant(copy, "perfkit/readers/open.py", 'importlib.import_module("perfkit.cli")')
+    assert importing_by_name(copy) == BY_NAME | {"perfkit/readers/open.py"}
+
+
+def test_the_root_holds_few_modules():
+    assert len(list((ROOT / "perfkit").glob("*.py"))) <= 8

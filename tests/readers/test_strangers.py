@@ -1,0 +1,318 @@
+"""Dumps of strangers: what must never be read as an event, and what must be read at all."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import DataError, FormatError
+
+
+def write(tmp_path, text, name="dump.txt", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def totals(samples):
+    return {str(k): float(v) for k, v in samples.table.groupby("event", observed=True)["count"].sum().items()}
+
+
+def noted(samples, *words):
+    return any(all(w in n for w in words) for n in samples.notes)
+
+
+# ------------------------------------------------------------------ clocks are no events
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "at", "seconds"),
+    [
+        ("time", [1.0001, 2.0002, 3.0003], [1.0001, 2.0002, 3.0003], [1.0001, 1.0001, 1.0001]),
+        ("timestamp_ms", [100, 200, 300], [0.1, 0.2, 0.3], [0.1, 0.1, 0.1]),
+        ("ns", [5_000_000, 4_000_000, 6_000_000], [np.nan] * 3, [0.005, 0.004, 0.006]),
+        ("Duration (us)", [50, 40, 60], [np.nan] * 3, [5e-5, 4e-5, 6e-5]),
+        ("elapsed_time", [1.5, 1.25, 1.75], [np.nan] * 3, [1.5, 1.25, 1.75]),
+        ("wall_time", [7, 3, 9], [np.nan] * 3, [np.nan] * 3),  # of unknown unit
+        ("epoch", [1.7e9, 1.7e9 + 1, 1.7e9 + 2], [0, 1, 2], [0, 1, 1]),
+    ],
+)
+def test_columns_that_tell_the_time_are_no_events(tmp_path, name, values, at, seconds):
+    rows = "\n".join(f"{t!r},{1000 * i},{2000 * i},{7 * i + 1}" for i, t in zip((3, 1, 2), values, strict=True))
+    s = pk.read_samples(write(tmp_path, f"{name},cycles,instructions,misses\n{rows}\n", "t.csv"))
+    assert s.events == ["misses"]
+    assert noted(s, "columns that tell the time, no events", name)
+    one = s.table[s.table["event"] == "misses"]
+    np.testing.assert_allclose(one["at"], at)
+    np.testing.assert_allclose(one["seconds"], seconds)
+
+
+def test_a_column_that_counts_up_evenly_is_no_event(tmp_path):
+    rows = "\n".join(f"{5000 + 64 * i},{1000 + i * 7 % 5},{2000 + i % 3},{i * 5 % 7}" for i in range(20))
+    s = pk.read_samples(write(tmp_path, f"address,cycles,instructions,misses\n{rows}\n", "t.csv"))
+    assert s.events == ["misses"]
+    assert noted(s, "address (only ever rises")
+
+
+def test_a_clock_is_kept_where_it_is_asked_for_as_time(tmp_path):
+    path = write(tmp_path, "time,instructions,misses\n3,100,5\n4,90,6\n", "t.csv")
+    s = pk.read_samples(path, time_event="time")
+    assert s.table["time"].tolist() == [3, 4] * 3
+
+
+def test_a_column_of_times_never_gets_into_a_stack(tmp_path):
+    rng = np.random.default_rng(3)
+    misses = rng.integers(100, 10_000, 200)
+    cycles = 500_000 + 100 * misses + rng.integers(0, 1000, 200)
+    frame = pd.DataFrame({"time": cycles / 3e9, "ns": cycles / 3, "cycles": cycles, "instructions": 10**6})
+    frame["misses"] = misses
+    frame["instructions"] += rng.integers(0, 1000, 200)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    fit = pk.CpiStack(resamples=0, placebos=2).fit(pk.read_samples(tmp_path / "t.csv"))
+    assert fit.events == ("misses",)
+
+
+# ------------------------------------------------------------------ running totals
+
+
+def running_totals(tmp_path, stamps):
+    rng = np.random.default_rng(5)
+    counts = rng.integers(100, 1000, (15, 3)) * [1000, 2000, 3]
+    frame = pd.DataFrame(counts.cumsum(axis=0), columns=["cycles", "instructions", "misses"])
+    if stamps:
+        frame.insert(0, "time", np.arange(1, 16) * 0.5)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv", counts
+
+
+def test_running_totals_with_time_stamps_become_their_differences(tmp_path):
+    path, counts = running_totals(tmp_path, stamps=True)
+    s = pk.read_samples(path)
+    assert noted(s, "running totals")
+    assert totals(s)["misses"] == counts[1:, 2].sum()
+    assert s.n_intervals == 14
+    assert s.table["seconds"].unique().tolist() == [0.5]
+    assert totals(pk.read_samples(path, cumulative=False))["misses"] > counts[:, 2].sum()
+
+
+def test_running_totals_without_time_stamps_are_asked_about(tmp_path):
+    path, counts = running_totals(tmp_path, stamps=False)
+    with pytest.raises(FormatError, match="running totals, or counts that happen to rise"):
+        pk.read_samples(path)
+    assert totals(pk.read_samples(path, cumulative=True))["misses"] == counts[1:, 2].sum()
+
+
+def test_a_sweep_over_sizes_is_no_running_total(tmp_path):
+    rows = "\n".join(f"{100 * 2**i},{200 * 2**i},{3 * 2**i}" for i in range(15))
+    s = pk.read_samples(write(tmp_path, f"cycles,instructions,misses\n{rows}\n", "t.csv"))
+    assert totals(s)["misses"] == 3 * (2**15 - 1)
+
+
+# ------------------------------------------------------------------ tables that were divided
+
+
+def test_rates_are_refused_and_restored_where_the_table_tells_how(tmp_path):
+    rng = np.random.default_rng(1)
+    instructions = rng.integers(10**5, 10**7, 30)
+    misses, cycles = rng.integers(10, 1000, 30), rng.integers(10**5, 10**7, 30)
+    frame = pd.DataFrame({"misses": misses, "cycles": cycles, "instructions": instructions})
+    rates = frame.div(instructions, axis=0)
+    rates.to_csv(tmp_path / "rates.csv", index=False)
+    with pytest.raises(FormatError, match="instructions is 1 in every row, so the columns were divided by it"):
+        pk.read_samples(tmp_path / "rates.csv")
+    rates.assign(total_instructions=instructions).to_csv(tmp_path / "with.csv", index=False)
+    s = pk.read_samples(tmp_path / "with.csv")
+    assert noted(s, "multiplied by total_instructions, they are counts again")
+    for event, count in frame.sum().items():
+        assert totals(s)[event] == pytest.approx(count, rel=1e-9)
+    (frame / frame.max()).to_csv(tmp_path / "scaled.csv", index=False)
+    with pytest.raises(FormatError, match="fractions below 1000"):
+        pk.read_samples(tmp_path / "scaled.csv")
+
+
+def test_equal_instructions_of_whole_counts_are_no_rates(tmp_path):
+    rows = "\n".join(f"{1000 + i * 7 % 5},1000000,{i % 7}" for i in range(9))
+    s = pk.read_samples(write(tmp_path, f"cycles,instructions,misses\n{rows}\n", "t.csv"))
+    assert s.n_intervals == 9
+
+
+# ------------------------------------------------------------------ outputs appended to one file
+
+
+def appended(kind, i, events=("cycles", "instructions", "cache-misses")):
+    values = zip((1000 + 7 * i, 500 + 3 * i, i), events, strict=False)
+    if kind == "csv":
+        return "".join(f"{v},,{e},1000,100.00,,\n" for v, e in values)
+    if kind == "json":
+        form = '{{"counter-value" : "{}.000000", "unit" : "", "event" : "{}", "pcnt-running" : 100.00}}\n'
+        return "".join(form.format(v, e) for v, e in values)
+    lines = "".join(f"{v:>16}      {e}\n" for v, e in values)
+    return f"\n Performance counter stats for './a':\n\n{lines}\n       0.1 seconds time elapsed\n\n"
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "text"])
+def test_outputs_appended_to_one_file_are_runs(tmp_path, kind):
+    s = pk.read_samples(write(tmp_path, "".join(appended(kind, i) for i in range(4)), "app.txt"))
+    assert list(s.runs.index) == ["app", "app (2)", "app (3)", "app (4)"]
+    assert s.events == ["cache-misses"]
+    assert s.table[s.table["event"] == "cycles"]["count"].tolist() == [1000, 1007, 1014, 1021]
+
+
+def test_appended_outputs_of_other_events_and_a_cut_one_are_runs(tmp_path):
+    text = appended("csv", 0) + appended("csv", 1, ("cycles", "instructions", "branches")) + appended("csv", 2)[:60]
+    s = pk.read_samples(write(tmp_path, text), errors="collect")
+    assert s.table.groupby("run", observed=True)["event"].apply(list).tolist() == [
+        ["cycles", "instructions", "cache-misses"],
+        ["cycles", "instructions", "branches"],
+        ["cycles", "instructions"],
+    ]
+
+
+def test_an_event_given_twice_is_one_output(tmp_path):
+    same = "10,,cycles,1000,100.00,,\n20,,instructions,1000,100.00,,\n10,,cycles,1000,100.00,,\n"
+    assert len(pk.read_samples(write(tmp_path, same)).runs) == 1
+    shared = "100,,cycles,500,50.00,,\n20,,instructions,500,50.00,,\n104,,cycles,500,50.00,,\n"
+    s = pk.read_samples(write(tmp_path, shared))
+    assert (len(s.runs), s.events) == (1, ["cycles#2"])
+
+
+def test_many_appended_outputs_take_time_in_proportion(tmp_path):
+    """Read 2,000 of them in less than 20 times what 200 take; what is quadratic takes 100 times as long."""
+    import time
+
+    def seconds(n):
+        path = write(tmp_path, "".join(appended("csv", i) for i in range(n)), f"{n}.csv")
+        begin = time.process_time()
+        assert len(pk.read_samples(path).runs) == n
+        return time.process_time() - begin
+
+    seconds(10)
+    few = min(seconds(200) for _ in range(3))
+    assert seconds(2000) < 20 * few
+
+
+# ------------------------------------------------------------------ formats of further tools
+
+
+def test_google_benchmark_counts_are_per_iteration(tmp_path):
+    entry = {"name": "BM_a", "run_name": "BM_a", "run_type": "iteration", "iterations": 10, "real_time": 100.0}
+    entry |= {"time_unit": "ns", "CYCLES": 300.0, "INSTRUCTIONS": 600.0, "BRANCH-MISSES": 3.0, "bytes_per_second": 1e9}
+    mean = entry | {"run_type": "aggregate", "aggregate_name": "mean"}
+    whole = {"context": {"host_name": "box"}, "benchmarks": [entry, entry | {"name": "BM_b"}, mean]}
+    s = pk.read_samples(write(tmp_path, json.dumps(whole), "b.json"))
+    assert totals(s) == {"CYCLES": 6000, "INSTRUCTIONS": 12000, "BRANCH-MISSES": 60}
+    assert s.table["seconds"].unique().tolist() == [pytest.approx(1e-6)]
+    assert noted(s, "bytes_per_second")
+    assert noted(s, "1 statistics over repetitions")
+    assert (s.runs["host"].iloc[0], s.n_intervals) == ("box", 2)
+    for e in whole["benchmarks"]:
+        del e["CYCLES"], e["INSTRUCTIONS"], e["BRANCH-MISSES"], e["bytes_per_second"]
+    with pytest.raises(FormatError, match="times only"):
+        pk.read_samples(write(tmp_path, json.dumps(whole), "b.json"))
+
+
+def test_simpleperf_text_and_running_totals(tmp_path):
+    one = "Performance counter statistics:\n\n#       count  event_name    # count / runtime\n"
+    outputs = [
+        f"{one}  {3000 * i:,}  cpu-cycles    # 3.0 GHz  (100%)\n  {6000 * i:,}  instructions  # 2.0  (100%)\n"
+        f"  {30 * i}  branch-misses  # 0.5  (50%)\n\nTotal test time: {i}.500000 seconds.\n"
+        for i in (1, 2, 3)
+    ]
+    s = pk.read_samples(write(tmp_path, "".join(outputs)))
+    assert noted(s, "running totals of 3 outputs")
+    assert totals(s) == {"cpu-cycles": 9000, "instructions": 18000, "branch-misses": 90}
+    assert s.intervals()["seconds"].tolist() == [1.5, 1.0, 1.0]
+    with pytest.raises(FormatError, match="running totals"):
+        pk.read_samples(write(tmp_path, "".join(outputs[:2])))
+
+
+def test_uprof_reads_its_table_of_functions(tmp_path):
+    text = (
+        "AMD uProf Profile Report\nTarget,./a.out\n\nHOT FUNCTIONS\nFUNCTION,CYCLES_NOT_IN_HALT,RETIRED_INST,IPC\n"
+        '"main(int, char**)",1000,2000,2.0\nfoo,2000,4000,2.0\n\nHOT MODULES\nMODULE,CYCLES_NOT_IN_HALT,RETIRED_INST\n'
+        "a.out,3000,6000\n"
+    )
+    s = pk.read_samples(write(tmp_path, text, "u.csv"))
+    assert totals(s) == {"CYCLES_NOT_IN_HALT": 3000, "RETIRED_INST": 6000}
+    assert (s.time_event, s.work_event) == ("CYCLES_NOT_IN_HALT", "RETIRED_INST")
+    assert sorted(s.table["place"].unique()) == ["foo", "main(int, char**)"]
+    assert noted(s, "3 line(s) of other tables")
+
+
+def test_streamline_columns_get_the_names_of_other_tools(tmp_path):
+    text = "Index,Cycles:CPU Cycles (Cortex-A76),Instructions:Executed (Cortex-A76),Branch:Mispredicted (Cortex-A76)\n"
+    s = pk.read_samples(write(tmp_path, text + "1,1000,2000,10\n2,2000,4000,20\n", "s.csv"))
+    assert totals(s) == {"cycles": 3000, "instructions": 6000, "branch-misses": 30}
+    assert noted(s, "Branch:Mispredicted (Cortex-A76) as branch-misses")
+
+
+NO_COUNTS = {
+    "pyperf's JSON": '{"benchmarks": [{"metadata": {"name": "b"}, "runs": [{"values": [0.1]}]}], "version": "1.0"}\n',
+    "`perf script`": "a.out  4242 [001] 12345.678901:     250000 cycles:u:      401136 main+0x16 (./a.out)\n",
+    "`perf report`": "# Samples: 4K of event 'cycles:u'\n#\n# Overhead  Command  Symbol\n#\n    62.05%  a  [.] main\n",
+    "AMDuProfPcm's": "AMDuProfPcm, version 4.2.850\n\nCORE METRICS\nUtilization (%),IPC\n99.0,2.00\n",
+    "Intel PCM's": "System,,,,Core0 (Socket 0),,\nDate,Time,EXEC,IPC,EXEC,IPC,INST\n1,10:00,0.5,2.0,0.5,2.0,6000\n",
+    "VTune's summary": "Hierarchy Level,Metric Name,Metric Value\n0,Elapsed Time,1.001\n0,CPI Rate,0.5\n",
+    "Arm topdown-tool's": "run,stage,group,metric,value,units\n1,1,Topdown_L1,Frontend Bound,20.1,percent of slots\n",
+    "nanoBench's": "CORE_CYCLES: 3000.00\nINST_RETIRED: 6000.00\n",
+    "uarch-bench's": "** Running group basic : Basic **\n   Benchmark    Cycles\n   add    1.00\n",
+    "--metric-only": "time,insn per cycle,branch-misses of all branches,\n1.000100000,2.10,1.20,\n",
+    "--metric-only -x": "1.000100000,2.10,1.20,,\n2.000200000,2.20,1.10,,\n",
+    "xctrace's": '<?xml version="1.0"?>\n<trace-query-result><node/></trace-query-result>\n',
+}
+
+
+@pytest.mark.parametrize("name", NO_COUNTS)
+def test_outputs_without_counts_are_refused_by_name(tmp_path, name):
+    with pytest.raises(FormatError) as refused:
+        pk.read_samples(write(tmp_path, NO_COUNTS[name]))
+    assert name in str(refused.value)
+    assert "perfkit's methods need counts" in str(refused.value)
+
+
+# ------------------------------------------------------------------ perf's own dialects
+
+
+def test_topdown_lines_between_the_counts_are_metrics(tmp_path):
+    text = (
+        " Performance counter stats for './a.out':\n\n         3,000      cycles\n         6,000      instructions\n"
+        "            30      branch-misses\n             TopdownL1 (cpu_core)                 #     31.1 %  tma\n"
+        "                                                  #     12.0 %  tma_bad_speculation\n\n"
+        "       0.001514 seconds time elapsed\n"
+    )
+    s = pk.read_samples(write(tmp_path, text))
+    assert totals(s) == {"cycles": 3000, "instructions": 6000, "branch-misses": 30}
+    assert noted(s, "2 line(s) with derived metrics only")
+
+
+def test_threads_without_intervals(tmp_path):
+    text = (
+        " Performance counter stats for process id '4242':\n\n           worker-4243             1,000      cycles\n"
+        "           worker-4243             2,000      instructions     #    2.00  insn per cycle\n"
+        "           my prog-4244            2,000      cycles\n"
+        "           my prog-4244            4,000      instructions\n"
+        "\n       1.000100000 seconds time elapsed\n"
+    )
+    s = pk.read_samples(write(tmp_path, text))
+    assert totals(s) == {"cycles": 3000, "instructions": 6000}
+    assert list(s.table["place"].cat.categories) == ["worker-4243", "my prog-4244"]
+
+
+# ------------------------------------------------------------------ escape sequences
+
+
+def test_colours_and_titles_of_a_terminal_are_taken_off(tmp_path):
+    text = "10,,cycles,1000,100.00,,\n5,,instructions,1000,100.00,,\n7,,\x1b[31mx\x1b[0m\x1b]0;pwn\x07,1000,100.00,,\n"
+    s = pk.read_samples(write(tmp_path, text))
+    assert s.events == ["x"]
+    assert noted(s, "3 escape sequence(s)")
+    line = '{{"counter-value": "{}", "event": "{}", "pcnt-running": 100.0}}\n'
+    escaped = line.format(1, "cycles") + line.format(2, "instructions") + line.format(3, "a\\u001b[31mb\\u202ec")
+    assert pk.read_samples(write(tmp_path, escaped)).events == ["abc"]
+
+
+def test_errors_name_what_to_do(tmp_path):
+    with pytest.raises(DataError, match="binary data"):
+        pk.read_samples(write(tmp_path, "10,,cycles,1000,100.00,,\n" * 300 + "7,,x\x00y,1000,100.00,,\n"))
