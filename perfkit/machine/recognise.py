@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_ZEN3 = (range(0x00, 0x10), range(0x20, 0x60))
+_ZEN3 = (range(0x10), range(0x20, 0x60))
 _ZEN4 = (range(0x10, 0x20), range(0x60, 0x80), range(0xA0, 0xB0))
 # Intel's model numbers of family 6 (Software Developer's Manual, volume 4, table 2-1).
 _INTEL = {

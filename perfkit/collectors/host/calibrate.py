@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.host.bench import Bench
-from perfkit.collectors.host.code import cpuinfo, flags, processor
+from perfkit.collectors.host.code import flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
+from perfkit.machine.recognise import host
 from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 
@@ -212,17 +213,8 @@ def _tidy(value: float) -> float:
 
 def host_core() -> str | None:
     """Return the name of the bundled core that this host is, None where it is none of them."""
-    info = cpuinfo()
-    family, model = int(info.get("cpu family", -1)), int(info.get("model", -1))
-    if info.get("vendor_id") == "GenuineIntel" and family == 6:
-        known = {42: "sandy_bridge", 45: "sandy_bridge", 85: "skylake_x", 106: "ice_lake", 108: "ice_lake"}
-        known |= {125: "ice_lake", 126: "ice_lake", 151: "alder_lake_p", 154: "alder_lake_p", 183: "alder_lake_p"}
-        return known.get(model)
-    if info.get("vendor_id") == "AuthenticAMD" and family == 26:
-        return "zen5"
-    if info.get("vendor_id") == "AuthenticAMD" and family == 25:
-        return "zen4" if 0x10 <= model <= 0x1F or 0x60 <= model <= 0x7F or 0xA0 <= model <= 0xAF else "zen3"
-    return None
+    found = host()
+    return found.core if found.exact else None
 
 
 def calibrate(

@@ -52,8 +52,8 @@ class Gus:
 
     Parameters
     ----------
-    core : Microarchitecture
-        The machine.
+    core : Microarchitecture or str
+        The machine, or its name; by default this host's core, or the nearest (a warning says so).
     tables : InstructionTables, optional
         What instructions cost on it; the bundled table by default.
     warm : str or bool
@@ -69,12 +69,14 @@ class Gus:
     >>> result.ipc, result.cpi_stack()                                      # doctest: +SKIP
     """
 
-    core: Microarchitecture
+    core: Microarchitecture = field(default_factory=lambda: Microarchitecture.load("host"))
     tables: InstructionTables | None = None
     warm: bool | str = "none"
 
     def __post_init__(self) -> None:
-        """Take True and False for "all" and "none"."""
+        """Take a core's name for the core, True and False for "all" and "none"."""
+        if isinstance(self.core, str | Path):
+            object.__setattr__(self, "core", Microarchitecture.load(self.core))
         if self.warm not in (True, False, *WARM):
             raise SettingError(f"warm is one of {', '.join(WARM)} (or True, False); found {self.warm!r}")
         if isinstance(self.warm, bool):
