@@ -134,14 +134,15 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
     return ax
 
 
-def plot_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw each instruction's waiting, execution and time to retirement (a schedule, or rows of its table)."""
+def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw each instruction's waits, execution and time to retirement (a schedule, or rows of its table)."""
     frame = result if isinstance(result, pd.DataFrame) else result.table
     ax = _axes(ax, 0.2 * len(frame) + 1.2)
     rows = np.arange(len(frame))
     for first, second, label, colour in (
         ("dispatch", "start", "waits", "0.85"),
-        ("start", "end", "executes", "C0"),
+        *([("start", "operate", "waits for memory", "C1")] if "operate" in frame else []),
+        ("operate" if "operate" in frame else "start", "end", "executes", "C0"),
         ("end", "retire", "waits to retire", "0.93"),
     ):
         ax.barh(rows, frame[second] - frame[first], left=frame[first], color=colour, label=label)

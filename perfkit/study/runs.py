@@ -11,8 +11,8 @@ from typing import Any, Self
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
-from perfkit.files import existing, replaced
-from perfkit.names import nearest
+from perfkit.files import check_fields, existing, json_object, reading, replaced
+from perfkit.names import did_you_mean
 from perfkit.results import Summarised, draw, labelled
 from perfkit.study.expressions import Expression
 
@@ -171,20 +171,23 @@ class StudyRuns(Summarised):
         FormatError
             The file is no study's table.
         """
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        file = existing(path)
-        try:
-            whole = pq.ParquetFile(file).read()
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FormatError(f"cannot read {path} as a study's table: {error}") from None
+        with reading(existing(path), "a study's table"):
+            return cls._of_table(pq.ParquetFile(path).read(), path)
+
+    @classmethod
+    def _of_table(cls, whole: Any, path: str | Path) -> Self:
         about = (whole.schema.metadata or {}).get(_MARK)
         if about is None:
             raise FormatError(f"{path} is a parquet file, but no study's table: pandas.read_parquet reads it")
-        parsed = json.loads(about)
+        parsed = json_object(about, path, "a study's table")
+        check_fields(parsed, {"dimensions": list, "metadata": dict}, path, "a study's table")
         nested = whole.column("repetitions").to_pylist()
         table = whole.drop_columns(["repetitions"]).to_pandas().set_index("configuration")
+        lacking = [name for name in ("status", *parsed["dimensions"]) if name not in table.columns]
+        if lacking:
+            raise FormatError(f"{path}: a study's table without the column(s) {', '.join(map(str, lacking))}")
         rows = [{"key": key, **one} for key, many in zip(table.index, nested, strict=True) for one in many]
         return cls(table, pd.DataFrame(rows, columns=_RAW), tuple(parsed["dimensions"]), parsed["metadata"])
 
@@ -259,7 +262,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
-                raise DataError(f"the kernel's report {name!r} would overwrite a column; {nearest(name, row)}")
+                raise DataError(f"the kernel's report {name!r} would overwrite a column; {did_you_mean(name, row)}")
             row[name] = math.nan if value is None else float(value)
     return row
 

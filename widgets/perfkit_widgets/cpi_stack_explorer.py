@@ -14,7 +14,7 @@ from perfkit.plots.cpi_stack import colours, time_axis
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, visible_range
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
-from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges, verdict
+from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges_html, verdict
 from perfkit_widgets.thinning import thin
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FORMS = [("IPC form: divided by cycles", "ipc"), ("CPI form: divided by instructions", "cpi")]
 _METHODS = ["nnls", "ols", "lasso", "huber"]
-_FAINT = "#dfe3e8"
+_FAINT = "#8A94A0"
 _SUMS = [("each interval", 1), ("sums of 5", 5), ("sums of 20", 20), ("sums of 50", 50)]
 
 
@@ -261,7 +261,7 @@ class CpiStackExplorer(Explorer):
 
     def _build_intervals(self) -> None:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(reverse=True)}
-        self._spans = figures.line(scales, "#9ec5e8", 6)
+        self._spans = figures.line(scales, "#4A8FCC", 6)
         self._here = figures.cloud(scales, SERIES[0], 9)
         self._other = figures.cloud(scales, ACCENT, 6)
         self._span_x = figures.axis(scales["x"], "bottom", "CPI")
@@ -319,7 +319,7 @@ class CpiStackExplorer(Explorer):
         self._head.value = heading(f"CPI stack of {self.workload}", about) + kind_html(fit.kind)
         self._bars.draw(self._fits, self.workload)
         self._list.draw(fit)
-        self._gauges.value = gauges(fit)
+        self._gauges.value = gauges_html(fit)
         self._verdict.value = verdict(fit)
         self._draw_time(fit)
         self._draw_intervals(fit)
