@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.files import reading, whole_text
-from perfkit.machine.recognise import host
+from perfkit.machine.recognise import Recognised, host
 
 if TYPE_CHECKING:
     from perfkit.machine.instruction_tables import Coverage
@@ -70,6 +71,7 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "bandwidths": ("bandwidth", "bytes/cycle", ("L1_bandwidth", "memory_bandwidth"), ("L2_bandwidth", "L3_bandwidth")),
 }
 _TEXTS = ("name", "title", "vendor", "isa", "llvm_cpu", "table")
+_LISTS = ("aliases", "processors", "uops_info")
 _CACHE_KEYS = ("size", "ways", "line", "policy")
 _POLICIES = ("lru", "plru")
 _FEATURES: dict[str, type | tuple[type, ...]] = {
@@ -215,6 +217,17 @@ class Microarchitecture:
     caches: tuple[CacheLevel, ...]
     features: Mapping[str, Figure]
     weights: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    processors: tuple[str, ...] = ()
+    uops_info: tuple[str, ...] = ()
+
+    def is_processor(self, vendor: str, family: int, model: int) -> bool:
+        """Say whether a processor, as /proc/cpuinfo describes it, has this core (``processors`` of its file)."""
+        for text in self.processors:
+            known_vendor, known_family, models = text.split()
+            first, _, last = models.partition("-")
+            if (known_vendor, int(known_family)) == (vendor, family) and int(first) <= model <= int(last or first):
+                return True
+        return False
 
     @staticmethod
     def names() -> list[str]:
@@ -235,7 +248,7 @@ class Microarchitecture:
             The file is not a valid core: an unknown key, a value out of range, a missing source.
         """
         if name == "host":
-            found = host()
+            found = recognised_host()
             if not found.exact:
                 warnings.warn(
                     f"perfkit has no core file for {found.processor}: simulating {found.core}, the nearest "
@@ -361,6 +374,17 @@ def _figure_row(figure: Figure) -> dict[str, Any]:
     return {"value": figure.value, "unit": figure.unit, "source": figure.source, "note": figure.note}
 
 
+def recognised_host() -> Recognised:
+    """Return which bundled core this machine has, or the nearest."""
+    return host(listed_core)
+
+
+def listed_core(vendor: str, family: int, model: int) -> str | None:
+    """Return the bundled core whose file lists a processor, None where none does."""
+    cores = map(_bundled, _bundled_names())
+    return next((core.name for core in cores if core.is_processor(vendor, family, model)), None)
+
+
 @cache
 def _bundled_names() -> tuple[str, ...]:
     entries = files("perfkit.machine").joinpath("cores").iterdir()
@@ -377,7 +401,7 @@ def _bundled(name: str) -> Microarchitecture:
 
 
 def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
-    _known(data, ("schema", "aliases", "sources", "clock", *_TEXTS, *_SECTIONS, "ports", "caches", "features"), where)
+    _known(data, ("schema", *_LISTS, "sources", "clock", *_TEXTS, *_SECTIONS, "ports", "caches", "features"), where)
     if data.get("schema") != SCHEMA:
         raise FormatError(f"{where}: schema = {SCHEMA} expected, found {data.get('schema')!r}")
     texts = {key: _text(data, key, where) for key in _TEXTS}
@@ -395,9 +419,13 @@ def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
     _known(clock, ("nominal",), f"{where}: [clock]")
     if "nominal" not in clock:
         raise FormatError(f"{where}: [clock] nominal (GHz) is missing")
-    aliases = data.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise FormatError(f"{where}: aliases is a list of names, found {aliases!r}")
+    lists = {key: data.get(key, []) for key in _LISTS}
+    for key, found in lists.items():
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise FormatError(f"{where}: {key} is a list of names, found {found!r}")
+    for text in lists["processors"]:
+        if not re.fullmatch(r"\w+ \d+ \d+(-\d+)?", text):
+            raise FormatError(f'{where}: processors: "VENDOR FAMILY MODEL[-MODEL]" expected, found {text!r}')
     return Microarchitecture(
         name=texts["name"],
         title=texts["title"],
@@ -405,7 +433,9 @@ def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
         isa=texts["isa"],
         llvm_cpu=texts["llvm_cpu"],
         table=texts["table"],
-        aliases=tuple(aliases),
+        aliases=tuple(lists["aliases"]),
+        processors=tuple(lists["processors"]),
+        uops_info=tuple(lists["uops_info"]),
         sources=MappingProxyType({"model": "a parameter of perfkit's model, not of a machine", **sources}),
         frequency=_figure(clock["nominal"], sources, f"{where}: [clock] nominal", "GHz"),
         resources=MappingProxyType(resources),
@@ -544,7 +574,7 @@ def _number(figure: Figure, place: str) -> float:
 
 def _write_core(core: Microarchitecture) -> str:
     lines = [f"schema = {SCHEMA}", *(f"{key} = {_toml(getattr(core, key))}" for key in _TEXTS)]
-    lines += [f"aliases = {_toml(list(core.aliases))}", "", "[sources]"]
+    lines += [*(f"{key} = {_toml(list(getattr(core, key)))}" for key in _LISTS), "", "[sources]"]
     sources = {key: text for key, text in core.sources.items() if key != "model"}
     if core.weights:
         scale = ", ".join(f"{name} x {weight:g}" for name, weight in core.weights.items())

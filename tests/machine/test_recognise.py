@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.errors import PerfkitWarning
 from perfkit.machine import core as core_module
-from perfkit.machine.core import Microarchitecture
+from perfkit.machine.core import Microarchitecture, listed_core
 from perfkit.machine.recognise import Recognised, recognise
 
 
@@ -35,25 +35,25 @@ def cpuinfo(vendor, family, model, flags=""):
     ],
 )
 def test_a_processor_gets_its_core_or_the_nearest(vendor, family, model, flags, core, exact):
-    found = recognise(cpuinfo(vendor, family, model, flags))
+    found = recognise(cpuinfo(vendor, family, model, flags), listed_core)
     assert (found.core, found.exact) == (core, exact)
     assert found.core in Microarchitecture.names()
     assert found.reason
 
 
 def test_aarch64_has_one_core():
-    assert recognise("CPU part\t: 0xd08\n", "aarch64").exact
-    assert not recognise("CPU part\t: 0xd40\n", "aarch64").exact
+    assert recognise("CPU part\t: 0xd08\n", listed_core, "aarch64").exact
+    assert not recognise("CPU part\t: 0xd40\n", listed_core, "aarch64").exact
 
 
 def test_the_nearest_core_is_named_loudly(monkeypatch):
     near = Recognised("skylake_x", False, "Some CPU (family 6, model 94)", "it has AVX2")
-    monkeypatch.setattr(core_module, "host", lambda: near)
+    monkeypatch.setattr(core_module, "host", lambda listed: near)
     with pytest.warns(PerfkitWarning, match=r"no core file for Some CPU.*simulating skylake_x, the nearest"):
         assert Microarchitecture.load("host").name == "skylake_x"
 
 
 def test_a_known_host_is_loaded_without_a_word(monkeypatch, recwarn):
-    monkeypatch.setattr(core_module, "host", lambda: Recognised("zen4", True, "Y", "its model"))
+    monkeypatch.setattr(core_module, "host", lambda listed: Recognised("zen4", True, "Y", "its model"))
     assert Microarchitecture.load("host").name == "zen4"
     assert not recwarn.list

@@ -29,11 +29,10 @@ from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.code import flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
-from perfkit.machine.core import Microarchitecture
+from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
-from perfkit.machine.recognise import host
 from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 
@@ -213,7 +212,7 @@ def _tidy(value: float) -> float:
 
 def host_core() -> str | None:
     """Return the name of the bundled core that this host is, None where it is none of them."""
-    found = host()
+    found = recognised_host()
     return found.core if found.exact else None
 
 
