@@ -116,7 +116,7 @@ def simulate(  # pragma: no cover - compiled
     """Simulate one window.
 
     ``window`` is a `perfkit.simulators.memory.memory.Window`, ``program`` a `Static`, then `Costs`, a `State` and
-    `Lines`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
+    `LineArrivals`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
     """
     stream, control, w_granule, w_code, w_size = window.stream, window.control, window.granule, window.code, window.size
     block_start, block_use, block_register, block_operand = (

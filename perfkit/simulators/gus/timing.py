@@ -129,7 +129,7 @@ class State(NamedTuple):
     held: Schedulers
 
 
-class Lines(NamedTuple):
+class LineArrivals(NamedTuple):
     """When each line of the pages touched so far arrived in L1 last, and from which level it came."""
 
     arrival: NDArray[np.int64]
@@ -266,7 +266,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     )
 
 
-def begin(program: Program, cores: tuple[Microarchitecture, ...]) -> tuple[Static, Costs, State, Lines]:
+def begin(program: Program, cores: tuple[Microarchitecture, ...]) -> tuple[Static, Costs, State, LineArrivals]:
     """Return what the recurrence needs to simulate a program from its first instruction on a core's K variants."""
     fast = pruned(program, cores)
     cost = costs(fast, cores)
@@ -315,17 +315,17 @@ def _commit(core: Microarchitecture, base: Microarchitecture, ticks: Any) -> tup
     return ticks([same * slower, slower]), np.int64(pairs)
 
 
-def _lines(program: Program, cost: Costs) -> Lines:
+def _lines(program: Program, cost: Costs) -> LineArrivals:
     """Return memory before the first access."""
     lanes = cost.use.ndim == 2
     shift = int(np.log2(program.core.caches[0].line)) - 3
-    return Lines(zeros(_PAGE >> shift, lanes), np.zeros(_PAGE >> shift, dtype=np.int8), shift)
+    return LineArrivals(zeros(_PAGE >> shift, lanes), np.zeros(_PAGE >> shift, dtype=np.int8), shift)
 
 
 _PAGE = 512  # granules
 
 
-def room(old: Lines, pages: int) -> Lines:
+def room(old: LineArrivals, pages: int) -> LineArrivals:
     """Return memory with room for so many pages, and as many again when it grows."""
     per_page = _PAGE >> old.shift
     if pages * per_page <= len(old.arrival):
@@ -334,4 +334,4 @@ def room(old: Lines, pages: int) -> Lines:
     origin = np.zeros(2 * pages * per_page, dtype=np.int8)
     arrival[: len(old.arrival)] = old.arrival
     origin[: len(old.origin)] = old.origin
-    return Lines(arrival, origin, old.shift)
+    return LineArrivals(arrival, origin, old.shift)
