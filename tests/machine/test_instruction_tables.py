@@ -92,7 +92,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("core", X86)
+@pytest.mark.parametrize("core", KNOWN)
 def test_hand_checked_rows(core):
     tables = InstructionTables.load(Microarchitecture.load(core))
     for form, latency, throughput in KNOWN[core]:
