@@ -95,9 +95,7 @@ def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microar
 
 def calibrated_for(calibration: str | Path) -> str:
     """Return the name of the core that a calibration was made for; "host" where it names none."""
-    path = Path(calibration)
-    if not path.is_file():
-        raise SettingError(f"{path}: no such file")
+    path = existing(calibration)
     try:
         return str(tomllib.loads(path.read_text(encoding="utf-8")).get("core", "host"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
