@@ -3,29 +3,36 @@
 The clock is `perfkit.collectors.host.cycle_clock`: before and after the kernel, a chain of dependent multiplications
 says how long a cycle is, and two probes say whether the core's other hardware thread was at work. Where the chains
 differ, the sample is rejected; samples beside a busy thread do not count while there are quiet ones.
+
+Where a program's code and data lie in memory changes its cycles, too (conflicts in caches, aliases in predictors), and
+stays the same as long as the process lives. So the samples are taken in several processes, each of which loads the
+kernel to other addresses, and the median of the processes is quoted.
 """
 
 import contextlib
 import ctypes
 import json
+import mmap
 import os
 import platform
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.collectors.host.cycle_clock import QUANTILE, TOLERANCE, Judged, interval, judge, link_cycles
+from perfkit.collectors.host.cycle_clock import QUANTILE, SHARED, TOLERANCE, Judged, interval, judge, link_cycles
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import replaced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +46,8 @@ _INTEGERS, _FLOATS = 6, 8  # argument registers
 _TRIAL = 15  # samples that say how many calls make one
 _PAUSE = 0.02  # seconds between rounds of samples while the core is busy
 _TRIES = 9  # to find the cycles of a multiplication
+_FEW = 3  # processes below which they say nothing about the differences between processes
+_ARRAYS = ("samples", "process")
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ class TrueCycles:
     samples : (kept,) float64
         Cycles per call, one for each repetition that counts, in order: the quiet ones, or all that were not rejected if
         too few were quiet (`quiet`).
+    process : (kept,) int64, optional
+        Which of the processes each sample was taken in.
     repetitions, rejected : int
         How many were made, and how many of them rejected because the clock rate changed or something interrupted.
     calls : int
@@ -82,11 +93,18 @@ class TrueCycles:
     host: str
     busy: int = 0
     quiet: bool | None = None
+    process: NDArray[np.int64] | None = None
+
+    @property
+    def by_process(self) -> NDArray[np.float64]:
+        """The quoted quantile of each process's samples: cycles per call."""
+        process = np.zeros(len(self.samples)) if self.process is None else self.process
+        return np.array([np.quantile(self.samples[process == one], self.quantile) for one in np.unique(process)])
 
     @property
     def cycles(self) -> float:
-        """The quoted quantile of the samples: cycles per call."""
-        return float(np.quantile(self.samples, self.quantile))
+        """Cycles per call: the quoted quantile of a process's samples, the median of the processes."""
+        return float(np.median(self.by_process))
 
     @property
     def spread(self) -> float:
@@ -95,8 +113,14 @@ class TrueCycles:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the quoted quantile lies with 95 % probability; down to half of it where no sample was quiet."""
-        return interval(self.samples, self.quantile, self.quiet is not False)
+        """Where `cycles` lie with about 95 % probability; reaches down to half of them if no sample was quiet.
+
+        From the lowest process to the highest, which hold the median in 94 % of five; of one process, from its samples.
+        """
+        found = self.by_process
+        if len(found) < _FEW:
+            return interval(self.samples, self.quantile, self.quiet is not False)
+        return float(found.min() / (SHARED if self.quiet is False else 1)), float(found.max())
 
     @property
     def busy_share(self) -> float:
@@ -130,17 +154,18 @@ class TrueCycles:
 
     def save(self, path: str | Path) -> Path:
         """Write as npz."""
-        described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "samples"}
-        target = Path(path)
-        with target.open("wb") as file:
-            np.savez_compressed(file, samples=self.samples, described=np.array(json.dumps(described)))
-        return target
+        arrays: dict[str, Any] = {"samples": self.samples} | ({} if self.process is None else {"process": self.process})
+        described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _ARRAYS}
+        with replaced(path) as target, target.open("wb") as file:
+            np.savez_compressed(file, described=np.array(json.dumps(described)), **arrays)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "TrueCycles":
         """Read what :meth:`save` wrote."""
         with np.load(path, allow_pickle=False) as data:
-            return cls(samples=data["samples"], **json.loads(str(data["described"])))
+            arrays = {name: data[name] for name in _ARRAYS if name in data}
+            return cls(**arrays, **json.loads(str(data["described"])))
 
 
 def true_cycles(
@@ -153,6 +178,7 @@ def true_cycles(
     processor: int | None = None,
     timeout: float = 120.0,
     patience: float = 10.0,
+    processes: int = 5,
 ) -> TrueCycles:
     """Measure a kernel's core cycles with the time stamp counter.
 
@@ -164,7 +190,8 @@ def true_cycles(
         As for :meth:`Kernel.trace <perfkit.collectors.kernels.Kernel.trace>`; at most six integers and pointers, and
         eight floating-point numbers.
     repetitions : int
-        Samples to take at first. While fewer than half are quiet, as many again are taken for up to `patience` seconds.
+        Samples to take at first, in all processes together. While fewer than half are quiet, as many again are taken
+        for up to `patience` seconds.
     calls : int, optional
         Calls timed as one; by default as many as make 20,000 cycles. The first call's data are what ``setup()`` made.
     quantile : float
@@ -178,6 +205,8 @@ def true_cycles(
         Seconds after which to give up.
     patience : float
         Seconds to wait for a quiet core.
+    processes : int
+        Processes to measure in, one after another, each with the kernel at other addresses. Their median is quoted.
 
     Warns
     -----
@@ -199,6 +228,8 @@ def true_cycles(
     8.0
     """
     _check(repetitions, calls, quantile, tolerance, kernel.isa)
+    if processes < 1:
+        raise SettingError(f"processes must be 1 or more, found {processes}")
     with tempfile.TemporaryDirectory(prefix="perfkit-timer-") as scratch:
         folder = Path(scratch)
         timer = _build_timer(folder)
@@ -214,12 +245,15 @@ def true_cycles(
             "repetitions": repetitions,
             "tolerance": tolerance,
             "patience": patience,
+            "processes": processes,
         }
-        link, calls, ticks = _run(specification, timeout)
-    return _result(kernel.name, judge(ticks, link, tolerance), calls, quantile, link)
+        link, calls, ticks, process = _run(specification, timeout)
+    return _result(kernel.name, judge(ticks, link, tolerance), process, calls, quantile, link)
 
 
-def _result(name: str, judged: Judged, calls: int, quantile: float, link: int) -> TrueCycles:
+def _result(
+    name: str, judged: Judged, process: NDArray[np.int64], calls: int, quantile: float, link: int
+) -> TrueCycles:
     """Make the result of judged samples, refuse if there are hardly any, and warn of what makes it uncertain."""
     repetitions, rejected, least = len(judged.cycles), judged.rejected, max(5, len(judged.cycles) // 50)
     if repetitions - rejected < least:
@@ -227,10 +261,11 @@ def _result(name: str, judged: Judged, calls: int, quantile: float, link: int) -
             f"{rejected} of {repetitions} repetitions were rejected: this machine is too busy, or its clock changes "
             "too often, to measure; try again on a quiet one, or raise repetitions"
         )
-    samples, quiet = judged.counted(min(least, 20))
+    counted, quiet = judged.counted(min(least, 20))
     result = TrueCycles(
         kernel=name,
-        samples=samples / calls,
+        samples=judged.cycles[counted] / calls,
+        process=process[counted],
         repetitions=repetitions,
         rejected=rejected,
         calls=calls,
@@ -302,8 +337,8 @@ def _build_timer(folder: Path) -> Path:
     return timer
 
 
-def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64]]:
-    """Return a multiplication's cycles, the calls timed as one, and the ticks of each repetition: see `judge`.
+def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
+    """Return a multiplication's cycles, the calls timed as one, and the ticks (see `judge`) and process of each sample.
 
     Measure in a process of its own: it is pinned, and a crash is not ours.
     """
@@ -329,15 +364,65 @@ def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArr
             f"{specification['function']} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
         )
     with np.load(specification["output"], allow_pickle=False) as data:
-        return link_cycles(data["pairs"]), int(data["calls"]), data["ticks"]
+        return link_cycles(data["pairs"]), int(data["calls"]), data["ticks"], data["process"]
 
 
 def _measure(argument: str) -> None:
-    """Be the measuring process."""
+    """Be the measuring process: start one process after another that loads the kernel and samples it."""
     spec = json.loads(argument)
-    timer, library = ctypes.CDLL(spec["timer"]), ctypes.CDLL(spec["library"])
+    timer = ctypes.CDLL(spec["timer"])
     if timer.perfkit_pin(spec["processor"]):
         raise SystemExit(f"cannot run on processor {spec['processor']}")
+    pairs = np.zeros((100, 2), dtype=np.int64)
+    link = 0
+    for _ in range(_TRIES):
+        timer.perfkit_compare(ctypes.c_long(len(pairs)), ctypes.c_void_p(pairs.ctypes.data))
+        with contextlib.suppress(UnavailableError):
+            link = link_cycles(pairs)
+            break
+    ticks, process = [np.zeros((0, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    calls = spec["calls"] or 1
+    for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
+        part = f"{spec['output']}.{number}.npy"
+        child = os.fork()
+        if child == 0:
+            _in_own_place(timer, spec, link, number, part)
+        _, status = os.waitpid(child, 0)
+        if status:
+            raise SystemExit(f"the kernel ended the measuring process (status {os.waitstatus_to_exitcode(status)})")
+        ticks.append(np.load(part, allow_pickle=False))
+        spec["calls"] = calls = int(ticks[-1][0, 0])  # the first row says how many calls were timed as one
+        ticks[-1] = ticks[-1][1:]
+        process.append(np.full(len(ticks[-1]), number))
+    np.savez(spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls)
+
+
+def _in_own_place(timer: ctypes.CDLL, spec: dict[str, Any], link: int, number: int, part: str) -> NoReturn:
+    """Be one of the processes: load the kernel where no other process did, sample it, and end."""
+    status = 1
+    try:
+        # Each process lays its code and data elsewhere, reproducibly.
+        pad = mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12))))
+        samples, keep = _sampler(timer, spec)
+        ticks, calls = _sample(samples, link, spec)
+        np.save(part, np.concatenate([np.full((1, 7), calls), ticks]))
+        del pad, keep
+        status = 0
+    except BaseException:  # noqa: BLE001 - this process must end here
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _sampler(
+    timer: ctypes.CDLL, spec: dict[str, Any]
+) -> tuple[Callable[[int, int], NDArray[np.int64]], list[NDArray[np.uint8]]]:
+    """Load the kernel and its arguments.
+
+    Returns the function that times it, giving the ticks of (repetitions, calls), and the arrays that it needs alive.
+    """
+    library = ctypes.CDLL(spec["library"])
     integers, floats, keep = (ctypes.c_long * _INTEGERS)(), (ctypes.c_double * _FLOATS)(), []
     at_integer = at_float = 0
     for kind, value in spec["arguments"]:
@@ -370,26 +455,19 @@ def _measure(argument: str) -> None:
         )
         return ticks
 
-    pairs = np.zeros((100, 2), dtype=np.int64)
-    for _ in range(_TRIES):  # the parent says so if none succeeds
-        timer.perfkit_compare(ctypes.c_long(len(pairs)), ctypes.c_void_p(pairs.ctypes.data))
-        with contextlib.suppress(UnavailableError):
-            ticks, calls = _sample(samples, link_cycles(pairs), spec)
-            np.savez(spec["output"], pairs=pairs, ticks=ticks, calls=calls)
-            return
-    np.savez(spec["output"], pairs=pairs, ticks=np.zeros((0, 7), dtype=np.int64), calls=1)
+    return samples, keep
 
 
 def _sample(
     samples: Callable[[int, int], NDArray[np.int64]], link: int, spec: dict[str, Any]
 ) -> tuple[NDArray[np.int64], int]:
     """Choose the calls timed as one, and sample until half of the wanted samples are quiet, or patience ends."""
-    until = time.monotonic() + spec["patience"]
+    until = time.monotonic() + spec["patience"] / spec["processes"]
     calls = spec["calls"]
     if calls is None:
         one = judge(samples(_TRIAL, 1), link, tolerance=np.inf).cycles
         calls = max(1, int(np.ceil(_SHORTEST / max(float(np.nanmedian(one)), 1.0))))
-    wanted = spec["repetitions"]
+    wanted = -(-spec["repetitions"] // spec["processes"])
     ticks = samples(wanted, calls)
     while time.monotonic() < until:
         if np.count_nonzero(judge(ticks, link, spec["tolerance"]).quiet) >= wanted // 2:
