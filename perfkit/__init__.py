@@ -30,6 +30,8 @@ _HOME = {
     "InstructionTables": "perfkit.machine.instruction_tables",
     "Microarchitecture": "perfkit.machine.core",
     "calibrated_core": "perfkit.machine.overlays",
+    "KernelComparison": "perfkit.collectors.host.comparison",
+    "compare": "perfkit.collectors.host.compare",
     "Dag": "perfkit.dag.graph",
     "DagCore": "perfkit.simulators.dag.core",
     "DagScheduler": "perfkit.simulators.dag.schedule",
@@ -73,6 +75,8 @@ if TYPE_CHECKING:
     from perfkit.collectors.dag.clang_kernel import trace_c as trace_c
     from perfkit.collectors.dag.numba_kernel import trace_numba as trace_numba
     from perfkit.collectors.dag.x86_dag import trace_dag as trace_dag
+    from perfkit.collectors.host.compare import compare as compare
+    from perfkit.collectors.host.comparison import KernelComparison as KernelComparison
     from perfkit.collectors.microbenchmark import Microbenchmark as Microbenchmark
     from perfkit.collectors.open_traces import open_traces as open_traces
     from perfkit.collectors.synthetic_cpi import artefact_cpi as artefact_cpi

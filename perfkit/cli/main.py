@@ -9,6 +9,7 @@ from perfkit.cli import cpi, dag, report, samples, spire, study
 from perfkit.cli.analyze import analyze
 from perfkit.cli.asm import asm
 from perfkit.cli.calibrate import calibrate
+from perfkit.cli.compare import compare
 from perfkit.cli.gus import gus
 from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
@@ -37,6 +38,7 @@ def _root(
 app.command("analyze")(analyze)
 app.command("asm")(asm)
 app.command("calibrate")(calibrate)
+app.command("compare")(compare)
 app.command("cpi")(cpi.cpi)
 app.command("report", cls=report.ReportCommand)(report.report)
 app.command("spire")(spire.spire)

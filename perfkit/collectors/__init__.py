@@ -15,6 +15,7 @@ _HOME = {
     "compile_kernel": "perfkit.collectors.kernels",
     "corpus": "perfkit.collectors.kernels",
     "corpus_kernel": "perfkit.collectors.kernels",
+    "library_kernel": "perfkit.collectors.kernels",
     "true_cycles": "perfkit.collectors.host.true_cycles",
 }
 

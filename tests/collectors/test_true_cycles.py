@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, interval, judge, link_cycles
-from perfkit.collectors.host.true_cycles import TrueCycles, _build_timer, _sample, true_cycles
+from perfkit.collectors.host.measuring import build_timer
+from perfkit.collectors.host.true_cycles import TrueCycles, _sample, true_cycles
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
@@ -176,7 +177,7 @@ def test_sampling_goes_on_until_the_neighbour_rests():
 
 
 def test_the_c_clock_judges_as_the_python_one(tmp_path):
-    timer = ctypes.CDLL(str(_build_timer(tmp_path)))
+    timer = ctypes.CDLL(str(build_timer(tmp_path)))
     for share, (quiet_width, width, turns) in itertools.product((0.0, 0.31, 1.0), NEIGHBOURS):
         ticks = np.ascontiguousarray(beside_a_neighbour(share, width, turns, quiet_width))
         ticks[5::40, 0] = ticks[5::40, 0] * 11 // 10  # an interruption

@@ -9,29 +9,35 @@ stays the same as long as the process lives. So the samples are taken in several
 kernel to other addresses, and the median of the processes is quoted.
 """
 
-import contextlib
 import ctypes
 import json
-import mmap
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.resources import as_file, files
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.cycle_clock import QUANTILE, SHARED, TOLERANCE, Judged, interval, judge, link_cycles
-from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.collectors.host.measuring import (
+    SHORTEST,
+    Callee,
+    build_timer,
+    described,
+    in_own_place,
+    loaded,
+    pointer,
+    run,
+    started,
+)
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.files import replaced
 
 if TYPE_CHECKING:
@@ -39,13 +45,8 @@ if TYPE_CHECKING:
 
     from perfkit.collectors.kernels import Kernel
 
-CLOCK = files("perfkit.collectors.host") / "clock.h"
-"""The clock for C programs: its first lines say how to use it."""
-_SHORTEST = 20_000  # cycles of a kernel below which several calls are timed as one
-_INTEGERS, _FLOATS = 6, 8  # argument registers
 _TRIAL = 15  # samples that say how many calls make one
 _PAUSE = 0.02  # seconds between rounds of samples while the core is busy
-_TRIES = 9  # to find the cycles of a multiplication
 _FEW = 3  # processes below which they say nothing about the differences between processes
 _ARRAYS = ("samples", "process")
 
@@ -232,13 +233,13 @@ def true_cycles(
         raise SettingError(f"processes must be 1 or more, found {processes}")
     with tempfile.TemporaryDirectory(prefix="perfkit-timer-") as scratch:
         folder = Path(scratch)
-        timer = _build_timer(folder)
         specification = {
-            "timer": str(timer),
+            "timer": str(build_timer(folder)),
+            "name": kernel.function,
             "library": str(kernel.path),
             "function": kernel.function,
             "setup": kernel.has_setup,
-            "arguments": _arguments(arguments, folder),
+            "arguments": described(arguments, folder),
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
             "output": str(folder / "ticks.npz"),
             "calls": calls,
@@ -304,158 +305,44 @@ def _check(repetitions: int, calls: int | None, quantile: float, tolerance: floa
         raise SettingError(f"tolerance must be positive, found {tolerance}")
 
 
-def _arguments(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
-    from perfkit.collectors.tracer.tracer import describe_argument
-
-    found = []
-    for number, value in enumerate(arguments):
-        kind, what = describe_argument(value)
-        if kind == "array":
-            path = folder / f"argument{number}.npy"
-            np.save(path, what, allow_pickle=False)
-            what = str(path)
-        found.append([kind, what])
-    floats = sum(kind in ("double", "float") for kind, _ in found)
-    if floats > _FLOATS or len(found) - floats > _INTEGERS:
-        raise SettingError(
-            f"a timed kernel takes at most {_INTEGERS} integers and arrays and {_FLOATS} floating-point numbers; "
-            f"found {len(found) - floats} and {floats}"
-        )
-    return found
-
-
-def _build_timer(folder: Path) -> Path:
-    timer = folder / "timer.so"
-    with as_file(files("perfkit.collectors.host") / "timer.c") as source, as_file(CLOCK) as header:
-        command = ["gcc", "-O2", "-shared", "-fPIC", f"-I{header.parent}", "-o", str(timer), str(source)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            raise UnavailableError("timing needs a C compiler (Debian's package gcc)") from None
-    if done.returncode:
-        raise UnavailableError(f"the timer does not compile: {done.stderr[:1000]}")
-    return timer
-
-
 def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-    """Return a multiplication's cycles, the calls timed as one, and the ticks (see `judge`) and process of each sample.
-
-    Measure in a process of its own: it is pinned, and a crash is not ours.
-    """
-    root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-c", f"from {__name__} import _measure; import sys; _measure(sys.argv[1])"]
-    try:
-        done = subprocess.run(
-            [*command, json.dumps(specification)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        )
-    except subprocess.TimeoutExpired:
-        raise DataError(
-            f"{specification['function']} was not done after {timeout:g} s; give it more time, less work or fewer "
-            "repetitions"
-        ) from None
-    if done.returncode:
-        raise DataError(
-            f"{specification['function']} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
-        )
-    with np.load(specification["output"], allow_pickle=False) as data:
-        return link_cycles(data["pairs"]), int(data["calls"]), data["ticks"], data["process"]
+    """Return a multiplication's cycles, the calls timed as one, and each sample's ticks (see `judge`) and process."""
+    found = run(f"{__name__}:_measure", specification, timeout)
+    return link_cycles(found["pairs"]), int(found["calls"]), found["ticks"], found["process"]
 
 
 def _measure(argument: str) -> None:
     """Be the measuring process: start one process after another that loads the kernel and samples it."""
     spec = json.loads(argument)
-    timer = ctypes.CDLL(spec["timer"])
-    if timer.perfkit_pin(spec["processor"]):
-        raise SystemExit(f"cannot run on processor {spec['processor']}")
-    pairs = np.zeros((100, 2), dtype=np.int64)
-    link = 0
-    for _ in range(_TRIES):
-        timer.perfkit_compare(ctypes.c_long(len(pairs)), ctypes.c_void_p(pairs.ctypes.data))
-        with contextlib.suppress(UnavailableError):
-            link = link_cycles(pairs)
-            break
+    timer, pairs, link = started(spec)
     ticks, process = [np.zeros((0, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     calls = spec["calls"] or 1
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
-        part = f"{spec['output']}.{number}.npy"
-        child = os.fork()
-        if child == 0:
-            _in_own_place(timer, spec, link, number, part)
-        _, status = os.waitpid(child, 0)
-        if status:
-            raise SystemExit(f"the kernel ended the measuring process (status {os.waitstatus_to_exitcode(status)})")
-        ticks.append(np.load(part, allow_pickle=False))
-        spec["calls"] = calls = int(ticks[-1][0, 0])  # the first row says how many calls were timed as one
-        ticks[-1] = ticks[-1][1:]
-        process.append(np.full(len(ticks[-1]), number))
+
+        def work() -> NDArray[np.int64]:
+            callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
+            found, calls = _sample(partial(_times, timer, callee), link, spec)
+            return np.concatenate([np.full((1, 7), calls), found])
+
+        found = in_own_place(number, work, f"{spec['output']}.{number}.npy")
+        spec["calls"] = calls = int(found[0, 0])  # the first process says how many calls are timed as one
+        ticks.append(found[1:])
+        process.append(np.full(len(found) - 1, number))
     np.savez(spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls)
 
 
-def _in_own_place(timer: ctypes.CDLL, spec: dict[str, Any], link: int, number: int, part: str) -> NoReturn:
-    """Be one of the processes: load the kernel where no other process did, sample it, and end."""
-    status = 1
-    try:
-        # Each process lays its code and data elsewhere, reproducibly.
-        pad = mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12))))
-        samples, keep = _sampler(timer, spec)
-        ticks, calls = _sample(samples, link, spec)
-        np.save(part, np.concatenate([np.full((1, 7), calls), ticks]))
-        del pad, keep
-        status = 0
-    except BaseException:  # noqa: BLE001 - this process must end here
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _sampler(
-    timer: ctypes.CDLL, spec: dict[str, Any]
-) -> tuple[Callable[[int, int], NDArray[np.int64]], list[NDArray[np.uint8]]]:
-    """Load the kernel and its arguments.
-
-    Returns the function that times it, giving the ticks of (repetitions, calls), and the arrays that it needs alive.
-    """
-    library = ctypes.CDLL(spec["library"])
-    integers, floats, keep = (ctypes.c_long * _INTEGERS)(), (ctypes.c_double * _FLOATS)(), []
-    at_integer = at_float = 0
-    for kind, value in spec["arguments"]:
-        if kind in ("double", "float"):
-            # A float is passed in the lower half of a vector register.
-            raw = np.array([value], dtype=np.float64 if kind == "double" else np.float32).tobytes().ljust(8, b"\0")
-            floats[at_float] = np.frombuffer(raw, dtype=np.float64)[0]
-            at_float += 1
-            continue
-        if kind == "array":
-            values = np.load(value, allow_pickle=False)
-            room = np.zeros(values.nbytes + 64, dtype=np.uint8)
-            start = -room.ctypes.data % 64
-            room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)
-            keep.append(room)
-            value = room.ctypes.data + start
-        integers[at_integer] = value
-        at_integer += 1
-
-    def samples(repetitions: int, calls: int) -> NDArray[np.int64]:
-        ticks = np.zeros((repetitions, 7), dtype=np.int64)
-        timer.perfkit_time(
-            getattr(library, spec["function"]),
-            integers,
-            floats,
-            ctypes.c_long(calls),
-            ctypes.c_long(repetitions),
-            ctypes.c_void_p(ticks.ctypes.data),
-            library.setup if spec["setup"] else None,
-        )
-        return ticks
-
-    return samples, keep
+def _times(timer: ctypes.CDLL, callee: Callee, repetitions: int, calls: int) -> NDArray[np.int64]:
+    ticks = np.zeros((repetitions, 7), dtype=np.int64)
+    timer.perfkit_time(
+        callee.function,
+        callee.integers,
+        callee.floats,
+        ctypes.c_long(calls),
+        ctypes.c_long(repetitions),
+        pointer(ticks),
+        callee.setup,
+    )
+    return ticks
 
 
 def _sample(
@@ -466,7 +353,7 @@ def _sample(
     calls = spec["calls"]
     if calls is None:
         one = judge(samples(_TRIAL, 1), link, tolerance=np.inf).cycles
-        calls = max(1, int(np.ceil(_SHORTEST / max(float(np.nanmedian(one)), 1.0))))
+        calls = max(1, int(np.ceil(SHORTEST / max(float(np.nanmedian(one)), 1.0))))
     wanted = -(-spec["repetitions"] // spec["processes"])
     ticks = samples(wanted, calls)
     while time.monotonic() < until:
