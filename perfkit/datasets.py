@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError
 from perfkit.results import KINDS
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,10 @@ class Dataset:
         loader: Any = import_module(module)
         for part in function.split("."):
             loader = getattr(loader, part)
-        return loader(self.path)
+        loaded = loader(self.path)
+        if hasattr(loaded, "attrs"):  # a plain table does not say what it is; the manifest does
+            loaded.attrs["kind"] = self.kind
+        return loaded
 
 
 def load(name: str, root: str | Path | None = None) -> Any:
@@ -112,7 +115,7 @@ def find(name: str, root: str | Path | None = None) -> Dataset:
     """Return the description of a data set; an unknown name is an error that says which look alike."""
     known = {d.name: d for d in catalogue(root)}
     if name not in known:
-        near = nearest(name, known) or sorted(known)[:5]
+        near = closest(name, known) or sorted(known)[:5]
         raise SettingError(f"unknown data set {name!r}; did you mean {', '.join(near)}? perfkit data lists them all.")
     return known[name]
 

@@ -1,12 +1,27 @@
-"""The door to perfkit's own files: a reader sees the old file or the whole new one, never a part."""
+"""The door to perfkit's own files.
 
+Writing: a reader sees the old file or the whole new one, never a part. Reading: whatever is wrong with a file, be it
+damaged or made to harm, is a FormatError that names it; nothing is allocated or inflated before its size is known to
+fit, and no more of a file is believed than was checked.
+"""
+
+import json
+import math
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, MissingFileError
+from perfkit.errors import FormatError, MissingFileError, PerfkitError
+
+if TYPE_CHECKING:
+    import zipfile
+
+    import numpy as np
+
+LARGEST_TEXT = 64 << 20  # of a member or file of JSON, TOML or YAML that perfkit takes apart as a whole
 
 
 @contextmanager
@@ -49,3 +64,149 @@ def existing(path: str | Path) -> Path:
     if not found.exists():
         raise MissingFileError(f"{path}: no such file")
     return found
+
+
+# ------------------------------------------------------------------ reading
+
+
+@contextmanager
+def reading(path: str | Path, what: str) -> Iterator[None]:
+    """Raise FormatError, naming the file and what it should be, for whatever goes wrong while a file is taken apart.
+
+    ``what`` is what the file should be, in words: "a trace that Trace.save wrote". Errors of perfkit pass, as does a
+    file that is not there; what was raised stays as the cause.
+    """
+    import csv
+    import lzma
+    import struct
+    import zipfile
+    import zlib
+
+    try:
+        yield
+    except (PerfkitError, FileNotFoundError):
+        raise
+    except (
+        ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, TypeError,
+        ValueError, csv.Error, lzma.LZMAError, struct.error, zipfile.BadZipFile, zlib.error,
+    ) as error:  # fmt: skip
+        told = "more than memory holds" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
+        raise FormatError(
+            f"{path}: expected {what}; it cannot be read: damaged, or another file ({told[:300]})"
+        ) from error
+
+
+def affordable() -> int:
+    """Return how many bytes one file may take in memory: half of what is free now."""
+    import resource
+
+    free = 4 << 30
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as file:
+            free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        with suppress(ValueError, OSError):
+            free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return min(free, limit if limit != resource.RLIM_INFINITY else free) // 2
+
+
+def afford(n: int, path: str | Path, what: str) -> int:
+    """Return a size in bytes that a file claims, once it is known to be sensible.
+
+    Raises
+    ------
+    FormatError
+        It is negative, or more than memory can hold.
+    """
+    most = affordable()
+    if not 0 <= n <= most:
+        raise FormatError(
+            f"{path}: {what} claims {n:,} bytes, more than memory can hold ({most:,}); it is damaged or harmful"
+        )
+    return n
+
+
+def json_object(data: bytes | str, path: str | Path, what: str) -> dict[str, Any]:
+    """Return JSON that is one object.
+
+    Raises
+    ------
+    FormatError
+        It is no JSON, nested absurdly deep, too long, or not an object.
+    """
+    if len(data) > LARGEST_TEXT:
+        raise FormatError(f"{path}: {what} is {len(data):,} bytes long; at most {LARGEST_TEXT:,} are read")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: expected {what}; its description is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise FormatError(f"{path}: expected {what}, a JSON object; found a {type(found).__name__}")
+    return found
+
+
+def check_fields(values: Mapping[str, Any], schema: Mapping[str, Any], path: str | Path, what: str) -> None:
+    """Check that a header has the fields of a schema, each of its type; further fields are left alone.
+
+    A type is one that `isinstance` takes. ``int`` takes no booleans, ``float`` takes whole numbers; both are finite.
+
+    Raises
+    ------
+    FormatError
+        A field is missing or of another type: the message names it.
+    """
+    for name, kind in schema.items():
+        if name not in values:
+            raise FormatError(f"{path}: {what} lacks {name!r}; the file is incomplete, or of another version")
+        value = values[name]
+        wanted = kind if isinstance(kind, tuple) else (kind,)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = isinstance(value, kind) or (float in wanted and number)
+        if isinstance(value, bool) and bool not in wanted:
+            fits = False
+        if not fits or (number and not math.isfinite(value)):
+            names = " or ".join("null" if k is type(None) else k.__name__ for k in wanted)
+            raise FormatError(f"{path}: {what}: expected {name} to be {names}; found {str(value)[:60]!r}")
+
+
+def member(archive: "zipfile.ZipFile", name: str, path: str | Path, what: str) -> bytes:
+    """Return a member of a ZIP archive, once the size that it claims is known to fit into memory."""
+    with reading(path, what):
+        try:
+            info = archive.getinfo(name)
+        except KeyError:
+            raise FormatError(f"{path}: expected {what}; it has no {name}") from None
+        afford(info.file_size, path, name)
+        return archive.read(info)
+
+
+def array_of(
+    data: bytes, path: str | Path, name: str, dtype: "np.dtype[Any] | None" = None, ndim: int = 1
+) -> "np.ndarray":
+    """Return the array of a ``.npy`` member, once its header is known to agree with the bytes that are there."""
+    import io
+
+    import numpy as np
+
+    with reading(path, f"an array {name}"):
+        file = io.BytesIO(data)
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, kind = read(file)
+        claims = math.prod(int(n) for n in shape) * kind.itemsize
+        if kind.hasobject or fortran or any(n < 0 for n in shape) or claims != len(data) - file.tell():
+            raise FormatError(f"{path}: {name} says it has shape {shape} of {kind}, which its bytes do not")
+        if len(shape) != ndim or (dtype is not None and kind != dtype):
+            wanted = f"{ndim} dimension(s)" + (f" of {dtype}" if dtype is not None else "")
+            raise FormatError(f"{path}: expected {name} to have {wanted}; found shape {shape} of {kind}")
+        return np.frombuffer(data, dtype=kind, offset=file.tell()).reshape(shape).copy()
+
+
+def whole_text(path: str | Path, what: str) -> str:
+    """Return a text file in UTF-8 that is taken apart as a whole (TOML, YAML, JSON), if it is not absurdly long."""
+    found = existing(path)
+    with reading(path, what):
+        if found.stat().st_size > LARGEST_TEXT or not found.is_file():
+            raise FormatError(f"{path}: expected {what}; this is no plain file of at most {LARGEST_TEXT >> 20} MiB")
+        return found.read_bytes().decode("utf-8")

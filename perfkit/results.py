@@ -7,14 +7,14 @@ see `Result`. Pictures live in `perfkit.plots`, above the results; `draw` is the
 import html
 import io
 import json
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.files import existing, replaced
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,6 +139,45 @@ def save_table(result: Tabled, table: "pd.DataFrame", path: str | Path) -> None:
             _write_parquet(result, table, temporary)
 
 
+class Plain(Summarised):
+    """A result that is a dataclass of plain values (numbers, text, tuples, mappings), saved as JSON."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything as JSON."""
+        head = {"format": _FORMAT, "version": _VERSION, "class": type(self).__name__, "values": vars(self)}
+        with replaced(path) as temporary:
+            temporary.write_text(json.dumps(head, default=_plain) + "\n", encoding="utf-8")
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is damaged, or another result's.
+        """
+        name, found = cls.__name__, existing(path)
+        try:
+            head = json.loads(found.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FormatError(f"{path}: expected JSON that {name}.save wrote; it cannot be read: {error}") from error
+        if not isinstance(head, dict) or head.get("format") != _FORMAT or head.get("class") != name:
+            raise FormatError(f"{path}: JSON, but not what {name}.save wrote")
+        try:
+            return cls._of(_tuples(head["values"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(f"{path}: a {name} with a part missing or changed: {error}") from error
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        """Make the result of its fields' values."""
+        return cls(**values)
+
+
 _FORMAT, _VERSION = "perfkit-result", 1
 _T = TypeVar("_T", bound=Tabled)
 
@@ -213,8 +252,10 @@ def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
 
 
 def _plain(value: Any) -> Any:
-    """Return a NumPy number or a mapping of another type as JSON holds it."""
-    return value.item() if hasattr(value, "item") else dict(value)
+    """Return a NumPy number, a part that is a dataclass, or a mapping of another type as JSON holds it."""
+    if hasattr(value, "item"):
+        return value.item()
+    return vars(value) if is_dataclass(value) else dict(value)
 
 
 def _packed(value: Any) -> bytes:
@@ -270,7 +311,7 @@ class Settings:
         known = self.get_params()
         for name in params:
             if name not in known:
-                raise SettingError(f"{type(self).__name__} has no setting {name!r}; {nearest(name, known)}")
+                raise SettingError(f"{type(self).__name__} has no setting {name!r}; {did_you_mean(name, known)}")
         return replace(self, **params)  # type: ignore[type-var]
 
     def __sklearn_clone__(self) -> Self:
@@ -286,6 +327,8 @@ def kind_of(table: Any) -> str:
 
 def labelled(kind: str) -> str:
     """Return what a title or a line of text adds about the data: nothing where it is measured."""
+    if kind == UNKNOWN:
+        return " [unknown whether measured or simulated]"
     return "" if kind == "measured" else f" [{kind} data]"
 
 

@@ -102,7 +102,7 @@ def variants(core: str, of: dict[str, Trace], truth: Truth) -> pd.DataFrame:
         samples = SimulatedPmu(core, **settings).collect(of)
         counted = [e for e in samples.events if not e.startswith("stall.")]
         both = (spire_scores(samples, truth, events=counted), stack_scores(samples, truth))
-        parts += [found.summary.reset_index().assign(variant=name, method=found.method) for found in both]
+        parts += [found.measures.reset_index().assign(variant=name, method=found.method) for found in both]
         print(f"variant {name}: {samples}")
     return pd.concat(parts, ignore_index=True)
 

@@ -63,10 +63,10 @@ def main() -> None:
 def lines(of_method: tuple[scoring.Scores, ...]) -> list[str]:
     """Return the rows of one method, the cores side by side."""
     shown = []
-    for name, first in of_method[0].summary.iterrows():
+    for name, first in of_method[0].measures.iterrows():
         cells = []
         for one in of_method:
-            known = one.summary.reindex([name]).iloc[0]
+            known = one.measures.reindex([name]).iloc[0]
             spread = f"{known['low']:.2f} to {known['high']:.2f}, {known['runs']:.0f} runs"
             cells += [f"{known['score']:.2f} ({spread})", f"{known['baseline']:.2f}"]
         shown.append(f"| {of_method[0].method} | {name} | {first['against']} | " + " | ".join(cells) + " |")

@@ -43,7 +43,7 @@ def measure(name: str) -> None:
 def keep(runs: StudyRuns, name: str) -> None:
     machine = {**runs.metadata["machine"], "host": ""}  # the machine's name means nothing to a reader
     replace(runs, metadata={**runs.metadata, "machine": machine}).to_parquet(FOLDER / f"{name}.parquet")
-    print(f"\n{name}: {runs.summary()}")
+    print(f"\n{name}: {runs.counts()}")
 
 
 def show(done: int, total: int, what: str) -> None:
@@ -55,7 +55,7 @@ def describe(path: Path) -> str:
     source, name = "own work, from the description in MARTA (Horro et al.), section IV", path.name
     if path.suffix == ".parquet":
         runs = StudyRuns.from_parquet(path)
-        about, count = runs.metadata, runs.summary()
+        about, count = runs.metadata, runs.counts()
         machine = about["machine"]
         virtual = " under a hypervisor" if machine["hypervisor"] else ""
         flags = ", ".join(sorted(set(runs.table["flags"])))

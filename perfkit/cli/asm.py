@@ -4,19 +4,28 @@ from typing import Any
 
 import typer
 
+from perfkit.cli import options
+from perfkit.cli.output import print_json, rows
+
 
 def asm(
-    instructions: list[str] = typer.Argument(..., metavar="INSTRUCTION...", help="One instruction an argument."),
-    intel: bool = typer.Option(False, "--intel", help="They are written in Intel syntax (default: AT&T)."),
+    instructions: list[str] = typer.Argument(
+        ..., metavar="INSTRUCTION...", callback=options.plain, help="One instruction per argument."
+    ),
+    intel: bool = typer.Option(False, "--intel", help="The instructions are in Intel syntax (default: AT&T)."),
     unroll: int = typer.Option(64, "--unroll", min=1, help="Copies of the list in the loop."),
-    init: list[str] = typer.Option([], "--init", help="Instruction to run once before the loop; may be given again."),
+    init: list[str] = typer.Option(
+        [], "--init", metavar="INSTRUCTION", callback=options.plain, help="Run once before the loop; may be repeated."
+    ),
     first: bool = typer.Option(False, "--first", help="Also time the first one, the first two, ... of the list."),
     subsets: bool = typer.Option(False, "--subsets", help="Time every subset of the list."),
     permutations: bool = typer.Option(False, "--permutations", help="Time every order of what is timed."),
-    repetitions: int = typer.Option(5, "--repetitions", min=3, help="Runs an experiment (the paper's X)."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    repetitions: int = typer.Option(5, "--repetitions", min=3, help="Runs per experiment (the paper's X)."),
+    as_json: options.Json = False,
 ) -> None:
-    """Measure the cycles that a list of instructions takes, repeated in an unrolled loop.
+    """Measure the cycles that a list of instructions takes.
+
+    The list is repeated in an unrolled loop.
 
     Example: perfkit asm "vfmadd213ps %xmm2, %xmm1, %xmm0"
 
@@ -24,7 +33,6 @@ def asm(
     0, and the vector registers are zero. One of r15, r14, r13, r12, rbx, rbp that the instructions leave alone counts
     the turns.
     """
-    from perfkit.cli.study import notes_to_stderr
     from perfkit.collectors.microbenchmark import Microbenchmark
     from perfkit.errors import DataError
     from perfkit.study.study import Study
@@ -37,8 +45,7 @@ def asm(
     }  # fmt: skip
     policy = {"repetitions": repetitions, "metric": "cycles", "attempts": 20}
     study = Study(name="asm", assembly=assembly, policy=policy)
-    with notes_to_stderr():
-        table = Microbenchmark().collect(study).table
+    table = Microbenchmark().collect(study).table
     failed = table[table["status"] != "ok"]
     if len(failed) == len(table):
         raise DataError(str(failed["message"].iloc[0]))
@@ -50,7 +57,7 @@ def asm(
         table["ORDER"] = ",".join(map(str, range(len(lines))))
     wanted = ["ORDER", "INSTRUCTIONS", "cycles", "per_cycle", "tsc", "ns", "spread", "settled", "status", "message"]
     if as_json:
-        typer.echo(table[wanted].to_json(orient="records", indent=1))
+        print_json(rows(table[wanted]))
         return
     for number, line in enumerate(lines):
         typer.echo(f"{number}: {line}")

@@ -1,20 +1,31 @@
 """``perfkit calibrate``: measure this host's latencies and throughputs, and say what differs from a core's tables."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from perfkit.cli import options
+
 
 def calibrate(
-    core: str = typer.Option("", help="The core to compare with; default: the one this host is."),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Write what differs as an overlay (TOML)."),
-    form: list[str] = typer.Option([], help="Measure only these instruction forms (repeat the option)."),
-    memory: bool = typer.Option(True, help="Measure caches and memory too."),
-    repetitions: int = typer.Option(25, help="Samples per figure; the tenth percentile counts."),
-    json: bool = typer.Option(False, "--json", help="Print everything that was measured as JSON."),
+    core: str = typer.Option("", "--core", metavar="CORE", help="Compare with this core (default: the host's own)."),
+    output: Annotated[Path | None, options.output("Write what differs as an overlay.", ".toml")] = None,
+    form: list[str] = typer.Option(
+        [], "--form", metavar="FORM", help="Measure only this instruction form; may be repeated."
+    ),
+    memory: bool = typer.Option(True, help="Measure caches and memory, too."),
+    repetitions: int = typer.Option(
+        25, "--repetitions", min=3, help="Samples per figure; the tenth percentile counts."
+    ),
     every: bool = typer.Option(False, "--all", help="Print every figure, not only those that differ."),
+    as_json: options.Json = False,
 ) -> None:
-    """Measure this host with the time stamp counter (no hardware counters needed)."""
+    """Measure this host's latencies and throughputs with the time stamp counter.
+
+    No hardware counters are needed. What differs from the core's tables is printed; --output writes it as an overlay
+    for perfkit gus --calibration.
+    """
     from perfkit.collectors.host.calibrate import calibrate as measure
     from perfkit.collectors.host.calibrate import host_core
     from perfkit.errors import SettingError
@@ -26,7 +37,7 @@ def calibrate(
         raise SettingError(f"this host is none of perfkit's cores; say --core with the nearest of {known}")
     machine = Microarchitecture.load(name)
     found = measure(form or None, repetitions=repetitions, memory=memory)
-    if json:
+    if as_json:
         typer.echo(found.to_json())
     else:
         frame = found.compare(machine)

@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from perfkit.cli import options
+from perfkit.cli.output import print_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,27 +18,45 @@ if TYPE_CHECKING:
 
 
 def gus(
-    what: str = typer.Argument("", help="A trace file (perfkit trace), corpus:NAME or a shipped trace's name."),
-    source: Path | None = typer.Option(None, "--source", help="A C file: compile it, trace it, simulate it."),
-    function: str = typer.Option("", "--function", "-f", help="With --source: the function (if there are several)."),
-    core: str = typer.Option("skylake_x", "--core", help="A core's name or a core file (*.toml)."),
+    what: str = typer.Argument(
+        "", metavar="[WHAT]", help="A trace file (perfkit trace), corpus:NAME or a shipped trace's name."
+    ),
+    source: Path | None = typer.Option(
+        None, "--source", metavar="FILE", help="Compile this C file, trace it and simulate it."
+    ),
+    function: options.Function = "",
+    core: str = typer.Option("skylake_x", "--core", metavar="CORE", help="A core's name or a core file (*.toml)."),
     sensitivity: bool = typer.Option(False, "--sensitivity", help="Rank the resources by the speedup they allow."),
     causality: bool = typer.Option(False, "--causality", help="Rank the instructions by what they delay."),
-    weights: str = typer.Option("1.1,1.5,2", help="With --sensitivity: factors on each capacity."),
-    calibration: Path | None = typer.Option(None, help="This host's figures (perfkit calibrate --core CORE -o FILE)."),
-    uops_info: Path | None = typer.Option(None, help="Your copy of uops.info's instructions.xml."),
-    overrides: Path | None = typer.Option(None, help="Your own figures of instruction forms (TOML; docs/cores.md)."),
-    look_up: bool = typer.Option(True, help="Ask an installed llvm-mca about forms that no table knows."),
-    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
-    build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
-    flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
-    arguments: str = typer.Option("", help="With --source: what to call it with, e.g. 'f8[1000], 2.0, 1000'."),
-    limit: int = typer.Option(10_000_000, help="For kernels: record at most so many instructions."),
-    top: int = typer.Option(10, help="Rows of each table."),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", help="Save the result: perfkit.GusResult.load opens it."
+    weights: str = typer.Option(
+        "1.1,1.5,2",
+        "--weights",
+        metavar="A,B,...",
+        help="With --sensitivity: multiply each capacity by these factors, separated by commas.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+    calibration: Path | None = typer.Option(
+        None, "--calibration", metavar="FILE", help="This host's figures (perfkit calibrate --core CORE -o FILE)."
+    ),
+    uops_info: Path | None = typer.Option(
+        None, "--uops-info", metavar="FILE", help="Your copy of uops.info's instructions.xml."
+    ),
+    overrides: Path | None = typer.Option(
+        None, "--overrides", metavar="FILE", help="Your own figures of instruction forms (TOML; docs/cores.md)."
+    ),
+    look_up: bool = typer.Option(True, help="Ask an installed llvm-mca about forms that no table defines."),
+    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
+    build: options.Build = "",
+    flags: options.Flags = "",
+    arguments: str = typer.Option(
+        "",
+        "--arguments",
+        metavar="A,B,...",
+        help="With --source: the call's arguments, separated by commas: 'f8[1000], 2.0, 1000'.",
+    ),
+    limit: options.Limit = 10_000_000,
+    top: options.Top = 10,
+    output: Annotated[Path | None, options.output("Save the result: perfkit.GusResult.load opens it.")] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Simulate a trace on a core: cycles, where they went, what would help.
 
@@ -47,6 +68,7 @@ def gus(
     from perfkit.simulators.gus.gus import Gus, cpi_by_cause, use_of_resources
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
+    factors = options.numbers(weights, "--weights")
     trace = _trace(what, source, function, build, flags, arguments, limit)
     machine = Microarchitecture.load(core)
     if calibration is not None:
@@ -63,13 +85,12 @@ def gus(
     tables = {"CPI stack": [{"cause": cause, "CPI": cycles} for cause, cycles in cpi_by_cause(result).items()]}
     tables["occupancy"] = [{"resource": name, "share": share} for name, share in use_of_resources(result).items()]
     if sensitivity:
-        tables["sensitivity"] = _rows(rank(settings, trace, [float(w) for w in weights.split(",")]).to_frame())
+        tables["sensitivity"] = _rows(rank(settings, trace, factors).to_frame())
     if causality:
-        guilty = result.causality().to_frame()
-        tables["causality"] = _rows(guilty[guilty["share"] > 0][["pc", "text", "executions", "share"]])
+        responsible = result.causality().to_frame()
+        tables["causality"] = _rows(responsible[responsible["share"] > 0][["pc", "text", "executions", "share"]])
     if as_json:
-        rows = {name.replace(" ", "_"): table for name, table in tables.items()}
-        print(json.dumps(found | rows, indent=2))
+        print_json(found | {name.replace(" ", "_"): table for name, table in tables.items()})
         return
     print(f"{found['trace']} on {found['core']} (simulated): {found['instructions']:,} instructions")
     print(f"{found['cycles']:,.0f} cycles, {found['ipc']:.2f} instructions per cycle")
@@ -119,6 +140,8 @@ def _trace(
         return corpus_kernel(what.removeprefix("corpus:"), **options).trace(limit=limit)
     if Path(what).exists():
         return Trace.load(what)
+    if Path(what).suffix or Path(what).parent.name not in ("", "traces"):
+        raise SettingError(f"there is no file {what!r}; perfkit trace records one")
     loaded = datasets.load(what if what.startswith("traces/") else f"traces/{what}")
     if not isinstance(loaded, Trace):
         raise SettingError(f"{what} is no trace")

@@ -1,24 +1,83 @@
-"""Assemble the command groups into one program, and turn perfkit's errors into one line and exit code 2."""
+"""Assemble the commands into one program, and turn what goes wrong into one line and an exit code.
 
+A command's module is imported when the command is used: ``perfkit --help`` reads the table below and nothing else.
+"""
+
+import os
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, cast
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 
 from perfkit._version import __version__
-from perfkit.cli import cpi, dag, report, samples, spire, study
-from perfkit.cli.analyze import analyze
-from perfkit.cli.asm import asm
-from perfkit.cli.calibrate import calibrate
-from perfkit.cli.compare import compare
-from perfkit.cli.gus import gus
-from perfkit.cli.trace import trace
 from perfkit.errors import PerfkitError
 
+# Command -> the function or typer application that it is, and its line in the list of commands (the first sentence of
+# its own help).
+COMMANDS = {
+    "spire": ("spire:spire", "Rank a workload's events by SPIRE's throughput bounds, lowest first."),
+    "cpi": ("cpi:cpi", "Fit a CPI stack to each workload; compare several."),
+    "samples": ("samples:samples", "Print what counter dumps hold."),
+    "convert": ("convert:convert", "Convert counter dumps into one file."),
+    "trace": ("trace:trace", "Record the instructions and addresses of one function."),
+    "gus": ("gus:gus", "Simulate a trace on a core: cycles, where they went, what would help."),
+    "dag": ("dag:app", "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks."),
+    "study": ("study:app", "Microbenchmark studies: measure every configuration of a kernel's dimensions."),
+    "analyze": ("analyze:analyze", "Filter, categorise and learn from a table, as an analysis file says."),
+    "asm": ("asm:asm", "Measure the cycles that a list of instructions takes."),
+    "compare": ("compare:compare", "Compare two kernels, builds, compilers or commits: the effect with its interval."),
+    "calibrate": ("calibrate:calibrate", "Measure this host's latencies and throughputs with the time stamp counter."),
+    "report": ("report:app", "Run a notebook with your own parameters, and write it as a page or a notebook."),
+    "data": ("data:data", "List the shipped data sets."),
+}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module, _, function = COMMANDS[name][0].partition(":")
+            found = getattr(import_module(f"perfkit.cli.{module}"), function)
+            if not isinstance(found, typer.Typer):
+                single = typer.Typer(add_completion=False, rich_markup_mode=None)
+                single.command(name)(found)
+                found = single
+            self._made[name] = typer.main.get_command(found)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Program(TyperGroup):
+    """The group of all commands; its list of commands loads none of them."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        self.commands = cast(Any, _Commands())
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+# Plain help, not Rich's: it starts in half the time, and brackets in a help text are text.
 app = typer.Typer(
-    name="perfkit",
-    help="Find out why code is slow: counters, microbenchmarks, traces and simulation.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+    name="perfkit", cls=_Program, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 
@@ -30,31 +89,58 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ctx: typer.Context,
+    version: bool = typer.Option(  # noqa: ARG001
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     """Find out why code is slow: counters, microbenchmarks, traces and simulation."""
+    from perfkit.cli.output import notes_to_stderr
 
-
-app.command("analyze")(analyze)
-app.command("asm")(asm)
-app.command("calibrate")(calibrate)
-app.command("compare")(compare)
-app.command("cpi")(cpi.cpi)
-app.command("report", cls=report.ReportCommand)(report.report)
-app.command("spire")(spire.spire)
-app.command("data")(spire.data)
-app.command("samples")(samples.samples)
-app.command("convert")(samples.convert)
-app.command("trace")(trace)
-app.command("gus")(gus)
-app.add_typer(study.app, name="study")
-app.add_typer(dag.app, name="dag")
+    ctx.with_resource(notes_to_stderr())
 
 
 def main() -> None:
-    """Run the command line (the ``perfkit`` program)."""
+    """Run the command line (the ``perfkit`` program).
+
+    Exit codes: 0 success; 1 the output could not be written; 2 an error of use or of the data, named in one line; 70 a
+    fault of perfkit; 130 interrupted.
+    """
     try:
-        app()
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                if hasattr(stream, "reconfigure"):
+                    stream.reconfigure(errors="backslashreplace")  # names of files need not be text
+            app()
+        finally:
+            sys.stdout.flush()
     except PerfkitError as error:
-        typer.echo(f"perfkit: {error}", err=True)
-        sys.exit(2)
+        _end(2, str(error))
+    except KeyboardInterrupt:
+        _end(130, "interrupted")
+    except BrokenPipeError:  # the reader, for example `head`, has seen enough
+        _end(1)
+    except OSError as error:
+        place = f": {error.filename}" if error.filename else ""
+        _end(2 if place else 1, f"{error.strerror or error}{place}")
+    except MemoryError as error:
+        _end(2, f"not enough memory ({error})")
+    except Exception as error:  # the last resort: a person sees a line, not a traceback
+        if os.environ.get("PERFKIT_TRACEBACK"):
+            raise
+        _end(
+            70,
+            f"unexpected {type(error).__name__}: {error}\n"
+            "This is a fault of perfkit: please report it. PERFKIT_TRACEBACK=1 in the environment prints where it is.",
+        )
+
+
+def _end(status: int, message: str = "") -> None:
+    """Say why, and end the program; what is left in a full or closed output's buffer is dropped."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if message:
+        typer.echo(f"perfkit: {message}", err=True)
+    sys.exit(status)

@@ -8,10 +8,13 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from perfkit.errors import SettingError, UnavailableError
-from perfkit.samples.events import nearest
+from perfkit.cli import options
+from perfkit.cli.output import print_json
+from perfkit.errors import FormatError, SettingError, UnavailableError
+from perfkit.samples.events import closest
 
 _FORMATS = (".ipynb", ".html")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class ReportCommand(TyperCommand):
@@ -22,6 +25,7 @@ class ReportCommand(TyperCommand):
         return super().parse_args(ctx, joined(args))
 
 
+@app.command("report", cls=ReportCommand)
 def report(
     notebook: str = typer.Argument(
         ...,
@@ -29,23 +33,30 @@ def report(
         help="A notebook's path, or the name of a shipped one (10_spire_walkthrough, or spire).",
     ),
     parameters: list[str] = typer.Option(
-        [], "--parameter", "-p", metavar="NAME VALUE", help="Set a parameter of the notebook; may be given again."
+        [], "--parameter", "-p", metavar="NAME VALUE", help="Set a parameter of the notebook; may be repeated."
     ),
     output: Path = typer.Option(
-        None, "--output", "-o", help="Where the result goes: .html is one page, .ipynb a notebook."
+        None, "--output", "-o", metavar="FILE", help="Write the result: .html is one page, .ipynb a notebook."
     ),
     list_only: bool = typer.Option(False, "--list", help="Only list the notebook's parameters."),
-    as_json: bool = typer.Option(False, "--json", help="With --list: print JSON."),
-    timeout: int = typer.Option(600, "--timeout", help="Give up on a cell after this many seconds."),
+    timeout: float = typer.Option(
+        600.0, "--timeout", min=1, max=1e6, callback=options.finite, help="Give up on a cell after this many seconds."
+    ),
+    as_json: options.Json = False,
 ) -> None:
-    """Run a notebook with your own parameters: the SPIRE walkthrough becomes a report on your dump.
+    """Run a notebook with your own parameters, and write it as a page or a notebook.
+
+    The SPIRE walkthrough becomes a report on your dump.
 
     Example: perfkit report spire -p training 'dumps/train-*.txt' -p analysed dumps/app.txt -o report.html
     """
     path = find_notebook(notebook)
     known = parameters_of(path)
     if list_only:
-        typer.echo(json.dumps(known, indent=1) if as_json else _listed(path, known))
+        if as_json:
+            print_json(known)
+        else:
+            typer.echo(_listed(path, known))
         return
     if output is None:
         raise SettingError("report needs -o OUT.html or -o OUT.ipynb (or --list to see the parameters)")
@@ -55,7 +66,11 @@ def report(
     start = time.perf_counter()
     executed = execute(path, values, timeout)
     write(executed, output, title=f"{path.stem}: {', '.join(f'{k} = {v}' for k, v in values.items()) or 'defaults'}")
-    typer.echo(f"{output}: {path.name} in {time.perf_counter() - start:.1f} s")
+    seconds = time.perf_counter() - start
+    if as_json:
+        print_json({"written": output, "notebook": path, "parameters": values, "seconds": seconds})
+    else:
+        typer.echo(f"{output}: {path.name} in {seconds:.1f} s")
 
 
 def find_notebook(name: str) -> Path:
@@ -68,6 +83,8 @@ def find_notebook(name: str) -> Path:
     """
     path = Path(name)
     if path.is_file():
+        if path.suffix != ".ipynb":
+            raise SettingError(f"expected a notebook (.ipynb); found the file {name!r}")
         return path
     shipped = shipped_notebooks()
     stem = path.name.removesuffix(".ipynb")
@@ -91,7 +108,10 @@ def shipped_notebooks() -> list[Path]:
 
 def parameters_of(path: Path) -> dict[str, dict[str, str]]:
     """Return a notebook's parameters in order: name -> inferred_type_name, default (as Python text) and help."""
-    found = _papermill().inspect_notebook(str(path))
+    try:
+        found = _papermill().inspect_notebook(str(path))
+    except (ValueError, AttributeError, KeyError, RecursionError) as error:
+        raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
     return {name: {k: str(v) for k, v in entry.items()} for name, entry in found.items()}
 
 
@@ -117,7 +137,7 @@ def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path)
     values: dict[str, Any] = {}
     for name, text in pairs.items():
         if name not in known:
-            near = nearest(name, known) or list(known)
+            near = closest(name, known) or list(known)
             raise SettingError(
                 f"{path.name} has no parameter {name!r}; did you mean {', '.join(near)}? "
                 f"Its parameters are {', '.join(known) or 'none'}."
@@ -126,7 +146,7 @@ def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path)
     return values
 
 
-def execute(path: Path, values: dict[str, Any], timeout: int) -> Any:
+def execute(path: Path, values: dict[str, Any], timeout: float) -> Any:
     """Return the notebook executed with these parameter values, as an nbformat node; progress goes to stderr."""
     import tempfile
 
@@ -140,7 +160,7 @@ def execute(path: Path, values: dict[str, Any], timeout: int) -> Any:
                 str(out),
                 parameters=values,
                 kernel_name="python3",
-                execution_timeout=timeout,
+                execution_timeout=round(timeout),
                 log_output=False,
             )
         except _papermill().PapermillExecutionError as error:

@@ -1,31 +1,42 @@
 """``perfkit trace``: record what a function of a program, or a kernel in C, executes."""
 
 from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
+
+from perfkit.cli import options
+from perfkit.cli.output import print_json
 
 
 def trace(
     what: str = typer.Argument(
-        help="A program; a C file (its kernel is compiled first); or corpus:NAME, a kernel of the corpus."
+        metavar="WHAT", help="A program; a C file (its kernel is compiled first); or corpus:NAME, a shipped kernel."
     ),
     arguments: list[str] = typer.Argument(
-        None, help="The program's arguments, after --; a kernel's: 1000, 2.0, f8[1000] (an array)."
+        None,
+        metavar="[ARGUMENT]...",
+        help="The program's arguments, after --; a kernel's: 1000, 2.0, f8[1000] (an array).",
     ),
-    function: str = typer.Option("", "--function", "-f", help="The function to record (not needed for kernels)."),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Trace file to write [default: FUNCTION.trace]."),
-    limit: int = typer.Option(10_000_000, help="Stop after so many instructions."),
-    skip: int = typer.Option(0, help="Calls of the function to let pass first."),
-    repeat: int = typer.Option(1, help="Calls to record."),
+    function: options.Function = "",
+    output: Annotated[Path | None, options.output("Write the trace (default: FUNCTION.trace).")] = None,
+    limit: options.Limit = 10_000_000,
+    skip: int = typer.Option(0, "--skip", min=0, help="Let this many calls of the function pass first."),
+    repeat: int = typer.Option(1, "--repeat", min=1, help="Record this many calls."),
     callees: bool = typer.Option(False, "--callees", help="Record called functions, too."),
-    backend: str = typer.Option("auto", help="auto, cloner or qemu."),
-    timeout: float = typer.Option(120.0, help="Seconds."),
-    begin: str = typer.Option("", help="Record from each call of this function ..."),
-    end: str = typer.Option("", help="... to the call of this one."),
-    build: str = typer.Option("", help="For kernels: scalar, avx2 or avx512 [default: -O3 -march=native]."),
-    flags: str = typer.Option("", help="For kernels: compiler flags in place of a build's."),
-    compiler: str = typer.Option("gcc", help="For kernels."),
-    define: list[str] = typer.Option(None, "--define", "-D", help="For kernels: a macro, NAME=VALUE."),
+    backend: Annotated[Literal["auto", "cloner", "qemu"], typer.Option("--backend", help="Tracer.")] = "auto",
+    timeout: float = typer.Option(
+        120.0, "--timeout", min=0.1, max=1e6, callback=options.finite, help="Give up after this many seconds."
+    ),
+    begin: str = typer.Option("", "--begin", metavar="NAME", help="Record from each call of this function ..."),
+    end: str = typer.Option("", "--end", metavar="NAME", help="... to the call of this one."),
+    build: options.Build = "",
+    flags: options.Flags = "",
+    compiler: str = typer.Option("gcc", "--compiler", help="For C files: the compiler."),
+    define: list[str] = typer.Option(
+        [], "--define", "-D", metavar="NAME=VALUE", help="For C files: define a macro; may be repeated."
+    ),
+    as_json: options.Json = False,
 ) -> None:
     """Record the instructions and addresses of one function.
 
@@ -40,7 +51,7 @@ def trace(
         limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end
     )
     if what.startswith("corpus:") or what.endswith(".c"):
-        options: dict[str, object] = {"compiler": compiler, "defines": dict(_macro(each) for each in define or [])}
+        options: dict[str, object] = {"compiler": compiler, "defines": dict(_macro(each) for each in define)}
         options |= {key: value for key, value in (("build", build), ("flags", flags)) if value}
         if what.startswith("corpus:"):
             kernel = corpus_kernel(what.removeprefix("corpus:"), **options)  # type: ignore[arg-type]
@@ -53,6 +64,22 @@ def trace(
         recorded = tracer.run(what, function, arguments or [])
     path = recorded.save(output or Path(f"{recorded.provenance.function}.trace"))
     origin = recorded.provenance
+    if as_json:
+        print_json(
+            {
+                "written": path,
+                "bytes": path.stat().st_size,
+                "function": origin.function,
+                "isa": recorded.isa,
+                "instructions": recorded.instruction_count,
+                "accesses": recorded.access_count,
+                "backend": origin.backend,
+                "complete": origin.complete,
+                "stopped": origin.stopped,
+                "not_followed_calls": origin.extra.get("not_followed_calls"),
+            }
+        )
+        return
     print(f"{path}: {recorded.instruction_count:,} instructions, {recorded.access_count:,} accesses", end="")
     print(f" ({recorded.isa}), {path.stat().st_size:,} bytes")
     print(f"backend: {origin.backend}" + (f" ({origin.backend_reason})" if origin.backend_reason else ""))

@@ -71,7 +71,7 @@ class _Values:
         self.set(into, producers)
 
 
-def expand(program: BlockProgram, stream: Ints) -> pd.DataFrame:
+def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
     """Return the table that `perfkit.dag.graph.Dag.nodes` describes."""
     import pandas as pd
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,8 @@ import numpy as np
 
 from perfkit.dag.handmade import program_of_nodes
 from perfkit.dag.program import OPS, OTHER, BlockProgram, Consumer, Ints
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,11 +138,11 @@ class Dag:
         SettingError
             If there are more than `limit` nodes.
         """
-        from perfkit.dag.expand import expand
+        from perfkit.dag.expand import node_table
 
         if len(self) > limit:
             raise SettingError(f"{self.name} has {len(self)} nodes; raise limit={limit} to write them all out")
-        return expand(self.program, self.stream)
+        return node_table(self.program, self.stream)
 
     def to_frame(self) -> pd.DataFrame:
         """Return `nodes` with its default limit."""
@@ -151,7 +153,7 @@ class Dag:
         path = Path(path)
         about = json.dumps({"format": _FORMAT, "name": self.name, "kind": self.kind, "facts": self.facts})
         arrays: dict[str, Any] = {**self.program._asdict(), "stream": self.stream, "about": np.array(about)}
-        with path.open("wb") as out:
+        with replaced(path) as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, **arrays)
         return path
 
@@ -161,16 +163,28 @@ class Dag:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             If the file is not such a DAG.
         """
+        from perfkit.dag.check import check
+
+        what = "a DAG saved by perfkit (an .npz file)"
+        with reading(path, what), zipfile.ZipFile(existing(path)) as saved:
+
+            def table(name: str) -> Any:
+                return array_of(member(saved, f"{name}.npy", path, what), path, name, ndim=1 + (name == "shapes"))
+
+            head = array_of(member(saved, "about.npy", path, what), path, "about", ndim=0)
+            about = json_object(str(head), path, "the description of a DAG")
+            if about.get("format") != _FORMAT:
+                raise FormatError(f"{path} has DAG format {about.get('format')!r}; this perfkit reads {_FORMAT}")
+            check_fields(about, {"name": str, "kind": str, "facts": dict}, path, "the description of a DAG")
+            program = BlockProgram(**{name: table(name) for name in BlockProgram._fields})
+            stream = table("stream")
         try:
-            with np.load(path, allow_pickle=False) as saved:
-                about = json.loads(str(saved["about"]))
-                program = BlockProgram(**{name: saved[name] for name in BlockProgram._fields})
-                stream = saved["stream"]
-        except (KeyError, ValueError, OSError) as error:
-            raise FormatError(f"{path} is not a DAG saved by perfkit (an .npz file): {error}") from error
-        if about.get("format") != _FORMAT:
-            raise FormatError(f"{path} has DAG format {about.get('format')!r}; this perfkit reads {_FORMAT}")
+            check(program, stream)
+        except DataError as error:
+            raise FormatError(f"{path}: a DAG whose parts do not fit together ({error})") from error
         return cls(program, stream, about["name"], about["kind"], about["facts"])

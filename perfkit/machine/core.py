@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import FormatError, SettingError
+from perfkit.files import reading, whole_text
 
 if TYPE_CHECKING:
     from perfkit.machine.instruction_tables import Coverage
@@ -222,7 +223,7 @@ class Microarchitecture:
             path = Path(name)
             if not path.is_file():
                 raise SettingError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
-            return cls.from_toml(path.read_text(encoding="utf-8"), str(path))
+            return cls.from_toml(whole_text(path, "a core file (TOML)"), str(path))
         if name in _bundled_names():
             return _bundled(str(name))
         bundled = {known: _bundled(known) for known in _bundled_names()}
@@ -235,13 +236,14 @@ class Microarchitecture:
         raise SettingError(f"no core named {name!r}{hint} Known: {', '.join(known)}")
 
     @classmethod
-    def from_toml(cls, text: str, where: str = "core file") -> Microarchitecture:
+    def from_toml(cls, text: str | bytes, where: str = "core file") -> Microarchitecture:
         """Read a core from the text of a core file; `where` names it in errors."""
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise FormatError(f"{where}: not TOML: {error}") from error
-        return _read_core(data, where)
+        with reading(where, "a core file (TOML)"):
+            try:
+                data = tomllib.loads(text if isinstance(text, str) else text.decode())
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise FormatError(f"{where}: not TOML: {error}") from error
+            return _read_core(data, where)
 
     def to_toml(self) -> str:
         """Return the core as the text of a core file; loading it gives an equal core."""

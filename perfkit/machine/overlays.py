@@ -25,7 +25,7 @@ def read_overlay(path: str | Path, layer: str, core: Microarchitecture) -> Layer
         raise SettingError(f"{path}: no such file")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: not TOML: {error}") from error
     return overlay(data, layer, core, str(path))
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.simulators.dag.core import BUFFERS, TYPES
-from perfkit.simulators.dag.extended_roofline import NAMES, ExtendedRoofline, Roof
+from perfkit.simulators.dag.extended_roofline import NAMES, Roof
+from perfkit.simulators.dag.measures import ExtendedRoofline
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import Schedule
@@ -36,7 +37,7 @@ def colour(roof: Roof) -> str:
     return GREY if roof.kind == "overlap" else COLOURS[roof.of[0]]
 
 
-def plot_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only: bool = False, labels: int = 8) -> Any:
+def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only: bool = False, labels: int = 8) -> Any:
     """Draw the generalized roofline plot (the paper's Figs. 8 to 13) on log-log axes.
 
     Original bounds are solid; issue bounds dashed, latency bounds dash-dotted, stall bounds dotted; overlaps are grey.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.gus import GusResult
     from perfkit.simulators.gus.sensitivity import Sensitivity
     from perfkit.simulators.gus.timeline import Timeline
+    from perfkit.trace.trace import Trace
 
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None) -> Axes:
@@ -70,6 +71,14 @@ def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> 
     return ax
 
 
+def hottest(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the consecutive instructions, at most `most`, that together have the largest share of the time."""
+    if len(frame) <= most or "time_share" not in frame:
+        return frame.head(most)
+    last = int(frame["time_share"].rolling(most, min_periods=1).sum().to_numpy().argmax())
+    return frame.iloc[max(0, last - most + 1) :].head(most)
+
+
 def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw instructions (columns pc and text) as a heat map of the named columns, each a share from 0 to 1."""
     ax = _axes(ax, 0.21 * len(frame) + 1.4)
@@ -86,6 +95,19 @@ def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = N
     )
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     ax.set_xlabel("shares of each column's total, per cent (simulated)")
+    return ax
+
+
+def plot_executions(trace: Trace, top: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw how often the ``top`` instructions that ran most often were executed, in the order of the code."""
+    frame = trace.to_frame().nlargest(top, "executed", keep="first").sort_index().iloc[::-1]
+    ax = _axes(ax, 0.28 * len(frame) + 1.2)
+    ax.barh(np.arange(len(frame)), frame["executed"], color="C0")
+    names = [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
+    ax.set_yticks(np.arange(len(frame)), names)
+    ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="small")
+    ax.set_xlabel("executions")
+    ax.set_title(f"{trace.provenance.workload or 'trace'} ({trace.provenance.kind})")
     return ax
 
 
@@ -112,14 +134,15 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
     return ax
 
 
-def plot_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw each instruction's waiting, execution and time to retirement (a schedule, or rows of its table)."""
+def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw each instruction's waits, execution and time to retirement (a schedule, or rows of its table)."""
     frame = result if isinstance(result, pd.DataFrame) else result.table
     ax = _axes(ax, 0.2 * len(frame) + 1.2)
     rows = np.arange(len(frame))
     for first, second, label, colour in (
         ("dispatch", "start", "waits", "0.85"),
-        ("start", "end", "executes", "C0"),
+        *([("start", "operate", "waits for memory", "C1")] if "operate" in frame else []),
+        ("operate" if "operate" in frame else "start", "end", "executes", "C0"),
         ("end", "retire", "waits to retire", "0.93"),
     ):
         ax.barh(rows, frame[second] - frame[first], left=frame[first], color=colour, label=label)

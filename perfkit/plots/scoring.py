@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from perfkit.simulators.pmu.truth import Truth
+
 VERDICTS = {"carries": SERIES[0], "doubtful": SERIES[4], "cannot": CLOUD}
 
 
@@ -81,6 +83,28 @@ def plot_hits(tables: Mapping[str, pd.DataFrame], ax: Any = None, *, most: int =
     axes.set(xlabel="events looked at, from the top of the ranking", ylabel="runs with a right one among them")
     axes.set(ylim=(0, 1.02), xlim=(0.5, most + 0.5), xticks=ks[:: max(1, most // 10)])
     axes.legend(fontsize=8, frameon=False, loc="lower right")
+    axes.spines[["top", "right"]].set_visible(False)
+    mark_kind(axes, "simulated")
+    return axes
+
+
+def plot_truth(truth: "Truth", ax: Any = None, *, most: int = 30, causes: int = 8) -> "Axes":
+    """Draw the exact CPI stacks of the first ``most`` simulated runs as bars, small causes as "others"."""
+    stack = truth.stack.iloc[:most]
+    axes = _axes(ax, 7.5, 1.2 + 0.26 * len(stack))
+    largest = list(truth.stack.sum().sort_values(ascending=False).index[:causes])
+    table = stack[largest].assign(others=stack.drop(columns=largest).sum(axis=1))
+    at, left = np.arange(len(table))[::-1], np.zeros(len(table))
+    for k, name in enumerate(table.columns):
+        colour = CLOUD if name == "others" else SERIES[k % len(SERIES)]
+        hatch = "//" if k >= len(SERIES) and name != "others" else None
+        axes.barh(at, table[name], left=left, height=0.7, color=colour, hatch=hatch, label=str(name))
+        left = left + table[name].to_numpy()
+    axes.set_yticks(at, [str(run) for run in table.index], fontsize=8)
+    axes.set_xlabel(f"cycles per instruction on {truth.core}, by cause")
+    if len(truth.stack) > most:
+        axes.set_title(f"first {most} of {len(truth.stack)} runs", fontsize=9, loc="left")
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     axes.spines[["top", "right"]].set_visible(False)
     mark_kind(axes, "simulated")
     return axes

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _NONE = (np.empty(0), np.empty(0), np.empty(0, dtype="int64"))
 
 
-def event_points(samples: Samples | None, event: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample_positions(samples: Samples | None, event: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return intensity and throughput of an event's samples, and their rows in the table.
 
     Samples that were not measured, and those with neither work nor events, have no place in a picture. The intensity
@@ -30,7 +30,19 @@ def event_points(samples: Samples | None, event: str) -> tuple[np.ndarray, np.nd
         return work / count, work / time, rows[usable]
 
 
-def plot_exploration(
+def on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the points that a roofline rests on, by index: those on it, and the Pareto front right of its peak."""
+    if not len(x):
+        return np.empty(0, dtype="int64")
+    bound = np.asarray(roofline.bound(x))
+    carrying = y >= bound * (1 - 1e-9)
+    order = np.argsort(-x, kind="stable")
+    best = np.maximum.accumulate(np.r_[-1.0, y[order][:-1]])
+    front = order[y[order] > best]
+    return np.union1d(np.flatnonzero(carrying), front[x[front] >= roofline.peak_intensity])
+
+
+def plot_spire_exploration(
     model: Any,
     samples: Samples,
     ranking: Any,

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
+from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -26,6 +28,23 @@ def category_colours(count: int) -> list[str]:
     return [mpl.colors.to_hex(mpl.colormaps[_MAP](x)) for x in np.linspace(0.05, 0.9, max(count, 1))]
 
 
+def distribution_bars(
+    values: NDArray[np.float64], log: bool, bins: int = 60
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return how many values fall in each of `bins` steps, alike on the axis (logarithmic if `log`); and the edges."""
+    low, high = float(values.min()), float(values.max())
+    if log and low > 0:
+        edges = np.geomspace(low, max(high, low * 1.001), bins + 1)
+    else:
+        edges = np.linspace(low, max(high, low + 1e-9 + abs(low) * 1e-3), bins + 1)
+    return np.histogram(values, edges)[0], edges
+
+
+def median_lines(frame: pd.DataFrame, x: str, y: str, by: Sequence[str] = ()) -> list[tuple[str, pd.Series]]:
+    """Return the median of `y` over `x` for each combination of the `by` columns: its label, and a series over `x`."""
+    return [(label, group.groupby(x)[y].median()) for label, group in _groups(frame, by)]
+
+
 def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:
     """Draw the target's density (its histogram where a table is given) with boundaries and centroids."""
     import matplotlib.pyplot as plt
@@ -38,11 +57,8 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
         ax.set_xscale("log")
     if table is not None:
         values = as_frame(table)[categories.target].dropna().to_numpy(dtype=float)
-        if categories.log:
-            edges = np.geomspace(values.min(), values.max() * (1 + 1e-12), 81)
-        else:
-            edges = np.linspace(values.min(), values.max() + 1e-12, 81)
-        ax.hist(values, edges, color="#c8ccd0", label=f"{len(values)} configurations")
+        counts, edges = distribution_bars(values, categories.log, 80)
+        ax.stairs(counts, edges, fill=True, color="#c8ccd0", label=f"{len(values)} configurations")
     if categories.grid:
         other = ax.twinx() if table is not None else ax
         other.plot(categories.grid, categories.density, color="#3b4cc0", lw=1.5)
@@ -84,32 +100,38 @@ def tree_layout(tree: "Tree") -> list[tuple[float, float]]:
 
 
 def plot_tree(tree: "Tree", ax: Any = None) -> Any:
-    """Draw a tree: split, rows, prediction; the lighter a node, the more mixed its rows (as the paper's Fig. 5)."""
+    """Draw a tree from left to right; the lighter a node, the more mixed its rows (as the paper's Fig. 5)."""
     import matplotlib.pyplot as plt
 
     places = tree_layout(tree)
     leaves = sum(node.is_leaf for node in tree.nodes)
     if ax is None:
-        _, ax = plt.subplots(figsize=(max(6, 1.45 * leaves), 1.5 * (tree.depth + 1)), layout="constrained")
+        _, ax = plt.subplots(figsize=tree_size(tree), layout="constrained")
     colours = node_colours(tree)
     for index, node in enumerate(tree.nodes):
-        x, y = places[index]
+        leaf, level = places[index]
         for child, word in ((node.left, "yes"), (node.right, "no")):
             if child >= 0:
-                cx, cy = places[child]
-                ax.plot([x, cx], [-y, -cy], color="#888888", lw=1, zorder=1)
-                ax.text((x + cx) / 2, -(y + cy) / 2, word, fontsize=7, ha="center", color="#444444", zorder=2)
-        dark = is_dark(colours[index])
+                below, _ = places[child]
+                ax.plot([level, level + 1], [leaf, below], color="#777777", lw=1, zorder=1)
+                ax.text(level + 0.5, (leaf + below) / 2, word, fontsize=9, ha="center", color="#333333", zorder=2)
         ax.text(
-            x, -y, node_text(tree, index), ha="center", va="center", fontsize=7.5, zorder=3,
-            color="white" if dark else "black",
+            level, leaf, node_text(tree, index), ha="center", va="center", fontsize=9, zorder=3,
+            color="white" if is_dark(colours[index]) else "black",
             bbox={"boxstyle": "round,pad=0.35", "fc": colours[index], "ec": "#333333", "lw": 0.7},
         )  # fmt: skip
-    ax.set_xlim(-0.7, leaves - 0.3)
-    ax.set_ylim(-tree.depth - 0.45, 0.45)
+    ax.set_xlim(-0.5, tree.depth + 0.5)
+    ax.set_ylim(leaves - 0.4, -0.6)
     ax.axis("off")
-    ax.set_title(f"{tree.target}: {tree.summary()}", fontsize=9, wrap=True)
+    ax.set_title(f"{tree.target}: {tree.verdict}", fontsize=9, wrap=True)
     return ax
+
+
+def tree_size(tree: "Tree") -> tuple[float, float]:
+    """Return a figure's width and height in inches that give every node of a tree room for its text."""
+    leaves = sum(node.is_leaf for node in tree.nodes)
+    longest = max(len(line) for index in range(len(tree.nodes)) for line in node_text(tree, index).split("\n"))
+    return (tree.depth + 1) * (0.9 + 0.075 * longest), 0.8 + 0.72 * leaves
 
 
 def node_text(tree: "Tree", index: int) -> str:
@@ -142,8 +164,10 @@ def node_colours(tree: "Tree") -> list[str]:
 
 def is_dark(colour: str) -> bool:
     """Tell whether white text reads better than black on a colour."""
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 130
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    # WCAG's relative luminance; above this one, black has the higher contrast.
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179
 
 
 def plot_importance(importance: "Importance", ax: Any = None) -> Any:
@@ -203,8 +227,7 @@ def plot_lines(
         column(frame, name)
     if ax is None:
         _, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
-    for (label, group), style in zip(_groups(frame, by), _styles(), strict=False):
-        line = group.groupby(x)[y].median()
+    for (label, line), style in zip(median_lines(frame, x, y, by), _styles(), strict=False):
         ax.plot(line.index, line.to_numpy(), label=label, **style)
     if log_x:
         ax.set_xscale("log", base=2)
@@ -239,7 +262,7 @@ def _styles() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def plot_exploration(
+def plot_study_exploration(
     categories: "Categories", tree: "Tree", importance: "Importance | None", table: Any, x: str, by: Sequence[str] = ()
 ) -> Any:
     """Draw what `StudyExplorer` shows as one static figure: distribution, tree, importance, lines."""
@@ -280,6 +303,7 @@ def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
     files = []
     for name, ax in pictures(result).items():
         files.append(folder / f"{name}.png")
-        ax.figure.savefig(files[-1], dpi=110)
+        with replaced(files[-1]) as temporary:
+            ax.figure.savefig(temporary, dpi=110, format="png")
         plt.close(ax.figure)
     return files

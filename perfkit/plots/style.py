@@ -4,15 +4,19 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perfkit.samples.areas import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
 # Top-down areas, and the work that is done in none of them.
 AREA_COLOURS: Mapping[str, str] = {**COLOURS, "retiring": "#56B4E9"}
 ROOF = "#222222"
-CLOUD = "#9AA5B1"
+CLOUD = "#7B8794"
+OUTSIDE = "#A88B4A"
 ACCENT = "#B34700"
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -75,3 +79,28 @@ def mark_kind(axes: "Axes", kind: str) -> None:
             fontsize=8,
             color=ACCENT,
         )
+
+
+def typical(values: "ArrayLike") -> float:
+    """Return the median of the values that are known, for a caption; NaN where there are none."""
+    known = np.asarray(values, dtype="float64")
+    known = known[np.isfinite(known)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
+def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) -> tuple[float, float]:
+    """Return the range of an axis on which all finite values but a share `outside` at either end are seen.
+
+    Parameters
+    ----------
+    values : array
+        What is drawn.
+    margin : float
+        Room at either end, as a share of the range.
+    outside : float
+        Share of the values at either end that may lie outside of the range, so that an outlier does not squeeze it.
+    """
+    known = np.asarray(values, dtype="float64")
+    low, high = (float(v) for v in np.quantile(known[np.isfinite(known)], [outside, 1 - outside]))
+    room = margin * (high - low) or 0.01
+    return low - room, high + room

@@ -7,8 +7,10 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 from perfkit.errors import DataError, FormatError
+from perfkit.files import afford, affordable
 
 _MAGIC = {"gzip": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "bzip2": b"BZh", "zstandard": b"\x28\xb5\x2f\xfd"}
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
@@ -128,10 +130,12 @@ def open_dump(path: str | Path) -> Opened:
         if file.read(4) == b"PAR1":
             return Opened(path, b"PAR1")  # Arrow maps it into memory by itself
         file.seek(0)
-        raw = file.read()
+        if path.is_file():
+            afford(path.stat().st_size, path.name, "the file")
+        raw = file.read(affordable() + 1)
     for kind, magic in _MAGIC.items():
         if raw.startswith(magic):
-            data, cut = _decompress(raw, kind)
+            data, cut = _decompress(raw, kind, path.name)
             if cut and not data:
                 raise FormatError(f"{path.name}: {cut}; nothing in it can be read. Copy the file again.")
             return Opened(path, data, cut)
@@ -148,22 +152,23 @@ def run_name(path: Path) -> str:
     return name
 
 
-def _decompress(raw: bytes, kind: str) -> tuple[bytes, str]:
+def _decompress(raw: bytes, kind: str, name: str) -> tuple[bytes, str]:
     """Return all that can be decompressed and how it ended early, if it did."""
     if kind == "zstandard":
-        return _zstandard(raw)
+        return _zstandard(raw, name)
     make: dict[str, Callable[[], zlib._Decompress | lzma.LZMADecompressor | bz2.BZ2Decompressor]] = {
         "gzip": lambda: zlib.decompressobj(wbits=31),
         "xz": lzma.LZMADecompressor,
         "bzip2": bz2.BZ2Decompressor,
     }
     parts: list[bytes] = []
-    rest = raw
+    rest, size, most = raw, 0, affordable()
     while rest.strip(b"\x00"):  # several members one after another, with padding, are one file
         member = make[kind]()
         try:
             for at in range(0, len(rest), _BLOCK):
-                parts.append(member.decompress(rest[at : at + _BLOCK]))
+                parts.append(_inflate(member, rest[at : at + _BLOCK], most - size, name))
+                size += len(parts[-1])
                 if member.eof:
                     rest = member.unused_data + rest[at + _BLOCK :]
                     break
@@ -174,14 +179,38 @@ def _decompress(raw: bytes, kind: str) -> tuple[bytes, str]:
     return b"".join(parts), ""
 
 
-def _zstandard(raw: bytes) -> tuple[bytes, str]:
+def _inflate(member: Any, data: bytes, most: int, name: str) -> bytes:
+    """Return what a block of compressed data holds, as long as that is not more than memory can hold."""
+    if isinstance(member, bz2.BZ2Decompressor | lzma.LZMADecompressor):
+        out = member.decompress(data, max_length=max(most, 0) + 1)
+        full = not member.eof and not member.needs_input
+    else:
+        out = member.decompress(data, max(most, 0) + 1)
+        full = bool(member.unconsumed_tail)
+    if full or len(out) > most:
+        _refuse(name)
+    return out
+
+
+def _refuse(name: str) -> NoReturn:
+    raise FormatError(
+        f"{name}: compressed data of more than the {affordable():,} bytes that memory can hold; decompress it to a "
+        "file if that is meant, and read a part of it"
+    )
+
+
+def _zstandard(raw: bytes, name: str) -> tuple[bytes, str]:
     import pyarrow as pa
 
     parts: list[bytes] = []
     try:
         with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
+            most = affordable()
             while block := stream.read(_BLOCK):
                 parts.append(block)
+                most -= len(block)
+                if most < 0:
+                    _refuse(name)
     except OSError as error:
         return b"".join(parts), f"zstandard data ends early or is corrupted ({error})"
     return b"".join(parts), ""

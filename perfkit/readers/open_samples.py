@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from perfkit.errors import SettingError
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 from perfkit.samples.table import Samples
 
 
@@ -55,9 +55,10 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
     if Path(source).is_file():
         return [Path(source)]
     pattern = Path(source)
-    found = sorted(p for p in Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))) if p.is_file())
+    inside = str(pattern.relative_to(pattern.anchor))
+    found = sorted(p for p in Path(pattern.anchor).glob(inside) if p.is_file()) if inside != "." else []
     if not found:
-        near = nearest(str(source), known) or known[:3]
+        near = closest(str(source), known) or known[:3]
         raise SettingError(
             f"{str(source)!r} is neither a data set nor a file, and no file matches it as a pattern (looked in "
             f"{Path.cwd()}). Data sets with the nearest names: {', '.join(near)}."

@@ -8,6 +8,7 @@ from typing import Literal
 import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
+from perfkit.files import reading
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Asked, Dump, Lines, Report, account_table
@@ -80,6 +81,11 @@ def read_samples(
 
 
 def _read_one(path: Path, report: Report, name: str | None) -> Dump:
+    with reading(report.file, "a counter dump"):
+        return _taken_apart(path, report, name)
+
+
+def _taken_apart(path: Path, report: Report, name: str | None) -> Dump:
     opened = open_dump(path)
     if opened.cut:
         report.problem(0, opened.cut, "the compressed data is damaged; what comes before the damage is read")

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.files import existing, replaced
+from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.results import KINDS, Kind, Summarised, draw
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -533,34 +533,44 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     name = existing(path).name
-    try:
-        with pq.ParquetFile(path, memory_map=True) as file:
-            # One batch is one piece of memory a column, which numpy can use as it is.
-            whole = next(file.iter_batches(batch_size=max(file.metadata.num_rows, 1)), None)
-            in_one = whole is not None and whole.num_rows == file.metadata.num_rows
-            arrow = pa.Table.from_batches([whole]) if in_one else file.read()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"{name}: expected a parquet file of samples; it cannot be read: {error}") from error
-    head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
+    with reading(name, "a parquet file of samples"), pq.ParquetFile(path, memory_map=True) as file:
+        # One batch is one piece of memory a column, which numpy can use as it is.
+        whole = next(file.iter_batches(batch_size=max(file.metadata.num_rows, 1)), None)
+        in_one = whole is not None and whole.num_rows == file.metadata.num_rows
+        arrow = pa.Table.from_batches([whole]) if in_one else file.read()
+    head = json_object((arrow.schema.metadata or {}).get(b"perfkit", b"{}"), name, "the description of samples")
     if head.get("format") != _FORMAT:
         raise FormatError(
             f"{name}: a parquet file, but not one that Samples.to_parquet wrote. Read a plain table with "
             "perfkit.read_samples, or pandas and Samples.from_frame."
         )
+    fields = {"version": int, "runs": list, "time_event": str, "work_event": str, "problems": list, "notes": list}
+    check_fields(head, fields, name, "the description of samples")
+    lacking = set(COLUMNS) - set(arrow.column_names) - set(head.get("empty", ()))
+    if lacking:
+        raise FormatError(f"{name}: samples without their column(s) {', '.join(sorted(lacking))}")
     if head["version"] > _FORMAT_VERSION:
         raise FormatError(
             f"{name}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
             "Update perfkit."
         )
-    return {
-        "table": _from_arrow(arrow),
-        "runs": pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str")).set_index("run"),
-        "time_event": head["time_event"],
-        "work_event": head["work_event"],
-        "problems": pd.DataFrame(head["problems"]) if head["problems"] else no_problems(),
-        "notes": tuple(head["notes"]),
-        "accounting": pd.DataFrame(head["accounting"]) if head.get("accounting") else no_accounting(),
-    }
+    with reading(name, "a parquet file of samples"):
+        return {
+            "table": _from_arrow(arrow),
+            "runs": pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str")).set_index("run"),
+            "time_event": head["time_event"],
+            "work_event": head["work_event"],
+            "problems": _rows_of(head["problems"], no_problems()),
+            "notes": tuple(head["notes"]),
+            "accounting": _rows_of(head.get("accounting") or [], no_accounting()),
+        }
+
+
+def _rows_of(records: list[Any], empty: pd.DataFrame) -> pd.DataFrame:
+    """Return records as a table with the columns and types of an empty one."""
+    if not records:
+        return empty
+    return pd.DataFrame.from_records(records)[list(empty.columns)].astype(empty.dtypes.to_dict())
 
 
 def _joined(parts: list[pd.Series]) -> pd.Categorical:
@@ -807,7 +817,7 @@ def _known(wanted: Iterable[str], known: Iterable[Any], what: str) -> list[str]:
     wanted = list(wanted)
     unknown = [w for w in wanted if w not in set(names)]
     if unknown:
-        near = nearest(unknown[0], names) or names[:3]
+        near = closest(unknown[0], names) or names[:3]
         raise SettingError(f"unknown {what} {unknown[0]!r}; did you mean {', '.join(near)}? There are {len(names)}.")
     return wanted
 

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
+from perfkit.results import Kind, Tabled, draw
 
 DRAWS = 200  # bootstrap draws of workloads
 _LEVEL = 0.95
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Tabled):
     """How well a method found what is known of simulated runs.
 
     Attributes
@@ -22,7 +24,7 @@ class Scores:
         What was scored.
     table : DataFrame
         One row a run (index) that could be scored.
-    summary : DataFrame
+    measures : DataFrame
         One row a measure (index): ``score``, ``low`` and ``high`` (95 % of bootstrap draws of whole workloads: their
         runs are no independent witnesses), ``baseline`` (what it would be without the method), ``against`` (what that
         baseline is), ``runs`` and ``workloads`` (over how many).
@@ -30,13 +32,15 @@ class Scores:
         Reason -> runs that could not be scored.
     """
 
+    _rows: ClassVar[str] = "table"
+
     method: str
     table: pd.DataFrame
-    summary: pd.DataFrame
+    measures: pd.DataFrame
     left_out: Mapping[str, tuple[str, ...]]
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """``"simulated"``: the truth is that of a simulator."""
         return "simulated"
 
@@ -44,10 +48,19 @@ class Scores:
         """Return a copy of the table of runs."""
         return self.table.copy()
 
-    def __repr__(self) -> str:
-        lines = [f"<Scores of {self.method} on {len(self.table)} simulated runs"]
-        lines += [f"  left out, {reason}: {len(runs)}" for reason, runs in self.left_out.items()]
-        return "\n".join([*lines, self.summary.round(3).to_string()]) + ">"
+    def summary(self) -> str:
+        """Say how often the method was right, with the intervals and what would be without it."""
+        left_out = "".join(f"; left out, {reason}: {len(runs)}" for reason, runs in self.left_out.items())
+        lines = [f"{self.method} on {len(self.table)} simulated runs{left_out}"]
+        lines += [
+            f"{name}: {row.score:.3f} ({row.low:.3f} to {row.high:.3f}), {row.against}: {row.baseline:.3f}"
+            for name, row in self.measures.head(6).iterrows()
+        ]
+        return "\n".join([*lines, *([f"and {len(self.measures) - 6} more measures"] if len(self.measures) > 6 else [])])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the measures as bars with their intervals and baselines; return the axes."""
+        return draw("scoring:plot_measures", self.measures[["score", "low", "high", "baseline"]], ax=ax, xlabel="score")
 
 
 @dataclass(frozen=True)
@@ -127,8 +140,8 @@ def scores(
             "runs": len(part),
             "workloads": part["workload"].nunique(),
         }
-    summary = pd.DataFrame.from_dict(lines, orient="index").rename_axis("measure")
-    return Scores(method, table, summary, noted)
+    measured = pd.DataFrame.from_dict(lines, orient="index").rename_axis("measure")
+    return Scores(method, table, measured, noted)
 
 
 def _spread(measure: Measure, part: pd.DataFrame, seed: int) -> tuple[float, float]:

@@ -34,7 +34,7 @@ def spire_scores(
     Parameters
     ----------
     samples : Samples
-        Of the simulated PMU (`perfkit.collectors.SimulatedPmu`), on one core.
+        Of the simulated PMU (`perfkit.SimulatedPmu`), on one core.
     truth : Truth
         Of the same runs.
     spire : Spire, optional

@@ -1,8 +1,9 @@
 """Expressions that users write in study and analysis files, evaluated without ``eval``.
 
 The grammar is Python's, cut down to arithmetic, comparisons, ``and``/``or``/``not``, ``a if b else c``, lists, names
-and the functions of `FUNCTIONS`. There are no attributes, no subscripts, no imports, and powers are bounded, so a
-study file from a stranger can neither run code nor eat the memory.
+and the functions of `FUNCTIONS`. There are no attributes, no subscripts, no imports, and powers, products, texts,
+lists and nesting are bounded, so an expression can neither run code nor eat the memory. (A study file as a whole is
+code all the same: it holds a kernel that is compiled and run.)
 """
 
 import ast
@@ -13,22 +14,40 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit.errors import SettingError
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 
 _LARGEST_POWER = 4096
 _LONGEST = 10_000
+_DEEPEST = 100
 
 
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and base.bit_length() * abs(exponent) > _LARGEST_POWER:
         raise SettingError(f"{base}**{exponent} has over {_LARGEST_POWER} bits: write a smaller power")
-    return base**exponent
+    found = base**exponent
+    if isinstance(found, complex):
+        raise SettingError(f"{base}**{exponent} is no real number")
+    return found
 
 
 def _times(left: Any, right: Any) -> Any:
     if isinstance(left, str | list) or isinstance(right, str | list):
         raise SettingError("text and lists cannot be multiplied in an expression")
+    if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > _LARGEST_POWER:
+        raise SettingError(f"a product of over {_LARGEST_POWER} bits: write smaller numbers")
     return left * right
+
+
+def _plus(left: Any, right: Any) -> Any:
+    if isinstance(left, str | list) and isinstance(right, str | list) and len(left) + len(right) > _LONGEST:
+        raise SettingError(f"text and lists of over {_LONGEST} elements are not allowed in an expression")
+    return left + right
+
+
+def _modulo(left: Any, right: Any) -> Any:
+    if isinstance(left, str):
+        raise SettingError("text cannot be formatted in an expression: % is the remainder of numbers")
+    return left % right
 
 
 def _range(*bounds: int) -> list[int]:
@@ -53,8 +72,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _times, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: _power,
+    ast.Add: _plus, ast.Sub: operator.sub, ast.Mult: _times, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: _modulo, ast.Pow: _power,
 }  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -96,7 +115,7 @@ class Expression:
             raise SettingError(f"an expression has at most 2000 characters, not {len(self.text)}")
         try:
             return ast.parse(self.text.strip(), mode="eval").body
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise SettingError(f"cannot read the expression {self.text!r}: {error}") from None
 
     @property
@@ -127,7 +146,7 @@ class Expression:
         missing = [name for name in names if name not in frame.columns]
         if missing:
             raise SettingError(
-                f"the expression {self.text!r} needs {missing[0]!r}; {nearest(missing[0], frame.columns)}"
+                f"the expression {self.text!r} needs {missing[0]!r}; {did_you_mean(missing[0], frame.columns)}"
             )
         if not names:
             return [self({}) for _ in range(len(frame))]
@@ -156,15 +175,28 @@ def _shown(values: Mapping[str, Any], names: Any) -> str:
     return ", ".join(f"{name}={values.get(name)!r}" for name in sorted(names)) or "no names"
 
 
+def _check_depth(node: ast.expr) -> None:
+    """Refuse expressions nested so deep that evaluating them would not come back."""
+    level: list[ast.AST] = [node]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in ast.iter_child_nodes(outer)]
+        if not level:
+            return
+    raise SettingError(f"an expression is nested at most {_DEEPEST} levels deep")
+
+
 def _check(node: ast.expr, text: str) -> None:
     """Refuse everything that the grammar of this module leaves out, before anything is evaluated."""
+    _check_depth(node)
     for child in ast.walk(node):
+        if isinstance(child, ast.Constant) and not isinstance(child.value, bool | int | float | str):
+            raise SettingError(f"{child.value!r} is neither a number nor text in {text!r}")
         if isinstance(child, ast.Call):
             if not isinstance(child.func, ast.Name) or child.keywords:
                 raise SettingError(f"only plain calls of known functions are allowed in {text!r}")
             if child.func.id not in FUNCTIONS:
                 raise SettingError(
-                    f"unknown function {child.func.id!r} in {text!r}; {nearest(child.func.id, FUNCTIONS)}"
+                    f"unknown function {child.func.id!r} in {text!r}; {did_you_mean(child.func.id, FUNCTIONS)}"
                 )
         elif (isinstance(child, ast.BinOp) and type(child.op) not in _BINARY) or (
             isinstance(child, ast.UnaryOp) and type(child.op) not in _UNARY
@@ -189,7 +221,7 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
             return values[node.id]
         if node.id in _CONSTANTS:
             return _CONSTANTS[node.id]
-        raise SettingError(f"unknown name {node.id!r}; {nearest(node.id, values)}")
+        raise SettingError(f"unknown name {node.id!r}; {did_you_mean(node.id, values)}")
     if isinstance(node, ast.BinOp):
         return _BINARY[type(node.op)](_value(node.left, values), _value(node.right, values))
     if isinstance(node, ast.UnaryOp):

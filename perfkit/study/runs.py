@@ -11,12 +11,14 @@ from typing import Any, Self
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
-from perfkit.names import nearest
+from perfkit.files import check_fields, existing, json_object, reading, replaced
+from perfkit.names import did_you_mean
+from perfkit.results import Summarised, draw, labelled
 from perfkit.study.expressions import Expression
 
 
-@dataclass(frozen=True)
-class StudyRuns:
+@dataclass(frozen=True, eq=False, repr=False)
+class StudyRuns(Summarised):
     """What a study measured.
 
     Parameters
@@ -70,7 +72,41 @@ class StudyRuns:
         """Return the table of configurations (a copy)."""
         return self.table.copy()
 
-    def summary(self) -> dict[str, int]:
+    @property
+    def kind(self) -> str:
+        """What the data is: measured, unless the metadata say otherwise."""
+        return str(self.metadata.get("kind", "measured"))
+
+    def summary(self) -> str:
+        """Say what was varied, how many configurations were measured, and between which times they lie."""
+        count, varied = self.counts(), ", ".join(self.dimensions) or "nothing"
+        done = f"{count['ok']} of {count['configurations']} configurations measured"
+        lines = [f"{done}{labelled(self.kind)}, over {varied}"]
+        ticks = self.ok["tsc"].dropna() if len(self.ok) else pd.Series(dtype=float)
+        if len(ticks):
+            low, high = self.ok.loc[ticks.idxmin()], self.ok.loc[ticks.idxmax()]
+            lines += [
+                f"{what}: {row['tsc']:,.4g} TSC ticks per execution, " + self._values(row)
+                for what, row in (("fastest", low), ("slowest", high))
+            ]
+        lines.append(f"{count['settled']} settled, {count['unsettled']} never settled, {count['failed']} failed")
+        return "\n".join(lines)
+
+    def _values(self, row: Any) -> str:
+        return ", ".join(f"{name} {row[name]}" for name in self.dimensions)
+
+    def plot(self, x: str | None = None, y: str = "tsc", by: Sequence[str] | None = None, ax: Any = None) -> Any:
+        """Draw the median of ``y`` over a dimension, a line for each combination of ``by``; return the axes.
+
+        By default over the first dimension with several values that are numbers, a line for each value of the next.
+        """
+        varied = [name for name in self.dimensions if len(self.ok[name].unique()) > 1] or list(self.dimensions)
+        numbers = [name for name in varied if pd.api.types.is_numeric_dtype(self.ok[name])]
+        across = x or (numbers or varied)[0]
+        lines = [name for name in varied if name != across][:1] if by is None else by
+        return draw("studies:plot_lines", self.ok, x=across, y=y, by=lines, ax=ax)
+
+    def counts(self) -> dict[str, int]:
         """Count the rows: all, measured, settled, never settled, failed."""
         if not len(self.table):
             return {"configurations": 0, "ok": 0, "settled": 0, "unsettled": 0, "failed": 0}
@@ -99,7 +135,7 @@ class StudyRuns:
         table = self.table[keep]
         return type(self)(table, self.raw[self.raw["key"].isin(table.index)], self.dimensions, self.metadata)
 
-    def to_parquet(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Write everything to one parquet file: the raw repetitions are nested in their configuration's row."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -111,24 +147,47 @@ class StudyRuns:
         whole = whole.append_column("repetitions", pa.array(list(nested.values()), type=_nested_type()))
         about = {"dimensions": self.dimensions, "metadata": self.metadata}
         whole = whole.replace_schema_metadata({**(whole.schema.metadata or {}), _MARK: json.dumps(about).encode()})
-        pq.write_table(whole, path, compression="zstd", compression_level=9)
+        with replaced(path) as temporary:
+            pq.write_table(whole, temporary, compression="zstd", compression_level=9)
+        return Path(path)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write everything to one parquet file: the same as `save`."""
+        return self.save(path)
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> Self:
-        """Read what `to_parquet` wrote."""
-        import pyarrow as pa
+        """Read a saved table: the same as `load`."""
+        return cls.load(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is no study's table.
+        """
         import pyarrow.parquet as pq
 
-        try:
-            whole = pq.read_table(path)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FormatError(f"cannot read {path} as a study's table: {error}") from None
+        with reading(existing(path), "a study's table"):
+            return cls._of_table(pq.ParquetFile(path).read(), path)
+
+    @classmethod
+    def _of_table(cls, whole: Any, path: str | Path) -> Self:
         about = (whole.schema.metadata or {}).get(_MARK)
         if about is None:
             raise FormatError(f"{path} is a parquet file, but no study's table: pandas.read_parquet reads it")
-        parsed = json.loads(about)
+        parsed = json_object(about, path, "a study's table")
+        check_fields(parsed, {"dimensions": list, "metadata": dict}, path, "a study's table")
         nested = whole.column("repetitions").to_pylist()
         table = whole.drop_columns(["repetitions"]).to_pandas().set_index("configuration")
+        lacking = [name for name in ("status", *parsed["dimensions"]) if name not in table.columns]
+        if lacking:
+            raise FormatError(f"{path}: a study's table without the column(s) {', '.join(map(str, lacking))}")
         rows = [{"key": key, **one} for key, many in zip(table.index, nested, strict=True) for one in many]
         return cls(table, pd.DataFrame(rows, columns=_RAW), tuple(parsed["dimensions"]), parsed["metadata"])
 
@@ -203,7 +262,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
-                raise DataError(f"the kernel's report {name!r} would overwrite a column; {nearest(name, row)}")
+                raise DataError(f"the kernel's report {name!r} would overwrite a column; {did_you_mean(name, row)}")
             row[name] = math.nan if value is None else float(value)
     return row
 

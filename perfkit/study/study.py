@@ -20,7 +20,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.names import nearest
+from perfkit.files import reading, whole_text
+from perfkit.names import did_you_mean
 from perfkit.study.expressions import Expression
 
 Value = bool | int | float | str
@@ -41,10 +42,10 @@ class _Strict(BaseModel):
 class Range(_Strict):
     """Values from `first` to `last` (both included) in steps of `step`, or as powers: first, first*factor, ..."""
 
-    first: int | float = Field(alias="from")
-    last: int | float = Field(alias="to")
-    step: int | float | None = None
-    factor: int | float | None = None
+    first: int | float = Field(alias="from", allow_inf_nan=False)
+    last: int | float = Field(alias="to", allow_inf_nan=False)
+    step: int | float | None = Field(default=None, allow_inf_nan=False)
+    factor: int | float | None = Field(default=None, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _moves(self) -> "Range":
@@ -344,7 +345,7 @@ class Study(_Strict):
         known = {field.alias or name for name, field in cls.model_fields.items()}
         for key in settings:
             if key not in known:
-                raise SettingError(f"{path}: unknown key {key!r}; {nearest(key, known)}")
+                raise SettingError(f"{path}: unknown key {key!r}; {did_you_mean(key, known)}")
         try:
             return cls(**settings)
         except SettingError as error:
@@ -454,7 +455,7 @@ def _points(axes: list[tuple[str, Any]], so_far: dict[str, Any], checks: list[Ex
 def _only_known(expression: Expression, known: list[str], where: str) -> None:
     for name in sorted(expression.names):
         if name not in known:
-            raise ValueError(f"{where} uses {name!r}, which is not known there; {nearest(name, known)}")
+            raise ValueError(f"{where} uses {name!r}, which is not known there; {did_you_mean(name, known)}")
 
 
 def _fill(text: str, values: Mapping[str, Any]) -> str:
@@ -462,7 +463,7 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in values:
-            raise ValueError(f"{{{found[1]}}} in {text!r} names no dimension; {nearest(found[1], values)}")
+            raise ValueError(f"{{{found[1]}}} in {text!r} names no dimension; {did_you_mean(found[1], values)}")
         return str(values[found[1]])
 
     return re.sub(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", value, text)
@@ -502,14 +503,32 @@ def _plain(value: Any) -> Any:
     return value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
 
 
+_MOST_YAML = 200_000
+
+
+def _written_out(loaded: Any, known: dict[int, int]) -> int:
+    """Return how many values a document holds once its aliases are written out (infinity where one holds itself)."""
+    if not isinstance(loaded, dict | list):
+        return 1
+    if id(loaded) not in known:
+        known[id(loaded)] = _MOST_YAML + 1  # as long as it is not known
+        inside = loaded.values() if isinstance(loaded, dict) else loaded
+        known[id(loaded)] = 1 + sum(_written_out(one, known) for one in inside)
+    return known[id(loaded)]
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file whose top is a mapping."""
+    text = whole_text(path, "a YAML file")
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormatError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        with reading(path, "a YAML file"):
+            loaded = yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise FormatError(f"{path} is not YAML: {error}") from None
+    if _written_out(loaded, {}) > _MOST_YAML:
+        raise FormatError(
+            f"{path}: its aliases stand for over {_MOST_YAML:,} values; write what they mean, or less of it"
+        )
     if not isinstance(loaded, dict):
         raise FormatError(f"{path} holds {type(loaded).__name__}, expected a mapping of settings")
     return {str(key): value for key, value in loaded.items()}
@@ -522,7 +541,7 @@ def explain(error: pydantic.ValidationError, model: type[BaseModel]) -> str:
         path = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
             keys = _keys_at(model, fault["loc"][:-1])
-            lines.append(f"unknown key {path!r}; {nearest(str(fault['loc'][-1]), keys)}")
+            lines.append(f"unknown key {path!r}; {did_you_mean(str(fault['loc'][-1]), keys)}")
         else:
             found = fault.get("input")
             shown = "" if isinstance(found, BaseModel | dict | list) else f" (found {found!r:.80})"

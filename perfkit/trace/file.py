@@ -6,8 +6,6 @@ hundred million instructions often fit a few megabytes, and reading is bound by 
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError
+from perfkit.files import afford, check_fields, existing, json_object, member, reading, replaced
 from perfkit.trace.code import (
     Provenance,
     StaticCode,
@@ -32,46 +31,41 @@ if TYPE_CHECKING:
 MAGIC = "perfkit-trace"
 VERSION = 1
 BLOCKS_PER_CHUNK = 1 << 20
+_WHAT = "a perfkit trace"
 _MOST_BLOCKS = 1 << 26  # in a chunk; more is a damaged header
 _FEW = 1 << 18  # accesses: fewer are not worth loading a compiler for
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same bytes
 _STREAMS = {"stream": np.uint32, "addresses": np.uint64, "sizes": np.uint32}
 
 
-def save(path: Path, code: StaticCode, provenance: Provenance, chunks: Iterable[TraceChunk], level: int) -> Path:
+def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Iterable[TraceChunk], level: int) -> Path:
     """Write a trace's parts; a file of that name is replaced only once the new one is complete."""
     import pyarrow as pa
 
     codec = pa.Codec("zstd", compression_level=level)
     lengths = np.diff(code.block_start).astype(np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
-            sizes, instructions = [], 0
-            for number, chunk in enumerate(chunks):
-                sizes.append({name: len(getattr(chunk, name)) for name in _STREAMS})
-                instructions += int(lengths[chunk.stream].sum())
-                for name in _STREAMS:
-                    values = getattr(chunk, name)
-                    if name == "addresses":
-                        values = _differences(chunk.stream, code.block_operand_start, values)
-                    _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
-            for name, table in _tables(code).items():
-                _put(archive, f"{name}.parquet", _parquet(table, level))
-            header = {
-                "format": MAGIC,
-                "version": VERSION,
-                "isa": code.isa,
-                "instructions": instructions,
-                "chunks": sizes,
-                "provenance": provenance_to_dict(provenance),
-            }
-            _put(archive, "trace.json", json.dumps(header, indent=1).encode())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with replaced(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        sizes, instructions = [], 0
+        for number, chunk in enumerate(chunks):
+            sizes.append({name: len(getattr(chunk, name)) for name in _STREAMS})
+            instructions += int(lengths[chunk.stream].sum())
+            for name in _STREAMS:
+                values = getattr(chunk, name)
+                if name == "addresses":
+                    values = _differences(chunk.stream, code.block_operand_start, values)
+                _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
+        for name, table in _tables(code).items():
+            _put(archive, f"{name}.parquet", _parquet(table, level))
+        header = {
+            "format": MAGIC,
+            "version": VERSION,
+            "isa": code.isa,
+            "instructions": instructions,
+            "chunks": sizes,
+            "provenance": provenance_to_dict(provenance),
+        }
+        _put(archive, "trace.json", json.dumps(header, indent=1).encode())
     return path
 
 
@@ -90,18 +84,15 @@ class TraceFile:
         self.path = Path(path)
         self._archive = _open(self.path)
         try:
-            self._header = self._read_header()
-            self.code = self._read_code()
-            self.provenance = provenance_from_dict(self._header["provenance"])
-            self.chunk_sizes: list[dict[str, int]] = [
-                {name: int(chunk[name]) for name in _STREAMS} for chunk in self._header["chunks"]
-            ]
-            self.instruction_count = int(self._header["instructions"])
-        except (KeyError, TypeError, ValueError) as error:
+            with reading(self.path, _WHAT):
+                self._header = self._read_header()
+                self.code = self._read_code()
+                self.provenance = provenance_from_dict(self._header["provenance"])
+                self.chunk_sizes = self._read_chunk_sizes()
+                self.instruction_count = int(self._header["instructions"])
+        except BaseException:
             self.close()
-            if isinstance(error, FormatError):
-                raise
-            raise FormatError(f"{self.path}: not a complete perfkit trace ({error})") from error
+            raise
 
     def __enter__(self) -> "TraceFile":
         return self
@@ -118,6 +109,7 @@ class TraceFile:
         lengths = np.diff(self.code.block_start).astype(np.int64)
         instruction = access = 0
         for number, count in enumerate(self.chunk_sizes):
+            afford(sum(count[n] * np.dtype(d).itemsize for n, d in _STREAMS.items()), self.path, f"chunk {number}")
             parts = {name: np.empty(count[name], dtype=dtype) for name, dtype in _STREAMS.items()}
             self.read_chunk(number, parts)
             yield TraceChunk(instruction, access, **parts)
@@ -127,10 +119,11 @@ class TraceFile:
     def streams(self) -> dict[str, NDArray[Any]]:
         """Read all chunks into memory: stream, addresses and sizes, as `perfkit.trace.trace.Trace` has them."""
         totals = {name: sum(chunk[name] for chunk in self.chunk_sizes) for name in _STREAMS}
-        try:
+        afford(
+            sum(totals[name] * np.dtype(dtype).itemsize for name, dtype in _STREAMS.items()), self.path, "its streams"
+        )
+        with reading(self.path, _WHAT):
             parts = {name: np.empty(totals[name], dtype=dtype) for name, dtype in _STREAMS.items()}
-        except (MemoryError, ValueError) as error:
-            raise FormatError(f"{self.path}: its streams should hold {totals} values, more than memory does") from error
         at = dict.fromkeys(_STREAMS, 0)
         for number, count in enumerate(self.chunk_sizes):
             self.read_chunk(number, {name: part[at[name] : at[name] + count[name]] for name, part in parts.items()})
@@ -154,20 +147,28 @@ class TraceFile:
             raise FormatError(f"{self.path}: chunk {number} has the wrong number of sizes")
         into["sizes"][:] = self._values("sizes", number)
 
+    def _read_chunk_sizes(self) -> list[dict[str, int]]:
+        sizes = []
+        for number, chunk in enumerate(self._header["chunks"]):
+            if not isinstance(chunk, dict):
+                raise FormatError(f"{self.path}: expected the sizes of chunk {number}; found {str(chunk)[:60]!r}")
+            check_fields(chunk, dict.fromkeys(_STREAMS, int), self.path, f"chunk {number}")
+            if any(chunk[name] < 0 for name in _STREAMS):
+                raise FormatError(f"{self.path}: chunk {number} claims a negative size")
+            sizes.append({name: chunk[name] for name in _STREAMS})
+        return sizes
+
     def _read_header(self) -> dict[str, Any]:
-        try:
-            header = json.loads(self._member("trace.json"))
-        except FormatError:
-            raise
-        except ValueError as error:
-            raise FormatError(f"{self.path}: its trace.json is not JSON ({error})") from error
-        if not isinstance(header, dict) or header.get("format") != MAGIC:
+        header = json_object(self._member("trace.json"), self.path, _WHAT)
+        if header.get("format") != MAGIC:
             raise FormatError(f"{self.path}: not a perfkit trace")
-        if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+        if not isinstance(header.get("version"), int) or not 1 <= header["version"] <= VERSION:
             raise FormatError(
                 f"{self.path}: written in trace format {header.get('version')}, this perfkit reads up to {VERSION}; "
                 "upgrade perfkit"
             )
+        fields = {"isa": str, "instructions": int, "chunks": list, "provenance": dict, "version": int}
+        check_fields(header, fields, self.path, "its header")
         return header
 
     def _read_code(self) -> StaticCode:
@@ -181,6 +182,8 @@ class TraceFile:
                 for name in ("instructions", "operands", "blocks")
             }
             code, operands = tables["instructions"], tables["operands"]
+            if not (pa.types.is_binary(code["bytes"].type) and pa.types.is_string(code["text"].type)):
+                raise FormatError(f"{self.path}: its instructions have no machine code or no text")
             counts = _numbers(code["operands"])
             return StaticCode(
                 isa=self._header["isa"],
@@ -202,12 +205,7 @@ class TraceFile:
             raise FormatError(f"{self.path}: its static tables are damaged ({error})") from error
 
     def _member(self, name: str) -> bytes:
-        try:
-            return self._archive.read(name)
-        except KeyError:
-            raise FormatError(f"{self.path}: not a perfkit trace, or an incomplete one: it has no {name}") from None
-        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise FormatError(f"{self.path}: {name} is damaged ({error})") from error
+        return member(self._archive, name, self.path, _WHAT)
 
     def _values(self, stream: str, number: int) -> NDArray[Any]:
         import pyarrow as pa
@@ -227,6 +225,7 @@ class TraceFile:
 
 
 def _open(path: Path) -> zipfile.ZipFile:
+    existing(path)
     try:
         with path.open("rb") as file:
             start = file.read(4)

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.files import replaced
+from perfkit.results import LONGEST_REPR, Kind, Summarised, draw, labelled
 from perfkit.trace import file
 from perfkit.trace.code import Provenance, StaticCode, TraceChunk, expand, flat, missing_where_zero
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(Summarised):
     """What ran: static code, executed blocks, and the address of every memory access.
 
     Parameters
@@ -208,11 +210,19 @@ class Trace:
 
     def save(self, path: str | Path, *, level: int = 3) -> Path:
         """Write the trace to a file (``docs/tracing.md``); `level` is zstd's, 1 to 22."""
-        return file.save(Path(path), self.code, self.provenance, self.chunks(file.BLOCKS_PER_CHUNK), level)
+        return file.save_trace(Path(path), self.code, self.provenance, self.chunks(file.BLOCKS_PER_CHUNK), level)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a trace file; :class:`~perfkit.errors.FormatError` when it is truncated, newer, or no trace."""
+        """Read a trace file.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            It is truncated, newer, or no trace.
+        """
         with file.TraceFile(path) as opened:
             parts = opened.streams()
         try:
@@ -234,13 +244,38 @@ class Trace:
         """
         return StreamedTrace(path)
 
+    @property
+    def kind(self) -> Kind:
+        """``"measured"`` for what was recorded of a run, ``"generated"`` for what was written by hand or a program."""
+        return "measured" if self.provenance.kind == "recorded" else "generated"
+
+    def summary(self) -> str:
+        """Say how much ran, of what, and where most of it was executed."""
+        origin, runs = self.provenance, self.instruction_counts()
+        where = f"{origin.workload}:{origin.function}".strip(":")
+        lines = [
+            (
+                f"{where or 'without a name'}: {self.instruction_count:,} instructions ({self.isa}), "
+                f"{self.access_count:,} accesses, {origin.kind} by {origin.backend}"
+                f"{labelled(self.kind)}{'' if origin.complete else ', incomplete: ' + origin.stopped}"
+            )
+        ]
+        if runs.any():
+            hot = int(runs.argmax())
+            inside = int((runs == runs[hot]).sum())
+            lines.append(
+                f"{len(runs):,} static instructions; {inside} of them ran most often, {runs[hot]:,} times, from "
+                f"{self.code.pc[hot]:#x} in {self.code.function[hot] or 'a function without a name'}"
+            )
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None, top: int = 20) -> Any:
+        """Draw how often the instructions that ran most often were executed; return the axes."""
+        return draw("gus:plot_executions", self, top=top, ax=ax)
+
     def __repr__(self) -> str:
-        where = f"{self.provenance.workload}:{self.provenance.function}".strip(":")
-        return (
-            f"<Trace {where or 'without a name'}: {self.instruction_count:,} instructions ({self.isa}), "
-            f"{self.access_count:,} accesses, {self.provenance.kind} by {self.provenance.backend}"
-            f"{'' if self.provenance.complete else ', incomplete: ' + self.provenance.stopped}>"
-        )
+        first = self.summary().partition("\n")[0]
+        return f"<Trace {first}>" if len(first) < LONGEST_REPR - 10 else f"<Trace {first[: LONGEST_REPR - 10]}…>"
 
 
 class StreamedTrace(Trace):
@@ -326,4 +361,6 @@ class StreamedTrace(Trace):
 
     def save(self, path: str | Path, *, level: int = 3) -> Path:  # noqa: ARG002 - its file is compressed already
         """Copy the file."""
-        return Path(shutil.copyfile(self.path, path))
+        with replaced(path) as temporary:
+            shutil.copyfile(self.path, temporary)
+        return Path(path)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.collectors.microbenchmark.collector import _batches, exclusive, measure_all
-from perfkit.collectors.microbenchmark.compile import build, build_harness
+from perfkit.collectors.microbenchmark.collector import _batches, measure_all, measuring_lock
+from perfkit.collectors.microbenchmark.compile import build_harness, compile_batch
 from perfkit.study.study import Study
 
 GATHER = Path(__file__).resolve().parents[2] / "data" / "studies" / "gather.yaml"
@@ -53,7 +53,7 @@ def one_binary_a_variant(study: Study, folder: Path) -> list[dict]:
     for configuration in study.configurations():
         todo = [(configuration, configuration.key(mark))]
         (batch,) = _batches(study, todo, 1)
-        built = {one.key: one for one in build(batch, folder)}
-        with exclusive():
+        built = {one.key: one for one in compile_batch(batch, folder)}
+        with measuring_lock():
             records += measure_all(study, todo, built, harness, folder)
     return records

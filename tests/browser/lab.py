@@ -36,6 +36,10 @@ class Lab:
         settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
         settings.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+        # All cells are in the page, also those that are not on the screen.
+        tracker = folder / "settings" / "@jupyterlab" / "notebook-extension"
+        tracker.mkdir(parents=True)
+        (tracker / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
         private["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "settings")
         private["JUPYTERLAB_WORKSPACES_DIR"] = str(folder / "workspaces")
         with socket.socket() as probe:
@@ -50,6 +54,7 @@ class Lab:
                     *("-m", "jupyterlab", "--allow-root", "--no-browser", "--ip=127.0.0.1", f"--port={self.port}"),
                     *(f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={self.notebooks}"),
                     *("--ServerApp.port_retries=0", "--LabApp.news_url=None"),
+                    "--LabApp.expose_app_in_browser=True",
                 ],
                 env={**os.environ, **private, "PYTHONPATH": path},
                 stdout=log,

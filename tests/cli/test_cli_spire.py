@@ -50,7 +50,7 @@ def test_own_areas_and_axes(tmp_path):
     areas = tmp_path / "areas.toml"
     areas.write_text('other = ["longest_lat_cache.miss"]\n')
     arguments = ["--train", "spire/train", "--analyse", "spire/memory", "--json", "--areas", str(areas)]
-    content = json.loads(run("spire", *arguments, "--time", "seconds").stdout)
+    content = json.loads(run("spire", *arguments, "--time-event", "seconds").stdout)
     assert {e["event"]: e["area"] for e in content["events"]}["longest_lat_cache.miss"] == "other"
     assert content["time_event"] == "seconds"
 

@@ -50,7 +50,7 @@ def test_json_holds_the_stack_and_sums_to_the_cpi(perf_dump):
 
 
 def test_several_workloads_are_compared(tmp_path):
-    text = run("cpi/workloads", "--plot", tmp_path / "stacks.png")
+    text = run("cpi/workloads", "--picture", tmp_path / "stacks.png")
     assert text.count("CPI stack of") == 3
     assert "[generated data]" in text
     assert "CPI by part:" in text
@@ -65,10 +65,10 @@ def test_the_papers_procedure_prints_its_trail_and_a_warning(perf_dump):
 
 
 def test_a_saved_fit_can_be_loaded(perf_dump, tmp_path):
-    run(perf_dump, "--save", tmp_path / "fit.parquet")
+    run(perf_dump, "--output", tmp_path / "fit.parquet")
     assert pk.CpiFit.load(tmp_path / "fit.parquet").penalties["branch-misses"] == pytest.approx(20, rel=0.02)
-    with pytest.raises(SettingError, match="--save takes one workload"):
-        run("cpi/workloads", "--save", tmp_path / "all.parquet")
+    with pytest.raises(SettingError, match="--output takes the fit of one workload"):
+        run("cpi/workloads", "--output", tmp_path / "all.parquet")
 
 
 def test_an_unknown_event_is_one_line_and_exit_code_2(perf_dump):

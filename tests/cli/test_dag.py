@@ -26,7 +26,7 @@ def test_all_instructions_take_more_cycles():
         assert done.exit_code == 0, done.output
         return float(re.search(r"([\d.]+) flops/cycle", done.stdout)[1])
 
-    assert performance("--all") < 0.7 * performance()
+    assert performance("--count-all") < 0.7 * performance()
 
 
 def test_wrong_settings_are_named():

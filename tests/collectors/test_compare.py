@@ -201,10 +201,12 @@ def test_mistakes_are_told(monkeypatch):
     ticks = samples(np.full(24, 1000.0), np.zeros(24, bool))
     ticks[:, 0] *= 2  # the clock rate changed in every sample
     wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": ticks.reshape(-1, 2, 7), "calls": np.array(1)}
-    monkeypatch.setattr(module, "run", lambda *_: wild | {"process": np.arange(12)})
+    monkeypatch.setattr(module, "in_measuring_process", lambda *_: wild | {"process": np.arange(12)})
     with pytest.raises(UnavailableError, match="only 0 of 30 processes had 5 steady rounds"):
         compare(kernel, kernel)
     busy = samples(np.full(480, 1000.0), np.ones(480, bool)).reshape(-1, 2, 7)
-    monkeypatch.setattr(module, "run", lambda *_: wild | {"ticks": busy, "process": np.repeat(np.arange(12), 20)})
+    monkeypatch.setattr(
+        module, "in_measuring_process", lambda *_: wild | {"ticks": busy, "process": np.repeat(np.arange(12), 20)}
+    )
     with pytest.warns(PerfkitWarning, match="100% of the rounds ran beside a busy thread"):
         assert not pk.compare(kernel, kernel).quiet

@@ -1,10 +1,12 @@
 """True cycles against known answers: chains whose length in cycles is known, and the Gus paper's Fig. 1."""
 
+import contextlib
 import ctypes
 import dataclasses
 import itertools
 import os
 import subprocess
+import time
 import warnings
 from pathlib import Path
 
@@ -288,6 +290,15 @@ def test_results_are_kept(tmp_path):
     assert back.host == "a host"
 
 
+def running(word: str) -> list[int]:
+    """The processes whose command line holds a word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            found += [int(path.parent.name)] if word in path.read_text(errors="replace") else []
+    return found
+
+
 def test_mistakes_are_told():
     kernel = corpus_kernel("latency-add", "scalar")
     for settings, message in [
@@ -302,8 +313,13 @@ def test_mistakes_are_told():
         true_cycles(kernel, *range(7))
     with pytest.raises(DataError, match="failed while it was timed"):
         true_cycles(compile_kernel("void f(void) { __builtin_trap(); }"))
+    endless = compile_kernel('void f(void) { for (;;) __asm__ volatile(""); }')
     with pytest.raises(DataError, match="not done after 2 s"):
-        true_cycles(compile_kernel('void f(void) { for (;;) __asm__ volatile(""); }'), timeout=2)
+        true_cycles(endless, timeout=2)
+    until = time.monotonic() + 10
+    while (left := running(str(endless.path))) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == [], "no process is left behind"
 
 
 def test_a_machine_that_never_stays_quiet_is_refused(monkeypatch):

@@ -261,7 +261,7 @@ def test_an_analysis_file_runs_whole(tmp_path):
     assert result.tree.score == 1
     assert result.table["t.normalized"].mean() == pytest.approx(0, abs=1e-12)
     assert set(result.table["category"]) == {0, 1, 2}
-    files = {path.name for path in result.save(tmp_path / "out")}
+    files = {path.name for path in result.save(tmp_path / "out").iterdir()}
     assert {"processed.csv", "tree.json", "tree.png", "distribution.png", "confusion.png", "lines-1.png"} <= files
     assert all((tmp_path / "out" / name).stat().st_size > 0 for name in files)
 

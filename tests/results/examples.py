@@ -2,16 +2,24 @@
 
 from collections.abc import Callable
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import perfkit as pk
+from perfkit.collectors.dag.kernel_timing import KernelCycles
+from perfkit.collectors.host.calibrate import Calibration
+from perfkit.collectors.host.true_cycles import TrueCycles
+from perfkit.fitters.studies.analysis import AnalysisResult
 from perfkit.fitters.topdown import TopDown, TopDownFractions
+from perfkit.scoring.scores import Measure, Scores, mean, zero
+from perfkit.scoring.scores import scores as make_scores
 from perfkit.simulators.gus.causality import Causality, InstructionSchedule
 from perfkit.simulators.gus.sensitivity import Sensitivity
 from perfkit.simulators.gus.timeline import Timeline
+from perfkit.simulators.pmu.truth import Truth
 
 EXAMPLES: dict[type, Callable[[], Any]] = {}
 
@@ -100,3 +108,99 @@ def instruction_schedule() -> InstructionSchedule:
 @example(Timeline)
 def timeline() -> Timeline:
     return gus_result().timeline(1000, 600)
+
+
+@cache
+def configurations() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    rows = [(n, layout) for n in (1, 2, 4, 8) for layout in ("row", "column") for _ in range(12)]
+    table = pd.DataFrame(rows, columns=["N", "layout"])
+    table["t"] = 10.0 * table["N"] * (1 + (table["layout"] == "column")) + rng.normal(0, 0.5, len(table))
+    table.attrs["kind"] = "generated"
+    return table
+
+
+@example(pk.Categories)
+def categories() -> pk.Categories:
+    return pk.KdeCategories("t", 1.0, prominence=0.01).fit(configurations())
+
+
+@example(pk.Tree)
+def tree() -> pk.Tree:
+    return pk.DecisionTree(["N", "layout"]).fit(configurations(), categories())
+
+
+@example(pk.Importance)
+def importance() -> pk.Importance:
+    return pk.RandomForest(["N", "layout"], trees=5).fit(configurations(), "t")
+
+
+@example(AnalysisResult)
+def analysis() -> AnalysisResult:
+    return pk.Analysis(
+        categories={"target": "t", "method": "bins", "bins": (25.0, 60.0)},
+        tree={"features": ("N", "layout")},
+        lines=({"x": "N", "y": "t", "by": ("layout",)},),
+    ).run(configurations())
+
+
+@example(pk.StudyRuns)
+def study_runs() -> pk.StudyRuns:
+    return pk.datasets.load("studies/fma")
+
+
+@example(pk.Trace)
+def trace() -> pk.Trace:
+    return pk.datasets.load("traces/correlation-v5-small").head(4000)
+
+
+@example(Truth)
+def truth() -> Truth:
+    return pk.SimulatedPmu(pk.Microarchitecture.load("zen4")).truth({"a run": trace(), "another": trace().head(2000)})
+
+
+@example(Scores)
+def scores() -> Scores:
+    rows = {f"run {k}": {"hit": k % 2, "rank": k} for k in range(6)}
+    workload = pd.Series({run: f"kernel {k // 2}" for k, run in enumerate(rows)})
+    measures = [Measure("right first", mean("hit"), zero, "nothing known"), Measure("rank", mean("rank"), zero, "none")]
+    left_out = {"no event counts the bottleneck": ["run 8", "run 9"]}
+    return make_scores("SPIRE", rows, workload, lambda table: [(m, table) for m in measures], left_out)
+
+
+@example(TrueCycles)
+def true_cycles() -> TrueCycles:
+    taken = np.random.default_rng(0).gamma(2.0, 3.0, 200) + 1000
+    return TrueCycles("a kernel", taken, 220, 20, 1, 0.1, 1.2, 3, "no machine: numbers of a test", 4, True)
+
+
+@example(KernelCycles)
+def kernel_cycles() -> KernelCycles:
+    return KernelCycles("a kernel", true_cycles().samples, 3)
+
+
+@example(Calibration)
+def calibration() -> Calibration:
+    host = MappingProxyType({"processor": "no machine: numbers of a test", "date": "2000-01-01"})
+    latencies, throughputs = {"ADD_R64_RM64": 1.0, "IMUL_R64_RM64": 3.0}, {"ADD_R64_RM64": 0.25}
+    return Calibration(host, 0.5e-9, latencies, throughputs, {"rob": 222.0}, left_out={"L3": "no sample was kept"})
+
+
+@example(pk.Schedule)
+def dag_schedule() -> pk.Schedule:
+    needs = [need for k in range(8) for need in ([], [3 * k], [3 * k + 1, *([3 * k - 1] if k else [])])]
+    dag = pk.Dag.from_nodes("LMA" * 8, needs, level=["L1", None, None] * 8)
+    return pk.DagScheduler(pk.DagCore.sandy_bridge_erm()).run(dag)
+
+
+@example(pk.ExtendedRoofline)
+def extended_roofline() -> pk.ExtendedRoofline:
+    return dag_schedule().roofline(0.1)
+
+
+@example(pk.KernelComparison)
+def kernel_comparison() -> pk.KernelComparison:
+    ratios = np.random.default_rng(0).normal(1.02, 0.003, 12)
+    table = pd.DataFrame({"process": range(12), "cycles_a": 1000.0, "cycles_b": 1000 * ratios, "ratio": ratios})
+    table = table.assign(rounds=20, busy=3, rejected=1)
+    return pk.KernelComparison(("old", "new"), ("gcc -O2", "gcc -O3"), table, 0.99, 0.005, True, 4, "no machine")

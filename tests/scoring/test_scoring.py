@@ -67,11 +67,11 @@ def test_spire_scores_one_where_its_ranking_is_right():
     found = spire_scores(samples, truth_for(samples, LIMITS), top=(1, 2))
     assert len(found.table) == 9
     assert found.table["first_event"].tolist() == [r.rpartition("-")[0] for r in found.table.index]
-    assert found.summary.loc["right event in the first 1", "score"] == 1.0
-    assert found.summary.loc["right event in the first 1", "baseline"] == pytest.approx(1 / 3)
-    assert found.summary.loc["the same, first 1", "baseline"] == pytest.approx(1 / 3)  # one event for all workloads
-    assert found.summary.loc["placement", "score"] == 1.0
-    assert found.summary.loc["right event in the first 2", "high"] == 1.0
+    assert found.measures.loc["right event in the first 1", "score"] == 1.0
+    assert found.measures.loc["right event in the first 1", "baseline"] == pytest.approx(1 / 3)
+    assert found.measures.loc["the same, first 1", "baseline"] == pytest.approx(1 / 3)  # one event for all workloads
+    assert found.measures.loc["placement", "score"] == 1.0
+    assert found.measures.loc["right event in the first 2", "high"] == 1.0
     assert found.kind == "simulated"
     assert not found.left_out
 
@@ -81,8 +81,8 @@ def test_spire_scores_nothing_where_the_truth_is_another():
     events = list(LIMITS)
     turned = {e: LIMITS[events[(k + 1) % 3]] for k, e in enumerate(events)}
     found = spire_scores(samples, truth_for(samples, turned), top=(1,))
-    assert found.summary.loc["right event in the first 1", "score"] == 0.0
-    assert found.summary.loc["tau", "score"] < 0.5
+    assert found.measures.loc["right event in the first 1", "score"] == 0.0
+    assert found.measures.loc["tau", "score"] < 0.5
 
 
 def test_runs_that_no_event_can_explain_are_left_out_and_named():
@@ -160,7 +160,7 @@ def test_a_planted_stack_is_found_and_scored_so():
     assert row["distance"] < 0.02
     assert row["base_only"] > 0.1
     assert row["verdict"] == "carries"
-    assert found.summary.loc["nearer than everything in the base", "score"] == 1.0
+    assert found.measures.loc["nearer than everything in the base", "score"] == 1.0
     true = row[[c for c in found.table.columns if c.startswith("true:")]].sum()
     fitted = row[[c for c in found.table.columns if c.startswith("fitted:")]].sum()
     assert true == pytest.approx(row["cpi"])
@@ -207,11 +207,11 @@ def test_top_down_finds_a_run_that_restarts_most_of_the_time():
     truth = Truth("skylake_x", 2.0, pd.DataFrame({"retire": 1.0}, index=runs), speedup, pd.Series(runs, index=runs))
     found = topdown_scores(samples, truth)
     assert found.table["said"].to_dict() == {"mispredicting": "bad_speculation", "waiting": "back_end"}
-    assert found.summary.loc["area right", "score"] == 1.0
+    assert found.measures.loc["area right", "score"] == 1.0
     assert found.table.loc["mispredicting", "retiring"] == pytest.approx(60 / 400)
     assert found.table.loc["mispredicting", "bad_speculation"] == pytest.approx(0.7)
     turned = Truth("skylake_x", 2.0, truth.stack, speedup[::-1].set_axis(runs), truth.workload)
-    assert topdown_scores(samples, turned).summary.loc["area right", "score"] == 0.0
+    assert topdown_scores(samples, turned).measures.loc["area right", "score"] == 0.0
 
 
 def roof(kind: str, of: str, distance: float, buffer: str = "") -> dict[str, object]:
@@ -241,7 +241,7 @@ def test_roofs_are_right_where_they_speak_of_the_bottleneck():
         "no resource gives a speedup": ("none",),
         "no roof speaks of the bottleneck": ("silent",),
     }
-    assert found.summary.loc["the same, nearest", "baseline"] == 0.5
+    assert found.measures.loc["the same, nearest", "baseline"] == 0.5
 
 
 def test_roofs_of_a_real_schedule_are_read():
@@ -269,7 +269,7 @@ def test_importances_are_right_where_they_follow_the_speedups():
     found = importance_scores({"a": {"p": 0.8, "q": 0.2, "r": 0.0}, "b": {"p": 0.0, "q": 0.1, "r": 0.9}}, truth)
     assert found.table["right"].to_dict() == {"a": True, "b": False}
     assert found.table["tau"].to_dict() == pytest.approx({"a": 1.0, "b": -1.0})
-    assert found.summary.loc["most important is a bottleneck", "baseline"] == pytest.approx(1 / 3)
+    assert found.measures.loc["most important is a bottleneck", "baseline"] == pytest.approx(1 / 3)
 
 
 def test_a_forest_finds_the_divider_of_a_dividing_loop():

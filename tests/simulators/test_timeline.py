@@ -113,3 +113,15 @@ def test_a_window_outside_of_the_trace_is_refused(skylake):
     with pytest.raises(SettingError, match="first >= 0"):
         pk.timeline(result, -1, 10)
     assert len(pk.timeline(result, 30, 100).schedule) == 10
+
+
+def test_waiting_for_a_forwarded_store_is_no_execution():
+    """An FMA with a memory operand from a store that is under way executes for its latency of 4 cycles, no longer."""
+    trace = pk.datasets.load("traces/correlation-v5")
+    table = pk.Gus(pk.Microarchitecture.load("skylake_x")).run(trace).schedule(2000, 400).table
+    reloads = table[table["text"].str.startswith("vfmadd213pd") & table["text"].str.contains("[rsp", regex=False)]
+    assert len(reloads)
+    assert (reloads["end"] - reloads["start"]).max() > 20
+    np.testing.assert_allclose(reloads["end"] - reloads["operate"], 4.0)
+    assert (table["operate"] >= table["start"]).all()
+    assert (table["operate"] <= table["end"]).all()

@@ -230,5 +230,5 @@ def test_files_that_are_no_traces(small, tmp_path):
     path.write_text("pc,address\n")
     with pytest.raises(FormatError, match="not a perfkit trace"):
         Trace.load(path)
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FileNotFoundError, match="no such file"):
         Trace.load(tmp_path / "missing.trace")

@@ -214,10 +214,11 @@ def test_a_listing_refuses_what_does_not_fit(frame):
 
 def test_the_canvas_gets_the_times_as_they_are(schedule):
     view = pw.TimelineView(schedule)
-    sent = np.frombuffer(view.canvas.times).reshape(-1, 6)
+    sent = np.frombuffer(view.canvas.times).reshape(-1, 7)
     assert sent[:, :4].tolist() == schedule[["dispatch", "start", "end", "retire"]].to_numpy().tolist()
     assert [view.canvas.texts[int(k)] for k in sent[:, 4]] == schedule["text"].tolist()
     assert sent[:, 5].tolist() == schedule["parent"].tolist()
+    assert sent[:, 6].tolist() == schedule["operate" if "operate" in schedule else "start"].tolist()
 
 
 def test_the_chain_goes_back_to_the_start_of_the_window(schedule):

@@ -11,10 +11,10 @@ import traitlets
 
 from perfkit.errors import DataError, SettingError
 from perfkit.plots.cpi_stack import colours, time_axis
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, visible_range
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
-from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges, verdict
+from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges_html, verdict
 from perfkit_widgets.thinning import thin
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FORMS = [("IPC form: divided by cycles", "ipc"), ("CPI form: divided by instructions", "cpi")]
 _METHODS = ["nnls", "ols", "lasso", "huber"]
-_FAINT = "#dfe3e8"
+_FAINT = "#8A94A0"
 _SUMS = [("each interval", 1), ("sums of 5", 5), ("sums of 20", 20), ("sums of 50", 50)]
 
 
@@ -247,7 +247,7 @@ class CpiStackExplorer(Explorer):
     def _build_residuals(self) -> None:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._residuals = figures.cloud(scales, SERIES[0], 4, 0.6)
-        self._zero = figures.line(scales, "#444444", 1)
+        self._zero = figures.line(scales, figures.INK, 1)
         self._residual_x = figures.axis(scales["x"], "bottom", "predicted CPI")
         self._residual_y = figures.axis(scales["y"], "left")
         fig = figures.figure(
@@ -261,7 +261,7 @@ class CpiStackExplorer(Explorer):
 
     def _build_intervals(self) -> None:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(reverse=True)}
-        self._spans = figures.line(scales, "#9ec5e8", 6)
+        self._spans = figures.line(scales, "#4A8FCC", 6)
         self._here = figures.cloud(scales, SERIES[0], 9)
         self._other = figures.cloud(scales, ACCENT, 6)
         self._span_x = figures.axis(scales["x"], "bottom", "CPI")
@@ -319,7 +319,7 @@ class CpiStackExplorer(Explorer):
         self._head.value = heading(f"CPI stack of {self.workload}", about) + kind_html(fit.kind)
         self._bars.draw(self._fits, self.workload)
         self._list.draw(fit)
-        self._gauges.value = gauges(fit)
+        self._gauges.value = gauges_html(fit)
         self._verdict.value = verdict(fit)
         self._draw_time(fit)
         self._draw_intervals(fit)
@@ -331,10 +331,8 @@ class CpiStackExplorer(Explorer):
         cpi, predicted = table["cpi"].to_numpy(), table["predicted"].to_numpy()
         run = self._first[self.workload].source
         everywhere = run.cycles / run.instructions
-        both = np.concatenate([everywhere, predicted])
-        low, high = np.quantile(both[np.isfinite(both)], [0.002, 0.998])
-        pad = 0.08 * (high - low) or 0.01
-        figures.set_range(self._time_y, max(0.0, low - pad), high + pad)
+        low, high = visible_range(np.concatenate([everywhere, predicted]), 0.08)
+        figures.set_range(self._time_y, max(0.0, low), high)
         figures.set_xy(self._whole_run, self._time, everywhere)
         figures.set_xy(self._measured, x, cpi)
         figures.set_xy(self._predicted, x, predicted)
@@ -349,13 +347,10 @@ class CpiStackExplorer(Explorer):
         residual = cpi - predicted
         drawn = thin(predicted, residual, limit=3000)
         figures.set_points(self._residuals, predicted[drawn], residual[drawn])
-        left, right = np.quantile(predicted, [0.002, 0.998])
-        edge = 0.08 * (right - left) or 0.01
-        figures.set_xy(self._zero, np.array([left - edge, right + edge]), np.zeros(2))
-        figures.set_range(self._residual_x, left - edge, right + edge)
-        down, up = np.quantile(residual, [0.002, 0.998])
-        margin = 0.1 * (up - down) or 0.01
-        figures.set_range(self._residual_y, down - margin, up + margin)
+        ends = visible_range(predicted, 0.08)
+        figures.set_xy(self._zero, np.array(ends), np.zeros(2))
+        figures.set_range(self._residual_x, *ends)
+        figures.set_range(self._residual_y, *visible_range(residual, 0.1))
 
     def _draw_intervals(self, fit: Any, at_most: int = 9) -> None:
         order = fit.components.drop("base").sort_values(ascending=False, kind="stable").index[: at_most - 1]

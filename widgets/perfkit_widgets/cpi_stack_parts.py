@@ -28,7 +28,7 @@ class StackBars(widgets.VBox):
             scales=scales,
             type="stacked",
             colors=[palette[p] for p in self._parts],
-            stroke="#444444",
+            stroke=figures.INK,
             padding=0.35,
             interactions={"click": "select"},
             selected_style={"opacity": "1"},
@@ -39,7 +39,7 @@ class StackBars(widgets.VBox):
         fig = figures.figure(
             [self.bars], [across, self._up], height=330, margin={"left": 60, "right": 10, "top": 12, "bottom": 34}
         )
-        legend = keys({"base": (palette["base"], "bar"), "unattributed (white)": ("#444444", "circle")})
+        legend = keys({"base": (palette["base"], "bar"), "unattributed (white)": (figures.INK, "circle")})
         super().__init__([widgets.HTML(f"<b>Stacks</b> {legend}"), fig], layout={"width": "100%"})
 
     def on_click(self, call: Callable[[str], None]) -> None:
@@ -151,7 +151,7 @@ class EventList(widgets.VBox):
         self._quiet = False
 
 
-def gauges(fit: Any) -> str:
+def gauges_html(fit: Any) -> str:
     """Return the placebo beside the R2, and the bracket of bases on the CPI, as HTML bars."""
     form = fit.settings.form.upper()
     rows = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.plots.style import short
+from perfkit.plots.style import ROOF, short
 
 with warnings.catch_warnings():
     # bqscales still calls a traitlets function by its old signature.
@@ -15,6 +15,8 @@ with warnings.catch_warnings():
     import bqplot as bq
 
 TEXT = {"font-size": "12px"}
+# Lines in the colour of text: dark on a light page, light on a dark one.
+INK = f"var(--jp-ui-font-color0, {ROOF})"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Points are drawn as one path of single points with round ends: thousands of them cost one element of the page, where
 # a scatter mark costs one for each.
@@ -146,6 +148,7 @@ def figure(
         legend_style={"stroke-width": 0},
         min_aspect_ratio=0.01,
         max_aspect_ratio=100,
+        display_toolbar=False,  # it covers what is drawn; every view saves its own picture
         **kwargs,
     )
     fig.layout.width, fig.layout.height, fig.layout.min_width = "100%", f"{height}px", "0px"

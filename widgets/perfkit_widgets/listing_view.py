@@ -149,14 +149,11 @@ class ListingView(Explorer):
         """Return the part of the listing with most of the time as a static picture."""
         from matplotlib.figure import Figure
 
-        from perfkit.plots.gus import plot_listing
+        from perfkit.plots.gus import hottest, plot_listing
 
-        rows, most = self.table(), 40
+        rows = self.table()
         shares = [c for c in ("time_share", "causality") if c in rows] + self._resources
-        if len(rows) > most and not self.sort and "time_share" in rows:
-            around = rows["time_share"].rolling(most, min_periods=1).sum().to_numpy().argmax()
-            rows = rows.iloc[max(0, int(around) - most + 1) :]
-        rows = rows.head(most)
+        rows = rows.head(40) if self.sort else hottest(rows, 40)
         figure = Figure(figsize=(5 + 0.42 * len(shares), 1.6 + 0.21 * len(rows)), layout="constrained")
         plot_listing(rows, shares, figure.subplots())
         return figure

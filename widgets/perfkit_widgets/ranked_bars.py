@@ -6,7 +6,7 @@ import ipywidgets as widgets
 import pandas as pd
 import traitlets
 
-from perfkit.plots.style import CLOUD, ROOF, SERIES
+from perfkit.plots.style import CLOUD, SERIES
 from perfkit_widgets import figures
 
 
@@ -37,7 +37,7 @@ class RankedBars(widgets.VBox):
             padding=0.25,
             interactions={"click": "select"},
             unselected_style={"opacity": "0.8"},
-            selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
+            selected_style={"opacity": "1", "stroke": figures.INK, "stroke-width": "2px"},
         )
         self._across = figures.axis(scales["y"], "bottom", label)
         names = figures.axis(scales["x"], "left", grid_lines="none")

@@ -5,7 +5,8 @@ from typing import Any
 import ipywidgets as widgets
 import numpy as np
 
-from perfkit.plots.style import CLOUD, ROOF, abbreviate, short
+from perfkit.plots.spire_views import on_bound
+from perfkit.plots.style import CLOUD, OUTSIDE, abbreviate, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 from perfkit_widgets.thinning import LIMIT, thin
@@ -81,7 +82,7 @@ class RooflineFigure(widgets.VBox):
         """Draw one cloud, thinned where it is large; return how many points are drawn."""
         x, y = frame.place(*points)
         unit = frame.unit(x, y)
-        picked = thin(*unit, keep=_on_bound(roofline, *points), limit=self.limit)
+        picked = thin(*unit, keep=on_bound(roofline, *points), limit=self.limit)
         view.points[name] = (x[picked], y[picked])
         figures.set_points(getattr(view, name), unit[0][picked], unit[1][picked])
         return len(picked)
@@ -101,11 +102,11 @@ class _View:
         unit = {"x": figures.bq.LinearScale(min=0, max=1), "y": figures.bq.LinearScale(min=0, max=1)}
         self.points: dict[str, Points] = dict.fromkeys(("training", "outside", "chosen", "roof"), _NONE)
         self.training = figures.cloud(unit, CLOUD, 4, 0.75)
-        self.outside = figures.cloud(unit, "#D9C9A3", 5)
-        self.halo = figures.cloud(unit, "#222222", 7.5)
+        self.outside = figures.cloud(unit, OUTSIDE, 5)
+        self.halo = figures.cloud(unit, figures.INK, 7.5)
         self.chosen = figures.cloud(unit, CLOUD, 5.5)
-        self.roof = figures.line(unit, ROOF, 2.5)
-        self.peak = figures.line(unit, ROOF, 1, "dashed")
+        self.roof = figures.line(unit, figures.INK, 2.5)
+        self.peak = figures.line(unit, figures.INK, 1, "dashed")
         self.bound = figures.line(unit, "#B34700", 1.5, "dashed")
         self.corners = figures.bq.Scatter(
             x=[1.0],
@@ -114,7 +115,7 @@ class _View:
             marker="circle",
             default_size=36,
             colors=["white"],
-            stroke=ROOF,
+            stroke=figures.INK,
             stroke_width=1.5,
             tooltip=figures.bq.Tooltip(fields=["x", "y"], labels=["intensity", "bound"], formats=[".4~g", ".4~g"]),
         )
@@ -175,18 +176,6 @@ class _Frame:
         return (x - self.left) / (self.right - self.left), (y - self.bottom) / (self.top - self.bottom)
 
 
-def _on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the points that carry the roofline, and those of the front right of its peak."""
-    if not len(x):
-        return np.empty(0, dtype="int64")
-    bound = np.asarray(roofline.bound(x))
-    carrying = y >= bound * (1 - 1e-9)
-    order = np.argsort(-x, kind="stable")
-    best = np.maximum.accumulate(np.r_[-1.0, y[order][:-1]])
-    front = order[y[order] > best]
-    return np.union1d(np.flatnonzero(carrying), front[x[front] >= roofline.peak_intensity])
-
-
 def _outline(roofline: Any, frame: _Frame) -> Points:
     """Return the line of the bound, with a piece of its own at infinity."""
     at, height = roofline.curve(frame.low, frame.high)
@@ -203,13 +192,13 @@ def _outline(roofline: Any, frame: _Frame) -> Points:
 def _legend(colour: str, bound: float, training: Points, outside: Points, drawn: int, frame: _Frame) -> str:
     entries = {"this workload": (colour, "dot")}
     if len(outside[0]):
-        entries["outside the window"] = ("#D9C9A3", "dot")
+        entries["outside the window"] = (OUTSIDE, "dot")
     if len(training[0]):
         entries["training"] = (CLOUD, "dot")
     entries |= {
-        "roofline": (ROOF, "line"),
-        "corner": (ROOF, "circle"),
-        "peak": (ROOF, "dash"),
+        "roofline": (figures.INK, "line"),
+        "corner": (figures.INK, "circle"),
+        "peak": (figures.INK, "dash"),
         f"bound {short(bound)}": ("#B34700", "dash"),
     }
     text = ""

@@ -10,7 +10,7 @@ import traitlets
 
 from perfkit.errors import DataError
 from perfkit.plots.samples import PER, check_events, rate_label, throughput_label
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, typical
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples
 from perfkit_widgets import figures
@@ -181,7 +181,7 @@ class SamplesExplorer(Explorer):
             known = rate[np.isfinite(rate)]
             figures.set_range(strip["up"], 0, max(float(known.max()) * 1.05, 1e-12) if len(known) else 1.0)
             figures.set_xy(strip["mark"], self.timeline.position, rate)
-            mean = f"median {short(float(np.median(known)))}" if len(known) else "never counted together with its base"
+            mean = f"median {short(typical(known))}" if len(known) else "never counted together with its base"
             strip[
                 "title"
             ].value = f"<b>{letter}: {html.escape(event)}</b> <span class='pk-muted'>{html.escape(unit)}; {mean}</span>"

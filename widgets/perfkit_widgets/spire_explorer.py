@@ -10,11 +10,11 @@ import traitlets
 
 from perfkit.errors import DataError, SettingError
 from perfkit.plots.samples import throughput_label
-from perfkit.plots.spire_views import event_points
-from perfkit.plots.style import AREA_COLOURS, ROOF, abbreviate, area_colour, short
+from perfkit.plots.spire_views import sample_positions
+from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 from perfkit.samples.table import Samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
@@ -100,7 +100,7 @@ class SpireExplorer(Explorer):
     def _known(self, proposal: Any) -> str:
         event = str(proposal["value"])
         if event not in self.model.rooflines:
-            near = nearest(event, self.model.rooflines) or list(self.model.rooflines)[:3]
+            near = closest(event, self.model.rooflines) or list(self.model.rooflines)[:3]
             raise SettingError(f"no roofline of {event!r}; did you mean {', '.join(near)}?")
         return event
 
@@ -114,9 +114,9 @@ class SpireExplorer(Explorer):
 
     def picture(self) -> "Figure":
         """Return the ranking and the chosen roofline as a static picture."""
-        from perfkit.plots.spire_views import plot_exploration
+        from perfkit.plots.spire_views import plot_spire_exploration
 
-        return plot_exploration(
+        return plot_spire_exploration(
             self.model,
             self.timeline.select(*self.window),
             self.ranking,
@@ -132,9 +132,9 @@ class SpireExplorer(Explorer):
     def _build(self, events: list[str]) -> None:
         self._head = widgets.HTML()
         self._list = widgets.Dropdown(options=events, description="Event", layout={"flex": "1 1 auto", "width": "auto"})
-        self._up = widgets.Button(description="▲", tooltip="The event above (a lower bound)", layout={"width": "38px"})
+        self._up = widgets.Button(description="▲", tooltip="The event above (a lower bound)", layout={"width": "auto"})
         self._down = widgets.Button(
-            description="▼", tooltip="The event below (a higher bound)", layout={"width": "38px"}
+            description="▼", tooltip="The event below (a higher bound)", layout={"width": "auto"}
         )
         self._up.on_click(lambda _: self._step(-1))
         self._down.on_click(lambda _: self._step(1))
@@ -146,13 +146,18 @@ class SpireExplorer(Explorer):
             orientation="horizontal",
             color_mode="no_group",
             padding=0.25,
-            interactions={"click": "select"},
+            interactions={"click": "select", "hover": "tooltip"},
             unselected_style={"opacity": "0.8"},
-            selected_style={"opacity": "1", "stroke": ROOF, "stroke-width": "2px"},
+            selected_style={"opacity": "1", "stroke": figures.INK, "stroke-width": "2px"},
+            tooltip=(told := widgets.HTML()),
         )
+        self._told = told
+        self._bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         self._bars.observe(self._clicked, "selected")
-        self._measured = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 2, "dashed")
-        self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, ROOF, 1.5)
+        self._measured = figures.line(
+            {"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed"
+        )
+        self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 1.5)
         self._names = figures.axis(scales["x"], "left", grid_lines="none")
         self._bounds = figures.axis(scales["y"], "bottom", f"bound of {self._throughput}")
         margin = {"left": 216, "right": 14, "top": 6, "bottom": 46}
@@ -193,6 +198,14 @@ class SpireExplorer(Explorer):
         ]
 
     # ------------------------------------------------------------- choosing
+
+    def _tell(self, index: int) -> None:
+        """Write the bar under the pointer's event, in full, and its bound."""
+        if 0 <= index < len(self._shown):
+            row = self._ranked().set_index("event").loc[self._shown[index]]
+            self._told.value = (
+                f"<b>{html.escape(self._shown[index])}</b><br>bound {short(float(row['throughput_bound']))}"
+            )
 
     def _ranked(self) -> pd.DataFrame:
         return self._ranks[self._ranks["status"] == "ok"]
@@ -239,7 +252,7 @@ class SpireExplorer(Explorer):
         measured = self.timeline.select(*self.window).throughput()
         spread = self._spread_of(ranked)
         limit = 1.06 * float(np.nanmax([*bounds, measured, *spread[:, 1], 1e-12]))
-        labels = [f"{i + 1}. {abbreviate(e, 30)}" for i, e in enumerate(self._shown)]
+        labels = [f"{i + 1}. {abbreviate(e, 27)}" for i, e in enumerate(self._shown)]
         with self._bars.hold_sync():
             self._bars.x, self._bars.y = labels, bounds
             self._bars.colors = [area_colour(a) for a in areas]
@@ -251,8 +264,8 @@ class SpireExplorer(Explorer):
         present = [a for a in AREA_COLOURS if a in areas]
         self._legend.value = keys(
             {a: (area_colour(a), "bar") for a in present}
-            | ({"spread (bootstrap)": (ROOF, "line")} if np.isfinite(spread).any() else {})
-            | {f"measured {short(measured)}": (ROOF, "dash")}
+            | ({"spread (bootstrap)": (figures.INK, "line")} if np.isfinite(spread).any() else {})
+            | {f"measured {short(measured)}": (figures.INK, "dash")}
         )
         self._draw_head(measured)
         self._downloads.refresh()
@@ -289,8 +302,8 @@ class SpireExplorer(Explorer):
         roofline = self.model.rooflines[self.event]
         inside = self.timeline.selection(*self.window)
         row = self._ranks[self._ranks["event"] == self.event].iloc[0]
-        training = event_points(self.training, self.event)
-        intensity, throughput, rows = event_points(self.samples, self.event)
+        training = sample_positions(self.training, self.event)
+        intensity, throughput, rows = sample_positions(self.samples, self.event)
         chosen = inside[self.timeline.row[rows]]
         self._roofline.draw(
             self.axes,

@@ -10,9 +10,9 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import PerfkitError, SettingError
-from perfkit.names import nearest
-from perfkit.plots.studies import category_colours
-from perfkit.plots.style import ACCENT, SERIES, short
+from perfkit.names import did_you_mean
+from perfkit.plots.studies import category_colours, distribution_bars, median_lines
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, short, typical
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys
 from perfkit_widgets.tree_view import TreeView
@@ -20,7 +20,6 @@ from perfkit_widgets.tree_view import TreeView
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_BINS = 60
 _MOST_LINES = 12
 _MOST_PLACES = 200
 _MOST_TICKS = 9
@@ -79,7 +78,7 @@ class StudyExplorer(Explorer):
         self._all = runs.ok if hasattr(runs, "ok") else runs
         for name in features:
             if name not in self._all.columns:
-                raise SettingError(f"no column {name!r}; {nearest(name, self._all.columns)}")
+                raise SettingError(f"no column {name!r}; {did_you_mean(name, self._all.columns)}")
         self.features = list(features)
         self._categorise, self._grow, self._rank = categorise, grow, rank
         self.frame = self._all
@@ -114,10 +113,10 @@ class StudyExplorer(Explorer):
 
     def picture(self) -> "Figure":
         """Return what is shown as a static picture."""
-        from perfkit.plots.studies import plot_exploration
+        from perfkit.plots.studies import plot_study_exploration
 
         by = [self.by] if self.by else []
-        return plot_exploration(self.categories, self.tree, self.importance, self.frame, self.x, by)
+        return plot_study_exploration(self.categories, self.tree, self.importance, self.frame, self.x, by)
 
     # ------------------------------------------------------------- building
 
@@ -155,7 +154,7 @@ class StudyExplorer(Explorer):
         self._across = figures.axis(scale, "bottom", self.target)
         self._up = figures.axis(counts, "left", "configurations")
         self._bars = figures.line(
-            {"x": scale, "y": counts}, "#9AA5B1", 1, fill="bottom", fill_opacities=[0.7], fill_colors=["#9AA5B1"]
+            {"x": scale, "y": counts}, CLOUD, 1, fill="bottom", fill_opacities=[0.7], fill_colors=[CLOUD]
         )
         self._handles = figures.bq.Scatter(
             x=np.array([0.0]), y=np.array([0.0]), scales={"x": scale, "y": counts}, colors=[ACCENT], default_size=110,
@@ -287,15 +286,14 @@ class StudyExplorer(Explorer):
 
     def _draw(self) -> None:
         rows = f"{len(self.frame)} of {len(self._all)} configurations, {len(self.categories)} categories"
-        self._head.value = heading(f"What decides {self.target}", f"{rows}; {html.escape(self.tree.summary())}")
+        self._head.value = heading(f"What decides {self.target}", f"{rows}; {html.escape(self.tree.verdict)}")
         self._draw_distribution()
         self._draw_importance()
         self._draw_lines()
 
     def _draw_distribution(self) -> None:
         values = self.frame[self.target].dropna().to_numpy(dtype=float)
-        edges = _edges(values, self._log)
-        counts, _ = np.histogram(values, edges)
+        counts, edges = distribution_bars(values, self._log)
         top = float(max(counts.max(initial=1), 1)) * 1.12
         figures.set_range(self._across, float(edges[0]), float(edges[-1]))
         figures.set_range(self._up, 0.0, top)
@@ -327,16 +325,14 @@ class StudyExplorer(Explorer):
 
     def _draw_lines(self) -> None:
         rows = self.selected
-        groups = (
-            [("", rows)] if not self.by else [(str(key), part) for key, part in rows.groupby(self.by, observed=True)]
-        )
         labels: dict[str, tuple[str, str]] = {}
-        lines = [part.groupby(self.x)[self.target].median() for _, part in groups[:_MOST_LINES]]
+        named = median_lines(rows, self.x, self.target, [self.by] if self.by else [])[:_MOST_LINES]
+        lines = [line for _, line in named]
         words = [] if not lines else sorted({str(v) for line in lines for v in line.index if isinstance(v, str)})
         places = sorted({float(v) for line in lines for v in line.index if not isinstance(v, str)})
         # Powers of two, and whatever else spans decades: by the logarithm, with the values themselves as ticks.
         log = not words and len(places) > 2 and places[0] > 0 and places[-1] / places[0] >= _DECADES
-        for mark, line, (name, _) in zip(self._series, lines, groups, strict=False):
+        for mark, (name, line) in zip(self._series, named, strict=False):
             x = np.array([words.index(v) if isinstance(v, str) else v for v in line.index], dtype=float)
             x = np.log2(x) if log else x
             figures.set_xy(mark, x, line.to_numpy(dtype=float))
@@ -359,14 +355,7 @@ class StudyExplorer(Explorer):
             if ticks:
                 across.tick_values = np.array(list(ticks))
             figures.set_range(up, 0.0, float(np.nanmax(ys)) * 1.1 or 1.0)
-        over_all = short(float(rows[self.target].median()))
+        over_all = short(typical(rows[self.target]))
         note = f'<span class="pk-muted">{len(rows)} rows; medians ({over_all} over all rows)</span>'
         self._line_keys.value = keys(labels) + note
         self._downloads.refresh()
-
-
-def _edges(values: np.ndarray, log: bool) -> np.ndarray:
-    low, high = float(values.min()), float(values.max())
-    if log and low > 0:
-        return np.geomspace(low, max(high, low * 1.001), _BINS + 1)
-    return np.linspace(low, max(high, low + 1e-9 + abs(low) * 1e-3), _BINS + 1)

@@ -81,7 +81,8 @@ class TimelineView(Explorer):
         self._first = int(self.schedule["n"].iloc[0])
         self._title = title
         number, texts = pd.factorize(self.schedule["text"])
-        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"]]).astype("<f8")
+        operate = self.schedule["operate" if "operate" in self.schedule else "start"]
+        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"], operate]).astype("<f8")
         self.canvas = Canvas(times=packed.tobytes(), texts=[str(t) for t in texts], first=self._first)
         if self.timeline is not None:
             self._fill(self.timeline)
@@ -138,7 +139,7 @@ class TimelineView(Explorer):
         """Return a part of the window, around the chosen instruction, as a static picture."""
         from matplotlib.figure import Figure
 
-        from perfkit.plots.gus import plot_schedule, plot_timeline
+        from perfkit.plots.gus import plot_instruction_schedule, plot_timeline
 
         if self.mode == "resources" and self.timeline is not None:
             lanes = int(self.timeline.resources["units"].sum())
@@ -149,7 +150,7 @@ class TimelineView(Explorer):
         end = most if self.selected < 0 else max(most, self.selected - self._first + 1)
         rows = self.schedule.iloc[max(0, end - most) : end]
         figure = Figure(figsize=(9, 1.2 + 0.2 * len(rows)), layout="constrained")
-        plot_schedule(rows, figure.subplots())
+        plot_instruction_schedule(rows, figure.subplots())
         return figure
 
     def _fill(self, timeline: Any) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import SettingError
-from perfkit.plots.studies import is_dark, node_colours, node_text, tree_layout
+from perfkit.plots.studies import is_dark, node_colours, node_text, tree_layout, tree_size
 from perfkit_widgets.base import Downloads, Explorer, heading
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class TreeView(Explorer):
         self.node = 0
         self._canvas.label = f"Decision tree of {tree.target}, {len(tree.nodes)} nodes; arrow keys move"
         self._canvas.nodes = _nodes(tree)
-        self._head.value = heading(f"Decision tree of {tree.target}", html.escape(tree.summary()))
+        self._head.value = heading(f"Decision tree of {tree.target}", html.escape(tree.verdict))
         self._describe()
 
     @property
@@ -100,8 +100,7 @@ class TreeView(Explorer):
         """Return the tree as a static picture."""
         from matplotlib.figure import Figure
 
-        leaves = sum(node.is_leaf for node in self.tree.nodes)
-        figure = Figure(figsize=(max(6, 1.45 * leaves), 1.5 * (self.tree.depth + 1)), layout="constrained")
+        figure = Figure(figsize=tree_size(self.tree), layout="constrained")
         self.tree.plot(figure.subplots())
         return figure
 

@@ -65,7 +65,7 @@ class WhatIf(Explorer):
         self._head, self._words = widgets.HTML(), widgets.HTML(layout={"width": "100%"})
         self._reset = widgets.Button(description="As it is", tooltip="Every capacity as the core has it", icon="undo")
         self._reset.on_click(lambda _: setattr(self, "capacities", {}))
-        self._bars = RankedBars("what would help next: speedup at twice the capacity (%)", top)
+        self._bars = RankedBars("speedup at twice the capacity (%)", top)
         self._downloads = Downloads(self, "what-if")
         rows = [
             widgets.HBox([slider, widgets.HTML(_aside(resources[name]))], layout={"align_items": "center"})

@@ -12,13 +12,17 @@ import math
 import platform
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, jit
 from perfkit.errors import SettingError, UnavailableError
+from perfkit.results import Kind, Tabled, draw
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHORTEST = 1e-3  # seconds: below that several calls are timed as one
 _LINKS, _UNROLLED, _CYCLES = 640_000, 64, 3
@@ -33,8 +37,8 @@ _CHAIN = (
 )
 
 
-@dataclass(frozen=True)
-class KernelCycles:
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelCycles(Tabled):
     """Measured cycles of a kernel.
 
     Parameters
@@ -55,6 +59,27 @@ class KernelCycles:
     def cycles(self) -> float:
         """The tenth percentile of the samples: all disturbances add."""
         return float(np.quantile(self.samples, 0.1))
+
+    @property
+    def kind(self) -> Kind:
+        """``"measured"``."""
+        return "measured"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row: kernel, cycles, kept, rejected."""
+        import pandas as pd
+
+        row = {"kernel": self.name, "cycles": self.cycles, "kept": len(self.samples), "rejected": self.rejected}
+        return pd.DataFrame([row])
+
+    def summary(self) -> str:
+        """Say how many cycles a run takes, and of how many samples that is."""
+        kept = f"tenth percentile of {len(self.samples)} runs, {self.rejected} rejected"
+        return f"{self.name}: {self.cycles:,.2f} cycles per run, measured ({kept})"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distribution of the samples; return the axes."""
+        return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.name, ax=ax)
 
 
 def measure_kernel(

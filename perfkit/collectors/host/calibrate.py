@@ -33,6 +33,7 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
+from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ BUSY = 0.25  # share of rejected samples from which on the host is said to be bu
 ALIKE = 0.06  # relative difference under which the host and a table agree
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Plain):
     """What was measured on this host.
 
     Parameters
@@ -73,6 +74,42 @@ class Calibration:
     rejected: float = 0.0
     busy: float = 0.0
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        """``"measured"``."""
+        return "measured"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per figure: name, what (latency, cycles per instruction, resource) and the measured value."""
+        import pandas as pd
+
+        parts = {"latency": self.latencies, "cycles per instruction": self.throughputs, "resource": self.resources}
+        rows = [(name, what, float(value)) for what, part in parts.items() for name, value in part.items()]
+        return pd.DataFrame(rows, columns=["name", "what", "measured"])
+
+    def summary(self) -> str:
+        """Say what was measured, on what, and how much had to be left out."""
+        forms = {*self.latencies, *self.throughputs}
+        lines = [
+            (
+                f"{self.host.get('processor', 'this host')}: {len(forms)} instruction forms and {len(self.resources)} "
+                f"resources measured, {1e-9 / self.cycle_seconds:.2f} GHz"
+            )
+        ]
+        some = [f"{name} {value:.4g}" for name, value in list(self.resources.items())[:6]]
+        if some:
+            lines.append(", ".join(some))
+        lines.append(f"{self.rejected:.0%} of the samples rejected, {self.busy:.0%} left out beside a busy thread")
+        if self.left_out:
+            lines.append(
+                "not measured: " + "; ".join(f"{name} ({why})" for name, why in list(self.left_out.items())[:3])
+            )
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the measured latencies and throughputs; return the axes."""
+        return draw("cycles:plot_calibration", self, ax=ax)
 
     def compare(self, core: Microarchitecture) -> pd.DataFrame:
         """Return measured beside tabulated: form or resource, what, cycles, seconds, the core's figure, differs."""

@@ -28,10 +28,10 @@ from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
     described,
+    in_measuring_process,
     in_own_place,
     loaded,
     pointer,
-    run,
     started,
 )
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
@@ -121,7 +121,7 @@ def compare(
             "patience": patience,
             "seed": seed,
         }
-        found = run(f"{__name__}:_measure", specification, timeout)
+        found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
     link = link_cycles(found["pairs"])
     table, quiet = by_process(judge(found["ticks"].reshape(-1, 7), link), found["process"], int(found["calls"]))
     if len(table) < _PROCESSES:
@@ -224,7 +224,9 @@ def _measure(argument: str) -> None:
     ticks, process = [np.zeros((0, 2, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     spec["calls"] = None
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
-        found = in_own_place(number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy")
+        found = in_own_place(
+            timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
+        )
         spec["calls"] = int(found[0, 0, 0])
         ticks.append(found[1:])
         process.append(np.full(len(found) - 1, number))

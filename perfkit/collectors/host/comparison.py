@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-ENDINGS = (".md", ".html", ".json", ".csv", ".parquet")
-"""Of the reports that `KernelComparison.write` makes."""
 Verdict = Literal["slower", "faster", "same", "undecided"]
 
 

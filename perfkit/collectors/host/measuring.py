@@ -90,7 +90,7 @@ def build_timer(folder: Path) -> Path:
     return timer
 
 
-def run(task: str, specification: dict[str, Any], timeout: float) -> dict[str, NDArray[Any]]:
+def in_measuring_process(task: str, specification: dict[str, Any], timeout: float) -> dict[str, NDArray[Any]]:
     """Run `task` (module:function) in a process of its own, and return the arrays that it saved in its "output".
 
     A process of its own, because it is pinned, and a crash of the kernel is not the caller's.
@@ -139,12 +139,15 @@ def started(spec: dict[str, Any]) -> tuple[ctypes.CDLL, NDArray[np.int64], int]:
     return timer, pairs, 0
 
 
-def in_own_place(number: int, work: Callable[[], NDArray[Any]], part: str) -> NDArray[Any]:
+def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any]], part: str) -> NDArray[Any]:
     """Do `work` in a forked process that maps its memory elsewhere than the others do, and return its result."""
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
         status = 1
         try:
+            if not timer.perfkit_end_with(parent):
+                os._exit(status)
             pad = mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12))))
             np.save(part, work())
             del pad

@@ -1,6 +1,9 @@
 /* Time a function in ticks between readings of the clock of clock.h; Python judges the samples (docs/tracing.md). */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 #include "clock.h"
 
 typedef void (*function)(long, long, long, long, long, long, double, double, double, double, double, double, double,
@@ -66,6 +69,12 @@ void perfkit_judge(long count, int link, const uint64_t (*samples)[7], int *verd
 }
 
 int perfkit_find_link(int count, const uint64_t (*pairs)[2]) { return pk_clock_link(pairs, count); }
+
+/* Be killed when the parent ends, however it ends: a kernel may never return. 0 if it ended already. */
+int perfkit_end_with(int parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return getppid() == parent;
+}
 
 int perfkit_pin(int processor) {
     cpu_set_t set;

@@ -16,6 +16,7 @@ import platform
 import tempfile
 import time
 import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -31,14 +32,15 @@ from perfkit.collectors.host.measuring import (
     Callee,
     build_timer,
     described,
+    in_measuring_process,
     in_own_place,
     loaded,
     pointer,
-    run,
     started,
 )
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
-from perfkit.files import replaced
+from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import existing, replaced
+from perfkit.results import Kind, Summarised, draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +53,8 @@ _FEW = 3  # processes below which they say nothing about the differences between
 _ARRAYS = ("samples", "process")
 
 
-@dataclass(frozen=True)
-class TrueCycles:
+@dataclass(frozen=True, eq=False, repr=False)
+class TrueCycles(Summarised):
     """Core cycles of one call of a kernel, measured.
 
     Parameters
@@ -128,6 +130,32 @@ class TrueCycles:
         """Share of the steady repetitions that ran beside a busy thread."""
         return self.busy / max(self.repetitions - self.rejected, 1)
 
+    @property
+    def kind(self) -> Kind:
+        """``"measured"``."""
+        return "measured"
+
+    def summary(self) -> str:
+        """Say how many cycles a call takes, within which interval, and how many samples were left out."""
+        low, high = self.interval
+        quiet = {True: "quiet core", False: "BESIDE A BUSY THREAD", None: "neighbours not judged"}[self.quiet]
+        return "\n".join(
+            [
+                (
+                    f"{self.kernel}: {self.cycles:,.2f} cycles per call, measured on {self.host} "
+                    f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet})"
+                ),
+                (
+                    f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "
+                    f"{self.busy} beside a busy thread; {self.calls} calls timed as one"
+                ),
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distribution of the samples with the quoted quantile; return the axes."""
+        return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.kernel, ax=ax)
+
     def per(self, iterations: float) -> float:
         """Return cycles per iteration, for a kernel of so many."""
         return self.cycles / iterations
@@ -157,16 +185,28 @@ class TrueCycles:
         """Write as npz."""
         arrays: dict[str, Any] = {"samples": self.samples} | ({} if self.process is None else {"process": self.process})
         described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _ARRAYS}
-        with replaced(path) as target, target.open("wb") as file:
+        with replaced(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, described=np.array(json.dumps(described)), **arrays)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "TrueCycles":
-        """Read what :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
-            arrays = {name: data[name] for name in _ARRAYS if name in data}
-            return cls(**arrays, **json.loads(str(data["described"])))
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is no saved measurement.
+        """
+        path = existing(path)
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                arrays = {name: data[name] for name in _ARRAYS if name in data}
+                return cls(**arrays, **json.loads(str(data["described"])))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{path}: expected a file of TrueCycles.save; it cannot be read: {error}") from error
 
 
 def true_cycles(
@@ -307,7 +347,7 @@ def _check(repetitions: int, calls: int | None, quantile: float, tolerance: floa
 
 def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
     """Return a multiplication's cycles, the calls timed as one, and each sample's ticks (see `judge`) and process."""
-    found = run(f"{__name__}:_measure", specification, timeout)
+    found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
     return link_cycles(found["pairs"]), int(found["calls"]), found["ticks"], found["process"]
 
 
@@ -324,7 +364,7 @@ def _measure(argument: str) -> None:
             found, calls = _sample(partial(_times, timer, callee), link, spec)
             return np.concatenate([np.full((1, 7), calls), found])
 
-        found = in_own_place(number, work, f"{spec['output']}.{number}.npy")
+        found = in_own_place(timer, number, work, f"{spec['output']}.{number}.npy")
         spec["calls"] = calls = int(found[0, 0])  # the first process says how many calls are timed as one
         ticks.append(found[1:])
         process.append(np.full(len(found) - 1, number))

@@ -21,7 +21,7 @@ from perfkit._version import __version__
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import MachineState, now, prepared, read_state
 from perfkit.collectors.microbenchmark import compile as compiling
-from perfkit.collectors.microbenchmark.policy import Verdict, best, judge
+from perfkit.collectors.microbenchmark.policy import Verdict, best, judge_repetitions
 from perfkit.collectors.microbenchmark.process import (
     Experiment,
     KernelError,
@@ -179,7 +179,7 @@ class Microbenchmark:
     def _faults(self, study: Study) -> Iterator[str]:
         for compiler in dict.fromkeys(split_compiler(text)[0] for text in study.compilers):
             try:
-                toolchain.find(compiler)
+                toolchain.find_tool(compiler)
             except UnavailableError as error:
                 yield str(error)
         usable = _cpus(study)
@@ -235,14 +235,14 @@ class Microbenchmark:
         jobs = [one for one in cut if any(each.key in wanted for each in one.variants)]
         built: dict[str, compiling.Built] = {}
         finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator")(
-            delayed(compiling.build)(one, objects) for one in jobs
+            delayed(compiling.compile_batch)(one, objects) for one in jobs
         )
         for results in finished:
             built |= {one.key: one for one in results}
             self._say(total - len(todo), total, f"compiling ({len(built)} variants)")
         shuffled = list(todo)
         random.Random(self.seed).shuffle(shuffled)  # noqa: S311 (an order, not a secret)
-        with exclusive():
+        with measuring_lock():
             for number, record in enumerate(measure_all(study, shuffled, built, harness, objects)):
                 store.add(record)
                 self._say(total - len(todo) + number + 1, total, "measuring")
@@ -278,8 +278,8 @@ def collect_batch(study_text: str, todo: Sequence[tuple[Configuration, str]]) ->
         harness = compiling.build_harness(objects)
         built: dict[str, compiling.Built] = {}
         for one in _batches(study, todo, len(todo)):
-            built |= {result.key: result for result in compiling.build(one, objects)}
-        with exclusive():
+            built |= {result.key: result for result in compiling.compile_batch(one, objects)}
+        with measuring_lock():
             return list(measure_all(study, todo, built, harness, objects))
 
 
@@ -348,7 +348,9 @@ def _measure_one(
         _commands(study.finalize, one)
     except (KernelError, UnavailableError) as error:
         return _record(one, key, message=str(error), experiments=experiments, static=built.static)
-    figures = {name: judge([getattr(run, name) for run in chosen.runs], 1).mean for name in ("tsc", "ns", "cycles")}
+    figures = {
+        name: judge_repetitions([getattr(run, name) for run in chosen.runs], 1).mean for name in ("tsc", "ns", "cycles")
+    }
     return _record(
         one, key, status="ok", settled=verdict.settled, attempts=tries, steps=chosen.steps, spread=verdict.spread,
         **figures, events=counts, reports=chosen.reports, static=built.static, experiments=experiments,
@@ -365,7 +367,7 @@ def _settle(
         made.append(got)
         runs = [[run.tsc, run.ns, run.cycles, run.event, run.kept, run.tried] for run in got.runs]
         experiments.append({"event": request.event or "", "attempt": attempt, "runs": [_nullable(run) for run in runs]})
-        verdicts.append(judge([getattr(run, metric) for run in got.runs], study.policy.tolerance))
+        verdicts.append(judge_repetitions([getattr(run, metric) for run in got.runs], study.policy.tolerance))
         if verdicts[-1].settled:
             break
     at = best(verdicts)
@@ -415,7 +417,7 @@ def _commands(commands: Sequence[str], one: Configuration) -> None:
         values = {**one.values, "threads": one.threads, "compiler": one.compiler, "flags": one.flags}
         words = [fill(word, values) for word in shlex.split(text)]
         try:
-            done = toolchain.run(words, timeout=60, stdin=subprocess.DEVNULL)
+            done = toolchain.run_tool(words, timeout=60, stdin=subprocess.DEVNULL)
         except UnavailableError as error:
             raise KernelError(f"the command {text!r} did not run: {error}") from None
         if done.returncode:
@@ -472,7 +474,7 @@ def _remove_objects(objects: Path) -> None:
 
 
 @contextmanager
-def exclusive(path: Path | None = None) -> Iterator[None]:
+def measuring_lock(path: Path | None = None) -> Iterator[None]:
     """Hold this machine's measuring lock: two studies of one user never time at once."""
     path = path or Path(tempfile.gettempdir()) / f"perfkit-measuring-{os.getuid()}.lock"
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

@@ -47,13 +47,13 @@ class Built:
         return not self.object
 
 
-def build(batch: Batch, folder: Path) -> list[Built]:
+def compile_batch(batch: Batch, folder: Path) -> list[Built]:
     """Compile a batch into `folder` and check what came out; never raises for a variant's fault.
 
     A variant whose region lacks the instructions that were asked for counts as failed: the compiler removed them.
     """
     try:
-        toolchain.find(batch.compiler)
+        toolchain.find_tool(batch.compiler)
     except UnavailableError as error:
         return [Built(one.key, message=str(error)) for one in batch.variants]
     place = folder / batch.name()
@@ -66,7 +66,7 @@ def build(batch: Batch, folder: Path) -> list[Built]:
         if message:
             if len(batch.variants) == 1:
                 return [Built(batch.variants[0].key, message=f"{batch.compiler}: {message}")]
-            return [built for half in _halves(batch) for built in build(half, folder)]
+            return [built for half in _halves(batch) for built in compile_batch(half, folder)]
     return _inspect(batch, place, done)
 
 
@@ -80,7 +80,9 @@ def _compile(batch: Batch, place: Path, done: Path) -> str:
     if batch.compiler.endswith("gcc") and batch.language == "c++":
         extra.append("-lstdc++")
     command = [*split_words(batch.compiler, batch.flags), *extra, "-shared", "-fPIC", "-w", f"-I{NATIVE}", "-I."]
-    result = toolchain.run([*command, "-o", "partial.so", f"variants{suffix}"], timeout=batch.time_limit, cwd=place)
+    result = toolchain.run_tool(
+        [*command, "-o", "partial.so", f"variants{suffix}"], timeout=batch.time_limit, cwd=place
+    )
     if result.returncode:
         return _shorten(result.stderr) or f"exit status {result.returncode} without a message"
     (place / "partial.so").rename(done)
@@ -147,7 +149,7 @@ def build_harness(folder: Path) -> Path:
     partial = program.with_suffix(".partial")
     compiler = next((name for name in ("gcc", "cc", "clang") if _exists(name)), "gcc")
     try:
-        done = toolchain.run([compiler, "-O2", f"-I{NATIVE}", "-o", str(partial), str(source), "-ldl"])
+        done = toolchain.run_tool([compiler, "-O2", f"-I{NATIVE}", "-o", str(partial), str(source), "-ldl"])
     except (UnavailableError, subprocess.SubprocessError) as error:
         raise UnavailableError(f"cannot build the measuring process: {error}") from None
     if done.returncode:
@@ -158,7 +160,7 @@ def build_harness(folder: Path) -> Path:
 
 def _exists(name: str) -> bool:
     try:
-        toolchain.find(name)
+        toolchain.find_tool(name)
     except UnavailableError:
         return False
     return True

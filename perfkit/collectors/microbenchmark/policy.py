@@ -24,7 +24,7 @@ class Verdict:
     settled: bool
 
 
-def judge(values: Sequence[float], tolerance: float) -> Verdict:
+def judge_repetitions(values: Sequence[float], tolerance: float) -> Verdict:
     """Drop the smallest and the largest of at least three runs, and judge the rest.
 
     Runs that gave no value (NaN) make the experiment one that has not settled: they are never averaged away.

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.names import did_you_mean
 
 # perf_event_open's type and config of the events that can be asked for by name.
 EVENTS = {
@@ -237,9 +238,8 @@ def event_numbers(name: str) -> tuple[int, int]:
         with contextlib.suppress(ValueError):
             return 4, int(name[1:], 16)
     from perfkit.errors import SettingError
-    from perfkit.names import nearest
 
-    raise SettingError(f"unknown event {name!r}; {nearest(name, EVENTS)}; or a raw code such as r01c2")
+    raise SettingError(f"unknown event {name!r}; {did_you_mean(name, EVENTS)}; or a raw code such as r01c2")
 
 
 def _run(words: Sequence[str]) -> Run:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 from perfkit.samples.table import Samples
 
 # Events that count elapsed time or finished work once more. As regressors they explain everything and say nothing.
@@ -141,7 +141,7 @@ class CpiCounts:
             raise SettingError(f"aggregate must be a number of intervals of at least 1; found {n}")
         if n == 1:
             return self
-        starts = block_starts(self.segments(), n)
+        starts = block_starts(self.segments(), min(n, max(len(self), 1)))
         last = np.append(starts[1:], len(self)) - 1
         rows = self.rows.iloc[last].reset_index(drop=True)
         seconds = np.add.reduceat(self.rows["seconds"].to_numpy(), starts)
@@ -211,7 +211,7 @@ def _choose_events(samples: Samples, events: Iterable[str] | None) -> tuple[list
 
 
 def _unknown_event(name: str, known: Sequence[str]) -> str:
-    near = nearest(name, known) or list(known[:3])
+    near = closest(name, known) or list(known[:3])
     return f"unknown event {name!r}; did you mean {', '.join(near)}? There are {len(known)}."
 
 

@@ -17,18 +17,24 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zipfile import BadZipFile
+from zlib import error as ZlibError  # noqa: N812
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
+from perfkit.files import replaced
 from perfkit.fitters.studies.categories import Categories, FixedBins, KdeCategories, as_frame, column
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
-from perfkit.results import draw
+from perfkit.results import Summarised, draw, kind_of, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.study import explain, read_yaml
 
@@ -87,8 +93,8 @@ class LineSettings(_Strict):
     log_y: bool = False
 
 
-@dataclass(frozen=True)
-class AnalysisResult:
+@dataclass(frozen=True, repr=False)
+class AnalysisResult(Summarised):
     """What an analysis made; parts that were not asked for are None.
 
     Parameters
@@ -111,41 +117,98 @@ class AnalysisResult:
     rows_read: int
     settings: "Analysis"
 
+    @property
+    def kind(self) -> str:
+        """What the data is: measured, simulated, generated or published; unknown for tables that do not say."""
+        return kind_of(self.table)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the processed table."""
         return self.table.copy()
 
     def summary(self) -> str:
         """Return the findings as a few lines."""
-        lines = [f"{self.rows_read} rows read, {len(self.table)} left by the filters"]
+        lines = []
         if self.categories is not None:
             lines.append(f"{len(self.categories)} categories of {self.categories.target} ({self.categories.method})")
         if self.tree is not None:
-            lines.append(f"tree: {self.tree.summary()}")
+            lines.append(f"tree: {self.tree.verdict}")
         if self.regression is not None:
-            lines.append(f"regression: {self.regression.summary()}")
+            lines.append(f"regression: {self.regression.verdict}")
         if self.importance is not None:
             ranked = self.importance.to_frame()
             lines.append("importance (MDI): " + ", ".join(f"{name} {row.mdi:.3f}" for name, row in ranked.iterrows()))
+        lines.append(f"{self.rows_read} rows read, {len(self.table)} left by the filters{labelled(self.kind)}")
         return "\n".join(lines)
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write the processed table (CSV), each part as JSON and each picture as PNG; returns the files."""
+    def save(self, folder: str | Path) -> Path:
+        """Write the processed table (CSV), each part as JSON and each picture as PNG into a folder; return it."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.table.to_csv(folder / "processed.csv", index=False)
-        (folder / "summary.txt").write_text(self.summary() + "\n", encoding="utf-8")
-        files = [folder / "processed.csv", folder / "summary.txt"]
-        for name in ("categories", "tree", "regression", "importance"):
-            part = getattr(self, name)
-            if part is not None:
+        with replaced(folder / "processed.csv") as temporary:
+            self.table.to_csv(temporary, index=False)
+        with replaced(folder / "summary.txt") as temporary:
+            temporary.write_text(self.summary() + "\n", encoding="utf-8")
+        for name in _PARTS:
+            if (part := getattr(self, name)) is not None:
                 part.save(folder / f"{name}.json")
-                files.append(folder / f"{name}.json")
-        return files + draw("studies:save_pictures", self, folder=folder)
+        draw("studies:save_pictures", self, folder=folder)
+        about = {"format": _FORMAT, "rows_read": self.rows_read, "settings": self.settings.model_dump(mode="json")}
+        about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
+        table = pa.Table.from_pandas(self.table)
+        metadata = {**(table.schema.metadata or {}), b"perfkit": json.dumps(about).encode()}
+        with replaced(folder / _TABLE) as temporary:  # last: it says what else is there
+            pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "AnalysisResult":
+        """Read the folder that `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such folder.
+        FormatError
+            It is not the folder of an analysis, or a part of it is damaged or missing.
+        """
+        folder = Path(folder)
+        if not folder.exists():
+            raise MissingFileError(f"{folder}: no such folder")
+        try:
+            table = pq.ParquetFile(folder / _TABLE).read()
+            about = json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}"))
+        except (OSError, ValueError) as error:
+            raise FormatError(f"{folder}: expected a folder that AnalysisResult.save wrote: {error}") from error
+        if about.get("format") != _FORMAT:
+            raise FormatError(f"{folder}: its {_TABLE} is not the one of an analysis")
+        kinds: dict[str, Any] = {"categories": Categories, "tree": Tree, "regression": Tree, "importance": Importance}
+        parts: dict[str, Any] = {
+            name: kind.load(folder / f"{name}.json") if name in about["parts"] else None for name, kind in kinds.items()
+        }
+        settings = Analysis(**about["settings"])
+        return cls(table=table.to_pandas(), rows_read=about["rows_read"], settings=settings, **parts)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the first of tree, regression, importance and categories that there is; `pictures` draws all.
+
+        Raises
+        ------
+        SettingError
+            The analysis only filtered and derived: there is nothing to draw.
+        """
+        for part in (self.tree, self.regression, self.importance, self.categories):
+            if part is not None:
+                return part.plot(ax=ax)
+        raise SettingError("this analysis has no tree, regression, forest or categories: there is nothing to draw")
 
     def pictures(self) -> dict[str, Any]:
         """Draw everything that there is: name -> matplotlib axes."""
         return draw("studies:pictures", self)
+
+
+_PARTS = ("categories", "tree", "regression", "importance")
+_TABLE, _FORMAT = "processed.parquet", "perfkit-analysis"
 
 
 class Analysis(_Strict):
@@ -266,6 +329,8 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
     frames = []
     for text in inputs:
         given = Path(text)
+        if not given.name:
+            raise DataError(f"expected a file or a pattern of files as input; found {text!r}")
         paths = sorted(folder.glob(text)) if not given.is_absolute() else sorted(given.parent.glob(given.name))
         if not paths:
             raise DataError(f"no file matches {text!r} in {folder.resolve()}")
@@ -284,12 +349,15 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 def _csv(path: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile, LZMAError, ZlibError) as error:
         raise FormatError(f"cannot read {path} as CSV: {error}") from None
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    frame = pd.read_parquet(path)
+    try:
+        frame = pd.read_parquet(path)
+    except (ValueError, OSError) as error:
+        raise FormatError(f"cannot read {path} as parquet: {error}") from None
     return frame.drop(columns=[name for name in ("repetitions",) if name in frame.columns])
 
 

@@ -4,27 +4,25 @@ Boundaries lie at the density's minima and centroids at its peaks, on the target
 """
 
 import itertools
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.names import nearest
-from perfkit.results import draw
+from perfkit.errors import DataError, SettingError
+from perfkit.names import did_you_mean
+from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 _GRID = 4096
 BANDWIDTHS = ("silverman", "isj", "grid")
 
 
-@dataclass(frozen=True)
-class Categories:
+@dataclass(frozen=True, repr=False)
+class Categories(Plain):
     """A target cut into categories: category i holds the values in [boundaries[i - 1], boundaries[i]).
 
     Parameters
@@ -48,6 +46,8 @@ class Categories:
     grid, density : tuple of float
         The density (per unit of the target's scale, or per unit of its natural logarithm) at target values; empty for
         bins.
+    kind : str
+        What the data is: measured, simulated, generated or published; unknown for a plain table that does not say.
     """
 
     target: str
@@ -60,6 +60,7 @@ class Categories:
     bandwidth: float
     grid: tuple[float, ...] = ()
     density: tuple[float, ...] = ()
+    kind: str = UNKNOWN
 
     def __len__(self) -> int:
         return len(self.boundaries) + 1
@@ -88,7 +89,7 @@ class Categories:
         return _from_boundaries(self, wanted, values, "by hand")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a category: its range, centroid, count and share."""
+        """Return one row per category: its range, centroid, count and share."""
         low, high = (-math.inf, *self.boundaries), (*self.boundaries, math.inf)
         total = max(sum(self.counts), 1)
         return pd.DataFrame(
@@ -103,27 +104,24 @@ class Categories:
             }
         ).set_index("category")
 
+    def summary(self) -> str:
+        """Say how many categories the target falls into, and where."""
+        listed = [
+            f"{centre:.4g} ({label}: {count})"
+            for centre, label, count in zip(self.centroids, self.labels, self.counts, strict=True)
+        ]
+        more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+        missing = f"\n{self.left_out} values were missing" if self.left_out else ""
+        found = f"{len(self)} categories of {self.target}" if len(self) > 1 else f"one category of {self.target}"
+        return f"{found} ({self.method}){labelled(self.kind)}: around {', '.join(listed[:5])}{more}{missing}"
+
     def plot(self, table: Any = None, ax: Any = None) -> Any:
         """Draw the distribution with boundaries and centroids (`perfkit.plots.studies.plot_distribution`)."""
         return draw("studies:plot_distribution", self, table=table, ax=ax)
 
-    def save(self, path: str | Path) -> None:
-        """Write JSON."""
-        Path(path).write_text(json.dumps(self.__dict__) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        try:
-            plain = json.loads(Path(path).read_text(encoding="utf-8"))
-            settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()}
-            return cls(**settings)
-        except (OSError, ValueError, TypeError) as error:
-            raise FormatError(f"{path} holds no categories: {error}") from None
-
 
 @dataclass(frozen=True)
-class KdeCategories:
+class KdeCategories(Settings):
     """Cut a target at the valleys of its Gaussian kernel density.
 
     Parameters
@@ -159,7 +157,7 @@ class KdeCategories:
 
     def __post_init__(self) -> None:
         if isinstance(self.bandwidth, str) and self.bandwidth not in BANDWIDTHS:
-            raise SettingError(f"unknown bandwidth {self.bandwidth!r}; {nearest(self.bandwidth, BANDWIDTHS)}")
+            raise SettingError(f"unknown bandwidth {self.bandwidth!r}; {did_you_mean(self.bandwidth, BANDWIDTHS)}")
         if not isinstance(self.bandwidth, str) and not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
             raise SettingError(f"a bandwidth is over 0, not {self.bandwidth}")
         if not 0 < self.prominence < 1 or self.folds < 2:
@@ -176,7 +174,9 @@ class KdeCategories:
         raw = _values(table, self.target)
         data = _scaled(raw[~np.isnan(raw)], self.log, self.target)
         name = f"KDE, {self.bandwidth}" if isinstance(self.bandwidth, str) else "KDE, given bandwidth"
-        empty = Categories(self.target, (), (), (), int(np.isnan(raw).sum()), self.log, name, math.nan)
+        empty = Categories(
+            self.target, (), (), (), int(np.isnan(raw).sum()), self.log, name, math.nan, kind=kind_of(table)
+        )
         if data.size < 2 or np.ptp(data) == 0:  # one value: one category, and no density to speak of
             return _from_boundaries(empty, (), raw, name)
         width = self._width(data)
@@ -206,7 +206,7 @@ class KdeCategories:
 
 
 @dataclass(frozen=True)
-class FixedBins:
+class FixedBins(Settings):
     """Cut a target at given edges, or into equal steps between its extremes.
 
     Parameters
@@ -234,7 +234,9 @@ class FixedBins:
     def fit(self, table: Any) -> Categories:
         """Categorise a table's column."""
         raw = _values(table, self.target)
-        empty = Categories(self.target, (), (), (), int(np.isnan(raw).sum()), self.log, "bins", math.nan)
+        empty = Categories(
+            self.target, (), (), (), int(np.isnan(raw).sum()), self.log, "bins", math.nan, kind=kind_of(table)
+        )
         if isinstance(self.bins, tuple):
             return _from_boundaries(empty, self.bins, raw, "bins")
         data = _scaled(raw[~np.isnan(raw)], self.log, self.target)
@@ -328,7 +330,9 @@ def as_frame(table: Any) -> pd.DataFrame:
     if isinstance(table, pd.DataFrame):
         return table
     if hasattr(table, "ok") and isinstance(table.ok, pd.DataFrame):
-        return table.ok
+        frame = table.ok.copy(deep=False)
+        frame.attrs["kind"] = kind_of(table)
+        return frame
     if hasattr(table, "to_frame"):
         return table.to_frame()
     raise DataError(f"expected a DataFrame or an object with to_frame(), found {type(table).__name__}")
@@ -337,7 +341,7 @@ def as_frame(table: Any) -> pd.DataFrame:
 def column(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return a column; an unknown name is an error that suggests the nearest."""
     if name not in frame.columns:
-        raise DataError(f"the table has no column {name!r}; {nearest(name, frame.columns)}")
+        raise DataError(f"the table has no column {name!r}; {did_you_mean(name, frame.columns)}")
     return frame[name]
 
 

@@ -5,20 +5,18 @@ cross-validated, with rows of one configuration always on one side of the split,
 commonest category.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, SettingError
 from perfkit.fitters.studies.categories import Categories, as_frame, column
-from perfkit.results import draw
+from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,8 @@ class Node:
         return float(np.argmax(self.value)) if len(self.value) > 1 else self.value[0]
 
 
-@dataclass(frozen=True)
-class Tree:
+@dataclass(frozen=True, repr=False)
+class Tree(Plain):
     """A fitted tree and how well it does on rows that it was not fitted to.
 
     Parameters
@@ -91,6 +89,8 @@ class Tree:
         Rows used, and rows left out for a missing value.
     error : float
         Median relative error of held-out rows of a regression; NaN for a classification.
+    kind : str
+        What the data is: measured, simulated, generated or published; unknown for a plain table that does not say.
     """
 
     target: str
@@ -104,6 +104,7 @@ class Tree:
     rows: int
     left_out: int
     error: float = math.nan
+    kind: str = UNKNOWN
 
     @property
     def score(self) -> float:
@@ -125,8 +126,9 @@ class Tree:
         """The longest way from the root."""
         return max(node.depth for node in self.nodes)
 
-    def summary(self) -> str:
-        """Return one line: the score with its spread, beside what predicting the commonest category scores."""
+    @property
+    def verdict(self) -> str:
+        """The score with its spread, beside what predicting the commonest category scores, in one line."""
         if self.is_regression:
             return (
                 f"R^2 {self.score:.3f} +- {self.spread:.3f}, median error {self.error:.1%} on held-out rows "
@@ -136,6 +138,14 @@ class Tree:
             f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
             f"guessing the commonest of {len(self.classes)} categories ({self.rows} rows, {len(self.nodes)} nodes)"
         )
+
+    def summary(self) -> str:
+        """Say how well the tree predicts, and by which features."""
+        ranked = sorted(self.importance.items(), key=lambda one: -one[1])
+        features = (
+            ", ".join(f"{name} {share:.2f}" for name, share in ranked if share > 0) or "no feature: it never splits"
+        )
+        return "\n".join([self.verdict + labelled(self.kind), f"{self.target} is decided by {features}"])
 
     def apply(self, table: Any) -> NDArray[np.int64]:
         """Return the leaf that each row of a table reaches; -1 where a needed value is missing."""
@@ -186,7 +196,7 @@ class Tree:
         return np.isin(self.apply(table), list(below))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a node."""
+        """Return one row per node."""
         frame = pd.DataFrame([node.__dict__ for node in self.nodes])
         frame["prediction"] = [
             node.prediction if self.is_regression else self.classes[int(node.prediction)] for node in self.nodes
@@ -221,26 +231,13 @@ class Tree:
         """Draw the tree (`perfkit.plots.studies.plot_tree`)."""
         return draw("studies:plot_tree", self, ax=ax)
 
-    def save(self, path: str | Path) -> None:
-        """Write JSON."""
-        plain = {**self.__dict__, "nodes": [node.__dict__ for node in self.nodes]}
-        Path(path).write_text(json.dumps(plain) + "\n", encoding="utf-8")
-
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        try:
-            plain = json.loads(Path(path).read_text(encoding="utf-8"))
-            nodes = tuple(Node(**{**node, "value": tuple(node["value"])}) for node in plain.pop("nodes"))
-            confusion = tuple(tuple(row) for row in plain.pop("confusion"))
-            lists: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()}
-            return cls(nodes=nodes, confusion=confusion, **lists)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise FormatError(f"{path} holds no tree: {error}") from None
+    def _of(cls, values: dict[str, Any]) -> Self:
+        return cls(**{**values, "nodes": tuple(Node(**node) for node in values["nodes"])})
 
 
 @dataclass(frozen=True)
-class DecisionTree:
+class DecisionTree(Settings):
     """A decision tree over a table's columns.
 
     Parameters
@@ -306,7 +303,7 @@ class DecisionTree:
             target=data.name, features=tuple(self.features), nodes=_nodes(fitted, data), classes=data.classes,
             scores=tuple(scores), baseline=data.baseline, confusion=tuple(tuple(map(int, row)) for row in confusion),
             importance=data.summed(fitted.feature_importances_), rows=len(data.target), left_out=data.left_out,
-            error=float(np.median(np.concatenate(errors))) if errors else math.nan,
+            error=float(np.median(np.concatenate(errors))) if errors else math.nan, kind=kind_of(table),
         )  # fmt: skip
 
     def _fitted(self, encoded: NDArray[np.float64], data: "LearningData", rows: Any = slice(None)) -> Any:

@@ -1,22 +1,20 @@
 """Which dimensions matter: random forests, by mean decrease in impurity and by permutation (MARTA, section II-B)."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
-from perfkit.results import draw
+from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 
-@dataclass(frozen=True)
-class Importance:
+@dataclass(frozen=True, repr=False)
+class Importance(Plain):
     """How much each feature decides.
 
     Parameters
@@ -35,6 +33,8 @@ class Importance:
         The commonest category's share; 0 for a regression.
     rows, left_out : int
         Rows used, and rows left out for a missing value.
+    kind : str
+        What the data is: measured, simulated, generated or published; unknown for a plain table that does not say.
     """
 
     target: str
@@ -45,6 +45,7 @@ class Importance:
     baseline: float
     rows: int
     left_out: int
+    kind: str = UNKNOWN
 
     @property
     def score(self) -> float:
@@ -57,32 +58,33 @@ class Importance:
         return float(np.std(self.scores, ddof=1))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a feature, the most important first."""
+        """Return one row per feature, the most important first."""
         frame = pd.DataFrame(
             {"mdi": self.mdi, "permutation": self.permutation, "permutation_spread": self.permutation_spread}
         )
         return frame.rename_axis("feature").sort_values("mdi", ascending=False)
 
+    def summary(self) -> str:
+        """Say which features decide the target, and how well they predict it."""
+        table = self.to_frame().head(5)
+        ranked = ", ".join(f"{name} {mdi:.3f}" for name, mdi in table["mdi"].items())
+        return "\n".join(
+            [
+                f"importance for {self.target} (share of the decrease in impurity){labelled(self.kind)}: {ranked}",
+                (
+                    f"held-out score {self.score:.3f} +- {self.spread:.3f}, {self.baseline:.3f} for always guessing "
+                    f"the commonest; {self.rows} rows, {self.left_out} left out for a missing value"
+                ),
+            ]
+        )
+
     def plot(self, ax: Any = None) -> Any:
         """Draw bars (`perfkit.plots.studies.plot_importance`)."""
         return draw("studies:plot_importance", self, ax=ax)
 
-    def save(self, path: str | Path) -> None:
-        """Write JSON."""
-        Path(path).write_text(json.dumps(self.__dict__) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        try:
-            plain = json.loads(Path(path).read_text(encoding="utf-8"))
-            return cls(**{**plain, "scores": tuple(plain["scores"])})
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise FormatError(f"{path} holds no importance: {error}") from None
-
 
 @dataclass(frozen=True)
-class RandomForest:
+class RandomForest(Settings):
     """A random forest that measures the features' importance.
 
     Parameters
@@ -134,7 +136,7 @@ class RandomForest:
         return Importance(
             data.name, mdi, {name: float(np.mean(fall)) for name, fall in falls.items()},
             {name: float(np.std(fall)) for name, fall in falls.items()}, tuple(scores), data.baseline,
-            len(data.target), data.left_out,
+            len(data.target), data.left_out, kind_of(table),
         )  # fmt: skip
 
     def _fitted(self, data: LearningData, rows: Any) -> Any:

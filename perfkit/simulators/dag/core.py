@@ -24,6 +24,7 @@ BUFFERS = ("RS", "ROB", "LB", "SB", "LFB")
 MEMORY = ("L1", "L2", "L3", "mem")
 _WHOLE = ("fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus")
 _LARGEST = 10_000  # lanes that fit the engine's counters
+_HIGHEST = 2**40  # of any other parameter: far above any machine, and within the engine's integers
 _FINEST = 1_000  # a throughput is a fraction with at most this denominator
 
 
@@ -101,6 +102,8 @@ class DagCore:
                 raise SettingError(
                     f"{name} is a whole number of cycles, not {value!r}: with an infinite one nothing would ever end"
                 )
+            if not math.isinf(value) and value > _HIGHEST:
+                raise SettingError(f"{name} is at most {_HIGHEST:,}, or inf (not modelled); found {value!r}")
             if name in _WHOLE and not math.isinf(value) and value != int(value):
                 raise SettingError(f"{name} is a whole number, not {value!r}")
             if name.startswith("throughput"):

@@ -9,16 +9,20 @@ from equations (6) and (7), see `Roof`.
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import zipfile
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import DataError, SettingError
-from perfkit.results import draw
+from perfkit.files import replaced
+from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
 NAMES = {"comp": "computation", "L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}
 _FULL_OVERLAP = 0.95
+TOLERANCE = "tolerance.json"  # the member of a saved roofline beside those of its schedule
 _BUFFER_NAMES = {
     "RS": "reservation station",
     "ROB": "reorder buffer",
@@ -89,9 +94,9 @@ class Roof:
         return 1.0 / (self.a + memory - self.alpha * np.minimum(self.a, memory))
 
 
-@dataclass(frozen=True, eq=False)
-class ExtendedRoofline:
-    """All roofs of a schedule with the performance point, and what they say.
+@dataclass(frozen=True, eq=False, repr=False)
+class Roofs(Summarised):
+    """All roofs of a schedule with the performance point, and what they say: all of `ExtendedRoofline` but loading.
 
     Parameters
     ----------
@@ -126,6 +131,32 @@ class ExtendedRoofline:
                 f"{self.schedule.cycles} cycles: there is no performance in flops/cycle and no roofline of it. "
                 "Its times are in schedule.to_frame()"
             )
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``: every time is of the scheduled DAG."""
+        return "simulated"
+
+    def summary(self) -> str:
+        """Say which performance the schedule reaches, and which roofs hold it back."""
+        s, near = self.schedule, self.hits or self.roofs[:1]
+        listed = ", ".join(f"{roof.label} ({roof.distance:.2f})" for roof in near[:4])
+        more = f" and {len(near) - 4} more" if len(near) > 4 else ""
+        held = "held back by" if self.hits else "no roof hits the point; the nearest is"
+        return "\n".join(
+            [
+                f"{s.performance:.3g} flops/cycle for {s.name} on {s.core.name} (simulated), {held} {listed}{more}",
+                f"{s.work:,} flops in {s.cycles:,} cycles, {s.intensity:.3g} flops/byte; verdict gives the reasons",
+            ]
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the schedule and the tolerance to one .npz file, which `Schedule.load` opens too; return its path."""
+        with replaced(path) as temporary:
+            self.schedule.save(temporary)
+            with zipfile.ZipFile(temporary, "a") as archive:
+                archive.writestr(TOLERANCE, json.dumps(self.tolerance))
+        return Path(path)
 
     @property
     def intensity(self) -> float:
@@ -195,8 +226,8 @@ class ExtendedRoofline:
         return pd.DataFrame(rows)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_roofline`."""
-        return draw("extended_roofline:plot_roofline", self, ax=ax, **options)
+        """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_extended_roofline`."""
+        return draw("extended_roofline:plot_extended_roofline", self, ax=ax, **options)
 
 
 def _single_roofs(s: Schedule) -> list[Roof]:

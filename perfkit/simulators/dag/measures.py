@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
+from perfkit.files import existing, replaced
+from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
+from perfkit.simulators.dag.extended_roofline import TOLERANCE, Roofs
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,8 +35,8 @@ _ALL = (1 << len(TYPES)) - 1
 _FORMAT = 1
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule(Summarised):
     """A scheduled DAG.
 
     Parameters
@@ -264,10 +266,37 @@ class Schedule:
             raise UnavailableError(f"the run of {self.name} recorded no nodes; run DagScheduler(..., record=True)")
         return pd.DataFrame({"type": np.array(TYPES)[self.type], "issue": self.issue, "done": self.done})
 
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
+
+    def summary(self) -> str:
+        """Say how long the DAG takes, and in how many of the cycles which buffer is full."""
+        full = {name: cycles for name, cycles in self.stalls.items() if cycles}
+        listed = ", ".join(f"{name} {cycles / self.cycles:.0%}" for name, cycles in full.items()) or "none"
+        return "\n".join(
+            [
+                (
+                    f"{self.cycles:,} cycles for {int(self.nodes.sum()):,} nodes of {self.name} on {self.core.name} "
+                    f"(simulated), {self.performance:.3g} flops/cycle"
+                ),
+                f"full buffers, by share of the cycles: {listed}",
+            ]
+        )
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw how many nodes of each type execute in each cycle; return the axes.
+
+        Raises
+        ------
+        UnavailableError
+            If the run recorded no nodes.
+        """
+        return draw("extended_roofline:plot_schedule", self, ax=ax, **options)
+
     def roofline(self, tolerance: float = 0.05) -> ExtendedRoofline:
         """Return the generalized roofline of this schedule; see `perfkit.simulators.dag.extended_roofline`."""
-        from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
-
         return ExtendedRoofline(self, tolerance)
 
     def save(self, path: str | Path) -> Path:
@@ -279,7 +308,7 @@ class Schedule:
         )
         arrays = {name: getattr(self, name) for name in ("states", "counts", "nodes", "shapes", *_OPTIONAL)}
         kept = {name: array for name, array in arrays.items() if array is not None}
-        with path.open("wb") as out:
+        with replaced(path) as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, about=np.array(about), **kept)
         return path
 
@@ -289,19 +318,52 @@ class Schedule:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             If the file is not such a schedule.
         """
+        path = existing(path)
         try:
             with np.load(path, allow_pickle=False) as saved:
                 about = json.loads(str(saved["about"]))
                 arrays = {name: saved[name] for name in ("states", "counts", "nodes", "shapes")}
                 optional = {name: saved[name] for name in _OPTIONAL if name in saved}
-        except (KeyError, ValueError, OSError) as error:
+        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise FormatError(f"{path} is not a schedule saved by perfkit (an .npz file): {error}") from error
         if about.get("format") != _FORMAT:
             raise FormatError(f"{path} has schedule format {about.get('format')!r}; this perfkit reads {_FORMAT}")
         return cls(about["name"], DagCore(**about["core"]), about["settings"], **arrays, **optional)
+
+
+class ExtendedRoofline(Roofs):
+    """All roofs of a schedule with the performance point, and what they say; `Schedule.roofline` makes one.
+
+    Examples
+    --------
+    >>> from perfkit import Dag, DagCore, DagScheduler
+    >>> dag = Dag.from_nodes("LMA", [[], [0], [1]], level=["L1", None, None])
+    >>> roofline = DagScheduler(DagCore.sandy_bridge_erm()).run(dag).roofline()
+    >>> roofline.hits[0].label
+    'overlap of computation and L1'
+    """
+
+    @classmethod
+    def load(cls, path: str | Path) -> ExtendedRoofline:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            If the file is not that of a schedule.
+        """
+        schedule = Schedule.load(path)
+        with zipfile.ZipFile(path) as archive:
+            if TOLERANCE not in archive.namelist():
+                raise FormatError(f"{path}: a schedule; Schedule.load(...).roofline() makes a roofline of it")
+            return cls(schedule, float(json.loads(archive.read(TOLERANCE))))
 
 
 _OPTIONAL = ("issue", "done", "type", "stall_mask")

@@ -21,7 +21,7 @@ from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.reuse import UNLIMITED, filled, grown, line_shift, new_stack
 
 if TYPE_CHECKING:
-    from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
+    from perfkit.simulators.dag.measures import ExtendedRoofline
 
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _ROUNDING = ("none", "up", "down")

@@ -4,7 +4,7 @@ An instruction that was dispatched long ago (twice the ROB) and is still in the 
 dispatched now: each time that happens counts for its static instruction. Shares are of all such counts and sum to one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -96,8 +96,9 @@ class InstructionSchedule(Tabled):
     Attributes
     ----------
     table : DataFrame
-        Columns: n (number of the executed instruction), instruction (its static index), text, dispatch, start, end,
-        retire, parent (the executed instruction that was last to be waited for, or -1).
+        Columns: n (number of the executed instruction), instruction (its static index), text, dispatch, start,
+        operate (when the operation itself begins: what lies between is waiting for memory, or for a store whose value
+        is forwarded), end, retire, parent (the executed instruction that was last to be waited for, or -1).
     core : str
         Name of the core.
     """
@@ -111,6 +112,14 @@ class InstructionSchedule(Tabled):
     def kind(self) -> Kind:
         """``"simulated"``."""
         return "simulated"
+
+    def operating(self, latency: NDArray[np.float64]) -> "InstructionSchedule":
+        """Return the schedule with a column ``operate``, given each static instruction's latency in cycles."""
+        end, start = self.table["end"].to_numpy(), self.table["start"].to_numpy()
+        operate = np.maximum(start, end - latency[self.table["instruction"]])
+        table = self.table.drop(columns="operate", errors="ignore")
+        table.insert(table.columns.get_loc("end"), "operate", operate)
+        return replace(self, table=table)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a copy of the table."""
@@ -137,7 +146,7 @@ class InstructionSchedule(Tabled):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw each instruction's waiting, execution and time to retirement; return the axes."""
-        return draw("gus:plot_schedule", self, ax=ax)
+        return draw("gus:plot_instruction_schedule", self, ax=ax)
 
 
 def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:

@@ -9,7 +9,6 @@ import json
 import math
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.files import existing, replaced
+from perfkit.files import array_of, existing, json_object, member, reading, replaced
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.trace.code import StaticCode
@@ -28,7 +27,9 @@ from perfkit.trace.trace import Trace
 
 MAGIC = "perfkit-gus-result"
 VERSION = 1
+_WHAT = "a saved Gus result"
 _ARRAYS = ("spent", "served", "prefetched")
+_DIMENSIONS = {"spent": 2, "served": 1, "prefetched": 1}
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same result gives the same bytes
 
 
@@ -55,7 +56,7 @@ class SavedTables(InstructionTables):
         return self
 
 
-def save(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.int64]], trace: Trace) -> Path:
+def save_result(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.int64]], trace: Trace) -> Path:
     """Write the parts of a result; a file of that name is replaced only once the new one is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = {"format": MAGIC, "version": VERSION, **header}
@@ -73,8 +74,8 @@ def save(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.
     return path
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trace]:
-    """Read what `save` wrote: header, arrays and trace.
+def load_result(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trace]:
+    """Read what `save_result` wrote: header, arrays and trace.
 
     Raises
     ------
@@ -84,15 +85,12 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trac
         The file is no result, is truncated or damaged, or of a later version.
     """
     path = existing(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            header = _header(archive, path)
-            arrays = {name: _array(archive.read(f"{name}.npy")) for name in _ARRAYS}
-            data = archive.read("trace")
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise FormatError(f"{path}: not a saved Gus result, or truncated or damaged ({error})") from error
-    except (KeyError, ValueError) as error:
-        raise FormatError(f"{path}: not a complete Gus result ({error})") from error
+    int64 = np.dtype(np.int64)
+    with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
+        header = _header(archive, path)
+        packed = {name: member(archive, f"{name}.npy", path, _WHAT) for name in _ARRAYS}
+        arrays = {name: array_of(packed[name], path, f"{name}.npy", int64, _DIMENSIONS[name]) for name in _ARRAYS}
+        data = member(archive, "trace", path, _WHAT)
     with tempfile.TemporaryDirectory() as folder:
         inner = Path(folder) / "trace"
         inner.write_bytes(data)
@@ -107,16 +105,17 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trac
 def fitting(path: str | Path) -> Iterator[None]:
     """Raise FormatError where the parts of a file turn out not to fit together."""
     try:
-        yield
+        with reading(path, _WHAT):
+            yield
     except FormatError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, SettingError, DataError) as error:
+    except (SettingError, DataError) as error:
         raise FormatError(f"{path}: its parts do not fit together ({error})") from error
 
 
 def _header(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
-    header = json.loads(archive.read("result.json"))
-    if not isinstance(header, dict) or header.get("format") != MAGIC:
+    header = json_object(member(archive, "result.json", path, _WHAT), path, _WHAT)
+    if header.get("format") != MAGIC:
         raise FormatError(f"{path}: not a saved Gus result (its header does not say {MAGIC})")
     if header.get("version") != VERSION:
         raise FormatError(
@@ -125,14 +124,7 @@ def _header(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
     return header
 
 
-def _array(data: bytes) -> NDArray[np.int64]:
-    found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    if found.dtype != np.int64:
-        raise ValueError(f"an array of int64 expected, found {found.dtype}")
-    return found
-
-
-def plain(form: InstructionForm) -> dict[str, Any]:
+def form_to_dict(form: InstructionForm) -> dict[str, Any]:
     """Return a form as JSON holds it: what does not apply is null."""
     values = {**vars(form), "uses": dict(form.uses)}
     del values["name"]
@@ -140,7 +132,7 @@ def plain(form: InstructionForm) -> dict[str, Any]:
 
 
 def form(name: str, values: dict[str, Any]) -> InstructionForm:
-    """Return a form that `plain` wrote."""
+    """Return a form that `form_to_dict` wrote."""
     known: dict[str, Any] = {key: math.nan if value is None else value for key, value in values.items()}
     return InstructionForm(name=name, **known)
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError
+from perfkit.files import check_fields
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
@@ -325,10 +326,10 @@ class GusResult(Summarised):
             "ticks": self.ticks,
             "ticks_per_cycle": timing.TICKS,
             "branches": list(self.branches),
-            "forms": {name: files.plain(form) for name, form in asked.items()},
+            "forms": {name: files.form_to_dict(form) for name, form in asked.items()},
         }
         arrays = {"spent": self.spent, "served": self.served.served, "prefetched": self.served.prefetched}
-        return files.save(Path(path), header, arrays, self.trace)
+        return files.save_result(Path(path), header, arrays, self.trace)
 
     @classmethod
     def load(cls, path: str | Path) -> "GusResult":
@@ -341,21 +342,33 @@ class GusResult(Summarised):
         FormatError
             The file is no saved result, truncated, damaged, or of a later version.
         """
-        header, arrays, trace = files.load(Path(path))
+        header, arrays, trace = files.load_result(Path(path))
         with files.fitting(path):
-            return _assembled(header, arrays, trace)
+            return _assembled(header, arrays, trace, path)
 
     def schedule(self, first: int = 0, count: int = 200) -> "InstructionSchedule":
         """Return when ``count`` executed instructions, from ``first``, were dispatched, started, ended, retired."""
         from perfkit.simulators.gus.causality import schedule
 
-        return schedule(self.settings, self.trace, first, count)
+        found = schedule(self.settings, self.trace, first, count)
+        factor = self.settings.core.resources.get("instruction_latency")
+        latency = self.program.latency * (factor.value if factor is not None else 1.0)
+        return found.operating(latency)
 
 
-def _assembled(header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], trace: Trace) -> GusResult:
+def _assembled(
+    header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], trace: Trace, path: str | Path
+) -> GusResult:
     """Return the result that a file's parts make, if they fit together."""
+    fields = {"weights": dict, "core": str, "forms": dict, "ticks": int, "warm": bool, "branches": list}
+    check_fields(header, fields, path, "a saved Gus result")
+    weighed, branched = header["weights"], {str(i): n for i, n in enumerate(header["branches"])}
+    check_fields(weighed, dict.fromkeys(weighed, float), path, "weights")
+    check_fields(branched, dict.fromkeys(branched, int), path, "branches")
+    if any(n < 0 for n in branched.values()):
+        raise DataError("branches can only be counted from 0")
     weights = {str(name): float(weight) for name, weight in header["weights"].items()}
-    core = replace(Microarchitecture.from_toml(header["core"], "its core"), weights=MappingProxyType(weights))
+    core = replace(Microarchitecture.from_toml(header["core"], f"{path}: its core"), weights=MappingProxyType(weights))
     forms = {name: files.form(name, values) for name, values in header["forms"].items()}
     gus = Gus(core, tables=files.SavedTables(core, (), saved=forms), warm=bool(header["warm"]))
     program = gus.program(trace)
@@ -365,6 +378,11 @@ def _assembled(header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], tra
         raise DataError(f"an account of {shape} instructions and causes expected, found {spent.shape}")
     if header["ticks_per_cycle"] != timing.TICKS:
         raise DataError(f"times in {header['ticks_per_cycle']} ticks a cycle, where {timing.TICKS} are expected")
+    levels = len(timing.LEVELS)
+    if any(arrays[name].shape != (levels,) for name in ("served", "prefetched")):
+        raise DataError(f"counts of {levels} levels of memory expected")
+    if any((values < 0).any() for values in arrays.values()):
+        raise DataError("counts and times of at least 0 expected")
     if spent.sum() != ticks:
         raise DataError(f"its account sums to {spent.sum()} ticks, its time is {ticks}")
     branches, missed = header["branches"]

@@ -123,11 +123,11 @@ def sensitivity(
     Raises
     ------
     SettingError
-        No weight, a weight that is not above 0, an unknown resource.
+        No weight, a weight outside 1e-6 to 1e6, an unknown resource.
     """
     weights = tuple(float(w) for w in weights)
-    if not weights or not all(np.isfinite(w) and w > 0 for w in weights):
-        raise SettingError(f"weights are numbers above 0; found {weights}")
+    if not weights or not all(1e-6 <= w <= 1e6 for w in weights):
+        raise SettingError(f"weights are numbers from 1e-6 to 1e6; found {', '.join(map(str, weights)) or 'none'}")
     base = gus.core if core is None else core
     modelled = (name for name in base.resources if name not in _NOT_MODELLED)
     names = tuple(resources) if resources is not None else tuple(modelled)

@@ -62,7 +62,7 @@ class SimulatedPmu:
     --------
     >>> import perfkit as pk
     >>> trace = pk.datasets.load("traces/store-forward")
-    >>> samples = pk.collectors.SimulatedPmu("skylake_x", intervals=10).collect(trace)
+    >>> samples = pk.SimulatedPmu("skylake_x", intervals=10).collect(trace)
     >>> samples.kind, samples.n_intervals
     ('simulated', 10)
     """

@@ -8,11 +8,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.names import nearest
+from perfkit.files import existing, replaced
+from perfkit.names import did_you_mean
+from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.trace import Trace
@@ -22,8 +25,8 @@ LEAST = 0.02
 _FORMAT = "perfkit-truth"
 
 
-@dataclass(frozen=True, eq=False)
-class Truth:
+@dataclass(frozen=True, eq=False, repr=False)
+class Truth(Summarised):
     """The known answers of simulated runs on one core.
 
     Attributes
@@ -47,7 +50,7 @@ class Truth:
     workload: pd.Series
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """``"simulated"``: the truth about the simulator's core."""
         return "simulated"
 
@@ -74,7 +77,7 @@ class Truth:
             A largest speedup below this is none.
         """
         if run not in self.speedup.index:
-            raise SettingError(f"unknown run {run!r}; {nearest(run, self.runs)}")
+            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, self.runs)}")
         of_run = self.speedup.loc[run].sort_values(ascending=False, kind="stable")
         if not of_run.iloc[0] >= least:
             return ()
@@ -94,7 +97,36 @@ class Truth:
             index=self.stack.index,
         )
 
+    def summary(self) -> str:
+        """Say what the runs' bottlenecks are, by how many of them."""
+        bottleneck = self.to_frame()["bottleneck"].replace("", "none")
+        counts = bottleneck.value_counts()
+        listed = ", ".join(f"{name}: {n}" for name, n in counts.head(5).items())
+        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+        return "\n".join(
+            [
+                (
+                    f"bottlenecks of {len(self.runs)} simulated runs on {self.core}, by sensitivity at "
+                    f"x{self.weight:g}: {listed}{more}"
+                ),
+                f"CPI {self.cpi.min():.3g} to {self.cpi.max():.3g}, {self.workload.nunique()} workloads",
+            ]
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw each run's exact CPI stack, its largest causes apart; return the axes."""
+        return draw("scoring:plot_truth", self, ax=ax)
+
     def to_parquet(self, path: str | Path) -> Path:
+        """Write everything: the same as `save`."""
+        return self.save(path)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> "Truth":
+        """Read a saved truth: the same as `load`."""
+        return cls.load(path)
+
+    def save(self, path: str | Path) -> Path:
         """Write everything into one parquet file and return its path."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -105,24 +137,29 @@ class Truth:
         arrow = pa.Table.from_pandas(both.rename_axis("run").reset_index(), preserve_index=False)
         head = {"format": _FORMAT, "version": 1, "core": self.core, "weight": self.weight, "kind": self.kind}
         path = Path(path)
-        pq.write_table(arrow.replace_schema_metadata({b"perfkit": json.dumps(head).encode()}), path, compression="zstd")
+        whole = arrow.replace_schema_metadata({b"perfkit": json.dumps(head).encode()})
+        with replaced(path) as temporary:
+            pq.write_table(whole, temporary, compression="zstd")
         return path
 
     @classmethod
-    def from_parquet(cls, path: str | Path) -> "Truth":
-        """Read what `to_parquet` wrote.
+    def load(cls, path: str | Path) -> "Truth":
+        """Read what `save` wrote.
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             The file is no parquet file, or not one of these.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        path = existing(path)
         try:
-            arrow = pq.read_table(path)
-        except pa.ArrowInvalid as error:
+            arrow = pq.ParquetFile(path).read()
+        except (pa.ArrowInvalid, OSError) as error:
             raise FormatError(f"{path}: expected a parquet file of Truth.to_parquet: {error}") from error
         head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
         if head.get("format") != _FORMAT:

@@ -101,7 +101,7 @@ PK_REGION {
     assert "hung" in message[2]
     assert "garbage" in message[3]
     assert "exit status 7" in message[4]
-    assert runs.summary()["failed"] == 4
+    assert runs.counts()["failed"] == 4
     assert runs.table.loc[runs.table["status"] == "failed", "tsc"].isna().all()
 
 

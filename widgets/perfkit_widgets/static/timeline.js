@@ -2,7 +2,7 @@
 // executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
 // last waited for, back to the window's start, and where its other operands came from.
 const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560;
-const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', DONE = 'rgba(154, 165, 177, 0.22)', ARROW = '#D55E00', OTHER = '#B05A91';
+const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', MEMORY = '#E69F00', DONE = 'rgba(154, 165, 177, 0.22)', ARROW = '#D55E00', OTHER = '#B05A91';
 // Of instructions; the chosen one is drawn in the arrows' colour.
 const COLOURS = ['#0072B2', '#56B4E9', '#009E73', '#7F8FA6', '#9C8FD8', '#4E9A9A', '#A6A04B', '#6C7A89'];
 
@@ -25,7 +25,7 @@ function render({ model, el }) {
   let times, uses, resources = [], n = 0, first = 0, row0 = 0, x0 = 0, span = 60, width = 800, height = MOST;
   let lane = LANE, usesOf = new Map(), producersOf = new Map(), tops = [], full = 0;
 
-  const at = (i, k) => times[6 * i + k]; // dispatch, start, end, retire, number of the text, parent
+  const at = (i, k) => times[7 * i + k]; // dispatch, start, end, retire, number of the text, parent, operate
   const use = (j, k) => uses[5 * j + k]; // resource, lane, n, start, end
   const text = (i) => model.get('texts')[at(i, 4)] ?? '';
   const byResource = () => model.get('mode') === 'resources' && resources.length > 0;
@@ -39,7 +39,7 @@ function render({ model, el }) {
     times = floats(model.get('times'));
     uses = floats(model.get('uses'));
     resources = model.get('resources');
-    n = times.length / 6;
+    n = times.length / 7;
     first = model.get('first');
     usesOf = new Map();
     for (let j = 0; j < uses.length / 5; j++) {
@@ -153,7 +153,7 @@ function render({ model, el }) {
     clipToCycles();
     for (let i = from; i < to; i++) {
       const y = middle(i);
-      for (const [a, b, colour, tall] of [[0, 1, WAIT, 5], [1, 2, RUN, 11], [2, 3, DONE, 5]]) {
+      for (const [a, b, colour, tall] of [[0, 1, WAIT, 5], [1, 6, MEMORY, 7], [6, 2, RUN, 11], [2, 3, DONE, 5]]) {
         context.fillStyle = colour;
         const left = x(at(i, a));
         context.fillRect(left, y - tall / 2, Math.max(at(i, b) > at(i, a) ? 1 : 0, x(at(i, b)) - left), tall);
@@ -302,13 +302,13 @@ function render({ model, el }) {
       context.fillRect(x(c), AXIS - 3, 1, height);
       context.fillStyle = ink;
       const label = number(c), half = context.measureText(label).width / 2;
-      if (x(c) - half > gutter() - 30 && x(c) + half < width) context.fillText(label, x(c), 13);
+      if (x(c) - half > gutter() - 4 && x(c) + half < width) context.fillText(label, x(c), 13);
     }
     context.textAlign = 'left';
     context.fillStyle = ink;
-    context.fillText(byResource() ? 'use of capacity' : 'instruction', 6, 13);
+    context.fillText(byResource() ? 'capacity used' : 'instruction', 6, 13);
     context.textAlign = 'right';
-    context.fillText('cycle', gutter() - 34, 13);
+    context.fillText('cycle', gutter() - 10, 13);
     context.textAlign = 'left';
   }
 
@@ -335,7 +335,7 @@ function render({ model, el }) {
     const rest = (producersOf.get(i) ?? []).filter((p) => p !== causes[1] && inside(p));
     const more = rest.length ? ` Other operands came from ${rest.slice(0, 4).map(named).join(', ')}${rest.length > 4 ? ', …' : ''}.` : '';
     const back = causes.length > 1 ? ` Orange arrows: ${causes.length - 1} waits back.` : '';
-    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${number(at(i, 0))}, started ${number(at(i, 1))}, ended ${number(at(i, 2))}, retired ${number(at(i, 3))}${parent}.${more}${back}`;
+    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${number(at(i, 0))}, started ${number(at(i, 1))}, ${at(i, 6) > at(i, 1) + 0.01 ? `waited ${number(at(i, 6) - at(i, 1))} cycles for memory, ` : ''}executed for ${number(at(i, 2) - at(i, 6))}, ended ${number(at(i, 2))}, retired ${number(at(i, 3))}${parent}.${more}${back}`;
   }
 
   // ---------------------------------------------------------------- moving
@@ -433,6 +433,8 @@ function render({ model, el }) {
     return best;
   }
 
+  const rowAt = (event) => Math.floor((event.clientY - canvas.getBoundingClientRect().top - AXIS) / ROW + row0);
+
   let drag = null;
   const down = (event) => {
     drag = { x: event.clientX, y: event.clientY, moved: false, at: x0, row: row0 };
@@ -440,7 +442,12 @@ function render({ model, el }) {
   };
   const move = (event) => {
     if (!drag) {
-      if (!byResource()) return;
+      if (!byResource()) {
+        const i = rowAt(event);
+        canvas.title = inside(i) ? `${named(i)}: dispatched ${number(at(i, 0))}, started ${number(at(i, 1))}, operates from ${number(at(i, 6))}, ended ${number(at(i, 2))}, retired ${number(at(i, 3))}` : '';
+        canvas.style.cursor = inside(i) ? 'pointer' : 'grab';
+        return;
+      }
       const j = hit(event);
       canvas.title = j < 0 ? '' : `${resources[use(j, 0)].name}: ${named(use(j, 2) - first)}, cycles ${number(use(j, 3))} to ${number(use(j, 4))}`;
       canvas.style.cursor = j < 0 ? 'grab' : 'pointer';
@@ -459,7 +466,7 @@ function render({ model, el }) {
         const j = hit(event);
         choose(j < 0 ? -1 : use(j, 2) - first);
       } else {
-        const i = Math.floor((event.clientY - canvas.getBoundingClientRect().top - AXIS) / ROW + row0);
+        const i = rowAt(event);
         if (inside(i)) choose(i);
       }
     }
@@ -502,7 +509,7 @@ function render({ model, el }) {
   function legend() {
     const entries = byResource()
       ? [['an instruction each', COLOURS[0]], ['chosen, and what it waited for', ARROW], ['its other operands', OTHER]]
-      : [['waits', WAIT], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW], ...(producersOf.size ? [['other operands', OTHER]] : [])];
+      : [['waits', WAIT], ['waits for memory or a stored value', MEMORY], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW], ...(producersOf.size ? [['other operands', OTHER]] : [])];
     if (key.dataset.for === `${byResource()}`) return;
     key.dataset.for = `${byResource()}`;
     key.replaceChildren(

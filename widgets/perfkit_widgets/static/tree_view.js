@@ -1,6 +1,7 @@
-// Draws a decision tree as SVG; a click, or the arrow keys, choose a node. Positions and texts come from Python.
+// Draws a decision tree as SVG, from the left to the right, so that even a tree of many leaves keeps its size of text; a
+// click, or the arrow keys, choose a node. Places (x in leaves, y in levels) and texts come from Python.
 const NS = "http://www.w3.org/2000/svg";
-const H = 58, GAP_X = 14, GAP_Y = 34;
+const LINE = 15, GAP_LEAVES = 8, GAP_LEVELS = 46;
 
 function make(name, attributes, parent) {
   const element = document.createElementNS(NS, name);
@@ -23,35 +24,37 @@ function render({ model, el }) {
     box.setAttribute("aria-label", model.get("label"));
     box.replaceChildren();
     if (!nodes.length) return;
-    const W = Math.max(112, ...nodes.flatMap((n) => n.lines.map((line) => 7.4 * line.length + 18)));
-    const columns = Math.max(...nodes.map((n) => n.x)) + 1, levels = Math.max(...nodes.map((n) => n.y)) + 1;
-    const width = columns * (W + GAP_X) + GAP_X, height = levels * (H + GAP_Y);
+    const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => 6.9 * line.length + 16)));
+    const H = LINE * Math.max(...nodes.map((n) => n.lines.length)) + 8;
+    const leaves = Math.max(...nodes.map((n) => n.x)) + 1, levels = Math.max(...nodes.map((n) => n.y)) + 1;
+    const width = levels * (W + GAP_LEVELS) - GAP_LEVELS + 12, height = leaves * (H + GAP_LEAVES) + 4;
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pk-tree-svg" }, box);
-    const centre = (n) => [GAP_X + n.x * (W + GAP_X) + W / 2, 6 + n.y * (H + GAP_Y)];
+    const middle = (n) => [6 + n.y * (W + GAP_LEVELS) + W / 2, 4 + n.x * (H + GAP_LEAVES) + H / 2];
     const onPath = new Set();
     for (let i = chosen; i >= 0; i = nodes[i].parent) onPath.add(i);
     nodes.forEach((node, index) => {
       if (node.parent < 0) return;
-      const [x1, y1] = centre(nodes[node.parent]), [x2, y2] = centre(node);
+      const [px, y1] = middle(nodes[node.parent]), [cx, y2] = middle(node);
+      const x1 = px + W / 2, x2 = cx - W / 2;
       const strong = onPath.has(index);
       make("path", {
-        d: `M${x1},${y1 + H} C${x1},${y1 + H + GAP_Y / 2} ${x2},${y2 - GAP_Y / 2} ${x2},${y2}`,
+        d: `M${x1},${y1} C${x1 + GAP_LEVELS / 2},${y1} ${x2 - GAP_LEVELS / 2},${y2} ${x2},${y2}`,
         class: strong ? "pk-edge pk-on" : "pk-edge",
         "stroke-width": 1 + 7 * Math.sqrt(node.share),
       }, svg);
-      const word = make("text", { x: (x1 + x2) / 2, y: (y1 + H + y2) / 2 + 4, class: "pk-word" }, svg);
+      const word = make("text", { x: x2 - 14, y: y2 + (y2 < y1 ? -4 : 13), class: "pk-word" }, svg);
       word.textContent = node.side;
     });
     nodes.forEach((node, index) => {
-      const [x, y] = centre(node);
+      const [x, y] = middle(node);
       const group = make("g", {
         class: index === chosen ? "pk-node pk-chosen" : "pk-node", "data-node": index, role: "treeitem",
         "aria-label": node.lines.join(", "), "aria-selected": index === chosen,
       }, svg);
-      make("rect", { x: x - W / 2, y, width: W, height: H, rx: 6, fill: node.colour }, group);
+      make("rect", { x: x - W / 2, y: y - H / 2, width: W, height: H, rx: 6, fill: node.colour }, group);
       node.lines.forEach((line, at) => {
         const text = make("text", {
-          x, y: y + H / 2 + (at - (node.lines.length - 1) / 2) * 15 + 4, fill: node.dark ? "white" : "black",
+          x, y: y + (at - (node.lines.length - 1) / 2) * LINE + 4, fill: node.dark ? "white" : "black",
           class: at === 0 ? "pk-first" : "",
         }, group);
         text.textContent = line;
@@ -59,15 +62,11 @@ function render({ model, el }) {
       make("title", {}, group).textContent = node.title;
       group.addEventListener("click", () => choose(index));
     });
-    // A wide tree shrinks to its place as far as it stays readable; the chosen node is in view.
-    const room = box.clientWidth || width;
-    const scale = Math.min(1, Math.max(room / width, 0.5));
-    svg.setAttribute("width", width * scale);
-    svg.setAttribute("height", height * scale);
-    if (chosen >= 0 && chosen < nodes.length) {
-      const [x, y] = centre(nodes[chosen]);
-      box.scrollLeft = x * scale - room / 2;
-      box.scrollTop = y * scale - box.clientHeight / 2;
+    // The chosen node is in view, the whole tree where it fits.
+    if (chosen > 0 && chosen < nodes.length) {
+      const [x, y] = middle(nodes[chosen]);
+      if (width > box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
+      if (height > box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
     }
   };
 
@@ -83,10 +82,10 @@ function render({ model, el }) {
     const siblings = nodes.map((n, i) => [n, i]).filter(([n]) => n.y === nodes[at].y).sort((a, b) => a[0].x - b[0].x);
     const place = siblings.findIndex(([, i]) => i === at);
     const next = {
-      ArrowUp: nodes[at].parent,
-      ArrowDown: nodes[at].left,
-      ArrowLeft: siblings[place - 1]?.[1] ?? -1,
-      ArrowRight: siblings[place + 1]?.[1] ?? -1,
+      ArrowLeft: nodes[at].parent,
+      ArrowRight: nodes[at].left,
+      ArrowUp: siblings[place - 1]?.[1] ?? -1,
+      ArrowDown: siblings[place + 1]?.[1] ?? -1,
     }[event.key];
     if (next === undefined) return;
     event.preventDefault();

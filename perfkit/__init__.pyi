@@ -1,0 +1,84 @@
+"""Every public name of perfkit, by what it is for; `perfkit/__init__.py` loads each when it is first used."""
+
+from . import collectors as collectors  # perf, valgrind, tracing, compiled kernels, the cycle clock
+from . import datasets as datasets  # the data sets that ship, by name
+from . import errors as errors
+from . import fitters as fitters
+from . import plots as plots  # static pictures (matplotlib)
+from . import readers as readers
+from . import scoring as scoring  # the methods against known answers
+from . import simulators as simulators
+from ._version import __version__ as __version__
+
+# Samples: counts of hardware events over time.
+from .readers.open_samples import open_samples as open_samples
+from .readers.read import read_samples as read_samples
+from .samples.areas import Areas as Areas
+from .samples.table import Samples as Samples
+
+# SPIRE: which event bounds this workload; the top-down method beside it.
+from .fitters.spire.model import Spire as Spire
+from .fitters.spire.model import SpireModel as SpireModel
+from .fitters.spire.piecewise import Roofline as Roofline
+from .fitters.spire.ranking import Ranking as Ranking
+from .fitters.topdown import TopDown as TopDown
+
+# CPI stacks by regression: how many cycles each event costs.
+from .collectors.synthetic_cpi import artefact_cpi as artefact_cpi
+from .collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
+from .fitters.cpi.counts import CpiCounts as CpiCounts
+from .fitters.cpi.paper import PaperCpiFit as PaperCpiFit
+from .fitters.cpi.paper import paper_cpi_stack as paper_cpi_stack
+from .fitters.cpi.stack import CpiComparison as CpiComparison
+from .fitters.cpi.stack import CpiFit as CpiFit
+from .fitters.cpi.stack import CpiStack as CpiStack
+
+# Cores: resources, caches and what instructions cost.
+from .machine.core import Microarchitecture as Microarchitecture
+from .machine.floating_point import flops as flops
+from .machine.floating_point import peak_flops as peak_flops
+from .machine.instruction_tables import InstructionTables as InstructionTables
+from .machine.overlays import calibrated_core as calibrated_core
+
+# Gus: a traced binary on a core; which resource or instruction costs the time.
+from .collectors.open_traces import open_traces as open_traces
+from .simulators.gus.gus import Gus as Gus
+from .simulators.gus.gus import GusResult as GusResult
+from .simulators.gus.prepared import prepare as prepare
+from .simulators.gus.sensitivity import sensitivity as sensitivity
+from .simulators.gus.sensitivity import what_if as what_if
+from .simulators.gus.timeline import timeline as timeline
+from .simulators.pmu.simulated_pmu import SimulatedPmu as SimulatedPmu
+from .trace.trace import Trace as Trace
+
+# The extended roofline: a dependence graph scheduled on a parameterised core.
+from .collectors.dag.clang_kernel import trace_c as trace_c
+from .collectors.dag.numba_kernel import trace_numba as trace_numba
+from .collectors.dag.x86_dag import trace_dag as trace_dag
+from .dag.graph import Dag as Dag
+from .simulators.dag.core import DagCore as DagCore
+from .simulators.dag.measures import ExtendedRoofline as ExtendedRoofline
+from .simulators.dag.measures import Schedule as Schedule
+from .simulators.dag.schedule import DagScheduler as DagScheduler
+from .simulators.dag.schedule import rescheduler as rescheduler
+from .simulators.dag.sweep import sweep as sweep
+
+# Studies (MARTA): spaces of microbenchmarks, measured and mined.
+from .collectors.microbenchmark.collector import Microbenchmark as Microbenchmark
+from .fitters.studies.analysis import Analysis as Analysis
+from .fitters.studies.categories import Categories as Categories
+from .fitters.studies.categories import FixedBins as FixedBins
+from .fitters.studies.categories import KdeCategories as KdeCategories
+from .fitters.studies.decision_tree import DecisionTree as DecisionTree
+from .fitters.studies.decision_tree import Tree as Tree
+from .fitters.studies.random_forest import Importance as Importance
+from .fitters.studies.random_forest import RandomForest as RandomForest
+from .study.runs import StudyRuns as StudyRuns
+from .study.study import Study as Study
+
+# Which of two kernels, builds, compilers or commits is faster.
+from .collectors.host.compare import compare as compare
+from .collectors.host.comparison import KernelComparison as KernelComparison
+
+# What every error of perfkit is.
+from .errors import PerfkitError as PerfkitError

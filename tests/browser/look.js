@@ -1,0 +1,178 @@
+// Looks at the outputs of a page as a reader would, and returns what is wrong with them: a list of {place, fault, text}.
+// Sizes are pixels on the screen. `root` is the selector of the areas that are looked at.
+(root) => {
+  const faults = [];
+  const short = (text) => text.trim().replace(/\s+/g, ' ').slice(0, 70);
+  const say = (place, fault, text) => faults.push({ place, fault, text: short(text) });
+
+  // ---- colours
+  const parse = (css) => {
+    const numbers = css.match(/[\d.]+(e-?\d+)?/g);
+    if (!numbers || css === 'none' || css.startsWith('url')) return null;
+    const [r, g, b, a = 1] = numbers.map(Number);
+    return css.startsWith('color(srgb') ? [r * 255, g * 255, b * 255, a] : [r, g, b, a];
+  };
+  const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+  const luminance = (c) => {
+    const [r, g, b] = c.map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => {
+    const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p);
+    return (x + 0.05) / (y + 0.05);
+  };
+  const paper = (element) => {
+    const layers = [];
+    for (let e = element; e; e = e.parentElement) {
+      const colour = parse(getComputedStyle(e).backgroundColor);
+      if (colour && colour[3] > 0) layers.push(colour);
+      if (colour && colour[3] >= 1) break;
+    }
+    return layers.reduceRight((below, top) => over(top, below), [255, 255, 255, 1]);
+  };
+  // What is painted below a point of an SVG: the page, then every filled shape that comes before `element`.
+  const below = (element, x, y) => {
+    const svg = element.ownerSVGElement;
+    let colour = paper(svg);
+    for (const shape of svg.querySelectorAll('rect, path, circle, polygon')) {
+      if (shape.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING) break;
+      const style = getComputedStyle(shape);
+      const fill = parse(style.fill);
+      if (!fill || style.visibility === 'hidden' || style.display === 'none') continue;
+      const matrix = shape.getScreenCTM();
+      if (!matrix || !shape.isPointInFill(new DOMPoint(x, y).matrixTransform(matrix.inverse()))) continue;
+      fill[3] *= Number(style.fillOpacity) * opacity(shape);
+      if (fill[3] > 0) colour = over(fill, colour);
+    }
+    return colour;
+  };
+  const opacity = (element) => {
+    let product = 1;
+    for (let e = element; e && !e.matches('.jp-OutputArea'); e = e.parentElement) product *= Number(getComputedStyle(e).opacity);
+    return product;
+  };
+  const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+
+  // ---- texts: where each stands, and in what
+  const texts = (area) => {
+    const found = [];
+    const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      const element = node.parentElement;
+      if (!node.data.trim() || !element || !visible(element)) continue;
+      if (element.closest('script, style, option, mjx-assistive-mml, mjx-container, .jp-InputPrompt, .MathJax, .pk-unseen')) continue;
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      for (const rect of range.getClientRects()) {
+        if (rect.width > 0.5 && rect.height > 0.5) found.push({ node, element, rect, text: node.data });
+      }
+    }
+    return found;
+  };
+  const clipped = ({ element, rect }) => {
+    for (let e = element; e && !e.matches('body'); e = e.parentElement) {
+      if (e.namespaceURI.endsWith('svg') && e.tagName !== 'svg') continue;
+      const style = getComputedStyle(e);
+      const box = e.getBoundingClientRect();
+      const clips = (axis) => ['hidden', 'clip'].includes(style[`overflow${axis}`]);
+      const scrolls = (axis) => ['auto', 'scroll'].includes(style[`overflow${axis}`]);
+      if (clips('X') && (rect.left < box.left - 2 || rect.right > box.right + 2)) return `by ${e.tagName} ${e.className.baseVal ?? e.className}`;
+      if (clips('Y') && (rect.top < box.top - 3 || rect.bottom > box.bottom + 3)) return `by ${e.tagName} ${e.className.baseVal ?? e.className}`;
+      if (scrolls('X') || scrolls('Y')) return '';
+      if (e.matches(root)) break;
+    }
+    return '';
+  };
+  const crossing = (a, b) => {
+    const width = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const height = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    return width > 1.5 && height > 3 ? width * height : 0;
+  };
+  const lookAtTexts = (place, area) => {
+    const all = texts(area);
+    const seen = new Set();
+    for (const item of all) {
+      const { element, rect, text } = item;
+      const style = getComputedStyle(element);
+      const inSvg = element.namespaceURI.endsWith('svg');
+      const how = clipped(item);
+      if (how) say(place, 'clipped', `${short(text)} (${how})`);
+      if (seen.has(element)) continue;
+      seen.add(element);
+      if (!inSvg && style.textOverflow === 'ellipsis' && element.scrollWidth > element.clientWidth + 1) say(place, 'ellipsis', text);
+      const scale = inSvg && element.getScreenCTM ? Math.hypot(element.getScreenCTM().a, element.getScreenCTM().b) : 1;
+      if (parseFloat(style.fontSize) * scale < 9) say(place, 'small', `${text} (${(parseFloat(style.fontSize) * scale).toFixed(1)} px)`);
+      const ink = parse(inSvg ? style.fill : style.color);
+      if (!ink) continue;
+      const ground = inSvg ? below(element, rect.left + rect.width / 2, rect.top + rect.height / 2) : paper(element);
+      const strong = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);
+      const inert = !inSvg && style.pointerEvents === 'none'; // greyed on purpose
+      const disabled = inert || element.closest('[disabled], .mod-disabled, .jp-mod-disabled');
+      const ratio = contrast(over([ink[0], ink[1], ink[2], ink[3] * (disabled ? 1 : opacity(element))], ground), ground);
+      if (!disabled && ratio < (strong ? 3 : 4.5) - 0.02) {
+        say(place, 'faint text', `${short(text)} (${ratio.toFixed(2)}: ${inSvg ? style.fill : style.color} on ${ground.slice(0, 3).map(Math.round)})`);
+      }
+    }
+    all.sort((a, b) => a.rect.top - b.rect.top);
+    for (let i = 0; i < all.length; i++) {
+      for (let j = i + 1; j < all.length && all[j].rect.top < all[i].rect.bottom - 3; j++) {
+        const [a, b] = [all[i], all[j]];
+        if (a.element === b.element || a.element.contains(b.element) || b.element.contains(a.element)) continue;
+        const area = crossing(a.rect, b.rect);
+        if (area > 0.12 * Math.min(a.rect.width * a.rect.height, b.rect.width * b.rect.height)) {
+          if (!shown(a) || !shown(b)) continue;
+          say(place, 'overlap', `${short(a.text)} / ${short(b.text)}`);
+        }
+      }
+    }
+  };
+  // A text that is scrolled out of its frame overlaps nothing that a reader sees.
+  const shown = ({ element, rect }) => {
+    for (let e = element; e && !e.matches(root); e = e.parentElement) {
+      const style = getComputedStyle(e);
+      if (style.position === 'sticky' && parse(style.backgroundColor)?.[3] === 1) return false; // rows pass beneath it
+      if (style.overflowX === 'visible' && style.overflowY === 'visible') continue;
+      if (e.namespaceURI.endsWith('svg') && e.tagName !== 'svg') continue;
+      const box = e.getBoundingClientRect();
+      if (rect.bottom <= box.top + 1 || rect.top >= box.bottom - 1 || rect.right <= box.left + 1 || rect.left >= box.right - 1) return false;
+    }
+    return true;
+  };
+  const lookAtStrokes = (place, area) => {
+    const told = new Set();
+    for (const line of area.querySelectorAll('svg path.line, svg .axis path.domain, svg line, svg polyline')) {
+      if (!visible(line) || line.closest('.tick, .grid, .axis .tick, .pk-grid')) continue;
+      const style = getComputedStyle(line);
+      const ink = parse(style.stroke);
+      const box = line.getBoundingClientRect();
+      if (!ink || ink[3] === 0 || (box.width < 2 && box.height < 2)) continue;
+      const ground = paper(line.ownerSVGElement);
+      const ratio = contrast(over([ink[0], ink[1], ink[2], 1], ground), ground);
+      if (ratio < 3 && !told.has(style.stroke)) {
+        told.add(style.stroke);
+        say(place, 'faint line', `${line.getAttribute('class') || line.tagName} ${style.stroke} (${ratio.toFixed(2)} on ${ground.slice(0, 3).map(Math.round)})`);
+      }
+    }
+  };
+  const lookAtWords = (place, area) => {
+    const words = area.innerText || '';
+    for (const pattern of [/<Figure[^\n]*/, /<Axes[^\n]*/, /\bText\([^\n]*/, /<[\w.]+ object at 0x[^\n]*/, /\[<matplotlib[^\n]*/, /Traceback \(most/, /Error displaying widget[^\n]*/, /Loading widget\.\.\./]) {
+      const found = words.match(pattern);
+      if (found) say(place, 'raw output', found[0]);
+    }
+    for (const cell of area.querySelectorAll('td, th')) {
+      if (/(\.\.\.|…)$/.test(cell.textContent.trim()) && !cell.closest('.pk-abbreviated')) say(place, 'cut cell', cell.textContent);
+    }
+  };
+
+  const areas = [...document.querySelectorAll(root)];
+  areas.forEach((area, index) => {
+    const cell = area.closest('.jp-Cell');
+    const place = cell ? [...document.querySelectorAll('.jp-Cell')].indexOf(cell) : index;
+    lookAtTexts(place, area);
+    lookAtStrokes(place, area);
+    lookAtWords(place, area);
+  });
+  return faults;
+}

@@ -1,0 +1,141 @@
+"""Look at notebooks in a real browser: every output at several widths, on a light and a dark page.
+
+A notebook that runs can still show nothing, or text that nobody can read. `look.js` is the eye; this opens the page.
+"""
+
+import collections
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.browser.lab import IDLE, Lab
+
+WIDTHS = (900, 1200, 1500)
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+EYE = (Path(__file__).parent / "look.js").read_text()
+PICTURES = """() => document.querySelectorAll(
+    '.jp-OutputArea-output img, .jp-OutputArea-output svg.svg-figure, .jp-OutputArea-output canvas, ' +
+    '.jp-OutputArea-output .pk-tree-svg, .jp-OutputArea-output .pk-listing table').length"""
+# The notebook's panel is as high as all its cells, so that every output lies in the viewport and is drawn.
+KERNEL = (
+    "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
+)
+RAN = """() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))"""
+HEIGHT = """() => {
+    const scroller = document.querySelector('.jp-WindowedPanel-outer');
+    return scroller ? scroller.scrollHeight + 200 : document.documentElement.scrollHeight;
+}"""
+
+
+@dataclass
+class Seen:
+    """What was seen of one page: its faults by place and look, its pictures, its messages, its requests elsewhere."""
+
+    name: str
+    pictures: int = 0
+    faults: dict[tuple[str, str, str], list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+    messages: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+    def add(self, look: str, faults: list[dict[str, Any]]) -> None:
+        """Note the faults of one look (a width and a theme)."""
+        for fault in faults:
+            looks = self.faults[(str(fault["place"]), fault["fault"], fault["text"])]
+            if look not in looks:
+                looks.append(look)
+
+    def report(self) -> list[str]:
+        """Return one line per fault."""
+        lines = [f"cell {p}: {kind}: {text} [{', '.join(looks)}]" for (p, kind, text), looks in self.faults.items()]
+        lines += [f"console: {text}" for text in self.messages]
+        return [f"{self.name}: {line}" for line in lines + [f"request to {url}" for url in self.elsewhere]]
+
+
+def look_at_notebook(
+    browser: Any, lab: Lab, notebook: str, folder: Path | None = None, timeout: float = 300_000
+) -> Seen:
+    """Open and run a notebook, look at it in every width and theme, and save the screenshots in ``folder``."""
+    seen = Seen(notebook.removesuffix(".ipynb"))
+    page = browser.new_page(viewport={"width": 1500, "height": 3000})
+    _listen(page, seen)
+    try:
+        _run(page, lab, notebook, timeout)
+        for theme, full in THEMES.items():
+            page.evaluate("n => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: n}); }", full)
+            page.wait_for_function(
+                "light => document.body.dataset.jpThemeLight === light", arg=str(theme == "light").lower()
+            )
+            for width in WIDTHS:
+                _settle(page, width)
+                seen.add(f"{width} {theme}", _look(page, ".jp-OutputArea-output"))
+                if folder is not None:
+                    _save(page, folder / f"{seen.name}-{width}-{theme}.png")
+        seen.pictures = page.evaluate(PICTURES)
+    finally:
+        page.close()
+    return seen
+
+
+def look_at_page(browser: Any, path: Path, folder: Path | None = None, root: str = "body") -> Seen:
+    """Look at a page opened from disk, with no network and no kernel, in every width and colour scheme."""
+    seen = Seen(path.stem)
+    page = browser.new_page(viewport={"width": 1500, "height": 3000})
+    _listen(page, seen)
+    try:
+        page.goto(path.resolve().as_uri())
+        page.wait_for_timeout(3000)
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            for width in WIDTHS:
+                _settle(page, width)
+                seen.add(f"{width} {theme}", _look(page, root))
+                if folder is not None:
+                    _save(page, folder / f"{seen.name}-{width}-{theme}.png")
+        seen.pictures = page.evaluate(PICTURES)
+    finally:
+        page.close()
+    return seen
+
+
+def _listen(page: Any, seen: Seen) -> None:
+    # anywidget gives its modules two seconds, less than a busy machine may need; it goes on when they come later.
+    slow = "[anywidget] Failed to initialize model"
+    page.on("pageerror", lambda error: None if slow in str(error) else seen.messages.append(str(error)))
+    page.on("console", lambda m: seen.messages.append(m.text) if m.type == "error" and slow not in m.text else None)
+    own = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:", "about:")
+    page.on("request", lambda r: None if r.url.startswith(own) else seen.elsewhere.append(r.url))
+
+
+def _run(page: Any, lab: Lab, notebook: str, timeout: float) -> None:
+    page.goto(lab.address(notebook), timeout=60_000)
+    page.wait_for_selector(IDLE, timeout=60_000)
+    page.wait_for_function(KERNEL, timeout=60_000)
+    page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+    # The last code cell gets its number when everything before it has run.
+    page.wait_for_function(RAN, timeout=timeout)
+    page.wait_for_selector(IDLE, timeout=timeout)
+    page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+    page.wait_for_timeout(1500)
+
+
+def _look(page: Any, root: str) -> list[dict[str, Any]]:
+    """Return the faults that stay: a view that is just drawing itself anew for another width is not at fault."""
+    first = page.evaluate(EYE, root)
+    if not first:
+        return []
+    page.wait_for_timeout(2500)
+    return [fault for fault in page.evaluate(EYE, root) if fault in first]
+
+
+def _settle(page: Any, width: int) -> None:
+    """Give the page a width, and a height that shows all of it; wait until views have drawn themselves anew."""
+    page.set_viewport_size({"width": width, "height": 3000})
+    page.wait_for_timeout(300)
+    page.set_viewport_size({"width": width, "height": min(int(page.evaluate(HEIGHT)), 16_000)})
+    page.evaluate("() => window.dispatchEvent(new Event('resize'))")
+    page.wait_for_timeout(1200)
+
+
+def _save(page: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(path))

@@ -1,0 +1,155 @@
+"""No option's value, however bad, ends in a traceback or in something that is not one message."""
+
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+import typer.main
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfkit.cli.main import app, main
+
+FIXTURE = Path(__file__).parents[1] / "readers" / "fixtures" / "two-runs-concatenated.txt"
+FILES = {
+    "a.yaml": b"categories: {target: t, method: bins, bins: [5]}\ntree: {features: [N]}\n",
+    "d.csv": b"N,t\n" + b"".join(b"%d,%d\n" % (n, 1 + 8 * (n > 19)) for n in range(40)),
+    "k.c": b"PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }\n",
+    "s.yaml": b"kernel: k.c\ndimensions: {N: [4, 16]}\n",
+    "f.c": b"long f(long n){long s=0;while(n--)s+=n;return s;}\n",
+    "empty": b"", "random.bin": bytes(range(256)), "latin.toml": b'a = "\xff"\n', "broken.zip": b"PK\x03\x04junk",
+    "small.toml": b"a = 1\n",
+}  # fmt: skip
+# Words that work and take no time: each option's bad values are put before them.
+WORKING = {
+    "analyze": ["a.yaml", "--input", "d.csv"],
+    "asm": ["add %rax, %rbx", "--repetitions", "3"],
+    "calibrate": ["--form", "ADD_R64_RM64", "--no-memory", "--repetitions", "5", "--core", "skylake_x"],
+    "compare": ["none.c"],
+    "convert": ["dump.txt", "out.csv"],
+    "cpi": ["cpi/planted"],
+    "dag compare": ["--core", "none"],
+    "dag kernel": ["reduction", "--size", "50"],
+    "dag paper": None,  # it takes no values
+    "dag sweep": ["reduction", "rs", "8", "--size", "50"],
+    "data": [],
+    "gus": ["fig1a", "--sensitivity"],
+    "report": ["tour", "--list"],
+    "samples": ["dump.txt"],
+    "spire": ["--train", "spire/train", "--analyse", "spire/memory"],
+    "study run": ["s.yaml", "--dry-run"],
+    "study show": ["none"],
+    "trace": ["f.c", "--timeout", "5", "--", "5"],
+}
+BAD_NUMBERS = ["", "abc", "-1", "0", "nan", "inf", "9" * 20]
+BAD_FILES = ["", "x.foo", ".", "empty", "random.bin", "latin.toml", "broken.zip", "small.toml"]
+BAD_TEXT = ["", "-1", "nan", "9" * 20, "[bold]", "\udcff", "a,b", "rs=nan", "%s{}", "none/x.png"]
+BAD = list(dict.fromkeys(BAD_NUMBERS + BAD_FILES + BAD_TEXT))
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"),
+    pytest.mark.filterwarnings("default::ResourceWarning"),
+]
+
+
+def leaves():
+    def walk(command, name):
+        for each in getattr(command, "commands", {}):
+            yield from walk(command.commands[each], f"{name} {each}".strip())
+        if not hasattr(command, "commands"):
+            yield name, command
+
+    return dict(walk(typer.main.get_command(app), ""))
+
+
+def spellings(command):
+    """The options that take a value, with how many, and bad ones. None lies outside the test's folder."""
+    bad = {int: BAD_NUMBERS, float: BAD_NUMBERS, Path: BAD_FILES, str: BAD_TEXT, list[Path]: BAD_FILES}
+    found = [p for p in leaves()[command].params if p.param_type_name == "option" and p.name != "help"]
+    kinds = [(p, p.type_descriptor.annotation) for p in found]
+    return [(p.opts[0], p.nargs, bad.get(kind, BAD_TEXT)) for p, kind in kinds if kind is not bool]
+
+
+@pytest.fixture
+def refused(monkeypatch, tmp_path, capsys):
+    """Run the program in a folder made anew; check how it ends."""
+    monkeypatch.delenv("PERFKIT_TRACEBACK", raising=False)
+
+    def run(words):
+        folder = tmp_path / "here"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name, content in FILES.items():
+            (folder / name).write_bytes(content)
+        shutil.copy(FIXTURE, folder / "dump.txt")
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr("sys.argv", ["perfkit", *words])
+        try:
+            main()
+            status = 0
+        except SystemExit as ended:
+            status = ended.code or 0
+        told = capsys.readouterr().err
+        assert status in (0, 2), f"{words}: {status}: {told}"
+        assert "Traceback" not in told, words
+        assert status == 0 or told.strip(), f"{words}: refused without a word"
+        return status, told
+
+    return run
+
+
+def test_every_command_is_tried():
+    assert set(WORKING) == set(leaves())
+
+
+@pytest.mark.parametrize("command", [name for name, words in WORKING.items() if words is not None])
+def test_bad_values_of_every_option(refused, command):
+    if command in ("asm", "calibrate", "trace") and (platform.machine() != "x86_64" or not shutil.which("gcc")):
+        pytest.skip(f"perfkit {command} needs an x86-64 machine with gcc")
+    for option, number, values in spellings(command):
+        for value in values:
+            refused([*command.split(), option, *[value] * number, *WORKING[command]])
+
+
+@pytest.mark.parametrize("command", ["analyze", "convert", "cpi", "data", "gus", "report", "samples", "study show"])
+def test_bad_arguments(refused, command):
+    for value in BAD:
+        if command == "data" or value != "-1":
+            refused([*command.split(), "--", value] if value.startswith("-") else [*command.split(), value])
+
+
+@pytest.mark.parametrize("command", ["cpi", "dag sweep", "gus", "samples", "spire", "study run"])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_text_is_a_value(refused, command, data):
+    option, number, _ = data.draw(st.sampled_from(spellings(command)))
+    text = st.text(st.characters(exclude_characters="\0/"), max_size=12)
+    value = data.draw(st.one_of(text, st.floats().map(str), st.integers().map(str)))
+    refused(
+        [*command.split(), f"{option}={value}" if number == 1 else option, *[value] * (number - 1), *WORKING[command]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("gus fig1a --sensitivity --weights abc", "--weights takes numbers separated by commas; found 'abc'"),
+        ("gus fig1a --weights 1.5,nan", "--weights takes numbers separated by commas"),
+        ("gus fig1a --top -3", "'--top'"),
+        ("spire --train spire/train --analyse spire/memory --top 0", "'--top'"),
+        ("gus missing.trace", "there is no file 'missing.trace'"),
+        ("gus traces/missing/my", "there is no file 'traces/missing/my'"),
+        ("gus fig1", "did you mean"),
+        ("cpi cpi/planted --picture x.foo", "expected a name that ends in .png or .svg or .pdf; found 'x.foo'"),
+        ("cpi cpi/planted --picture none/x.png", "there is no folder 'none'"),
+        ("dag kernel reduction --picture x.foo", "expected a name that ends in .png or .svg or .pdf"),
+        ("cpi cpi/planted --seed -1", "'--seed'"),
+        ("cpi cpi/planted --plot x.png", "No such option: --plot"),
+        ("convert dump.txt --json", "at least one dump and, last, the file to write"),
+        ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),
+    ],
+)
+def test_what_is_said(refused, words, why):
+    status, told = refused(words.split())
+    assert status == 2
+    assert why in " ".join(told.split())

@@ -1,0 +1,177 @@
+"""The program as a whole: how it starts, how it ends, and what it does when nobody listens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from perfkit._version import __version__
+from perfkit.cli import options
+
+PROGRAM = [sys.executable, "-c", "from perfkit.cli import main; main()"]
+
+
+def run(*words, **more):
+    return subprocess.run([*PROGRAM, *words], capture_output=True, text=True, check=False, timeout=120, **more)
+
+
+def shell(text):
+    program = " ".join(f"'{word}'" for word in PROGRAM)
+    return subprocess.run(
+        ["bash", "-c", text.replace("perfkit", program)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_versions_and_mistakes():
+    assert run("--version").stdout == f"perfkit {__version__}\n"
+    assert run().returncode == 2  # no command: the help
+    assert "did you mean" in run("gsu").stderr.lower()
+
+
+def test_a_reader_that_leaves_early_hears_nothing():
+    done = shell("perfkit data | head -1; exit ${PIPESTATUS[0]}")
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+    assert shell("perfkit data --json | true").stderr == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")  # noqa: PTH110
+@pytest.mark.parametrize("command", ["data", "data --json", "gus fig1a", "--help", "gus --help"])
+def test_a_full_disk_is_one_line(command):
+    done = shell(f"perfkit {command} >/dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "perfkit: No space left on device\n"
+
+
+@pytest.mark.parametrize("module", ["typer", "perfkit.cli.main", "perfkit.errors", "perfkit.cli.cpi", "pandas"])
+def test_ctrl_c_while_it_starts_is_quiet(module):
+    """The signal arrives while a module is imported: the first thing of the program, or the last before it works."""
+    code = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['perfkit', 'cpi', 'cpi/planted']\n"
+        "from perfkit.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 130
+    assert done.stderr in ("", "perfkit: interrupted\n")
+
+
+def test_ctrl_c_at_any_moment_is_quiet():
+    """Real signals, from when perfkit's own code has begun; before that, it is Python's start that they meet."""
+    listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listen}; from perfkit.cli import main; print(flush=True); main()"
+    for delay in (0.01, 0.05, 0.2, 1.0):
+        command = [
+            sys.executable,
+            "-c",
+            code,
+            "dag",
+            "sweep",
+            "mmm_triple",
+            "rs",
+            *map(str, range(8, 99)),
+            "--size",
+            "90",
+        ]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(delay)
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=60)
+        assert child.returncode == 130, told
+        assert "Traceback" not in told, delay
+
+
+def test_a_fault_of_perfkit_is_named_as_one(perfkit, monkeypatch):
+    def broken(_text):
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(options, "numbers", broken)
+    monkeypatch.delenv("PERFKIT_TRACEBACK", raising=False)
+    told = perfkit("gus", "fig1a", "--weights", "2", status=70)
+    assert "fault of perfkit: please report it" in told
+    monkeypatch.setenv("PERFKIT_TRACEBACK", "1")
+    with pytest.raises((ZeroDivisionError, TypeError)):
+        perfkit("gus", "fig1a", "--weights", "2", status=70)
+
+
+def test_names_of_files_need_not_be_text(tmp_path):
+    name = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    with open(name, "wb") as file:  # noqa: PTH123
+        file.write(b"junk")
+    done = subprocess.run([*PROGRAM, "samples", name], capture_output=True, check=False, timeout=120)
+    assert done.returncode == 2
+    assert b"caf\\udce9.txt" in done.stderr
+
+
+def test_a_terminal_of_another_encoding_is_no_error():
+    done = run("cpi", "cpi/planted", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("a,b", ["a", "b"]),
+        (" a , b,", ["a", "b"]),
+        ("cycles,cpu/event=0x3c,umask=0x0/,x", ["cycles", "cpu/event=0x3c,umask=0x0/", "x"]),
+        ("a/b,c", ["a/b", "c"]),
+        ("", []),
+    ],
+)
+def test_lists_are_separated_by_commas(text, items):
+    assert options.words(text) == items
+
+
+def test_the_list_of_commands_loads_none_of_them():
+    code = (
+        "import sys; sys.argv = ['perfkit', '--help']\n"
+        "from perfkit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*[m for m in sys.modules if m.startswith(('perfkit.', 'rich', 'numpy', 'pandas'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert loaded <= {"perfkit._version", "perfkit.cli", "perfkit.cli.main", "perfkit.errors", "perfkit.lazy"}, loaded
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
+def test_shell_completion(shell_name):
+    environment = {**os.environ, "_PERFKIT_COMPLETE": f"complete_{shell_name}"}
+    words = {"COMP_WORDS": "perfkit g", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "perfkit g"}
+    words["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    code = "import sys; sys.argv = ['perfkit']; from perfkit.cli import main; main()"
+
+    def completed(text):
+        last = {**words, "COMP_WORDS": text, "COMP_CWORD": str(text.count(" ")), "_TYPER_COMPLETE_ARGS": text}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env=environment | last,
+        )
+        assert done.stderr == ""
+        return done.stdout
+
+    assert "gus" in completed("perfkit g")
+    assert "cpi" not in completed("perfkit g")
+    assert "--sensitivity" in completed("perfkit gus --sens")
+    assert "kernel" in completed("perfkit dag k")
+
+
+def test_json_is_json_even_where_a_number_is_none(perfkit):
+    found = json.loads(perfkit("cpi", "cpi/planted", "--json"), parse_constant=lambda name: pytest.fail(name))
+    assert found

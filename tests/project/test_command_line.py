@@ -1,0 +1,147 @@
+"""One vocabulary on the command line: the table of all options, and the commands that documents show."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+import typer.main
+from typer.testing import CliRunner
+
+from perfkit.cli.main import COMMANDS, app
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Every option of the program. One thing has one spelling: before a new line is added here, look for the word that says
+# it already.
+VOCABULARY = """
+--output -o        --json             --picture          --core             --top              --seed
+--time-event       --work-event       --repetitions      --folder           --timeout          --limit
+--function -f      --build            --flags            --compiler         --define -D        --arguments
+--source           --calibration      --overrides        --uops-info        --look-up --no-look-up
+--sensitivity      --causality        --weights          --warm             --cold
+--train            --analyse          --model            --save-model       --min-running      --areas
+--form             --method           --events           --aggregate        --between          --paper --trim
+--collect          --input            --parameter -p     --list             --set              --size
+--count-all        --small            --all              --memory --no-memory
+--skip             --repeat           --callees          --backend          --begin            --end
+--dry-run          --yes              --jobs             --batch
+--function-b       --flags-b          --compiler-b       --define-b         --processes        --confidence
+--least
+--intel            --unroll           --init             --first            --subsets          --permutations
+"""
+WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))
+# Spellings that other programs use, and the word for them here.
+SYNONYMS = {
+    "--out": "--output", "--save": "--output", "--export": "--output", "--file": "--output", "--format": "--json",
+    "--plot": "--picture", "--figure": "--picture", "--image": "--picture", "--cpu": "--core", "--march": "--core",
+    "--arch": "--core", "--machine": "--core", "--head": "--top", "--count": "--top", "--rows": "--top",
+    "--time": "--time-event", "--work": "--work-event", "--runs": "--repetitions", "--cflags": "--flags",
+    "--dir": "--folder", "--directory": "--folder", "--resume": "--folder", "--random-state": "--seed",
+}  # fmt: skip
+# What two commands mean differently by one word, each the word of its own method.
+TWO_MEANINGS = {"--form", "--weights"}
+
+
+def commands():
+    def walk(command, name):
+        for each, below in getattr(command, "commands", {}).items():
+            yield from walk(below, f"{name} {each}".strip())
+        if not hasattr(command, "commands"):
+            yield name, command
+
+    return dict(walk(typer.main.get_command(app), ""))
+
+
+def options():
+    """(command, option) of the whole program."""
+    found = [(name, p) for name, command in commands().items() for p in command.params]
+    return [(name, p) for name, p in found if p.param_type_name == "option" and p.name != "help"]
+
+
+def test_every_option_is_a_word_of_the_vocabulary():
+    used = {spelling for _, option in options() for spelling in (*option.opts, *option.secondary_opts)}
+    assert not used - WORDS, f"use a word that is there, or add a line: {used - WORDS}"
+    assert not WORDS - used, "words that no command uses any more"
+    assert not used & set(SYNONYMS), {word: SYNONYMS[word] for word in used & set(SYNONYMS)}
+
+
+def test_one_word_is_one_thing():
+    """A word has the same short form, type and kind of value in every command."""
+    seen = {}
+    for name, option in options():
+        word = option.opts[0]
+        look = (tuple(option.opts), str(option.type_descriptor.annotation), option.multiple, option.nargs)
+        first, known = seen.setdefault(word, (name, look))
+        assert look == known or word in TWO_MEANINGS, f"{word} of {name} differs from {first}'s: {look} {known}"
+
+
+def test_every_command_prints_json():
+    assert [
+        name for name, command in commands().items() if "--json" not in [o for p in command.params for o in p.opts]
+    ] == []
+
+
+def test_lists_are_written_one_way():
+    """Values of one option are separated by commas (A,B,...); what may hold commas itself is an option to repeat."""
+    for name, option in options():
+        if option.multiple:
+            assert "may be repeated" in option.help or option.metavar == "FILE...", f"{name} {option.opts}"
+        listed = option.metavar == "A,B,..."
+        assert listed == ("separated by commas" in option.help), f"{name} {option.opts}"
+        assert "separated by spaces" not in option.help
+
+
+def test_every_option_is_described():
+    for name, option in options():
+        assert option.help, f"{name} {option.opts}"
+        assert option.help.rstrip()[-1] in ".)", f"{name} {option.opts}: {option.help}"
+
+
+def test_the_list_of_commands_says_what_each_commands_help_says():
+    loaded = commands()
+    for name, (_, line) in COMMANDS.items():
+        groups = typer.main.get_command(app).commands
+        assert groups[name].help.split("\n")[0].rstrip(".") == line.rstrip("."), name
+    assert {name.split()[0] for name in loaded} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", [[], *[[*name.split()] for name in commands()]], ids=" ".join)
+def test_help_shows_every_word_of_its_texts(words):
+    """Brackets in a text are text: Rich's markup would swallow `f8[1000]` or `[bold]`."""
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    text = " ".join(shown.output.split())
+    if words:
+        for parameter in commands()[" ".join(words)].params:
+            assert " ".join((getattr(parameter, "help", "") or "").split()) in text
+
+
+def documented():
+    """(page, command): what documents and notebooks show in code blocks and between backticks."""
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
+        text = page.read_text()
+        if page.suffix == ".ipynb":
+            text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+        blocks = "\n".join(re.findall(r"^```.*?^```$", text, re.M | re.S) + re.findall(r"^    .*$", text, re.M))
+        shown = re.findall(r"^ *(perfkit .*)$", blocks, re.M) + re.findall(r"`(perfkit [^`]+)`", text)
+        yield from ((page.name, line) for line in shown)
+
+
+def test_documents_show_commands_and_options_that_exist():
+    known = commands()
+    shown = list(documented())
+    assert len(shown) > 50
+    for page, line in shown:
+        words = shlex.split(line.replace("...", ""), comments=True)[1:]
+        words = words[: words.index("--")] if "--" in words else words
+        name = next((name for name in (" ".join(words[:2]), words[0]) if name in known), None)
+        spellings = {"--help"}
+        if name is None:
+            assert words[0] in COMMANDS or words[0] == "--help", f"{page}: {line}"
+        else:
+            spellings |= {s for p in known[name].params for s in (*p.opts, *p.secondary_opts)}
+        wrong = [word for word in words if re.match(r"--?[A-Za-z]", word) and word not in spellings]
+        assert not wrong, f"{page}: {line}: {wrong}"

@@ -1,0 +1,125 @@
+"""Public names: one way of lazy loading, complete for editors and type checkers, and shipped."""
+
+import ast
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAZY = ("perfkit", "perfkit.collectors", "perfkit.fitters", "perfkit.readers", "perfkit.scoring", "perfkit_widgets")
+STUBS = sorted(p for folder in ("perfkit", "widgets") for p in (ROOT / folder).rglob("*.pyi"))
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_every_name_of_a_stub_can_be_loaded_and_is_listed(package):
+    module = importlib.import_module(package)
+    stub = ast.parse(Path(module.__file__).with_suffix(".pyi").read_text())
+    names = {alias.name for node in ast.walk(stub) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert names == set(dir(module)) == set(module.__all__)
+    for name in names:
+        assert getattr(module, name) is not None
+    assert all(a.asname == a.name for n in ast.walk(stub) if isinstance(n, ast.ImportFrom) for a in n.names)
+
+
+def test_only_stubs_are_loaded_lazily():
+    """No package has a `__getattr__` of its own."""
+    own = [p for folder in ("perfkit", "widgets") for p in (ROOT / folder).rglob("*.py")]
+    assert [p for p in own if re.search(r"^def __getattr__", p.read_text(), re.M)] == []
+    assert {p.parent for p in STUBS} == {Path(importlib.import_module(name).__file__).parent for name in LAZY}
+
+
+def test_the_wheel_ships_the_stubs():
+    builder = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    shipped = {Path(f.path) for f in builder.WheelBuilder(str(ROOT)).recurse_included_files()}
+    assert {*STUBS, ROOT / "perfkit" / "py.typed", ROOT / "widgets" / "perfkit_widgets" / "py.typed"} <= shipped
+
+
+# Functions of one name that are one thing: what modules offer that can stand in for each other, ...
+INTERFACES = {
+    "perfkit/readers": {"read", "recognise", "to_dump"},  # one format a module
+    "perfkit/trace": {"class_of", "decode", "form_names", "is_vector", "memory_access", "simpler_forms"},  # decoders
+    "perfkit/simulators/program": {"lower"},  # instruction sets
+    "perfkit/collectors/tracer": {"record"},  # backends
+}
+# ... and parts of compiled loops, which nothing outside their folder calls.
+INSIDE_LOOPS = {"begin", "implements", "load", "touch", "zeros"}
+
+
+def public(kind: type | tuple[type, ...]) -> dict[str, set[Path]]:
+    """Return name -> modules of every public class or function."""
+    found: dict[str, set[Path]] = {}
+    for path in sorted(p for folder in ("perfkit", "widgets") for p in (ROOT / folder).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, kind) and not node.name.startswith("_"):
+                found.setdefault(node.name, set()).add(path.relative_to(ROOT))
+    return found
+
+
+def test_no_two_public_classes_share_a_name():
+    assert {name: modules for name, modules in public(ast.ClassDef).items() if len(modules) > 1} == {}
+
+
+def test_no_two_public_functions_share_a_name():
+    twice = {}
+    for name, modules in public((ast.FunctionDef, ast.AsyncFunctionDef)).items():
+        rest = {m for m in modules if m.parts[1] != "cli"}  # commands, which nobody calls as functions
+        rest -= {m for m in rest if any(str(m).startswith(f) for f, names in INTERFACES.items() if name in names)}
+        rest -= {m for m in rest if name in INSIDE_LOOPS and m.parts[1] == "simulators"}
+        if len(rest) > 1:
+            twice[name] = rest
+    assert twice == {}
+
+
+CONSUMER = """
+import perfkit as pk
+import perfkit_widgets as pw
+from perfkit import Gus, Samples, read_samples
+from perfkit.collectors import compile_kernel
+
+samples: Samples = read_samples(["a.txt"])
+core = pk.Microarchitecture.load("zen4")
+trace = compile_kernel("k.c").trace()
+"""
+ASKED = {
+    "pk.Spire().fit(samples)": "perfkit.fitters.spire.model.SpireModel",
+    "pk.Spire().fit(samples).rank(samples)": "perfkit.fitters.spire.ranking.Ranking",
+    'pk.CpiStack(form="ipc").fit(samples)': "perfkit.fitters.cpi.stack.CpiFit",
+    'core.resource("rob").value': "float",
+    "trace": "perfkit.trace.trace.Trace",
+    "Gus(core).run(trace)": "perfkit.simulators.gus.gus.GusResult",
+    "Gus(core).run(trace).ipc": "float",
+    "pk.DagScheduler(pk.DagCore.load('zen4')).run(pk.Dag.from_nodes('A', [[]])).performance": "float",
+    "pk.fitters.topdown.TopDown()": "perfkit.fitters.topdown.TopDown",
+    "pk.datasets.names()": "list[str]",
+}
+
+
+def test_a_strict_type_checker_sees_the_type_of_every_public_name(tmp_path):
+    """A consumer's file under ``mypy --strict``: what is asked has its type, and no public name is ``Any``."""
+    modules = [importlib.import_module(name) for name in LAZY]
+    public = [f"{m.__name__}.{n}" for m in modules for n in m.__all__ if not inspect.ismodule(getattr(m, n))]
+    asked = [*ASKED, *(name.replace("perfkit_widgets.", "pw.").replace("perfkit.", "pk.", 1) for name in public)]
+    consumer = tmp_path / "consumer.py"
+    consumer.write_text(CONSUMER + "".join(f"reveal_type({each})\n" for each in asked))
+    arguments = ["--strict", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *arguments, f"--cache-dir={ROOT / '.mypy_cache' / 'consumer'}", str(consumer)],
+        env={**os.environ, "MYPYPATH": f"{ROOT}{os.pathsep}{ROOT / 'widgets'}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    revealed = re.findall(r'note: Revealed type is "(.*)"$', done.stdout, re.M)
+    assert len(revealed) == len(asked), done.stdout
+    found = dict(zip(asked, revealed, strict=True))
+    assert {each: found[each] for each in ASKED} == ASKED
+    assert [each for each, kind in found.items() if kind == "Any"] == []

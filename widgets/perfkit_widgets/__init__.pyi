@@ -1,0 +1,13 @@
+"""Interactive views for Jupyter."""
+
+from .cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
+from .listing_view import ListingView as ListingView
+from .roofline_view import RooflineView as RooflineView
+from .samples_explorer import SamplesExplorer as SamplesExplorer
+from .schedule_view import ScheduleView as ScheduleView
+from .sensitivity_view import SensitivityView as SensitivityView
+from .spire_explorer import SpireExplorer as SpireExplorer
+from .study_explorer import StudyExplorer as StudyExplorer
+from .timeline_view import TimelineView as TimelineView
+from .tree_view import TreeView as TreeView
+from .what_if import WhatIf as WhatIf
