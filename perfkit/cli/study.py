@@ -8,6 +8,7 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows
 from perfkit.errors import DataError
+from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan
@@ -38,7 +39,21 @@ def run(
         None, "--repetitions", min=3, help="Runs per experiment (the paper's X; default: the study's)."
     ),
     jobs: int | None = typer.Option(None, "--jobs", min=1, help="Parallel compilations (default: one per processor)."),
-    batch: int = typer.Option(128, "--batch", min=1, help="Variants per object file."),
+    batch: int = typer.Option(32, "--batch", min=1, help="Variants that one task compiles."),
+    retry: bool = typer.Option(False, "--retry", help="Measure the configurations again that failed before."),
+    cluster: str | None = typer.Option(
+        None,
+        "--cluster",
+        metavar="WHERE",
+        help="Measure on dask's workers: tcp://HOST:PORT, slurm, slurm:JOBS or local:WORKERS (docs/cluster.md).",
+    ),
+    budget: int | None = typer.Option(
+        None,
+        "--budget",
+        min=54,
+        metavar="N",
+        help="Measure at most N configurations, chosen by a model, and predict the others.",
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Measure every configuration of a study that its folder does not hold yet.
@@ -50,7 +65,14 @@ def run(
 
     study = Study.from_yaml(file)
     place = folder or Path("perfkit-out") / study.name
-    settings: dict[str, Any] = {"folder": place, "repetitions": repetitions, "batch": batch}
+    settings: dict[str, Any] = {
+        "folder": place,
+        "repetitions": repetitions,
+        "batch": batch,
+        "retry": retry,
+        "cluster": cluster,
+        "budget": budget,
+    }
     if jobs is not None:
         settings["jobs"] = jobs
     if yes:
@@ -97,7 +119,7 @@ def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool) -
         )
         return
     typer.echo(f"{name}: {plan.configurations} configurations, {plan.done} of them already in {place}")
-    typer.echo(f"to do: {plan.objects} object files to compile, about {duration(plan.seconds)} in all (estimate)")
+    typer.echo(f"to do: {plan.objects} variants to compile, about {duration(plan.seconds)} in all (estimate)")
     for fault in plan.faults:
         typer.echo(f"note: {fault}")
     if plan.configurations > calm:
@@ -113,6 +135,7 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
     typer.echo(
         f"{count['configurations']} configurations: {count['settled']} settled, "
         f"{count['unsettled']} measured but never settled, {count['failed']} failed"
+        + (f", {count['predicted']} predicted, not measured" if count["predicted"] else "")
     )
     if count["failed"]:
         for _, row in runs.failures().head(5).iterrows():
@@ -124,9 +147,10 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
 def write_table(runs: "StudyRuns", output: Path) -> None:
     """Write the table as parquet (with every repetition) or CSV."""
     if output.suffix == ".csv":
-        runs.table.reset_index().to_csv(output, index=False)
+        with replaced(output) as temporary:
+            runs.table.reset_index().to_csv(temporary, index=False)
     else:
-        runs.to_parquet(output)
+        runs.save(output)
     typer.echo(f"wrote {output}", err=True)
 
 

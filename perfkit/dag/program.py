@@ -6,8 +6,8 @@ tables and the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,13 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Consumer = Callable[[Ints, int], None]
 
-OPS = ("A", "M", "D", "L", "S")
 LEVELS = ("L1", "L2", "L3", "mem")
-# Operation codes of a program. FORWARD passes its operands on (select, negation); CALL and RETURN move between frames.
-# OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and in the reorder buffer.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER = range(9)
+# Operation codes of a program. FORWARD passes its operands on (select, negation), after a delay if it has one; CALL and
+# RETURN move between frames. OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and
+# in the reorder buffer.
+# JOIN says that the next node is of the same instruction as the one before: they share a slot of fetch and of the ROB.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN = range(13)
+OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
 
 
 class BlockProgram(NamedTuple):
@@ -47,6 +49,10 @@ class BlockProgram(NamedTuple):
         For a CALL its index, else -1; the caller's frame size; where the call's arguments begin; their slots.
     frame
         Slots of each function's frame, the entry function's first.
+    delay
+        Of a FORWARD the cycles after which it passes its operands on; of a LOAD 1 if it loads an integer; else 0.
+    block_instructions, block_covered
+        How many instructions a processor would fetch for the block, and how many of them are nodes.
     """
 
     block_ops: Ints
@@ -70,6 +76,60 @@ class BlockProgram(NamedTuple):
     arg_from: Ints
     arg_into: Ints
     frame: Ints
+    delay: Ints
+    block_instructions: Ints
+    block_covered: Ints
+
+    @classmethod
+    def of_operations(
+        cls,
+        table: Ints,
+        blocks: Sequence[tuple[int, int, int, int]],
+        shapes: Ints,
+        slots: int,
+    ) -> Self:
+        """Return a program of blocks in one function, without calls and PHIs.
+
+        Parameters
+        ----------
+        table
+            One row per operation, block after block: code, left, right, into, shape, level, delay.
+        blocks
+            Of each block: its operations, the addresses that follow its number in the stream, the instructions that a
+            processor would fetch for it, and how many of these are nodes.
+        shapes
+            As in the class.
+        slots
+            Slots of the function's frame.
+        """
+        none, zero = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        counts, addresses, instructions, covered = np.array(blocks, dtype=np.int64).reshape(-1, 4).T.copy()
+        return cls(
+            block_ops=np.concatenate(([0], np.cumsum(counts))),
+            block_phis=np.zeros(len(counts) + 1, dtype=np.int64),
+            block_origin=np.arange(len(counts), dtype=np.int64),
+            block_addresses=addresses,
+            phi_into=none,
+            phi_edges=zero,
+            edge_from=none,
+            edge_slot=none,
+            op=table[:, 0].astype(np.uint8),
+            left=table[:, 1].copy(),
+            right=table[:, 2].copy(),
+            into=table[:, 3].copy(),
+            shape=table[:, 4].astype(np.uint8),
+            level=table[:, 5].astype(np.int8),
+            shapes=shapes,
+            call=np.full(len(table), -1, dtype=np.int64),
+            call_frame=none,
+            call_args=zero,
+            arg_from=none,
+            arg_into=none,
+            frame=np.array([slots], dtype=np.int64),
+            delay=table[:, 6].copy(),
+            block_instructions=instructions,
+            block_covered=covered,
+        )
 
     @property
     def needs_reuse(self) -> bool:

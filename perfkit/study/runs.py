@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import did_you_mean
 from perfkit.results import Summarised, draw, labelled
@@ -26,12 +26,16 @@ class StudyRuns(Summarised):
     table : DataFrame
         One row a configuration, indexed by its key: the dimensions; ``compiler``, ``flags``, ``threads``; ``status``
         ("ok" or "failed"), ``message``; ``settled`` (whether the repetition policy was met), ``attempts``
-        (experiments made); ``steps`` (executions in a timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and
-        ``cycles`` (core cycles by calibrated chains) an execution of the region; ``spread`` (largest relative
-        deviation of a kept run); then event, reported, static and derived columns. What was not measured is NaN.
+        (experiments made, one a pass); ``passes`` (those that agree with the row's figure); ``steps`` (executions in a
+        timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and ``cycles`` (core cycles by calibrated chains) an
+        execution of the region; ``spread`` (largest relative deviation of a pass that counts); ``low`` and ``high``
+        (the interval of the passes, of the metric that must settle); ``quiet`` (share of the windows beside no busy
+        neighbour); ``host`` and ``processor``; then event, reported, static and derived columns. What was not measured
+        is NaN.
     raw : DataFrame
-        Every repetition: ``key``, ``event`` ("" for the timing runs), ``attempt``, ``repetition``, ``tsc``, ``ns``,
-        ``cycles``, ``value`` (the event's count an execution), ``kept`` and ``tried`` windows.
+        Every repetition: ``key``, ``event`` ("" for the timing runs), ``attempt`` (the pass), ``repetition``, ``tsc``,
+        ``ns``, ``cycles``, ``value`` (the event's count an execution), ``kept`` and ``tried`` windows, ``quiet`` ones,
+        and ``level`` (cycles that a step of the probe took; NaN in tables of before there was one).
     dimensions : tuple of str
         The columns that the study varied.
     metadata : dict
@@ -114,13 +118,14 @@ class StudyRuns(Summarised):
         settled = ok & self.table["settled"].fillna(value=False).astype(bool)
         return {
             "configurations": len(self.table), "ok": int(ok.sum()), "settled": int(settled.sum()),
-            "unsettled": int((ok & ~settled).sum()), "failed": int((~ok).sum()),
+            "unsettled": int((ok & ~settled).sum()), "failed": int((self.table["status"] == "failed").sum()),
+            "predicted": int((self.table["status"] == "predicted").sum()),
         }  # fmt: skip
 
     def failures(self) -> pd.DataFrame:
         """Return the failed rows' dimensions, compiler and message."""
         wanted = [*self.dimensions, "compiler", "flags", "threads", "message"]
-        return self.table.loc[self.table["status"] != "ok", wanted]
+        return self.table.loc[self.table["status"] == "failed", wanted]
 
     def derive(self, **columns: str) -> Self:
         """Return runs with more columns, each an expression over the row."""
@@ -197,6 +202,8 @@ class StudyRuns(Summarised):
         from perfkit.study.study import Study
 
         folder = Path(folder)
+        if not folder.exists():
+            raise MissingFileError(f"{folder}: no such folder")
         try:
             study = Study.from_yaml(folder / "study.yaml")
             metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
@@ -230,7 +237,7 @@ def _nested_type() -> Any:
     return pa.list_(pa.struct([(name, kinds.get(name, pa.float64())) for name in _RAW[1:]]))
 
 
-_RAW = ["key", "event", "attempt", "repetition", "tsc", "ns", "cycles", "value", "kept", "tried"]
+_RAW = ["key", "event", "attempt", "repetition", "tsc", "ns", "cycles", "value", "kept", "tried", "quiet", "level"]
 
 
 def read_records(folder: Path) -> Iterable[dict[str, Any]]:
@@ -243,6 +250,7 @@ def read_records(folder: Path) -> Iterable[dict[str, Any]]:
             try:
                 record = json.loads(line)
                 key = record["key"]
+                _ = [record[name] for name in ("values", "compiler", "flags", "threads", "status", "message")]
             except (ValueError, KeyError, TypeError):
                 raise DataError(f"{file.name}, line {number} is damaged: remove it to have it measured again") from None
             if key in seen:
@@ -251,13 +259,35 @@ def read_records(folder: Path) -> Iterable[dict[str, Any]]:
             yield record
 
 
+def read_experiments(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the experiments of configurations that are not finished: key -> experiments, in their order."""
+    path = folder / "passes.jsonl"
+    found: dict[str, list[dict[str, Any]]] = {}
+    if not path.exists():
+        return found
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                plain = json.loads(line)
+                found.setdefault(plain["key"], []).append(plain["experiment"])
+            except (ValueError, KeyError, TypeError):
+                raise DataError(f"{path}, line {number} is damaged: remove it to have it measured again") from None
+    return found
+
+
 def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     row = {"configuration": record["key"], **record["values"]}
     row |= {name: record[name] for name in ("compiler", "flags", "threads", "status", "message")}
     row |= {"settled": bool(record.get("settled", False)), "attempts": int(record.get("attempts", 0))}
-    for name in ("steps", "tsc", "ns", "cycles", "spread"):
+    row["passes"] = int(record.get("passes", 0))
+    for name in ("steps", "tsc", "ns", "cycles", "spread", "low", "high", "quiet"):
         value = record.get(name)
         row[name] = math.nan if value is None else float(value)
+    row |= {name: record.get(name, "") for name in ("host", "processor")}
+    if record["status"] == "predicted":
+        row |= {name: record[name] for name in ("predicted", "predicted_low", "predicted_high")}
     for group in ("events", "reports", "static"):
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
@@ -274,7 +304,9 @@ def _repetitions(record: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
             values = [math.nan if value is None else value for value in run]
             out.append(
                 dict(
-                    zip(_RAW, [record["key"], experiment["event"], experiment["attempt"], number, *values], strict=True)
+                    zip(
+                        _RAW, [record["key"], experiment["event"], experiment["attempt"], number, *values], strict=False
+                    )
                 )
             )
     return out

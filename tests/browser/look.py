@@ -21,6 +21,11 @@ KERNEL = (
     "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
 )
 RAN = """() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))"""
+TO_THE_TOP = """() => {
+    const scroller = document.querySelector('.jp-WindowedPanel-outer');
+    if (scroller) scroller.scrollTop = 0;
+    window.dispatchEvent(new Event('resize'));
+}"""
 HEIGHT = """() => {
     const scroller = document.querySelector('.jp-WindowedPanel-outer');
     return scroller ? scroller.scrollHeight + 200 : document.documentElement.scrollHeight;
@@ -132,7 +137,7 @@ def _settle(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 3000})
     page.wait_for_timeout(300)
     page.set_viewport_size({"width": width, "height": min(int(page.evaluate(HEIGHT)), 16_000)})
-    page.evaluate("() => window.dispatchEvent(new Event('resize'))")
+    page.evaluate(TO_THE_TOP)
     page.wait_for_timeout(1200)
 
 

@@ -208,7 +208,12 @@ class PaperKernel:
     default: int
 
     def trace(
-        self, size: int | None = None, seed: int = 0, vectorize: bool = False, count_all: bool = False
+        self,
+        size: int | None = None,
+        seed: int = 0,
+        vectorize: bool = False,
+        count_all: bool = False,
+        whole: bool = False,
     ) -> KernelTrace:
         """Compile the kernel with numba so that it can be scheduled; see `perfkit.trace_numba`."""
         from perfkit.collectors.dag.numba_kernel import trace_numba
@@ -219,7 +224,9 @@ class PaperKernel:
             raise SettingError(f"{self.name}: size is {self.size}, {what}, not {n}")
         arguments = self.arguments(n, np.random.default_rng(seed))
         name = f"{self.name}({n})"
-        return trace_numba(_compiled(self.function), *arguments, vectorize=vectorize, count_all=count_all, name=name)
+        return trace_numba(
+            _compiled(self.function), *arguments, vectorize=vectorize, count_all=count_all, whole=whole, name=name
+        )
 
 
 _POWERS = ("fft", "wht_iterative", "wht_recursive")

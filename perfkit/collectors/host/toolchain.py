@@ -77,15 +77,30 @@ _PREFIXES = {"lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "addr32
 
 def disassemble(binary: Path) -> dict[str, tuple[Disassembled, ...]]:
     """Disassemble an object with objdump: symbol -> its instructions, in order."""
-    done = run_tool(["objdump", "-d", "-w", "--no-show-raw-insn", str(binary)])
+    return disassemble_all([binary])[0]
+
+
+def disassemble_all(binaries: Sequence[Path]) -> list[dict[str, tuple[Disassembled, ...]]]:
+    """Disassemble many objects with as few runs of objdump as there may be arguments."""
+    out: list[dict[str, tuple[Disassembled, ...]]] = []
+    for at in range(0, len(binaries), 256):
+        out += _disassembled(binaries[at : at + 256])
+    return out
+
+
+def _disassembled(binaries: Sequence[Path]) -> list[dict[str, tuple[Disassembled, ...]]]:
+    done = run_tool(["objdump", "-d", "-w", "--no-show-raw-insn", *map(str, binaries)])
     if done.returncode:
-        raise DataError(f"objdump cannot read {binary.name}: {done.stderr.strip()[:200]}")
-    functions: dict[str, list[Disassembled]] = {}
+        raise DataError(f"objdump cannot read {binaries[0].parent}: {done.stderr.strip()[:200]}")
+    files: list[dict[str, list[Disassembled]]] = []
     current: list[Disassembled] = []
     for line in done.stdout.splitlines():
+        if "file format" in line and not line[:1].isspace():
+            files.append({})
+            continue
         symbol = _SYMBOL.match(line)
         if symbol:
-            current = functions.setdefault(symbol[2], [])
+            current = files[-1].setdefault(symbol[2], [])
             continue
         found = _LINE.match(line)
         if found:
@@ -95,13 +110,14 @@ def disassemble(binary: Path) -> dict[str, tuple[Disassembled, ...]]:
             refers = re.search(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>", found[4] or operands)
             name = refers[1] if refers else ""
             current.append(Disassembled(int(found[1], 16), mnemonic, operands.strip(), name))
-    return {name: tuple(lines) for name, lines in functions.items()}
+    if len(files) != len(binaries):
+        raise DataError(f"objdump described {len(files)} of {len(binaries)} objects in {binaries[0].parent}")
+    return [{name: tuple(lines) for name, lines in functions.items()} for functions in files]
 
 
 def region(functions: Mapping[str, tuple[Disassembled, ...]], symbol: str) -> list[tuple[Disassembled, ...]]:
     """Return the functions that a region became: its own, those cut out of it (OpenMP), those it refers to."""
-    key = symbol.rpartition("_")[2]
-    names = [name for name in functions if key in name]
+    names = [name for name in functions if name == symbol or name.startswith(f"{symbol}.")]
     for name in names:  # grows while it is walked: what the found ones refer to is part of the region too
         for line in functions[name]:
             if line.refers in functions and line.refers not in names and "@" not in line.refers:
@@ -248,13 +264,13 @@ def compiler_kind(compiler: str) -> str:
     return "clang" if "clang" in version(compiler).lower() else "gcc"
 
 
-def vectorization(folder: Path) -> dict[str, dict[str, float]]:
-    """Read the optimisation record in a build's folder: function -> loops vectorised and the widest vector (bytes)."""
+def vectorization(folder: Path, names: str = "*") -> dict[str, dict[str, float]]:
+    """Read optimisation records of some name: function -> loops vectorised and the widest vector (bytes)."""
     out: dict[str, dict[str, float]] = {}
-    for path in sorted(folder.glob("*.opt-record.json.gz")):
+    for path in sorted(folder.glob(f"{names}.opt-record.json.gz")):
         for function, text in _gcc_remarks(json.loads(gzip.decompress(path.read_bytes()))):
             _note(out, function, text)
-    for path in sorted(folder.glob("*.opt.yaml")):
+    for path in sorted(folder.glob(f"{names}.opt.yaml")):
         for function, text in _clang_remarks(path.read_text(encoding="utf-8")):
             _note(out, function, text)
     return out

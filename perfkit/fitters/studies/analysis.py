@@ -36,7 +36,7 @@ from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.results import Summarised, draw, kind_of, labelled
 from perfkit.study.expressions import Expression
-from perfkit.study.study import explain, read_yaml
+from perfkit.study.settings_file import explain, read_yaml
 
 
 class _Strict(BaseModel):
@@ -48,7 +48,7 @@ class CategorySettings(_Strict):
 
     target: str
     method: Literal["kde", "bins"] = "kde"
-    bandwidth: Literal["silverman", "isj", "grid"] | float = "silverman"
+    bandwidth: Literal["silverman", "silverman-0.9", "isj", "grid"] | float = "silverman"
     prominence: float = 1e-4
     log: bool = False
     bins: int | tuple[float, ...] = 5

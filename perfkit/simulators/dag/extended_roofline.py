@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import Schedule
 
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
-NAMES = {"comp": "computation", "L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}
+NAMES = {
+    "comp": "computation",
+    "D": "division",
+    "I": "integer work",
+    "L1": "L1",
+    "L2": "L2",
+    "L3": "L3",
+    "mem": "memory",
+}
+_FLAT = ("comp", "D", "I")  # roofs of these are horizontal
 _FULL_OVERLAP = 0.95
 TOLERANCE = "tolerance.json"  # the member of a saved roofline beside those of its schedule
 _BUFFER_NAMES = {
@@ -58,7 +67,8 @@ class Roof:
         "throughput" (equations (2) and (10), the classical roofs), "issue" (12), "latency" (13), "stall" (14),
         "overlap" (15, 16).
     of
-        The node types: "comp", "L1", "L2", "L3", "mem"; two for an overlap.
+        The node types: "comp", "L1", "L2", "L3", "mem"; two for an overlap. Beyond the paper: "D", divisions, whose
+        unit is slower than the others, and "I", integer work.
     buffer
         The stalling buffer of a stall roof, else "".
     label
@@ -129,7 +139,8 @@ class Roofs(Summarised):
             raise DataError(
                 f"{self.schedule.name} has no floating-point operation, only {self.schedule.nodes.sum()} accesses in "
                 f"{self.schedule.cycles} cycles: there is no performance in flops/cycle and no roofline of it. "
-                "Its times are in schedule.to_frame()"
+                "Trace it with whole=True (perfkit dag: --whole) to count its integer work; its times are in "
+                "schedule.to_frame()"
             )
 
     @property
@@ -188,8 +199,8 @@ class Roofs(Summarised):
         """
         s = self.schedule
         head = (
-            f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} flops/cycle at {s.intensity:.3g} flops/byte, "
-            f"{s.work} flops in {s.cycles} cycles."
+            f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} {s.unit}/cycle at {s.intensity:.3g} "
+            f"{s.unit}/byte, {s.work} {s.work_unit} in {s.cycles} cycles." + _seen(s)
         )
         if not self.hits:
             roof = self.roofs[0]
@@ -230,8 +241,20 @@ class Roofs(Summarised):
         return draw("extended_roofline:plot_extended_roofline", self, ax=ax, **options)
 
 
+def _seen(s: Schedule) -> str:
+    """Return how much of the kernel the DAG holds, where that is known and less than all."""
+    if not s.coverage < 0.995:
+        return ""
+    left_out = "not traced" if s.n_nodes("I") else "integer work, addresses and control; whole=True counts them"
+    return f"\n{s.coverage:.0%} of the executed instructions are in this DAG; the others are {left_out}."
+
+
 def _single_roofs(s: Schedule) -> list[Roof]:
     roofs = []
+    if s.n_nodes("D") and not math.isinf(s.peak("D")):
+        cycles = s.elements("D") / s.peak("D")
+        formula = f"(2) of divisions alone: P <= W pi_D / W_D = {s.work} x {s.peak('D'):.3g} / {s.elements('D')}"
+        roofs.append(_roof(s, "throughput", "D", "", "division throughput", cycles, 1.0, formula))
     for kind in s.kinds:
         if not math.isinf(s.peak(kind)):
             cycles = s.elements(kind) / s.peak(kind)
@@ -247,17 +270,17 @@ def _bounded(s: Schedule, name: str, kind: str, buffer: str, label: str, compone
     cycles, used = s.time(kind, component), s.utilisation(kind, component)
     equation = {"issue": "12", "latency": "13", "stall": "14"}[name]
     times = {"issue": "T_issue", "latency": "(T_issue + T_lat)", "stall": f"|T_issue or T_stall,{buffer}|"}[name]
-    peak = "pi" if kind == "comp" else f"beta_{kind}"
+    peak = {"comp": "pi", "I": "pi_I"}.get(kind, f"beta_{kind}")
     formula = (
         f"({equation}) U = N / ({times} {peak}) = {s.elements(kind)} / ({cycles} x {s.peak(kind):g}) = {used:.3g}; "
-        + ("P <= U pi" if kind == "comp" else f"P <= U beta_{kind} I Q / Q_{kind}")
+        + (f"P <= U {peak}" if kind in _FLAT else f"P <= U beta_{kind} I Q / Q_{kind}")
     )
     return _roof(s, name, kind, buffer, label, cycles, used, formula)
 
 
 def _roof(s: Schedule, name: str, kind: str, buffer: str, label: str, cycles: float, used: float, formula: str) -> Roof:
     """Make the roof of a time of one node type: W / cycles at the program's intensity."""
-    flat = kind == "comp"
+    flat = kind in _FLAT
     a, b = (cycles / s.work, 0.0) if flat else (0.0, cycles / s.traffic)
     bound = s.work / cycles
     return Roof(name, (kind,), buffer, label, formula, used, a, b, 0.0, bound, s.cycles / cycles)
@@ -270,12 +293,14 @@ def _overlap_roofs(s: Schedule) -> list[Roof]:
         alpha = s.overlap(x, y)
         cycles = s.time(longer) + (1 - alpha) * s.time(shorter)
         label = f"overlap of {NAMES[x]} and {NAMES[y]}"
-        equation = "15" if x == "comp" else "16"
+        equation = "15" if x in _FLAT else "16"
         formula = (
             f"({equation}) alpha = T^o / min(T_{x}, T_{y}) = {s.overlap_cycles(x, y)} / min({s.time(x)}, {s.time(y)}) "
             f"= {alpha:.3g}; P <= W / (T_{x} + T_{y} - alpha min(T_{x}, T_{y}))"
         )
-        if x == "comp":
+        if x in _FLAT and y in _FLAT:
+            a, b, curve = cycles / s.work, 0.0, 0.0
+        elif x in _FLAT:
             a, b, curve = s.time(x) / s.work, s.time(y) / s.traffic, alpha
         else:
             a, b, curve = 0.0, cycles / s.traffic, 0.0
@@ -286,12 +311,14 @@ def _overlap_roofs(s: Schedule) -> list[Roof]:
 
 
 def _throughput_label(kind: str) -> str:
-    return "peak computation" if kind == "comp" else f"{NAMES[kind]} bandwidth"
+    return f"peak {NAMES[kind]}" if kind in _FLAT else f"{NAMES[kind]} bandwidth"
 
 
 def _throughput(s: Schedule, kind: str) -> str:
     if kind == "comp":
         return f"(2) P <= pi = {s.peak(kind):g} flops/cycle"
+    if kind == "I":
+        return f"(2) of integer work: P <= W pi_I / W_I = {s.work} x {s.peak(kind):g} / {s.elements(kind)}"
     return (
         f"(10) P <= I beta_{kind} Q / Q_{kind}, beta_{kind} = {s.peak(kind) * s.bytes(kind) / s.elements(kind):g} "
         f"bytes/cycle, Q_{kind} / Q = {s.bytes(kind)} / {s.traffic}"

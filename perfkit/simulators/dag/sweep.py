@@ -149,7 +149,7 @@ def _files(dag: NodeSource, schedulers: Sequence[DagScheduler], folder: str | Pa
 def _digest(source: str, scheduler: DagScheduler) -> str:
     core = {f.name: getattr(scheduler.core, f.name) for f in fields(DagCore) if f.name not in ("name", "sources")}
     # 54 and 54.0 are one configuration.
-    numbers = {name: float(value) for name, value in core.items()}
+    numbers = {name: None if value is None else float(value) for name, value in core.items()}
     about = {"perfkit": __version__, "dag": source, "core": numbers, "switches": scheduler.settings()}
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=float).encode()).hexdigest()
 
