@@ -1,7 +1,7 @@
 """One vocabulary on the command line: the table of all options, and the commands that documents show."""
 
-import json
 import itertools
+import json
 import re
 import shlex
 from pathlib import Path
