@@ -69,6 +69,9 @@ from .fitters.studies.analysis import Analysis as Analysis
 from .fitters.studies.categories import Categories as Categories
 from .fitters.studies.categories import FixedBins as FixedBins
 from .fitters.studies.categories import KdeCategories as KdeCategories
+from .fitters.studies.categories import KMeansCategories as KMeansCategories
+from .fitters.studies.classifier import Classification as Classification
+from .fitters.studies.classifier import Classifier as Classifier
 from .fitters.studies.decision_tree import DecisionTree as DecisionTree
 from .fitters.studies.decision_tree import Tree as Tree
 from .fitters.studies.random_forest import Importance as Importance

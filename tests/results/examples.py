@@ -130,6 +130,11 @@ def tree() -> pk.Tree:
     return pk.DecisionTree(["N", "layout"]).fit(configurations(), categories())
 
 
+@example(pk.Classification)
+def classification() -> pk.Classification:
+    return pk.Classifier(["N", "layout"]).fit(configurations(), categories())
+
+
 @example(pk.Importance)
 def importance() -> pk.Importance:
     return pk.RandomForest(["N", "layout"], trees=5).fit(configurations(), "t")
