@@ -52,7 +52,7 @@ def run_command(
             help="A program, a source, module:function, a trace or a kernel of the paper; several with commas.",
         ),
     ] = "",
-    source: Annotated[str, typer.Option("--source", metavar="FILE", help="A C, C++ or LLVM IR file.")] = "",
+    source: Annotated[Path | None, typer.Option("--source", metavar="FILE", help="A C, C++ or LLVM IR file.")] = None,
     python: Annotated[str, typer.Option("--python", metavar="MODULE:FUNCTION", help="A function for numba.")] = "",
     trace: Annotated[str, typer.Option("--trace", metavar="TRACE", help="A trace file or a shipped trace.")] = "",
     function: options.Function = "",
@@ -82,7 +82,7 @@ def run_command(
     from perfkit.errors import SettingError
     from perfkit.machine.core import Microarchitecture
 
-    given = [word for word in (what, source, python, trace) if word]
+    given = [str(word) for word in (what, source, python, trace) if word]
     if not given:
         raise SettingError("say what to schedule: WHAT, --source FILE, --python MODULE:FUNCTION or --trace TRACE")
     found: list[dict[str, Any]] = []
