@@ -59,7 +59,7 @@ from .collectors.dag.numba_kernel import trace_numba as trace_numba
 from .collectors.dag.x86_dag import trace_dag as trace_dag
 from .dag.graph import Dag as Dag
 from .simulators.dag.core import DagCore as DagCore
-from .simulators.dag.extended_roofline import ExtendedRoofline as ExtendedRoofline
+from .simulators.dag.measures import ExtendedRoofline as ExtendedRoofline
 from .simulators.dag.measures import Schedule as Schedule
 from .simulators.dag.schedule import DagScheduler as DagScheduler
 from .simulators.dag.schedule import rescheduler as rescheduler

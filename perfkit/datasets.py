@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError
 from perfkit.results import KINDS
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,7 @@ def find(name: str, root: str | Path | None = None) -> Dataset:
     """Return the description of a data set; an unknown name is an error that says which look alike."""
     known = {d.name: d for d in catalogue(root)}
     if name not in known:
-        near = nearest(name, known) or sorted(known)[:5]
+        near = closest(name, known) or sorted(known)[:5]
         raise SettingError(f"unknown data set {name!r}; did you mean {', '.join(near)}? perfkit data lists them all.")
     return known[name]
 

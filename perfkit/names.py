@@ -4,12 +4,12 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(name: str, known: Iterable[str], shown: int = 12) -> str:
+def did_you_mean(name: str, known: Iterable[str], shown: int = 12) -> str:
     """Say which known name is meant, or list what is known.
 
     Examples
     --------
-    >>> nearest("dimension", ["dimensions", "kernel"])
+    >>> did_you_mean("dimension", ["dimensions", "kernel"])
     "did you mean 'dimensions'?"
     """
     known = [str(item) for item in known]

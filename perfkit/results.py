@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVa
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.files import existing, replaced
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -311,7 +311,7 @@ class Settings:
         known = self.get_params()
         for name in params:
             if name not in known:
-                raise SettingError(f"{type(self).__name__} has no setting {name!r}; {nearest(name, known)}")
+                raise SettingError(f"{type(self).__name__} has no setting {name!r}; {did_you_mean(name, known)}")
         return replace(self, **params)  # type: ignore[type-var]
 
     def __sklearn_clone__(self) -> Self:

@@ -21,6 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
+_SIGNS = {"cdot": "·", "times": "×", "le": "≤", "ge": "≥", "infty": "∞"}
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)\.ipynb")
 
 STYLE = """
@@ -75,10 +76,16 @@ def main() -> int:
             print(f"gallery: {path.name} FAILED: {error}", flush=True)
         else:
             print(f"gallery: {path.name} in {time.perf_counter() - start:.1f} s", flush=True)
-    cards = [card for path in sorted(NOTEBOOKS.glob("*.ipynb")) if (card := read_card(path, options.out))]
-    (options.out / "index.html").write_text(index(cards), encoding="utf-8")
+        write_index(options.out)  # after each page: what is there can be opened while the others are made
+    write_index(options.out)
     print(f"gallery: {options.out / 'index.html'}" + (f"; FAILED: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
+
+
+def write_index(out: Path) -> None:
+    """Write the index of the pages that are there."""
+    cards = [card for path in sorted(NOTEBOOKS.glob("*.ipynb")) if (card := read_card(path, out))]
+    (out / "index.html").write_text(index(cards), encoding="utf-8")
 
 
 def write_page(path: Path, out: Path, timeout: int) -> None:
@@ -152,6 +159,7 @@ def first_paragraph(notebook: Any, length: int = 240) -> str:
             text = " ".join(part.split())
             if text and not text.startswith(("#", "|", "`", "-", "!", "<")):
                 text = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`$]", lambda m: m[1] or "", text)
+                text = re.sub(r"\\(\w+) ?", lambda m: _SIGNS.get(m[1], m[1]), text)  # of formulas
                 return text if len(text) <= length else text[: text.rfind(" ", 0, length)] + " …"
     return ""
 

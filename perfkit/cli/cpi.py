@@ -22,7 +22,7 @@ def cpi(
     form: Annotated[
         Literal["ipc", "cpi"], typer.Option("--form", help="Divide the model by cycles (ipc) or by instructions (cpi).")
     ] = "ipc",
-    method: Annotated[Literal["nnls", "ols", "lasso", "huber"], typer.Option("--method", help="Regression.")] = "nnls",
+    method: Annotated[str, typer.Option("--method", help="Regression: nnls, ols, lasso or huber.")] = "nnls",
     events: Annotated[
         str, typer.Option("--events", metavar="A,B,...", help="Use these events, separated by commas (default: all).")
     ] = "",

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 from perfkit.cli import options
 from perfkit.cli.output import print_json
 from perfkit.errors import FormatError, SettingError, UnavailableError
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 
 _FORMATS = (".ipynb", ".html")
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -137,7 +137,7 @@ def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path)
     values: dict[str, Any] = {}
     for name, text in pairs.items():
         if name not in known:
-            near = nearest(name, known) or list(known)
+            near = closest(name, known) or list(known)
             raise SettingError(
                 f"{path.name} has no parameter {name!r}; did you mean {', '.join(near)}? "
                 f"Its parameters are {', '.join(known) or 'none'}."

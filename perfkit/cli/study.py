@@ -38,7 +38,14 @@ def run(
         None, "--repetitions", min=3, help="Runs per experiment (the paper's X; default: the study's)."
     ),
     jobs: int | None = typer.Option(None, "--jobs", min=1, help="Parallel compilations (default: one per processor)."),
-    batch: int = typer.Option(128, "--batch", min=1, help="Variants per object file."),
+    batch: int = typer.Option(32, "--batch", min=1, help="Variants that one task compiles."),
+    retry: bool = typer.Option(False, "--retry", help="Measure the configurations again that failed before."),
+    cluster: str | None = typer.Option(
+        None,
+        "--cluster",
+        metavar="WHERE",
+        help="Measure on dask's workers: tcp://HOST:PORT, slurm, slurm:JOBS or local:WORKERS (docs/cluster.md).",
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Measure every configuration of a study that its folder does not hold yet.
@@ -50,7 +57,13 @@ def run(
 
     study = Study.from_yaml(file)
     place = folder or Path("perfkit-out") / study.name
-    settings: dict[str, Any] = {"folder": place, "repetitions": repetitions, "batch": batch}
+    settings: dict[str, Any] = {
+        "folder": place,
+        "repetitions": repetitions,
+        "batch": batch,
+        "retry": retry,
+        "cluster": cluster,
+    }
     if jobs is not None:
         settings["jobs"] = jobs
     if yes:
@@ -97,7 +110,7 @@ def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool) -
         )
         return
     typer.echo(f"{name}: {plan.configurations} configurations, {plan.done} of them already in {place}")
-    typer.echo(f"to do: {plan.objects} object files to compile, about {duration(plan.seconds)} in all (estimate)")
+    typer.echo(f"to do: {plan.objects} variants to compile, about {duration(plan.seconds)} in all (estimate)")
     for fault in plan.faults:
         typer.echo(f"note: {fault}")
     if plan.configurations > calm:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 from perfkit.trace.trace import Trace
 
 
@@ -67,7 +67,7 @@ def open_traces(
         else:
             names = [name for name in shipped if fnmatchcase(name, each)]
             if not names:
-                near = nearest(each, shipped) or shipped[:3]
+                near = closest(each, shipped) or shipped[:3]
                 raise SettingError(f"no trace, trace file or C source {each!r}; did you mean {', '.join(near)}?")
             found |= {name: datasets.load(f"traces/{name}") for name in sorted(names)}
     if not found:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from perfkit.dag.program import CALL, FORWARD, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
+from perfkit.dag.program import CALL, FORWARD, JOIN, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Producers = frozenset[int]
+_NAMES = {code: name for name, code in OPS.items()}
 
 
 @njit(cache=True)
@@ -71,7 +72,7 @@ class _Values:
         self.set(into, producers)
 
 
-def expand(program: BlockProgram, stream: Ints) -> pd.DataFrame:
+def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
     """Return the table that `perfkit.dag.graph.Dag.nodes` describes."""
     import pandas as pd
 
@@ -92,7 +93,7 @@ def expand(program: BlockProgram, stream: Ints) -> pd.DataFrame:
                 values.call(k)
             elif code == RETURN:
                 values.leave(needs)
-            elif code == OTHER:
+            elif code in (OTHER, JOIN):
                 continue
             else:
                 address = None
@@ -102,7 +103,7 @@ def expand(program: BlockProgram, stream: Ints) -> pd.DataFrame:
                 level = LEVELS[p.level[k]] if p.level[k] >= 0 else None
                 width, size = (int(v) for v in p.shapes[p.shape[k]])
                 values.set(into, frozenset([len(rows)]))
-                rows.append((OPS[code], tuple(sorted(needs)), address, level, width, size))
+                rows.append((_NAMES[code], tuple(sorted(needs)), address, level, width, size))
         previous = int(p.block_origin[block])
         at += 1 + int(p.block_addresses[block])
     frame = pd.DataFrame(rows, columns=["op", "deps", "address", "level", "width", "bytes"])

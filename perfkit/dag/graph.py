@@ -1,7 +1,9 @@
 """The computation DAG of a kernel: floating-point operations and memory accesses, with dependences, in trace order.
 
 The nodes are those of the extended roofline (Caparros Cabezas and Pueschel, ISPASS 2014, section III): additions,
-multiplications and divisions, floating-point loads and stores. Integer, address and control work is left out.
+multiplications and divisions, floating-point loads and stores, and fused multiply-adds (F), which the paper's machine
+does not have. Integer, address and control work is left out, as in the paper, unless the whole kernel was asked for:
+then integer operations (I), branches (B), and integer loads and stores are nodes too.
 
 A DAG of a hundred million nodes is never written out node by node. It is held as a `BlockProgram` (what each basic
 block does, once) and a stream of executed blocks with the addresses they touched; dependences follow from the program.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +31,8 @@ from perfkit.files import array_of, check_fields, existing, json_object, member,
 if TYPE_CHECKING:
     import pandas as pd
 
-_FORMAT = 1
+_ALWAYS = ("A", "M", "D", "L", "S")  # counted also where there are none
+_FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +75,8 @@ class Dag:
         Parameters
         ----------
         op
-            One of "A" (add, subtract, compare), "M" (multiply), "D" (divide), "L" (load), "S" (store), in trace order.
+            One of "A" (add, subtract, compare), "M" (multiply), "D" (divide), "F" (fused multiply-add), "L" (load),
+            "S" (store), "I" (integer operation), "B" (branch), in trace order.
         deps
             For each node the indices of the earlier nodes it needs.
         address
@@ -97,13 +102,26 @@ class Dag:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many nodes of each operation (A, M, D, L, S) were executed."""
+        """How many nodes of each operation (A, M, D, L, S; F, I and B where there are some) were executed."""
+        program = self.program
+        per_op = np.repeat(self._runs, np.diff(program.block_ops))
+        found = {name: int(per_op[program.op == code].sum()) for name, code in OPS.items()}
+        return {name: count for name, count in found.items() if count or name in _ALWAYS}
+
+    @property
+    def coverage(self) -> float:
+        """The fraction of the executed instructions that are nodes of this DAG; NaN where they were not counted."""
+        instructions = int((self._runs * self.program.block_instructions).sum())
+        covered = int((self._runs * self.program.block_covered).sum())
+        return covered / instructions if instructions else math.nan
+
+    @property
+    def _runs(self) -> Ints:
+        """How often each block was executed."""
         from perfkit.dag.expand import block_counts
 
-        program = self.program
-        runs = block_counts(self.stream, len(self.stream), program.block_addresses)
-        per_op = np.repeat(runs, np.diff(program.block_ops))
-        return {name: int(per_op[program.op == code].sum()) for code, name in enumerate(OPS)}
+        runs: Ints = block_counts(self.stream, len(self.stream), self.program.block_addresses)
+        return runs
 
     def replay(self, consume: Consumer) -> None:
         """Hand the whole stream to `consume` (`NodeSource`)."""
@@ -112,10 +130,7 @@ class Dag:
     @property
     def others(self) -> int:
         """How many instructions that are no nodes are kept (``count_all=True`` when it was traced)."""
-        from perfkit.dag.expand import block_counts
-
-        runs = block_counts(self.stream, len(self.stream), self.program.block_addresses)
-        return int(np.repeat(runs, np.diff(self.program.block_ops))[self.program.op == OTHER].sum())
+        return int(np.repeat(self._runs, np.diff(self.program.block_ops))[self.program.op == OTHER].sum())
 
     def digest(self) -> str:
         """Return a digest of what is scheduled: the program and the executed blocks with their addresses."""
@@ -138,11 +153,11 @@ class Dag:
         SettingError
             If there are more than `limit` nodes.
         """
-        from perfkit.dag.expand import expand
+        from perfkit.dag.expand import node_table
 
         if len(self) > limit:
             raise SettingError(f"{self.name} has {len(self)} nodes; raise limit={limit} to write them all out")
-        return expand(self.program, self.stream)
+        return node_table(self.program, self.stream)
 
     def to_frame(self) -> pd.DataFrame:
         """Return `nodes` with its default limit."""
@@ -163,6 +178,8 @@ class Dag:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             If the file is not such a DAG.
         """

@@ -41,7 +41,7 @@ def program_of_nodes(
 def _code(index: int, name: str) -> int:
     if name not in OPS:
         raise DataError(f"node {index} has the unknown operation {name!r}; known: {', '.join(OPS)}")
-    return OPS.index(name)
+    return OPS[name]
 
 
 def _checked_deps(index: int, deps: Sequence[int]) -> list[int]:
@@ -127,4 +127,7 @@ class _Tables:
             arg_from=none,
             arg_into=none,
             frame=np.array([n + self.slots], dtype=np.int64),
+            delay=np.zeros(len(table), dtype=np.int64),
+            block_instructions=zero,
+            block_covered=zero,
         )

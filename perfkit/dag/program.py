@@ -15,11 +15,13 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Consumer = Callable[[Ints, int], None]
 
-OPS = ("A", "M", "D", "L", "S")
 LEVELS = ("L1", "L2", "L3", "mem")
-# Operation codes of a program. FORWARD passes its operands on (select, negation); CALL and RETURN move between frames.
-# OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and in the reorder buffer.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER = range(9)
+# Operation codes of a program. FORWARD passes its operands on (select, negation), after a delay if it has one; CALL and
+# RETURN move between frames. OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and
+# in the reorder buffer.
+# JOIN says that the next node is of the same instruction as the one before: they share a slot of fetch and of the ROB.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN = range(13)
+OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
 
 
 class BlockProgram(NamedTuple):
@@ -47,6 +49,10 @@ class BlockProgram(NamedTuple):
         For a CALL its index, else -1; the caller's frame size; where the call's arguments begin; their slots.
     frame
         Slots of each function's frame, the entry function's first.
+    delay
+        Of a FORWARD the cycles after which it passes its operands on; of a LOAD 1 if it loads an integer; else 0.
+    block_instructions, block_covered
+        How many instructions a processor would fetch for the block, and how many of them are nodes.
     """
 
     block_ops: Ints
@@ -70,6 +76,9 @@ class BlockProgram(NamedTuple):
     arg_from: Ints
     arg_into: Ints
     frame: Ints
+    delay: Ints
+    block_instructions: Ints
+    block_covered: Ints
 
     @property
     def needs_reuse(self) -> bool:

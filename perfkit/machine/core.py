@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -65,6 +66,7 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "bandwidths": ("bandwidth", "bytes/cycle", ("L1_bandwidth", "memory_bandwidth"), ("L2_bandwidth", "L3_bandwidth")),
 }
 _TEXTS = ("name", "title", "vendor", "isa", "llvm_cpu", "table")
+_LISTS = ("aliases", "processors", "uops_info")
 _CACHE_KEYS = ("size", "ways", "line", "policy")
 _POLICIES = ("lru", "plru")
 _FEATURES: dict[str, type | tuple[type, ...]] = {
@@ -202,6 +204,17 @@ class Microarchitecture:
     caches: tuple[CacheLevel, ...]
     features: Mapping[str, Figure]
     weights: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    processors: tuple[str, ...] = ()
+    uops_info: tuple[str, ...] = ()
+
+    def is_processor(self, vendor: str, family: int, model: int) -> bool:
+        """Say whether a processor, as /proc/cpuinfo describes it, has this core (``processors`` of its file)."""
+        for text in self.processors:
+            known_vendor, known_family, models = text.split()
+            first, _, last = models.partition("-")
+            if (known_vendor, int(known_family)) == (vendor, family) and int(first) <= model <= int(last or first):
+                return True
+        return False
 
     @staticmethod
     def names() -> list[str]:
@@ -352,7 +365,7 @@ def _bundled(name: str) -> Microarchitecture:
 
 
 def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
-    _known(data, ("schema", "aliases", "sources", "clock", *_TEXTS, *_SECTIONS, "ports", "caches", "features"), where)
+    _known(data, ("schema", *_LISTS, "sources", "clock", *_TEXTS, *_SECTIONS, "ports", "caches", "features"), where)
     if data.get("schema") != SCHEMA:
         raise FormatError(f"{where}: schema = {SCHEMA} expected, found {data.get('schema')!r}")
     texts = {key: _text(data, key, where) for key in _TEXTS}
@@ -370,9 +383,13 @@ def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
     _known(clock, ("nominal",), f"{where}: [clock]")
     if "nominal" not in clock:
         raise FormatError(f"{where}: [clock] nominal (GHz) is missing")
-    aliases = data.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise FormatError(f"{where}: aliases is a list of names, found {aliases!r}")
+    lists = {key: data.get(key, []) for key in _LISTS}
+    for key, found in lists.items():
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise FormatError(f"{where}: {key} is a list of names, found {found!r}")
+    for text in lists["processors"]:
+        if not re.fullmatch(r"\w+ \d+ \d+(-\d+)?", text):
+            raise FormatError(f'{where}: processors: "VENDOR FAMILY MODEL[-MODEL]" expected, found {text!r}')
     return Microarchitecture(
         name=texts["name"],
         title=texts["title"],
@@ -380,7 +397,9 @@ def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
         isa=texts["isa"],
         llvm_cpu=texts["llvm_cpu"],
         table=texts["table"],
-        aliases=tuple(aliases),
+        aliases=tuple(lists["aliases"]),
+        processors=tuple(lists["processors"]),
+        uops_info=tuple(lists["uops_info"]),
         sources=MappingProxyType({"model": "a parameter of perfkit's model, not of a machine", **sources}),
         frequency=_figure(clock["nominal"], sources, f"{where}: [clock] nominal", "GHz"),
         resources=MappingProxyType(resources),
@@ -519,7 +538,7 @@ def _number(figure: Figure, place: str) -> float:
 
 def _write_core(core: Microarchitecture) -> str:
     lines = [f"schema = {SCHEMA}", *(f"{key} = {_toml(getattr(core, key))}" for key in _TEXTS)]
-    lines += [f"aliases = {_toml(list(core.aliases))}", "", "[sources]"]
+    lines += [*(f"{key} = {_toml(list(getattr(core, key)))}" for key in _LISTS), "", "[sources]"]
     sources = {key: text for key, text in core.sources.items() if key != "model"}
     if core.weights:
         scale = ", ".join(f"{name} x {weight:g}" for name, weight in core.weights.items())

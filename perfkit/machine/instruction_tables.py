@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import PerfkitWarning, SettingError
+from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
 from perfkit.machine.overlays import overlay, read_overlay
@@ -109,7 +109,13 @@ class InstructionTables:
             from perfkit.machine.uops_info import read_uops_info
 
             layers.append(read_uops_info(uops_info, core))
-        layers += _bundled_layers(core.name, core.table, core.load if core.name in core.names() else None)
+        shipped = core.name in core.names()
+        layers += _bundled_layers(core.name, core.table, core.load if shipped else None)
+        if shipped and not any(layer.name in COMPLETE for layer in layers):
+            raise FormatError(
+                f"perfkit/machine/cores/{core.name}.toml: there is no instruction table {core.table!r}; name one "
+                "that is there (another core's, with its port groups), or make it with data/make/instruction_tables.py"
+            )
         return cls(core, tuple(layers), look_up)
 
     def extended(self, code: StaticCode) -> InstructionTables:
@@ -281,6 +287,7 @@ def _bundled_layers(name: str, table: str, load: Callable[[str], Microarchitectu
     corrections = folder.joinpath("corrections", f"{table}.toml")
     if load is not None and corrections.is_file():
         data = tomllib.loads(corrections.read_text(encoding="utf-8"))
+        data.pop("core", None)  # they belong to the table, whichever core uses it
         layers.append(overlay(data, "correction", load(name), f"perfkit/machine/cores/corrections/{table}.toml"))
     bundled = folder.joinpath("tables", f"{table}.csv.gz")
     if bundled.is_file():

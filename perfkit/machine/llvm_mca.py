@@ -50,7 +50,7 @@ class McaRow(NamedTuple):
     opcode: str
 
 
-class Figures(NamedTuple):
+class McaFigures(NamedTuple):
     """What a row comes to for perfkit: slots, uops, latencies in cycles, uses of groups of ports."""
 
     fused: int
@@ -359,7 +359,7 @@ class Model:
         plain = self.loads.get(_VECTOR_LOADS.get(kind, ""))
         return (plain.latency if plain else 0) or self.loads["MOV_R64_RM64/m"].latency
 
-    def figures(self, form: str, row: McaRow, register_latency: float | None) -> Figures:
+    def figures(self, form: str, row: McaRow, register_latency: float | None) -> McaFigures:
         """Return what a row comes to; `register_latency` is that of the same form without a memory operand."""
         inclusive = cumulated(row, self.sets)
         base = exclusive(inclusive)
@@ -381,7 +381,7 @@ class Model:
             latency = 0  # data to memory: what follows it is the core's store-forward latency
         loads = base.get(self.load_units, 0) if row.load else 0
         fused = self._fused(row, unfused if counted else row.uops, loads)
-        return Figures(fused, unfused, latency, memory, base)
+        return McaFigures(fused, unfused, latency, memory, base)
 
     def _fused(self, row: McaRow, unfused: int, loads: int) -> int:
         """Slots at rename. LLVM counts macro-operations on AMD, and unfused uops on Intel (not on every row)."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perfkit.errors import DataError, UnavailableError
 from perfkit.machine.layers import Layer, Row
-from perfkit.machine.llvm_mca import OLDEST, PLAIN_LOADS, Answer, Figures, Model, find_llvm_mca, remembered, uses_of
+from perfkit.machine.llvm_mca import OLDEST, PLAIN_LOADS, Answer, McaFigures, Model, find_llvm_mca, remembered, uses_of
 
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
@@ -75,7 +75,7 @@ def _rows(
     return rows
 
 
-def _row(found: Figures, groups: Mapping[str, frozenset[str]]) -> Row:
+def _row(found: McaFigures, groups: Mapping[str, frozenset[str]]) -> Row:
     return Row(
         fused_uops=float(found.fused),
         unfused_uops=float(found.unfused),

@@ -24,18 +24,6 @@ from perfkit.trace.x86 import code_names, is_vector, memory_access, signature
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
 
-# perfkit's core -> the names uops.info knows it by, the closest first.
-ARCHITECTURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "sandy_bridge": ("SNB",),
-        "skylake_x": ("SKX", "CLX", "SKL"),
-        "ice_lake": ("ICL", "TGL", "RKL"),
-        "alder_lake_p": ("ADL-P",),
-        "zen3": ("ZEN3",),
-        "zen4": ("ZEN4",),
-    }
-)
-
 
 def read_uops_info(path: str | Path, core: Microarchitecture) -> Layer:
     """Read what ``instructions.xml`` says about one core, every form that perfkit can name.
@@ -50,9 +38,13 @@ def read_uops_info(path: str | Path, core: Microarchitecture) -> Layer:
     path = Path(path)
     if not path.is_file():
         raise SettingError(f"{path}: no such file; uops.info offers its instructions.xml for download")
-    wanted = ARCHITECTURES.get(core.table, ())
+    wanted = core.uops_info
     if not wanted:
-        raise SettingError(f"uops.info has no measurements of {core.name}; it covers: {', '.join(ARCHITECTURES)}")
+        covered = [name for name in core.names() if core.load(name).uops_info]
+        raise SettingError(
+            f"uops.info has no measurements of {core.name} (its core file names none: uops_info = [...]); it covers: "
+            f"{', '.join(covered)}"
+        )
     forms = _forms_by_signature()
     rows: dict[str, Row] = {}
     seen = 0

@@ -10,13 +10,23 @@ import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.simulators.dag.core import BUFFERS, TYPES
-from perfkit.simulators.dag.extended_roofline import NAMES, ExtendedRoofline, Roof
+from perfkit.simulators.dag.extended_roofline import NAMES, Roof
+from perfkit.simulators.dag.measures import ExtendedRoofline
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import Schedule
 
-COLOURS = {"comp": "#c0392b", "L1": "#1f77b4", "L2": "#2a9d4e", "L3": "#8e44ad", "mem": "#d35400"}
+COLOURS = {
+    "comp": "#c0392b",
+    "D": "#7f3b08",
+    "I": "#555555",
+    "L1": "#1f77b4",
+    "L2": "#2a9d4e",
+    "L3": "#8e44ad",
+    "mem": "#d35400",
+}
 TYPE_COLOURS = {"A": "#c0392b", "M": "#e67e22", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
+TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
 STALL_COLOURS = {"RS": "#f4d35e", "ROB": "#9d8189", "LB": "#90be6d", "SB": "#83c5be", "LFB": "#cdb4db"}
 DASHES = {"throughput": "-", "issue": "--", "latency": "-.", "stall": ":", "overlap": "-"}
 GREY = "#9a9a9a"
@@ -36,7 +46,7 @@ def colour(roof: Roof) -> str:
     return GREY if roof.kind == "overlap" else COLOURS[roof.of[0]]
 
 
-def plot_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only: bool = False, labels: int = 8) -> Any:
+def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only: bool = False, labels: int = 8) -> Any:
     """Draw the generalized roofline plot (the paper's Figs. 8 to 13) on log-log axes.
 
     Original bounds are solid; issue bounds dashed, latency bounds dash-dotted, stall bounds dotted; overlaps are grey.
@@ -108,7 +118,7 @@ def plot_schedule(schedule: Schedule, first: int = 0, last: int | None = None, a
 
         ax = Figure(figsize=(9, 3.2), layout="constrained").add_subplot()
     executing, issuing = cycle_counts(schedule, first, last)
-    present = [k for k in range(len(TYPES)) if executing[k].any()]
+    present = [k for k in range(len(executing)) if executing[k].any()]
     cycles = np.arange(first, last)
     for row, k in enumerate(reversed(present)):
         name = TYPES[k]
@@ -139,10 +149,11 @@ def cycle_counts(schedule: Schedule, first: int, last: int) -> tuple[npt.NDArray
     inside = (schedule.issue < last) & (np.maximum(schedule.done, schedule.issue + 1) > first)
     issue, kinds = schedule.issue[inside] - first, schedule.type[inside].astype(np.int64)
     done = np.maximum(schedule.done[inside], schedule.issue[inside] + 1) - first
-    steps = np.zeros((len(TYPES), length + 1), dtype=np.int64)
+    types = len(schedule.types)
+    steps = np.zeros((types, length + 1), dtype=np.int64)
     np.add.at(steps, (kinds, np.clip(issue, 0, length)), 1)
     np.add.at(steps, (kinds, np.clip(done, 0, length)), -1)
-    issuing = np.zeros((len(TYPES), length), dtype=np.int64)
+    issuing = np.zeros((types, length), dtype=np.int64)
     seen = issue >= 0
     np.add.at(issuing, (kinds[seen], issue[seen]), 1)
     return steps.cumsum(axis=1)[:, :length], issuing

@@ -134,7 +134,7 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
     return ax
 
 
-def plot_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
+def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw each instruction's waits, execution and time to retirement (a schedule, or rows of its table)."""
     frame = result if isinstance(result, pd.DataFrame) else result.table
     ax = _axes(ax, 0.2 * len(frame) + 1.2)

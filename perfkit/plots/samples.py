@@ -8,7 +8,7 @@ import numpy as np
 from perfkit.errors import SettingError
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
 from perfkit.plots.time_axis import TimeAxis
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def check_events(samples: Samples, events: Sequence[str]) -> None:
     known = [str(e) for e in samples.table["event"].cat.categories]
     for event in events:
         if event not in known:
-            near = nearest(event, known) or known[:3]
+            near = closest(event, known) or known[:3]
             raise SettingError(f"unknown event {event!r}; did you mean {', '.join(near)}? There are {len(known)}.")
 
 

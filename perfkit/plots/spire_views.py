@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _NONE = (np.empty(0), np.empty(0), np.empty(0, dtype="int64"))
 
 
-def event_points(samples: Samples | None, event: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample_positions(samples: Samples | None, event: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return intensity and throughput of an event's samples, and their rows in the table.
 
     Samples that were not measured, and those with neither work nor events, have no place in a picture. The intensity
@@ -42,7 +42,7 @@ def on_bound(roofline: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.union1d(np.flatnonzero(carrying), front[x[front] >= roofline.peak_intensity])
 
 
-def plot_exploration(
+def plot_spire_exploration(
     model: Any,
     samples: Samples,
     ranking: Any,

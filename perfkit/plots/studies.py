@@ -262,7 +262,7 @@ def _styles() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def plot_exploration(
+def plot_study_exploration(
     categories: "Categories", tree: "Tree", importance: "Importance | None", table: Any, x: str, by: Sequence[str] = ()
 ) -> Any:
     """Draw what `StudyExplorer` shows as one static figure: distribution, tree, importance, lines."""

@@ -1,7 +1,8 @@
 """What the three outputs of ``perf stat`` share: how rows become runs, intervals and counts.
 
-Text, ``-x`` and ``-j`` print the same things in different dress. Their readers make `Row`s; `build` settles digit
-grouping, splits concatenated runs, numbers the intervals, and says what is missing or double.
+Text, ``-x`` and ``-j`` print the same things in different dress. Their readers make `PrintedCount`s;
+`samples_of_rows` settles digit grouping, splits concatenated runs, numbers the intervals, and says what is missing or
+double.
 """
 
 import json
@@ -20,7 +21,7 @@ NOT_COUNTED, NOT_SUPPORTED = "<not counted>", "<not supported>"
 _UNIT_IN_NAME = re.compile(r"^(?P<event>\S+) \((?P<unit>msec|ns|sec)\)$")
 
 
-class Row(NamedTuple):
+class PrintedCount(NamedTuple):
     """One printed count. ``block`` numbers the outputs of perf that were written one after another to a file."""
 
     line: int
@@ -35,7 +36,7 @@ class Row(NamedTuple):
 
 
 @dataclass
-class Block:
+class PerfOutput:
     """What one output of perf says beside its counts."""
 
     started: str = ""
@@ -48,13 +49,13 @@ class Block:
 class PerfRows:
     """Rows and blocks as a reader finds them; ``decimal_sign`` is what percentages prove it to be."""
 
-    rows: list[Row] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    rows: list[PrintedCount] = field(default_factory=list)
+    blocks: list[PerfOutput] = field(default_factory=list)
     decimal_sign: str = ""
     text: bool = False
 
 
-def build(found: PerfRows, report: Report, run: str) -> Dump:
+def samples_of_rows(found: PerfRows, report: Report, run: str) -> Dump:
     """Make one dump of all rows of a file."""
     events = [r.event if " " not in r.event else _UNIT_IN_NAME.sub(r"\g<event>", r.event) for r in found.rows]
     values = _values(found, report)
@@ -204,7 +205,7 @@ def _given_twice(rows: pd.DataFrame, keys: np.ndarray) -> bool:
     return bool((same | shared).all())
 
 
-def _intervals(rows: pd.DataFrame, part: np.ndarray, blocks: list[Block]) -> tuple[np.ndarray, np.ndarray]:
+def _intervals(rows: pd.DataFrame, part: np.ndarray, blocks: list[PerfOutput]) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's interval number within its run, and the length of that interval in seconds."""
     at, block = rows["at"].to_numpy(), rows["block"].to_numpy()
     number, seconds = np.zeros(len(rows), dtype="int64"), np.full(len(rows), np.nan)
@@ -218,7 +219,7 @@ def _intervals(rows: pd.DataFrame, part: np.ndarray, blocks: list[Block]) -> tup
     return number, seconds
 
 
-def _runs(rows: pd.DataFrame, blocks: list[Block]) -> pd.DataFrame:
+def _runs(rows: pd.DataFrame, blocks: list[PerfOutput]) -> pd.DataFrame:
     described = {}
     units = rows[["event", "unit"]].drop_duplicates()
     units = {str(e): str(u) for e, u in units.itertuples(index=False) if u}

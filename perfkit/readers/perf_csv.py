@@ -11,7 +11,16 @@ from collections import Counter
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
-from perfkit.readers.perf import NOT_COUNTED, NOT_SUPPORTED, Block, PerfRows, Row, build, decimal_sign_of, running_share
+from perfkit.readers.perf import (
+    NOT_COUNTED,
+    NOT_SUPPORTED,
+    PerfOutput,
+    PerfRows,
+    PrintedCount,
+    decimal_sign_of,
+    running_share,
+    samples_of_rows,
+)
 from perfkit.readers.report import Dump, Report
 
 NAME = "perf-csv"
@@ -49,7 +58,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             continue
         if line.startswith("#"):
             if (said := re.match(r"# started on (.+)$", line)) is not None:
-                found.blocks.append(Block(started=said[1].strip()))
+                found.blocks.append(PerfOutput(started=said[1].strip()))
                 state.fresh = False
                 report.describes(number)
             else:
@@ -61,7 +70,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             report.problem(number, line, "the file ends in the middle of a line" if cut else wrong)
     if not found.rows:
         raise FormatError(f"{report.file}: output of perf stat -x without a single count")
-    return build(found, report, run)
+    return samples_of_rows(found, report, run)
 
 
 def _fields_of(line: str, separator: str) -> list[str]:
@@ -134,12 +143,12 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
         return "expected the time counted and its share behind the event"
     running, sign = running_share(rest[1]), decimal_sign_of(rest[1])
     if state.fresh:
-        found.blocks.append(Block())
+        found.blocks.append(PerfOutput())
         state.fresh = False
     state.timed = timed
     found.decimal_sign = found.decimal_sign or sign
     block = len(found.blocks) - 1
-    found.rows.append(Row(number, block, at, place, value, unit, event, running, variance))
+    found.rows.append(PrintedCount(number, block, at, place, value, unit, event, running, variance))
     return ""
 
 

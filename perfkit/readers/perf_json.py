@@ -7,7 +7,7 @@ from typing import Any
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
-from perfkit.readers.perf import NOT_COUNTED, NOT_SUPPORTED, Block, PerfRows, Row, build
+from perfkit.readers.perf import NOT_COUNTED, NOT_SUPPORTED, PerfOutput, PerfRows, PrintedCount, samples_of_rows
 from perfkit.readers.report import Dump, Report
 
 NAME = "perf-json"
@@ -39,7 +39,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             continue
         if line.startswith("#"):
             if (said := re.match(r"# started on (.+)$", line)) is not None:
-                found.blocks.append(Block(started=said[1].strip()))
+                found.blocks.append(PerfOutput(started=said[1].strip()))
                 fresh = True
                 report.describes(number)
             else:
@@ -62,11 +62,11 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             continue
         timed = timed or "interval" in entry
         if not fresh and not found.blocks:
-            found.blocks.append(Block())
+            found.blocks.append(PerfOutput())
         found.rows.append(row)
     if not found.rows:
         raise FormatError(f"{report.file}: output of perf stat -j without a single count")
-    return build(found, report, run)
+    return samples_of_rows(found, report, run)
 
 
 def _parse(line: str) -> dict[str, Any] | None:
@@ -80,7 +80,7 @@ def _parse(line: str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _row(number: int, block: int, entry: dict[str, Any]) -> Row | str:
+def _row(number: int, block: int, entry: dict[str, Any]) -> PrintedCount | str:
     """Return a line's count, or what is wrong with it."""
     value, event = str(entry["counter-value"]).strip(), entry.get("event")
     if not isinstance(event, str) or not event:
@@ -89,7 +89,7 @@ def _row(number: int, block: int, entry: dict[str, Any]) -> Row | str:
         return "expected a number under 'counter-value'"
     where = [_place(key, str(entry[key])) for key in _PLACES if entry.get(key) not in (None, "")]
     try:
-        return Row(
+        return PrintedCount(
             number,
             block,
             float(entry["interval"]) if "interval" in entry else float("nan"),

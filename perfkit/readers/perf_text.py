@@ -9,7 +9,7 @@ import re
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER
 from perfkit.readers.open import Opened
-from perfkit.readers.perf import Block, PerfRows, Row, build, decimal_sign_of, running_share
+from perfkit.readers.perf import PerfOutput, PerfRows, PrintedCount, decimal_sign_of, running_share, samples_of_rows
 from perfkit.readers.report import Dump, Report
 
 NAME = "perf-text"
@@ -97,7 +97,9 @@ class _Reader:
             running = running_share(share) if share else 1.0
             if share and not self.found.decimal_sign:
                 self.found.decimal_sign = decimal_sign_of(share)
-            self.found.rows.append(Row(number, len(self.found.blocks) - 1, float(at), "", value, "", event, running))
+            self.found.rows.append(
+                PrintedCount(number, len(self.found.blocks) - 1, float(at), "", value, "", event, running)
+            )
             return True
         if "seconds" in line and (said := _SECONDS.match(line)) is not None:
             if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:
@@ -133,7 +135,7 @@ class _Reader:
             self._check_cut(cut_at)
         if not self.found.rows:
             raise FormatError(f"{self.report.file}: output of perf stat without a single count")
-        return build(self.found, self.report, run)
+        return samples_of_rows(self.found, self.report, run)
 
     def _count(self, number: int, match: re.Match[str]) -> bool:
         event, running, variance, sign = _strip(match["rest"])
@@ -154,7 +156,7 @@ class _Reader:
         if named["cgroup"]:
             place = f"{place} {named['cgroup']}".strip()
         self.found.rows.append(
-            Row(
+            PrintedCount(
                 number,
                 len(self.found.blocks) - 1,
                 float(at) if at else float("nan"),
@@ -170,14 +172,14 @@ class _Reader:
 
     def _begin(self) -> None:
         if not self.found.blocks or self.found.rows:
-            self.found.blocks.append(Block())
+            self.found.blocks.append(PerfOutput())
         self.fresh = self.timed = self.in_totals = False
 
     def _comment(self, number: int, line: str) -> bool:
         if (said := _STARTED.match(line)) is not None:
             self.fresh = False
             self.timed = self.in_totals = False
-            self.found.blocks.append(Block(started=said["when"].strip()))
+            self.found.blocks.append(PerfOutput(started=said["when"].strip()))
             self.report.describes(number)
         elif (header := _HEADER.match(line)) is not None:
             if "counts" not in header["columns"]:
@@ -196,7 +198,7 @@ class _Reader:
             self.in_totals = True
             return
         if self.fresh or any(r.block == len(self.found.blocks) - 1 for r in self.found.rows[-1:]):
-            self.found.blocks.append(Block())
+            self.found.blocks.append(PerfOutput())
         self.fresh = False
         block = self.found.blocks[-1]
         block.command, block.repeats = what.strip("'"), repeats

@@ -5,7 +5,7 @@ from types import ModuleType
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.readers.open import Opened
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 
 # In the order of asking: a format with an unmistakable beginning before one that nearly any text would fit.
 FORMATS = (
@@ -31,7 +31,7 @@ def reader(name: str) -> ModuleType:
     """Return the module that reads a format, by the format's name (``perf-text``)."""
     known = [f.replace("_", "-") for f in (*FORMATS, "parquet") if f != "no_counts"]
     if name not in known:
-        near = nearest(name, known)
+        near = closest(name, known)
         meant = f"; did you mean {near[0]}?" if near else "."
         raise SettingError(f"format={name!r} is not one that perfkit reads{meant} It reads {', '.join(known)}.")
     return import_module(f"perfkit.readers.{name.replace('-', '_')}")

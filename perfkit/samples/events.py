@@ -65,6 +65,6 @@ def printable(name: str) -> str:
     )
 
 
-def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """Return up to ``n`` known names that look most like ``name``, for an error message."""
     return difflib.get_close_matches(name, [str(k) for k in known], n=n, cutoff=0.4)

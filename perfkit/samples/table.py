@@ -17,7 +17,7 @@ import pandas as pd
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.results import KINDS, Kind, Summarised, draw
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -817,7 +817,7 @@ def _known(wanted: Iterable[str], known: Iterable[Any], what: str) -> list[str]:
     wanted = list(wanted)
     unknown = [w for w in wanted if w not in set(names)]
     if unknown:
-        near = nearest(unknown[0], names) or names[:3]
+        near = closest(unknown[0], names) or names[:3]
         raise SettingError(f"unknown {what} {unknown[0]!r}; did you mean {', '.join(near)}? There are {len(names)}.")
     return wanted
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit.errors import SettingError
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 
 _LARGEST_POWER = 4096
 _LONGEST = 10_000
@@ -146,7 +146,7 @@ class Expression:
         missing = [name for name in names if name not in frame.columns]
         if missing:
             raise SettingError(
-                f"the expression {self.text!r} needs {missing[0]!r}; {nearest(missing[0], frame.columns)}"
+                f"the expression {self.text!r} needs {missing[0]!r}; {did_you_mean(missing[0], frame.columns)}"
             )
         if not names:
             return [self({}) for _ in range(len(frame))]
@@ -196,7 +196,7 @@ def _check(node: ast.expr, text: str) -> None:
                 raise SettingError(f"only plain calls of known functions are allowed in {text!r}")
             if child.func.id not in FUNCTIONS:
                 raise SettingError(
-                    f"unknown function {child.func.id!r} in {text!r}; {nearest(child.func.id, FUNCTIONS)}"
+                    f"unknown function {child.func.id!r} in {text!r}; {did_you_mean(child.func.id, FUNCTIONS)}"
                 )
         elif (isinstance(child, ast.BinOp) and type(child.op) not in _BINARY) or (
             isinstance(child, ast.UnaryOp) and type(child.op) not in _UNARY
@@ -221,7 +221,7 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
             return values[node.id]
         if node.id in _CONSTANTS:
             return _CONSTANTS[node.id]
-        raise SettingError(f"unknown name {node.id!r}; {nearest(node.id, values)}")
+        raise SettingError(f"unknown name {node.id!r}; {did_you_mean(node.id, values)}")
     if isinstance(node, ast.BinOp):
         return _BINARY[type(node.op)](_value(node.left, values), _value(node.right, values))
     if isinstance(node, ast.UnaryOp):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.results import Summarised, draw, labelled
 from perfkit.study.expressions import Expression
 
@@ -26,12 +26,16 @@ class StudyRuns(Summarised):
     table : DataFrame
         One row a configuration, indexed by its key: the dimensions; ``compiler``, ``flags``, ``threads``; ``status``
         ("ok" or "failed"), ``message``; ``settled`` (whether the repetition policy was met), ``attempts``
-        (experiments made); ``steps`` (executions in a timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and
-        ``cycles`` (core cycles by calibrated chains) an execution of the region; ``spread`` (largest relative
-        deviation of a kept run); then event, reported, static and derived columns. What was not measured is NaN.
+        (experiments made, one a pass); ``passes`` (those that agree with the row's figure); ``steps`` (executions in a
+        timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and ``cycles`` (core cycles by calibrated chains) an
+        execution of the region; ``spread`` (largest relative deviation of a pass that counts); ``low`` and ``high``
+        (the interval of the passes, of the metric that must settle); ``quiet`` (share of the windows beside no busy
+        neighbour); ``host`` and ``processor``; then event, reported, static and derived columns. What was not measured
+        is NaN.
     raw : DataFrame
-        Every repetition: ``key``, ``event`` ("" for the timing runs), ``attempt``, ``repetition``, ``tsc``, ``ns``,
-        ``cycles``, ``value`` (the event's count an execution), ``kept`` and ``tried`` windows.
+        Every repetition: ``key``, ``event`` ("" for the timing runs), ``attempt`` (the pass), ``repetition``, ``tsc``,
+        ``ns``, ``cycles``, ``value`` (the event's count an execution), ``kept`` and ``tried`` windows, ``quiet`` ones,
+        and ``level`` (cycles that a step of the probe took; NaN in tables of before there was one).
     dimensions : tuple of str
         The columns that the study varied.
     metadata : dict
@@ -230,7 +234,7 @@ def _nested_type() -> Any:
     return pa.list_(pa.struct([(name, kinds.get(name, pa.float64())) for name in _RAW[1:]]))
 
 
-_RAW = ["key", "event", "attempt", "repetition", "tsc", "ns", "cycles", "value", "kept", "tried"]
+_RAW = ["key", "event", "attempt", "repetition", "tsc", "ns", "cycles", "value", "kept", "tried", "quiet", "level"]
 
 
 def read_records(folder: Path) -> Iterable[dict[str, Any]]:
@@ -243,6 +247,7 @@ def read_records(folder: Path) -> Iterable[dict[str, Any]]:
             try:
                 record = json.loads(line)
                 key = record["key"]
+                _ = [record[name] for name in ("values", "compiler", "flags", "threads", "status", "message")]
             except (ValueError, KeyError, TypeError):
                 raise DataError(f"{file.name}, line {number} is damaged: remove it to have it measured again") from None
             if key in seen:
@@ -251,18 +256,38 @@ def read_records(folder: Path) -> Iterable[dict[str, Any]]:
             yield record
 
 
+def read_experiments(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the experiments of configurations that are not finished: key -> experiments, in their order."""
+    path = folder / "passes.jsonl"
+    found: dict[str, list[dict[str, Any]]] = {}
+    if not path.exists():
+        return found
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                plain = json.loads(line)
+                found.setdefault(plain["key"], []).append(plain["experiment"])
+            except (ValueError, KeyError, TypeError):
+                raise DataError(f"{path}, line {number} is damaged: remove it to have it measured again") from None
+    return found
+
+
 def _row(record: Mapping[str, Any]) -> dict[str, Any]:
     row = {"configuration": record["key"], **record["values"]}
     row |= {name: record[name] for name in ("compiler", "flags", "threads", "status", "message")}
     row |= {"settled": bool(record.get("settled", False)), "attempts": int(record.get("attempts", 0))}
-    for name in ("steps", "tsc", "ns", "cycles", "spread"):
+    row["passes"] = int(record.get("passes", 0))
+    for name in ("steps", "tsc", "ns", "cycles", "spread", "low", "high", "quiet"):
         value = record.get(name)
         row[name] = math.nan if value is None else float(value)
+    row |= {name: record.get(name, "") for name in ("host", "processor")}
     for group in ("events", "reports", "static"):
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it
             if name in row:
-                raise DataError(f"the kernel's report {name!r} would overwrite a column; {nearest(name, row)}")
+                raise DataError(f"the kernel's report {name!r} would overwrite a column; {did_you_mean(name, row)}")
             row[name] = math.nan if value is None else float(value)
     return row
 
@@ -274,7 +299,9 @@ def _repetitions(record: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
             values = [math.nan if value is None else value for value in run]
             out.append(
                 dict(
-                    zip(_RAW, [record["key"], experiment["event"], experiment["attempt"], number, *values], strict=True)
+                    zip(
+                        _RAW, [record["key"], experiment["event"], experiment["attempt"], number, *values], strict=False
+                    )
                 )
             )
     return out

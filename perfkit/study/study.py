@@ -8,7 +8,6 @@ keys are errors.
 import hashlib
 import itertools
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -17,181 +16,57 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
-from perfkit.errors import FormatError, SettingError
-from perfkit.files import reading, whole_text
-from perfkit.names import nearest
+from perfkit.errors import SettingError
+from perfkit.names import did_you_mean
 from perfkit.study.expressions import Expression
-
-Value = bool | int | float | str
+from perfkit.study.parts import (
+    Assembly,
+    Configuration,
+    Limits,
+    MachineSettings,
+    Policy,
+    Range,
+    Strict,
+    Value,
+    size,
+)
+from perfkit.study.settings_file import explain, read_yaml
 
 # Columns that the collector adds: a dimension of that name would overwrite them.
 RESERVED = frozenset(
     ("configuration", "compiler", "flags", "threads", "status", "settled", "attempts", "message", "tsc", "ns", "cycles",
-     "spread", "steps", "host")
+     "spread", "steps", "host", "processor", "low", "high", "passes", "quiet", "LAST_CACHE", "CPUS")
 )  # fmt: skip
+HOST_FACTS = ("LAST_CACHE", "CPUS")
+"""Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
+CPP = frozenset((".cc", ".cpp", ".cxx", ".C"))
 CALM = 100_000
 """Spaces larger than this are refused unless the caller says that it is meant."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
-
-
-class Range(_Strict):
-    """Values from `first` to `last` (both included) in steps of `step`, or as powers: first, first*factor, ..."""
-
-    first: int | float = Field(alias="from", allow_inf_nan=False)
-    last: int | float = Field(alias="to", allow_inf_nan=False)
-    step: int | float | None = Field(default=None, allow_inf_nan=False)
-    factor: int | float | None = Field(default=None, allow_inf_nan=False)
-
-    @model_validator(mode="after")
-    def _moves(self) -> "Range":
-        if self.step is not None and self.factor is not None:
-            raise ValueError("give a step or a factor, not both")
-        if self.step is not None and self.step <= 0:
-            raise ValueError(f"step must be over 0, not {self.step}")
-        if self.factor is not None and (self.factor <= 1 or self.first <= 0):
-            raise ValueError("a factor must be over 1, and `from` over 0")
-        if self.last < self.first:
-            raise ValueError(f"the range from {self.first} to {self.last} is empty")
-        return self
-
-    def __len__(self) -> int:
-        if self.factor is not None:
-            return 1 + math.floor(math.log(self.last / self.first) / math.log(self.factor) + 1e-9)
-        return 1 + math.floor((self.last - self.first) / (self.step or 1) + 1e-9)
-
-    def values(self) -> list[Value]:
-        """Return the values of the range."""
-        if self.factor is not None:
-            return [self.first * self.factor**i for i in range(len(self))]
-        return [self.first + (self.step or 1) * i for i in range(len(self))]
-
-
-class Assembly(_Strict):
-    """Assembly mode: a list of instructions becomes an unrolled loop (MARTA, Fig. 6).
-
-    ``{NAME}`` in an instruction is replaced by that dimension's value, so registers and data types can be dimensions.
-
-    Parameters
-    ----------
-    instructions : tuple of str
-        The loop's body, in order.
-    syntax : {"att", "intel"}
-        How the instructions are written.
-    unroll : int
-        Copies of the body in the loop.
-    init : tuple of str
-        Instructions to run once before the loop.
-    select : {"all", "first", "subsets"}
-        The whole list; the first 1..n of it (dimension INSTRUCTIONS); or every non-empty subset (dimension ORDER).
-    permutations : bool
-        Also every order of what was selected (dimension ORDER).
-    """
-
-    instructions: Annotated[tuple[str, ...], Field(min_length=1)]
-    syntax: Literal["att", "intel"] = "att"
-    unroll: Annotated[int, Field(ge=1, le=4096)] = 16
-    init: tuple[str, ...] = ()
-    select: Literal["all", "first", "subsets"] = "all"
-    permutations: bool = False
-
-    @field_validator("instructions", "init")
-    @classmethod
-    def _one_line_each(cls, lines: tuple[str, ...]) -> tuple[str, ...]:
-        for line in lines:
-            if not line.strip() or "\n" in line or '"' in line or "\\" in line or line.strip().startswith((".", "#")):
-                raise ValueError(f"{line!r} is not one assembly instruction")
-        return tuple(line.strip() for line in lines)
-
-    def orders(self) -> Iterator[tuple[int, ...]]:
-        """Yield the index lists that `select` and `permutations` ask for."""
-        everything = range(len(self.instructions))
-        sizes = [len(everything)] if self.select == "all" else range(1, len(everything) + 1)
-        for size in sizes:
-            chosen = itertools.combinations(everything, size) if self.select == "subsets" else [tuple(range(size))]
-            for one in chosen:
-                yield from itertools.permutations(one) if self.permutations else [tuple(one)]
-
-    def count(self) -> int:
-        """How many index lists `orders` yields, without making them."""
-        n = len(self.instructions)
-        sizes = [n] if self.select == "all" else range(1, n + 1)
-        return sum(
-            (math.comb(n, size) if self.select == "subsets" else 1) * (math.factorial(size) if self.permutations else 1)
-            for size in sizes
-        )
-
-
-class Policy(_Strict):
-    """The repetition policy of the paper (section III-B): X runs, extremes dropped, repeated while one deviates over T.
-
-    Parameters
-    ----------
-    repetitions : int
-        X: runs in an experiment; the smallest and the largest are dropped, the rest is averaged.
-    tolerance : float
-        T: the largest relative deviation from that mean that a kept run may have.
-    attempts : int
-        Experiments tried before a configuration is kept and marked as never settled.
-    windows : int
-        Timed windows in a run; the run's value is the 10th percentile of those between two equal calibration chains.
-    metric : {"cycles", "tsc", "ns"}
-        The figure that must settle.
-    """
-
-    repetitions: Annotated[int, Field(ge=3, le=1000)] = 5
-    tolerance: Annotated[float, Field(gt=0, lt=1)] = 0.02
-    attempts: Annotated[int, Field(ge=1, le=1000)] = 10
-    windows: Annotated[int, Field(ge=1, le=10_000)] = 20
-    metric: Literal["cycles", "tsc", "ns"] = "tsc"
-
-
-class MachineSettings(_Strict):
-    """What to set on the machine while measuring, where that is allowed (section III-A); None leaves it as it is.
-
-    Parameters
-    ----------
-    governor : str, optional
-        cpufreq governor, e.g. ``"performance"``.
-    turbo : bool, optional
-        Whether turbo frequencies are allowed.
-    scheduler : {"other", "fifo"}
-        Scheduling class of the measuring process.
-    """
-
-    governor: str | None = None
-    turbo: bool | None = None
-    scheduler: Literal["other", "fifo"] = "other"
-
-
-class Configuration(_Strict):
-    """One point of the space: the dimensions' values, the compiler, its flags and the number of threads."""
-
-    values: dict[str, Value]
-    compiler: str
-    flags: str
-    threads: int
-
-    def key(self, fingerprint: str) -> str:
-        """Return the name under which the store keeps this configuration's result: 16 hex digits."""
-        text = json.dumps([fingerprint, self.values, self.compiler, self.flags, self.threads], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-_UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-
-
-class Study(_Strict):
+class Study(Strict):
     """A kernel, the dimensions to explore, and how to compile and measure each configuration.
 
     Parameters
     ----------
     kernel : str or Path, optional
-        A C or C++ file with a ``PK_REGION`` (docs/studies.md), or its text. Either this or `assembly`.
+        A C or C++ file with a ``PK_REGION`` (docs/studies.md), or its text; or a whole program with a ``main``.
+        Either this, `sources` or `assembly`.
+    sources : sequence of str
+        More C or C++ files to compile and link with the kernel, or a whole program's; ``{NAME}`` is replaced.
+    include, libraries : sequence of str
+        Folders with headers; libraries to link after the sources, by name (``m``) or file (``lib/libx.a``).
+    region : (str, str), optional
+        Functions without arguments whose calls begin and end the timed part of a whole program, for example
+        ``["polybench_timer_start", "polybench_timer_stop"]``. By default what the program marks, else all of ``main``.
+    arguments : sequence of str
+        The arguments of a whole program; ``{NAME}`` is replaced.
+    program : bool, optional
+        Whether this is a whole program; by default, whether the kernel has no ``PK_REGION``.
+    folder : str
+        What relative file names are relative to; of a study file, its folder.
     dimensions : mapping
         Name -> a list of values, a range ``{from, to, step | factor}``, or an expression of earlier dimensions that
         gives one value or a list. In C, each is a macro of that name; in assembly, ``{NAME}`` is replaced.
@@ -206,7 +81,8 @@ class Study(_Strict):
     affinity : sequence of int
         The CPUs to pin to, in order; empty: the first ones this process may use.
     memory : int or str
-        Bytes of aligned, already touched memory that the kernel finds in ``pk->memory``, e.g. ``"16 MiB"``.
+        Bytes of aligned, already touched memory that the kernel finds in ``pk->memory``, e.g. ``"16 MiB"``, or an
+        expression of the dimensions.
     pages : {"huge", "small"}
         Pages to ask for: 2 MiB ones, which keep address translation out of the picture, or 4 KiB ones.
     cache : {"hot", "cold"}
@@ -231,6 +107,10 @@ class Study(_Strict):
         Static columns to add.
     machine : MachineSettings
         Governor, turbo and scheduler while measuring.
+    limits : Limits
+        Memory and file sizes that a kernel may use up.
+    host : mapping
+        The facts of the host that expressions use (`HOST_FACTS`); the collector fills them in.
 
     Examples
     --------
@@ -244,14 +124,21 @@ class Study(_Strict):
     kernel: str | None = None
     source: str | None = None
     language: Literal["c", "c++"] = "c"
-    dimensions: dict[str, tuple[Value, ...] | Range | str] = {}
+    dimensions: dict[str, tuple[Value, ...] | Range | str] = Field(default_factory=dict)
     assembly: Assembly | None = None
+    sources: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    region: tuple[str, str] | None = None
+    arguments: tuple[str, ...] = ()
+    program: bool | None = None
+    folder: str = ""
     where: tuple[str, ...] = ()
     compilers: Annotated[tuple[str, ...], Field(min_length=1)] = ("gcc",)
     flags: Annotated[tuple[str, ...], Field(min_length=1)] = ("-O2",)
     threads: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1)] = (1,)
     affinity: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    memory: Annotated[int, Field(ge=0)] = 1 << 16
+    memory: Annotated[int, Field(ge=0)] | str = 1 << 16
     pages: Literal["huge", "small"] = "huge"
     cache: Literal["hot", "cold"] = "hot"
     warmup: Annotated[int, Field(ge=0)] = 1
@@ -261,10 +148,12 @@ class Study(_Strict):
     events: tuple[str, ...] = ()
     preamble: tuple[str, ...] = ()
     finalize: tuple[str, ...] = ()
-    derive: dict[str, str] = {}
-    expect: dict[str, Annotated[int, Field(ge=1)]] = {}
+    derive: dict[str, str] = Field(default_factory=dict)
+    expect: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     static: tuple[Literal["mix", "mca", "vectorization"], ...] = ()
     machine: MachineSettings = MachineSettings()
+    limits: Limits = Limits()
+    host: dict[str, int] = Field(default_factory=dict)
 
     def __init__(self, kernel: Any = None, dimensions: Any = None, **settings: Any) -> None:
         if kernel is not None:
@@ -281,10 +170,28 @@ class Study(_Strict):
     def _bytes(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", value)
-        if not found or found[2] not in _UNITS:
-            raise ValueError(f"{value!r} is not a size such as '16 MiB'; units: {', '.join(filter(None, _UNITS))}")
-        return int(float(found[1]) * _UNITS[found[2]])
+        if re.match(r"\s*[0-9.]+\s*[A-Za-z]*\s*$", value):
+            return size(value)
+        Expression(value)
+        return value
+
+    @field_validator("compilers", "flags", "preamble", "finalize")
+    @classmethod
+    def _splits(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            try:
+                shlex.split(text)
+            except ValueError as error:
+                raise ValueError(f"cannot split {text!r} into words: {str(error).lower()}") from None
+        return texts
+
+    @field_validator("region")
+    @classmethod
+    def _functions(cls, names: tuple[str, str] | None) -> tuple[str, str] | None:
+        for name in names or ():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise ValueError(f"{name!r} names no function")
+        return names
 
     @field_validator("dimensions", mode="before")
     @classmethod
@@ -308,8 +215,13 @@ class Study(_Strict):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Study":
-        if (self.source is None) == (self.assembly is None):
+        given = self.source is not None or bool(self.sources)
+        if given == (self.assembly is not None):
             raise ValueError("give a kernel or an assembly list, and not both")
+        if (self.region or self.arguments) and not self.is_program:
+            raise ValueError("`region` and `arguments` belong to a whole program; this kernel has a PK_REGION")
+        if self.is_program and self.cache == "cold":
+            raise ValueError("a whole program flushes the caches itself: `cache: cold` needs a PK_REGION")
         for name, values in self.dimensions.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.lower().startswith("pk_") or name in RESERVED:
                 raise ValueError(f"{name!r} cannot name a dimension: it is no C macro name, or it is taken")
@@ -320,14 +232,19 @@ class Study(_Strict):
         known: list[str] = []
         for name, values in self.dimensions.items():
             if isinstance(values, str):
-                _only_known(Expression(values), known, f"the dimension {name}")
+                _only_known(Expression(values), [*known, *HOST_FACTS], f"the dimension {name}")
             known.append(name)
         if self.assembly is not None:
             known += ["INSTRUCTIONS", "ORDER"]
             for line in (*self.assembly.instructions, *self.assembly.init):
                 _fill(line, dict.fromkeys(known, "0"))
+        for text in (*self.sources, *self.arguments):
+            _fill(text, dict.fromkeys(known, "0"))
+        known += ["threads", "compiler", "flags", *HOST_FACTS]
         for text in self.where:
-            _only_known(Expression(text), [*known, "threads", "compiler", "flags"], "where")
+            _only_known(Expression(text), known, "where")
+        if isinstance(self.memory, str):
+            _only_known(Expression(self.memory), known, "memory")
         for text in self.derive.values():
             Expression(text)
         return self
@@ -339,13 +256,12 @@ class Study(_Strict):
         """Read and check a study file; the kernel's path is relative to the file."""
         path = Path(path)
         settings = read_yaml(path)
-        if isinstance(settings.get("kernel"), str) and not _is_text(settings["kernel"]):
-            settings["kernel"] = str(path.parent / settings["kernel"])
+        settings["folder"] = str(Path(path.parent, settings.get("folder", "")).absolute())
         settings.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", path.stem))
         known = {field.alias or name for name, field in cls.model_fields.items()}
         for key in settings:
             if key not in known:
-                raise SettingError(f"{path}: unknown key {key!r}; {nearest(key, known)}")
+                raise SettingError(f"{path}: unknown key {key!r}; {did_you_mean(key, known)}")
         try:
             return cls(**settings)
         except SettingError as error:
@@ -362,7 +278,9 @@ class Study(_Strict):
     def replace(self, **changes: Any) -> "Study":
         """Return a study with some settings changed."""
         settings = {name: getattr(self, name) for name in self.model_fields_set} | changes
-        if "kernel" not in changes:
+        if "kernel" in changes:
+            settings = {key: value for key, value in settings.items() if key != "source"}
+        else:
             settings["source"] = self.source
         if "dimensions" in changes:
             settings["dimensions"] = changes["dimensions"]
@@ -380,6 +298,26 @@ class Study(_Strict):
             axes["ORDER"] = tuple(orders)
         return axes
 
+    @property
+    def is_program(self) -> bool:
+        """Whether this is a whole program with its own ``main`` rather than a kernel with a region."""
+        if self.program is not None:
+            return self.program
+        return self.assembly is None and "PK_REGION" not in (self.source or "")
+
+    def uses_host(self) -> bool:
+        """Whether an expression of the space asks for a fact of the host."""
+        texts = [text for text in self.dimensions.values() if isinstance(text, str)] + list(self.where)
+        texts += [self.memory] if isinstance(self.memory, str) else []
+        return any(set(HOST_FACTS) & Expression(text).names for text in texts)
+
+    def memory_of(self, configuration: Configuration) -> int:
+        """Return the bytes of memory that a configuration asks for."""
+        if not isinstance(self.memory, str):
+            return self.memory
+        known = {**self.host, **configuration.values, "threads": configuration.threads}
+        return int(Expression(self.memory)(known))
+
     def size_bound(self) -> int | None:
         """Return the space's size before constraints, or None where a dimension depends on others."""
         total = len(self.compilers) * len(self.flags) * len(self.threads)
@@ -391,14 +329,19 @@ class Study(_Strict):
 
     def configurations(self) -> Iterator[Configuration]:
         """Yield every configuration that the constraints allow, in a fixed order."""
+        if self.uses_host() and not self.host:
+            raise SettingError(
+                f"the study {self.name!r} depends on the host ({', '.join(HOST_FACTS)}): give it `host`, for example "
+                "Study.replace(host={'LAST_CACHE': 32 << 20, 'CPUS': 2})"
+            )
         axes = self._axes()
         checks = [Expression(text) for text in self.where]
         builds = list(itertools.product(self.compilers, self.flags, self.threads))
         for compiler, flags, threads in builds:
             name, own = split_compiler(compiler)
             fixed: dict[str, Any] = {"compiler": name, "flags": f"{own} {flags}".strip(), "threads": threads}
-            for values in _points(list(axes.items()), dict(fixed), checks):
-                mine = {key: value for key, value in values.items() if key not in fixed}
+            for values in _points(list(axes.items()), {**self.host, **fixed}, checks):
+                mine = {key: value for key, value in values.items() if key not in fixed and key not in HOST_FACTS}
                 if "ORDER" in mine:
                     mine["INSTRUCTIONS"] = mine["ORDER"].count(",") + 1
                 elif self.assembly is not None:
@@ -414,7 +357,8 @@ class Study(_Strict):
 
     def fingerprint(self) -> str:
         """Return a hash of what a value depends on beside its configuration: the kernel and how it is measured."""
-        free = {"dimensions", "where", "compilers", "flags", "threads", "name", "description", "derive", "kernel"}
+        free = {"dimensions", "where", "compilers", "flags", "threads", "name", "description", "derive", "kernel",
+                "folder", "host"}  # fmt: skip
         parts = self.model_dump(mode="json", exclude=free)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -455,7 +399,7 @@ def _points(axes: list[tuple[str, Any]], so_far: dict[str, Any], checks: list[Ex
 def _only_known(expression: Expression, known: list[str], where: str) -> None:
     for name in sorted(expression.names):
         if name not in known:
-            raise ValueError(f"{where} uses {name!r}, which is not known there; {nearest(name, known)}")
+            raise ValueError(f"{where} uses {name!r}, which is not known there; {did_you_mean(name, known)}")
 
 
 def _fill(text: str, values: Mapping[str, Any]) -> str:
@@ -463,7 +407,7 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in values:
-            raise ValueError(f"{{{found[1]}}} in {text!r} names no dimension; {nearest(found[1], values)}")
+            raise ValueError(f"{{{found[1]}}} in {text!r} names no dimension; {did_you_mean(found[1], values)}")
         return str(values[found[1]])
 
     return re.sub(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", value, text)
@@ -477,7 +421,7 @@ def split_compiler(text: str) -> tuple[str, str]:
     words = shlex.split(text)
     if not words:
         raise SettingError("a compiler's name is missing")
-    return words[0], " ".join(words[1:])
+    return words[0], shlex.join(words[1:])
 
 
 def _is_text(kernel: str) -> bool:
@@ -487,77 +431,24 @@ def _is_text(kernel: str) -> bool:
 
 def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
     """Load the kernel's text, so that a study holds all it needs."""
+    if settings.get("folder") in (None, "") and any(settings.get(key) for key in ("sources", "include", "libraries")):
+        settings = {**settings, "folder": str(Path.cwd())}
     kernel = settings.get("kernel")
     if kernel is None or settings.get("source") is not None:
         return settings
     if _is_text(kernel):
         return {**settings, "kernel": None, "source": kernel}
-    path = Path(kernel)
+    path = Path(settings.get("folder") or "", kernel)
     if not path.is_file():
-        raise SettingError(f"no kernel file {kernel}: give a C or C++ file's path, or its text")
-    language = settings.get("language") or ("c++" if path.suffix in {".cc", ".cpp", ".cxx", ".C"} else "c")
-    return {**settings, "kernel": path.name, "source": path.read_text(encoding="utf-8"), "language": language}
+        raise SettingError(f"no kernel file {path}: give a C or C++ file's path, or its text")
+    language = settings.get("language") or ("c++" if path.suffix in CPP else "c")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"cannot read the kernel {path}: {error}") from None
+    folder = settings.get("folder") or str(path.parent.absolute())
+    return {**settings, "kernel": path.name, "source": source, "language": language, "folder": folder}
 
 
 def _plain(value: Any) -> Any:
     return value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value
-
-
-_MOST_YAML = 200_000
-
-
-def _written_out(loaded: Any, known: dict[int, int]) -> int:
-    """Return how many values a document holds once its aliases are written out (infinity where one holds itself)."""
-    if not isinstance(loaded, dict | list):
-        return 1
-    if id(loaded) not in known:
-        known[id(loaded)] = _MOST_YAML + 1  # as long as it is not known
-        inside = loaded.values() if isinstance(loaded, dict) else loaded
-        known[id(loaded)] = 1 + sum(_written_out(one, known) for one in inside)
-    return known[id(loaded)]
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file whose top is a mapping."""
-    text = whole_text(path, "a YAML file")
-    try:
-        with reading(path, "a YAML file"):
-            loaded = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise FormatError(f"{path} is not YAML: {error}") from None
-    if _written_out(loaded, {}) > _MOST_YAML:
-        raise FormatError(
-            f"{path}: its aliases stand for over {_MOST_YAML:,} values; write what they mean, or less of it"
-        )
-    if not isinstance(loaded, dict):
-        raise FormatError(f"{path} holds {type(loaded).__name__}, expected a mapping of settings")
-    return {str(key): value for key, value in loaded.items()}
-
-
-def explain(error: pydantic.ValidationError, model: type[BaseModel]) -> str:
-    """Turn pydantic's report into one line a fault, naming the nearest key for an unknown one."""
-    lines = []
-    for fault in error.errors():
-        path = ".".join(str(part) for part in fault["loc"])
-        if fault["type"] == "extra_forbidden":
-            keys = _keys_at(model, fault["loc"][:-1])
-            lines.append(f"unknown key {path!r}; {nearest(str(fault['loc'][-1]), keys)}")
-        else:
-            found = fault.get("input")
-            shown = "" if isinstance(found, BaseModel | dict | list) else f" (found {found!r:.80})"
-            message = fault["msg"].removeprefix("Value error, ")
-            lines.append(f"{path}: {message}{shown}" if path else message)
-    return "; ".join(dict.fromkeys(lines))
-
-
-def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that are known where an unknown one was found."""
-    for part in location:
-        field = model.model_fields.get(str(part))
-        kinds = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
-        models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-        if models:
-            model = models[0]
-        elif part == "Range":
-            model = Range
-    return [field.alias or name for name, field in model.model_fields.items()]

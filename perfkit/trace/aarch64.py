@@ -106,7 +106,7 @@ class MemoryOperand:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class DecodedInstruction:
     """A decoded instruction.
 
     Parameters
@@ -174,7 +174,7 @@ def _layouts() -> Mapping[int, str]:
     return {value: name.removeprefix(prefix) for name, value in vars(aarch64_const).items() if name.startswith(prefix)}
 
 
-def decode_one(encoding: bytes, pc: int = 0) -> Instruction:
+def decode_one(encoding: bytes, pc: int = 0) -> DecodedInstruction:
     """Decode one instruction.
 
     Raises
@@ -197,7 +197,7 @@ def decode_one(encoding: bytes, pc: int = 0) -> Instruction:
     return _Reader(found, encoding, pc).instruction()
 
 
-def decode(code: StaticCode) -> list[Instruction]:
+def decode(code: StaticCode) -> list[DecodedInstruction]:
     """Decode every static instruction of an AArch64 trace."""
     if code.isa != "aarch64":
         raise UnavailableError(f"these are AArch64's rules; the trace is {code.isa}")
@@ -221,7 +221,7 @@ class _Reader:
         self.pre = found.op_str.endswith("]!")
         self.post = self.place >= 0 and "], " in found.op_str.rpartition("[")[2]
 
-    def instruction(self) -> Instruction:
+    def instruction(self) -> DecodedInstruction:
         read, written = self.found.regs_access()
         reads, writes = self.numbers(read), self.numbers(written)
         memory = self.memory()
@@ -237,7 +237,7 @@ class _Reader:
         groups = {self.found.group_name(g) for g in self.found.groups}
         conditional = self.mnemonic in ("BCOND", "CBZ", "CBNZ", "TBZ", "TBNZ")
         prefetch = self.mnemonic.startswith("PRF")
-        return Instruction(
+        return DecodedInstruction(
             self.pc,
             self.mnemonic,
             self.text,

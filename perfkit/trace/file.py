@@ -38,7 +38,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same bytes
 _STREAMS = {"stream": np.uint32, "addresses": np.uint64, "sizes": np.uint32}
 
 
-def save(path: Path, code: StaticCode, provenance: Provenance, chunks: Iterable[TraceChunk], level: int) -> Path:
+def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Iterable[TraceChunk], level: int) -> Path:
     """Write a trace's parts; a file of that name is replaced only once the new one is complete."""
     import pyarrow as pa
 

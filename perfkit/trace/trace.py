@@ -210,7 +210,7 @@ class Trace(Summarised):
 
     def save(self, path: str | Path, *, level: int = 3) -> Path:
         """Write the trace to a file (``docs/tracing.md``); `level` is zstd's, 1 to 22."""
-        return file.save(Path(path), self.code, self.provenance, self.chunks(file.BLOCKS_PER_CHUNK), level)
+        return file.save_trace(Path(path), self.code, self.provenance, self.chunks(file.BLOCKS_PER_CHUNK), level)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

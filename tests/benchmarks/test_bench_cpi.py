@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import nnls as scipy_nnls
 
 import perfkit as pk
-from perfkit.fitters.cpi.solvers import build, solve_nnls, solve_nnls_many
+from perfkit.fitters.cpi.solvers import build_system, solve_nnls, solve_nnls_many
 
 INTERVALS, COSTLY, IDLE = 5000, 16, 8
 
@@ -30,7 +30,7 @@ def fit():
 
 def system_of(fit):
     d = fit.data
-    return build("ipc", d.cycles, d.instructions, d.counts, d.cycles)
+    return build_system("ipc", d.cycles, d.instructions, d.counts, d.cycles)
 
 
 def median_of(function, rounds=7):

@@ -107,7 +107,8 @@
       if (!ink) continue;
       const ground = inSvg ? below(element, rect.left + rect.width / 2, rect.top + rect.height / 2) : paper(element);
       const strong = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);
-      const disabled = element.closest('[disabled], .mod-disabled, .jp-mod-disabled');
+      const inert = !inSvg && style.pointerEvents === 'none'; // greyed on purpose
+      const disabled = inert || element.closest('[disabled], .mod-disabled, .jp-mod-disabled');
       const ratio = contrast(over([ink[0], ink[1], ink[2], ink[3] * (disabled ? 1 : opacity(element))], ground), ground);
       if (!disabled && ratio < (strong ? 3 : 4.5) - 0.02) {
         say(place, 'faint text', `${short(text)} (${ratio.toFixed(2)}: ${inSvg ? style.fill : style.color} on ${ground.slice(0, 3).map(Math.round)})`);

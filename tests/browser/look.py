@@ -14,12 +14,18 @@ WIDTHS = (900, 1200, 1500)
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 EYE = (Path(__file__).parent / "look.js").read_text()
 PICTURES = """() => document.querySelectorAll(
-    '.jp-OutputArea-output img, .jp-OutputArea-output svg.svg-figure, .jp-OutputArea-output .pk-drawn').length"""
+    '.jp-OutputArea-output img, .jp-OutputArea-output svg.svg-figure, .jp-OutputArea-output canvas, ' +
+    '.jp-OutputArea-output .pk-tree-svg, .jp-OutputArea-output .pk-listing table').length"""
 # The notebook's panel is as high as all its cells, so that every output lies in the viewport and is drawn.
 KERNEL = (
     "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
 )
 RAN = """() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))"""
+TO_THE_TOP = """() => {
+    const scroller = document.querySelector('.jp-WindowedPanel-outer');
+    if (scroller) scroller.scrollTop = 0;
+    window.dispatchEvent(new Event('resize'));
+}"""
 HEIGHT = """() => {
     const scroller = document.querySelector('.jp-WindowedPanel-outer');
     return scroller ? scroller.scrollHeight + 200 : document.documentElement.scrollHeight;
@@ -131,6 +137,7 @@ def _settle(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 3000})
     page.wait_for_timeout(300)
     page.set_viewport_size({"width": width, "height": min(int(page.evaluate(HEIGHT)), 16_000)})
+    page.evaluate(TO_THE_TOP)
     page.wait_for_timeout(1200)
 
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from perfkit.cli.main import app
 from perfkit.collectors.host.toolchain import (
-    Instruction,
+    Disassembled,
     hottest_loop,
     missing_instructions,
     operand_kinds,
@@ -55,8 +55,8 @@ def test_operands_and_mnemonics():
 
 
 def test_loops_are_found_by_their_backward_jump():
-    plain = [Instruction(at, name, "") for at, name in ((0, "xor"), (2, "add"), (4, "dec"), (8, "ret"))]
-    lines = [*plain[:3], Instruction(6, "jne", "2 <f+0x2>"), plain[3]]
+    plain = [Disassembled(at, name, "") for at, name in ((0, "xor"), (2, "add"), (4, "dec"), (8, "ret"))]
+    lines = [*plain[:3], Disassembled(6, "jne", "2 <f+0x2>"), plain[3]]
     assert [line.mnemonic for line in hottest_loop([lines])] == ["add", "dec", "jne"]
     assert [line.mnemonic for line in hottest_loop([lines[:1] + lines[-1:]])] == ["xor"]
     assert missing_instructions(lines, {"add": 1}) == ""

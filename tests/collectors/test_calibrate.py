@@ -9,7 +9,7 @@ import pytest
 from perfkit.collectors.host import calibrate as module
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms, host_core
-from perfkit.collectors.host.resources import Figures, _step, memory_resources
+from perfkit.collectors.host.resources import MeasuredFigures, _step, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
@@ -229,7 +229,7 @@ def test_a_window_beside_a_busy_thread_is_no_figure(monkeypatch):
 
 
 def test_one_value_in_three_is_too_few_and_the_reason_is_kept():
-    figures = Figures()
+    figures = MeasuredFigures()
     answers = iter([4.0, UnavailableError("busy"), UnavailableError("busy")])
 
     def sometimes() -> float:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.dag.x86_dag import trace_dag
+from perfkit.errors import DataError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 from perfkit.trace.code import StaticCode
@@ -64,9 +65,9 @@ def test_fused_operations_vectors_zeroing_and_spills():
     ]
     dag = trace_dag(traced(rows, 1, [4096, 64, 64]))
     nodes = dag.nodes()
-    assert "".join(nodes["op"]) == "LMAA"
-    assert nodes["deps"].tolist() == [(), (0,), (1,), (2,)]
-    assert nodes["width"].tolist() == [4] * 4
+    assert "".join(nodes["op"]) == "LFA"
+    assert nodes["deps"].tolist() == [(), (0,), (1,)]
+    assert nodes["width"].tolist() == [4] * 3
 
 
 def test_a_shipped_trace_is_scheduled():
@@ -79,3 +80,45 @@ def test_a_shipped_trace_is_scheduled():
     assert counts["M"] > 0
     run = DagScheduler(DagCore.sandy_bridge_erm(), record=False).run(dag)
     assert 0 < run.performance <= run.peak("comp")
+
+
+def test_the_whole_of_a_loop():
+    rows = [
+        (hexes("488b07"), [(True, False, 8)]),  # mov rax, [rdi]
+        (hexes("480fafc3"), []),  # imul rax, rbx
+        (hexes("4889c1"), []),  # mov rcx, rax: renamed
+        (hexes("4883c708"), []),  # add rdi, 8
+        (hexes("48890e"), [(False, True, 8)]),  # mov [rsi], rcx
+        (hexes("4839d7"), []),  # cmp rdi, rdx
+        (hexes("75e9"), []),  # jne
+    ]
+    dag = trace_dag(traced(rows, 2, [0, 800, 8, 800]), whole=True)
+    nodes = dag.nodes()
+    assert "".join(nodes["op"]) == "LIISB" * 2
+    # The store waits for the product, the branch and the next load for the sum.
+    assert nodes["deps"].tolist()[:5] == [(), (0,), (), (1,), (2,)]
+    assert nodes["deps"].tolist()[5] == (2,)
+    assert (dag.others, dag.coverage) == (2, 12 / 14)
+    core = DagCore(latency_I=1, latency_L1=4, size_L1=4096, line=64)
+    # Load, 3 cycles of the product, store; the second load waits a cycle for its address.
+    assert DagScheduler(core, warm=True).run(dag).issue.tolist() == [0, 4, 0, 7, 1, 1, 5, 1, 8, 2]
+
+
+def test_masked_operands_need_the_whole_kernel():
+    rows = [(hexes("c4e27d2c07"), [(True, False, 32)])]  # vmaskmovps ymm0, ymm0, [rdi]
+    found = traced(rows, 3, [4096, 2**64 - 1, 4160])
+    with pytest.raises(DataError, match="whole=True"):
+        trace_dag(found)
+    assert trace_dag(found, whole=True).nodes()["address"].dropna().tolist() == [4096, 4096, 4160]
+
+
+def test_a_trace_in_its_file_is_read_piece_by_piece(tmp_path):
+    from perfkit import datasets
+    from perfkit.trace.trace import StreamedTrace
+
+    trace = datasets.load("traces/triad")
+    path = trace.save(tmp_path / "triad.trace")
+    source = trace_dag(StreamedTrace(path), whole=True)
+    runs = [DagScheduler(DagCore.load("zen4"), record=False).run(d) for d in (source, trace_dag(trace, whole=True))]
+    assert runs[0].cycles == runs[1].cycles
+    assert runs[0].coverage > 0.9

@@ -1,11 +1,13 @@
 """Core files: what ships is complete and cited, what is wrong is refused with the reason."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.machine.core import Microarchitecture
+from perfkit.machine.instruction_tables import InstructionTables
 
 CORES = Microarchitecture.names()
 MINIMAL = """
@@ -144,3 +146,30 @@ def test_unknown_names_suggest_the_nearest():
 def test_weights_are_finite_and_positive(weight):
     with pytest.raises(SettingError, match="weight"):
         Microarchitecture.from_toml(MINIMAL).scaled("rob", weight)
+
+
+def test_a_shipped_core_without_its_instruction_table_is_refused():
+    """Otherwise every instruction would cost its class's default, without a word."""
+    core = replace(Microarchitecture.load("zen4"), table="none")
+    with pytest.raises(FormatError, match=r"zen4\.toml: there is no instruction table 'none'; name one that is there"):
+        InstructionTables.load(core)
+
+
+def test_processors_and_names_of_others_come_from_the_core_file():
+    core = Microarchitecture.load("zen4")
+    assert [core.is_processor("AuthenticAMD", 25, model) for model in (15, 16, 31, 32, 97, 160)] == [
+        False, True, True, False, True, True,
+    ]  # fmt: skip
+    assert not core.is_processor("GenuineIntel", 25, 16)
+    assert Microarchitecture.from_toml(core.to_toml()).processors == core.processors
+    text = MINIMAL.replace("aliases = []", 'aliases = []\nprocessors = ["AMD 25"]')
+    with pytest.raises(FormatError, match=r'processors: "VENDOR FAMILY MODEL\[-MODEL\]" expected'):
+        Microarchitecture.from_toml(text)
+
+
+def test_no_two_cores_are_the_same_processor():
+    cores = [Microarchitecture.load(name) for name in CORES]
+    for family in (6, 25, 26):
+        for model in range(256):
+            for vendor in ("GenuineIntel", "AuthenticAMD"):
+                assert sum(core.is_processor(vendor, family, model) for core in cores) <= 1

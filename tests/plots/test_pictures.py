@@ -6,7 +6,7 @@ import perfkit as pk
 from perfkit.errors import SettingError
 from perfkit.plots.samples import plot_coverage, plot_over_time, plot_pair, throughput_label
 from perfkit.plots.spire_steps import plot_left_steps, plot_right_steps, plot_sample
-from perfkit.plots.spire_views import event_points, plot_exploration
+from perfkit.plots.spire_views import plot_spire_exploration, sample_positions
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_event_points_of_unusable_samples_have_no_place():
         pd.DataFrame({"event": "x", "time": [1.0, 1, 1, 1], "work": [4.0, 0, 4, 4], "count": [2.0, 0, 0, np.nan]}),
         missing="keep",
     )
-    intensity, throughput, rows = event_points(s, "x")
+    intensity, throughput, rows = sample_positions(s, "x")
     assert intensity.tolist() == [2.0, np.inf]
     assert throughput.tolist() == [4.0, 4.0]
     assert rows.tolist() == [0, 2]
@@ -76,6 +76,6 @@ def test_event_points_of_unusable_samples_have_no_place():
 
 def test_exploration_shows_ranking_and_roofline(workload):
     model = pk.Spire().fit(pk.datasets.load("spire/train"))
-    figure = plot_exploration(model, workload, model.rank(workload), "longest_lat_cache.miss", top=4)
+    figure = plot_spire_exploration(model, workload, model.rank(workload), "longest_lat_cache.miss", top=4)
     assert len(figure.axes) == 2
     assert "longest_lat_cache.miss" in texts(figure)

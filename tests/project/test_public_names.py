@@ -40,6 +40,42 @@ def test_the_wheel_ships_the_stubs():
     assert {*STUBS, ROOT / "perfkit" / "py.typed", ROOT / "widgets" / "perfkit_widgets" / "py.typed"} <= shipped
 
 
+# Functions of one name that are one thing: what modules offer that can stand in for each other, ...
+INTERFACES = {
+    "perfkit/readers": {"read", "recognise", "to_dump"},  # one format a module
+    "perfkit/trace": {"class_of", "decode", "form_names", "is_vector", "memory_access", "simpler_forms"},  # decoders
+    "perfkit/simulators/program": {"lower"},  # instruction sets
+    "perfkit/collectors/tracer": {"record"},  # backends
+}
+# ... and parts of compiled loops, which nothing outside their folder calls.
+INSIDE_LOOPS = {"begin", "implements", "load", "touch", "zeros"}
+
+
+def public(kind: type | tuple[type, ...]) -> dict[str, set[Path]]:
+    """Return name -> modules of every public class or function."""
+    found: dict[str, set[Path]] = {}
+    for path in sorted(p for folder in ("perfkit", "widgets") for p in (ROOT / folder).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, kind) and not node.name.startswith("_"):
+                found.setdefault(node.name, set()).add(path.relative_to(ROOT))
+    return found
+
+
+def test_no_two_public_classes_share_a_name():
+    assert {name: modules for name, modules in public(ast.ClassDef).items() if len(modules) > 1} == {}
+
+
+def test_no_two_public_functions_share_a_name():
+    twice = {}
+    for name, modules in public((ast.FunctionDef, ast.AsyncFunctionDef)).items():
+        rest = {m for m in modules if m.parts[1] != "cli"}  # commands, which nobody calls as functions
+        rest -= {m for m in rest if any(str(m).startswith(f) for f, names in INTERFACES.items() if name in names)}
+        rest -= {m for m in rest if name in INSIDE_LOOPS and m.parts[1] == "simulators"}
+        if len(rest) > 1:
+            twice[name] = rest
+    assert twice == {}
+
+
 CONSUMER = """
 import perfkit as pk
 import perfkit_widgets as pw

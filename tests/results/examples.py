@@ -189,3 +189,15 @@ def calibration() -> Calibration:
     host = MappingProxyType({"processor": "no machine: numbers of a test", "date": "2000-01-01"})
     latencies, throughputs = {"ADD_R64_RM64": 1.0, "IMUL_R64_RM64": 3.0}, {"ADD_R64_RM64": 0.25}
     return Calibration(host, 0.5e-9, latencies, throughputs, {"rob": 222.0}, left_out={"L3": "no sample was kept"})
+
+
+@example(pk.Schedule)
+def dag_schedule() -> pk.Schedule:
+    needs = [need for k in range(8) for need in ([], [3 * k], [3 * k + 1, *([3 * k - 1] if k else [])])]
+    dag = pk.Dag.from_nodes("LMA" * 8, needs, level=["L1", None, None] * 8)
+    return pk.DagScheduler(pk.DagCore.sandy_bridge_erm()).run(dag)
+
+
+@example(pk.ExtendedRoofline)
+def extended_roofline() -> pk.ExtendedRoofline:
+    return dag_schedule().roofline(0.1)

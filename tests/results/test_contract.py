@@ -22,7 +22,7 @@ mpl.use("Agg")
 
 # What has a table, or is returned by a public function, and is no result.
 NO_RESULTS = {
-    "bases of results": {"Tabled", "Plain", "Comparison"},
+    "bases of results": {"Tabled", "Plain", "Comparison", "Roofs"},
     "machines and what is known of them": {
         "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
         "Areas", "Evidence",
@@ -33,7 +33,6 @@ NO_RESULTS = {
     "parts of traces": {"TraceChunk"},
     "what was planted in generated data": {"PlantedCpi"},
     "a trace of which only parts are in memory": {"StreamedTrace"},
-    "pending": {"ExtendedRoofline", "Schedule"},
 }  # fmt: skip
 ENDINGS = {"Categories": ".json", "Tree": ".json", "Importance": ".json", "AnalysisResult": "", "Calibration": ".json"}
 

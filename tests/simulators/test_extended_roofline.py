@@ -141,9 +141,9 @@ def test_no_roof_is_below_the_point_and_all_follow_from_their_times(dag, rs, rob
 
 
 def test_pictures(fig5):
-    from perfkit.plots.extended_roofline import cycle_counts, plot_roofline, plot_schedule
+    from perfkit.plots.extended_roofline import cycle_counts, plot_extended_roofline, plot_schedule
 
-    ax = plot_roofline(fig5.roofline(), labels=100)
+    ax = plot_extended_roofline(fig5.roofline(), labels=100)
     assert {text.get_text() for text in ax.get_legend().get_texts()} > {"performance", "peak computation (13.00)"}
     assert "simulated" in ax.get_title()
     executing, issuing = cycle_counts(fig5, 0, 26)

@@ -1,6 +1,7 @@
 """Interactive views for Jupyter."""
 
 from .cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
+from .linked import link_selection as link_selection
 from .listing_view import ListingView as ListingView
 from .roofline_view import RooflineView as RooflineView
 from .samples_explorer import SamplesExplorer as SamplesExplorer

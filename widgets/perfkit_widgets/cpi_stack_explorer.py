@@ -14,7 +14,7 @@ from perfkit.plots.cpi_stack import colours, time_axis
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, visible_range
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
-from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges, verdict
+from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges_html, verdict
 from perfkit_widgets.thinning import thin
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class CpiStackExplorer(Explorer):
         self._head.value = heading(f"CPI stack of {self.workload}", about) + kind_html(fit.kind)
         self._bars.draw(self._fits, self.workload)
         self._list.draw(fit)
-        self._gauges.value = gauges(fit)
+        self._gauges.value = gauges_html(fit)
         self._verdict.value = verdict(fit)
         self._draw_time(fit)
         self._draw_intervals(fit)

@@ -151,7 +151,7 @@ class EventList(widgets.VBox):
         self._quiet = False
 
 
-def gauges(fit: Any) -> str:
+def gauges_html(fit: Any) -> str:
     """Return the placebo beside the R2, and the bracket of bases on the CPI, as HTML bars."""
     form = fit.settings.form.upper()
     rows = [

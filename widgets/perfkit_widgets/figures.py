@@ -148,6 +148,7 @@ def figure(
         legend_style={"stroke-width": 0},
         min_aspect_ratio=0.01,
         max_aspect_ratio=100,
+        display_toolbar=False,  # it covers what is drawn; every view saves its own picture
         **kwargs,
     )
     fig.layout.width, fig.layout.height, fig.layout.min_width = "100%", f"{height}px", "0px"

@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import numpy as np
 import traitlets
 
-from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_roofline
+from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_extended_roofline
 from perfkit.plots.style import ROOF
 from perfkit_widgets import figures
 from perfkit_widgets.base import Explorer, heading, keys, kind_html
@@ -112,7 +112,7 @@ class RooflineView(Explorer):
 
     def picture(self) -> "Figure":
         """Return the plot as a static picture."""
-        return plot_roofline(self.roofline).figure
+        return plot_extended_roofline(self.roofline).figure
 
     def _make_sliders(self, sliders: Mapping[str, Sequence[float]], core: Any) -> dict[str, Any]:
         made = {}

@@ -84,7 +84,7 @@ class ScheduleView(Explorer):
             return
         first, last = self.first, self._last
         executing, issuing = cycle_counts(self.schedule, first, last)
-        present = [name for k, name in enumerate(TYPE_COLOURS) if executing[list(TYPE_COLOURS).index(name)].any()]
+        present = [name for k, name in enumerate(self.schedule.types) if executing[k].any()]
         order = {name: len(present) - 1 - k for k, name in enumerate(present)}
         for k, (name, (light, dark)) in enumerate(self._bodies.items()):
             row = order.get(name)

@@ -10,11 +10,11 @@ import traitlets
 
 from perfkit.errors import DataError, SettingError
 from perfkit.plots.samples import throughput_label
-from perfkit.plots.spire_views import event_points
+from perfkit.plots.spire_views import sample_positions
 from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 from perfkit.samples.table import Samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
@@ -100,7 +100,7 @@ class SpireExplorer(Explorer):
     def _known(self, proposal: Any) -> str:
         event = str(proposal["value"])
         if event not in self.model.rooflines:
-            near = nearest(event, self.model.rooflines) or list(self.model.rooflines)[:3]
+            near = closest(event, self.model.rooflines) or list(self.model.rooflines)[:3]
             raise SettingError(f"no roofline of {event!r}; did you mean {', '.join(near)}?")
         return event
 
@@ -114,9 +114,9 @@ class SpireExplorer(Explorer):
 
     def picture(self) -> "Figure":
         """Return the ranking and the chosen roofline as a static picture."""
-        from perfkit.plots.spire_views import plot_exploration
+        from perfkit.plots.spire_views import plot_spire_exploration
 
-        return plot_exploration(
+        return plot_spire_exploration(
             self.model,
             self.timeline.select(*self.window),
             self.ranking,
@@ -146,10 +146,13 @@ class SpireExplorer(Explorer):
             orientation="horizontal",
             color_mode="no_group",
             padding=0.25,
-            interactions={"click": "select"},
+            interactions={"click": "select", "hover": "tooltip"},
             unselected_style={"opacity": "0.8"},
             selected_style={"opacity": "1", "stroke": figures.INK, "stroke-width": "2px"},
+            tooltip=(told := widgets.HTML()),
         )
+        self._told = told
+        self._bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         self._bars.observe(self._clicked, "selected")
         self._measured = figures.line(
             {"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed"
@@ -195,6 +198,14 @@ class SpireExplorer(Explorer):
         ]
 
     # ------------------------------------------------------------- choosing
+
+    def _tell(self, index: int) -> None:
+        """Write the bar under the pointer's event, in full, and its bound."""
+        if 0 <= index < len(self._shown):
+            row = self._ranked().set_index("event").loc[self._shown[index]]
+            self._told.value = (
+                f"<b>{html.escape(self._shown[index])}</b><br>bound {short(float(row['throughput_bound']))}"
+            )
 
     def _ranked(self) -> pd.DataFrame:
         return self._ranks[self._ranks["status"] == "ok"]
@@ -291,8 +302,8 @@ class SpireExplorer(Explorer):
         roofline = self.model.rooflines[self.event]
         inside = self.timeline.selection(*self.window)
         row = self._ranks[self._ranks["event"] == self.event].iloc[0]
-        training = event_points(self.training, self.event)
-        intensity, throughput, rows = event_points(self.samples, self.event)
+        training = sample_positions(self.training, self.event)
+        intensity, throughput, rows = sample_positions(self.samples, self.event)
         chosen = inside[self.timeline.row[rows]]
         self._roofline.draw(
             self.axes,

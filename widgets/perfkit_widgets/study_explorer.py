@@ -10,7 +10,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import PerfkitError, SettingError
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.plots.studies import category_colours, distribution_bars, median_lines
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, short, typical
 from perfkit_widgets import figures
@@ -78,7 +78,7 @@ class StudyExplorer(Explorer):
         self._all = runs.ok if hasattr(runs, "ok") else runs
         for name in features:
             if name not in self._all.columns:
-                raise SettingError(f"no column {name!r}; {nearest(name, self._all.columns)}")
+                raise SettingError(f"no column {name!r}; {did_you_mean(name, self._all.columns)}")
         self.features = list(features)
         self._categorise, self._grow, self._rank = categorise, grow, rank
         self.frame = self._all
@@ -113,10 +113,10 @@ class StudyExplorer(Explorer):
 
     def picture(self) -> "Figure":
         """Return what is shown as a static picture."""
-        from perfkit.plots.studies import plot_exploration
+        from perfkit.plots.studies import plot_study_exploration
 
         by = [self.by] if self.by else []
-        return plot_exploration(self.categories, self.tree, self.importance, self.frame, self.x, by)
+        return plot_study_exploration(self.categories, self.tree, self.importance, self.frame, self.x, by)
 
     # ------------------------------------------------------------- building
 

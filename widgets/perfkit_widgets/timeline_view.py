@@ -139,7 +139,7 @@ class TimelineView(Explorer):
         """Return a part of the window, around the chosen instruction, as a static picture."""
         from matplotlib.figure import Figure
 
-        from perfkit.plots.gus import plot_schedule, plot_timeline
+        from perfkit.plots.gus import plot_instruction_schedule, plot_timeline
 
         if self.mode == "resources" and self.timeline is not None:
             lanes = int(self.timeline.resources["units"].sum())
@@ -150,7 +150,7 @@ class TimelineView(Explorer):
         end = most if self.selected < 0 else max(most, self.selected - self._first + 1)
         rows = self.schedule.iloc[max(0, end - most) : end]
         figure = Figure(figsize=(9, 1.2 + 0.2 * len(rows)), layout="constrained")
-        plot_schedule(rows, figure.subplots())
+        plot_instruction_schedule(rows, figure.subplots())
         return figure
 
     def _fill(self, timeline: Any) -> None:

@@ -50,7 +50,7 @@ class TimeWindow(widgets.VBox):
         self._slider = widgets.FloatRangeSlider(
             min=self.whole[0],
             max=self.whole[1],
-            step=(self.whole[1] - self.whole[0]) / 500 or 1.0,
+            step=timeline.spacing or (self.whole[1] - self.whole[0]) or 1.0,  # every key press moves by an interval
             value=self.whole,
             readout=False,
             continuous_update=False,

@@ -18,7 +18,7 @@ from perfkit.errors import DataError, SettingError, UnavailableError
 
 # Scalar code without contraction to fused operations, as the paper's clang made it.
 FLAGS = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off")
-_INTEGERS = re.compile(r"^i(8|16|32|64)$")
+_INTEGERS = re.compile(r"^i(1|8|16|32|64)$")
 
 
 def trace_c(
@@ -28,6 +28,7 @@ def trace_c(
     flags: Sequence[str] = FLAGS,
     compiler: str = "clang",
     count_all: bool = False,
+    whole: bool = False,
 ) -> KernelTrace:
     """Compile a C or C++ function with clang so that running it yields its DAG.
 
@@ -36,9 +37,10 @@ def trace_c(
     source
         A C or C++ file (C++ by its suffix), a file of LLVM IR (``*.ll``), or C source text.
     function
-        The function to trace; in C++ declare it ``extern "C"``.
+        The function to trace; of a C++ function its plain name, where only one has it.
     *arguments
-        Contiguous arrays for pointers, numbers for numbers. The kernel works on copies of the arrays.
+        Contiguous arrays for pointers (or bytes, which get a zero at their end), numbers for numbers. The kernel works
+        on copies of the arrays.
     flags
         Options for clang. Without -fno-vectorize loops are vectorised, and vector operations become nodes of their
         width; how wide they may be is the target's business (-mavx2).
@@ -47,6 +49,8 @@ def trace_c(
     count_all
         Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
         each, and nothing else. Off in the paper, which ignores them.
+    whole
+        Make nodes of integer operations, addresses, branches, and integer loads and stores, too. Off in the paper.
 
     Raises
     ------
@@ -55,7 +59,8 @@ def trace_c(
     DataError
         If the source does not compile, or defines no such function.
     """
-    code = instrument(_ir(source, list(flags), compiler), function, count_all)
+    arguments = tuple(_characters(a) if isinstance(a, bytes | bytearray) else a for a in arguments)
+    code = instrument(_ir(source, list(flags), compiler), function, count_all, whole)
     if len(code.parameters) != len(arguments):
         raise SettingError(f"{function} has {len(code.parameters)} parameters, {len(arguments)} arguments were given")
     copies = [working_copy(a) if isinstance(a, np.ndarray) else None for a in arguments]
@@ -73,7 +78,14 @@ def trace_c(
     )
 
 
+def _characters(text: bytes | bytearray) -> Any:
+    """Return a C string: an array of its bytes and a zero."""
+    return np.frombuffer(bytes(text) + b"\0", dtype=np.uint8)
+
+
 def _native(value: Any, kind: str, position: int, function: str) -> Any:
+    if isinstance(value, np.ndarray):
+        raise SettingError(f"argument {position} of {function} is a {kind} there; an array was given")
     if kind in ("double", "float") and isinstance(value, int | float | np.number):
         return float(value)
     if (kind == "ptr" or _INTEGERS.match(kind)) and isinstance(value, int | np.integer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import re
@@ -21,6 +22,7 @@ from perfkit.errors import DataError, PerfkitWarning, SettingError
 
 _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
 _PAGE = 4096
+_LIBRARIES = ("libm.so.6", "libstdc++.so.6", "libgcc_s.so.1")
 # Numba numbers its functions in the order of their compilation, within their names and one message's length.
 _NUMBERED = re.compile(r"B\d+v\d+|^.*missing Environment.*$", re.MULTILINE)
 _CTYPES: dict[str, Any] = {
@@ -73,7 +75,7 @@ class KernelTrace:
         if self.code.ignored:
             warnings.warn(
                 f"{self.name}: the work within {', '.join(self.code.ignored)} is not in the DAG (external functions "
-                "are not traced); their results count as ready when their arguments are",
+                "are not traced): its time and accesses are missing, and results count as ready when arguments are",
                 PerfkitWarning,
                 stacklevel=3,
             )
@@ -187,10 +189,28 @@ def jit(text: str) -> Any:
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.add_strip_dead_prototype_pass()
+    passes.run(module, builder)
+    _check_resolved(llvm, module)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     return engine
+
+
+def _check_resolved(llvm: Any, module: Any) -> None:
+    """Refuse a module that calls what nothing defines: its call would end the process."""
+    wanted = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    missing = [name for name in wanted if not llvm.address_of_symbol(name)]
+    for library in _LIBRARIES if missing else ():
+        with contextlib.suppress(RuntimeError):  # not on this system
+            llvm.load_library_permanently(library)
+        missing = [name for name in missing if not llvm.address_of_symbol(name)]
+    if missing:
+        raise DataError(
+            f"the kernel calls {', '.join(missing[:5])}, which neither its source nor libc, libm or libstdc++ defines: "
+            "put the function's source into the same file, or record the whole program with `perfkit trace`"
+        )
 
 
 def optimised(ir: str, vectorize: bool) -> str:
@@ -213,7 +233,11 @@ def _prepared(text: str) -> tuple[Any, Any]:
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()  # the clock of kernel_timing is inline assembly
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=llvm.get_host_cpu_name())
-    module = llvm.parse_assembly(text)
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        version = ".".join(map(str, llvm.llvm_version_info))
+        raise DataError(f"LLVM {version} of llvmlite cannot read the IR: {str(error).strip()}") from error
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()

@@ -26,6 +26,7 @@ def trace_numba(
     *arguments: Any,
     vectorize: bool = False,
     count_all: bool = False,
+    whole: bool = False,
     name: str | None = None,
 ) -> KernelTrace:
     """Compile a Python function with numba so that running it yields its DAG.
@@ -41,6 +42,8 @@ def trace_numba(
     count_all
         Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
         each, and nothing else. Off in the paper, which ignores them.
+    whole
+        Make nodes of integer operations, addresses, branches, and integer loads and stores, too. Off in the paper.
     name
         What to call it; by default the function and the shapes of its arrays.
 
@@ -71,7 +74,7 @@ def trace_numba(
         fresh.compile(tuple(numba.typeof(a) for a in actual))
     signature = fresh.signatures[0]
     overload = fresh.overloads[signature]
-    code = instrument(_linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name, count_all)
+    code = instrument(_linked(fresh.inspect_llvm(signature), made), overload.fndesc.mangled_name, count_all, whole)
     result, exception = (ctypes.c_int64 * 64)(), ctypes.c_void_p()
     values = [ctypes.addressof(result), ctypes.addressof(exception), *(v for a in actual for v in _flattened(a))]
     if len(values) != len(code.parameters):

@@ -180,7 +180,7 @@ def kmeans(points: Any, means: Any, sums: Any, sizes: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class PaperKernel:
     """A kernel with its arguments for a size.
 
     Parameters
@@ -208,7 +208,12 @@ class Kernel:
     default: int
 
     def trace(
-        self, size: int | None = None, seed: int = 0, vectorize: bool = False, count_all: bool = False
+        self,
+        size: int | None = None,
+        seed: int = 0,
+        vectorize: bool = False,
+        count_all: bool = False,
+        whole: bool = False,
     ) -> KernelTrace:
         """Compile the kernel with numba so that it can be scheduled; see `perfkit.trace_numba`."""
         from perfkit.collectors.dag.numba_kernel import trace_numba
@@ -219,7 +224,9 @@ class Kernel:
             raise SettingError(f"{self.name}: size is {self.size}, {what}, not {n}")
         arguments = self.arguments(n, np.random.default_rng(seed))
         name = f"{self.name}({n})"
-        return trace_numba(_compiled(self.function), *arguments, vectorize=vectorize, count_all=count_all, name=name)
+        return trace_numba(
+            _compiled(self.function), *arguments, vectorize=vectorize, count_all=count_all, whole=whole, name=name
+        )
 
 
 _POWERS = ("fft", "wht_iterative", "wht_recursive")
@@ -266,37 +273,37 @@ def _square(count: int) -> Callable[[int, np.random.Generator], tuple[Any, ...]]
 KERNELS = {
     kernel.name: kernel
     for kernel in (
-        Kernel(
+        PaperKernel(
             "reduction", "sum of a vector", "elements", reduction,
             lambda n, rng: (rng.random(n), np.zeros(1)), lambda n: n, 200_000,
         ),
-        Kernel(
+        PaperKernel(
             "mvm", "matrix-vector multiplication", "rows and columns", mvm,
             lambda n, rng: (rng.random((n, n)), rng.random(n), rng.random(n)), lambda n: 2 * n * n, 500,
         ),
-        Kernel(
+        PaperKernel(
             "mmm_triple", "matrix multiplication, three loops", "rows and columns", mmm_triple,
             _square(3), lambda n: 2 * n**3, 100,
         ),
-        Kernel(
+        PaperKernel(
             "mmm_sixfold", "matrix multiplication, six loops", "rows and columns", mmm_sixfold,
             lambda n, rng: (*_square(3)(n, rng), _BLOCK), lambda n: 2 * n**3, 100,
         ),
-        Kernel("fft", "fast Fourier transform", "complex points", fft, _fft_arguments, _fft_flops, 4096),
-        Kernel(
+        PaperKernel("fft", "fast Fourier transform", "complex points", fft, _fft_arguments, _fft_flops, 4096),
+        PaperKernel(
             "wht_iterative", "Walsh-Hadamard transform, iterative", "points", wht_iterative,
             lambda n, rng: (rng.random(n),), lambda n: n * _log2(n), 16384,
         ),
-        Kernel(
+        PaperKernel(
             "wht_recursive", "Walsh-Hadamard transform, recursive", "points", wht_recursive,
             lambda n, rng: (rng.random(n), 0, n), lambda n: n * _log2(n), 16384,
         ),
-        Kernel(
+        PaperKernel(
             "stencil", "3D 7-point stencil, 5 sweeps", "points along each edge", stencil,
             lambda n, rng: (rng.random((n, n, n)), np.zeros((n, n, n)), 6.0, _SWEEPS),
             lambda n: 7 * _SWEEPS * (n - 2) ** 3, 22,
         ),
-        Kernel(
+        PaperKernel(
             "kmeans", "one iteration of k-means, 10 means in 3 dimensions", "points", kmeans,
             _kmeans_arguments, None, 10_000,
         ),
@@ -304,7 +311,7 @@ KERNELS = {
 }  # fmt: skip
 
 
-def kernel(name: str) -> Kernel:
+def kernel(name: str) -> PaperKernel:
     """Return a kernel by name; the error lists them."""
     if name not in KERNELS:
         raise SettingError(f"unknown kernel {name!r}; known: {', '.join(KERNELS)}")

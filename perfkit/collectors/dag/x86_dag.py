@@ -1,68 +1,135 @@
 """Front end (c) of the extended roofline: the DAG of a trace that the kit's tracer recorded.
 
 Floating-point and vector instructions become nodes; values live in the vector registers. Address arithmetic and other
-integer work are left out, and so are spills: a value stored to the stack and loaded from there again (by the stack
-or frame pointer and a constant) is passed on, not accessed.
+integer work are left out, as in the paper, and so are spills: a value stored to the stack and loaded from there again
+(by the stack or frame pointer and a constant) is passed on, not accessed. With ``whole=True`` nothing is left out: see
+`perfkit.collectors.dag.x86_whole`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.collectors.dag.x86_operations import X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.graph import Dag
-from perfkit.dag.program import ADD, DIVIDE, FORWARD, LOAD, MULTIPLY, OTHER, STORE, BlockProgram, Ints
-from perfkit.errors import DataError
+from perfkit.dag.program import (
+    FORWARD,
+    FUSED,
+    LOAD,
+    OTHER,
+    STORE,
+    BlockProgram,
+    Consumer,
+    Ints,
+)
+from perfkit.errors import DataError, PerfkitWarning
 from perfkit.trace.code import NO_ACCESS, StaticCode
-from perfkit.trace.trace import Trace
+from perfkit.trace.trace import StreamedTrace, Trace, TraceChunk
 from perfkit.trace.x86 import decode
 
-_ARITHMETIC = re.compile(
-    r"^V?(ADD|SUB|ADDSUB|HADD|HSUB|MIN|MAX|CMP|COMI|UCOMI|MUL|DIV|SQRT|RCP|RSQRT)\w*?(SD|SS|PD|PS)$"
-)
-_FUSED = re.compile(r"^V?FN?M(?:ADD|SUB)(?:ADD|SUB)?(132|213|231)(SD|SS|PD|PS)$")
+if TYPE_CHECKING:
+    from perfkit.machine.core import Microarchitecture
+
 _CLEARED = re.compile(r"^V?(XORP[SD]|PXOR[DQ]?)$")
-_CODES = {"MUL": MULTIPLY, "DIV": DIVIDE, "SQRT": DIVIDE, "RCP": DIVIDE, "RSQRT": DIVIDE}
 _REGISTERS = 32
 _STACK = ("RSP", "RBP", "ESP", "EBP")
 
 
-@dataclass
-class _Block:
-    """The operations of one basic block, and which of its recorded operands are nodes."""
-
-    # (code, left slot, right slot, into slot, shape)
-    ops: list[tuple[int, int, int, int, tuple[int, int]]] = field(default_factory=list)
-    operands: list[int] = field(default_factory=list)
-
-
-def trace_dag(trace: Trace, count_all: bool = False) -> Dag:
+def trace_dag(
+    trace: Trace, count_all: bool = False, whole: bool = False, core: Microarchitecture | None = None
+) -> Dag | TraceSource:
     """Return the computation DAG of an x86-64 trace.
 
     Parameters
     ----------
     trace
-        A trace of the kit's tracer or one of its files (`perfkit.Trace`).
+        A trace of the kit's tracer or one of its files (`perfkit.Trace`). One that stays in its file
+        (`perfkit.trace.trace.StreamedTrace`) gives a source of nodes that is read anew each time it is scheduled.
     count_all
         Keep the instructions that are no nodes: they take their place in fetch and in the reorder buffer, one cycle
         each, and nothing else. Off in the paper, which ignores them.
+    whole
+        Make nodes of integer instructions, addresses, branches, and integer loads and stores, too, and of vector
+        instructions that are no arithmetic. Off in the paper.
+    core
+        With `whole`: take the latency of each instruction from this core's table.
 
     Raises
     ------
     UnavailableError
         If the trace is not of x86-64.
     DataError
-        If a floating-point operand has no address (masked accesses, gathers with lanes off): there is no such node.
+        If a floating-point operand has no address (masked accesses, gathers with lanes off) and `whole` is off: there
+        is no such node.
     """
-    reader = _Reader(trace.code, count_all)
+    if whole:
+        from perfkit.collectors.dag.x86_whole import WholeReader
+
+        reader: Any = WholeReader(trace.code, core)
+    else:
+        reader = _Reader(trace.code, count_all)
     blocks = [reader.block(k) for k in range(trace.code.block_count)]
-    program = _program(blocks, reader.slots)
-    stream = _stream(trace, blocks)
+    _warn_of_strings(trace)
+    program = _program(trace.code, blocks, reader.slots)
     name = trace.provenance.function or trace.provenance.workload or "trace"
-    return Dag(program, stream, name, "traced", {"front end": "x86 trace", "backend": trace.provenance.backend})
+    facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}
+    source = TraceSource(trace, program, blocks, whole, name, facts)
+    return source if isinstance(trace, StreamedTrace) else source.dag()
+
+
+@dataclass(frozen=True, eq=False)
+class TraceSource:
+    """The nodes of a trace, made piece by piece each time they are asked for.
+
+    Parameters
+    ----------
+    trace, program, blocks
+        The trace; the static tables; which of each block's operands are nodes.
+    masked
+        Whether operands that did not access memory are nodes all the same: such an access takes its turn at the load
+        or store unit and touches nothing new.
+    name, facts
+        What was traced, and how.
+    """
+
+    trace: Trace
+    program: BlockProgram
+    blocks: list[X86Block]
+    masked: bool
+    name: str
+    facts: dict[str, str]
+
+    def replay(self, consume: Consumer) -> None:
+        """Hand the executed blocks to `consume`, piece by piece."""
+        last: dict[tuple[int, int], int] = {}
+        for chunk in self.trace.chunks():
+            stream = _stream(self.trace.code, chunk, self.blocks, self.masked, last)
+            consume(stream, len(stream))
+
+    def dag(self) -> Dag:
+        """Keep all nodes in memory."""
+        pieces: list[Ints] = []
+        self.replay(lambda records, length: pieces.append(records[:length]))
+        stream = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
+        return Dag(self.program, stream, self.name, "traced", dict(self.facts))
+
+
+def _warn_of_strings(trace: Trace) -> None:
+    dynamic = np.flatnonzero(trace.code.dynamic)
+    owners = np.searchsorted(trace.code.operand_start, dynamic, side="right") - 1
+    strings = sorted({trace.code.text[i].split()[0] for i in owners if trace.code.text[i].startswith("rep")})
+    if strings:
+        warnings.warn(
+            f"{trace.provenance.workload or 'the trace'}: each {', '.join(strings)} instruction counts as one access, "
+            "however much it moves",
+            PerfkitWarning,
+            stacklevel=3,
+        )
 
 
 class _Reader:
@@ -83,18 +150,21 @@ class _Reader:
         self.slots += 1
         return self.slots - 1
 
-    def block(self, number: int) -> _Block:
-        block = _Block()
+    def block(self, number: int) -> X86Block:
+        block = X86Block()
         first, end = (int(self.code.block_start[number + k]) for k in (0, 1))
         begin = int(self.code.operand_start[first])
         for i in range(first, end):
             before = len(block.ops)
             self.instruction(i, begin, block)
-            if self.count_all and all(op[0] == FORWARD for op in block.ops[before:]):
-                block.ops.append((OTHER, -1, -1, -1, (1, 8)))
+            if all(op[0] == FORWARD for op in block.ops[before:]):
+                if self.count_all:
+                    block.add(OTHER, -1, -1, -1)
+            else:
+                block.covered += 1
         return block
 
-    def instruction(self, i: int, begin: int, block: _Block) -> None:
+    def instruction(self, i: int, begin: int, block: X86Block) -> None:
         instruction = self.instructions[i]
         name = self.names[instruction.mnemonic]
         info = self.factory.info(instruction)
@@ -109,7 +179,7 @@ class _Reader:
         access = self.iced.OpAccess
         reads = [info.op_access(k) in (access.READ, access.READ_WRITE, access.COND_READ) for k in range(len(kinds))]
         writes = [info.op_access(k) in (access.WRITE, access.READ_WRITE, access.COND_WRITE) for k in range(len(kinds))]
-        shape = self.shape(name, instruction, operands)
+        shape = shape_of(self, name, instruction, operands)
         spill = self.spill_slot(instruction)
         loaded = [self.load(o, begin, shape, spill, block) for o in operands if self.code.read[o]]
         sources = [v for v, read in zip(vectors, reads, strict=True) if v is not None and read]
@@ -121,47 +191,44 @@ class _Reader:
                 self.store(o, begin, value, shape, spill, block)
 
     def compute(
-        self, name: str, vectors: list[int | None], sources: list[int], into: int, shape: tuple[int, int], block: _Block
+        self,
+        name: str,
+        vectors: list[int | None],
+        sources: list[int],
+        into: int,
+        shape: tuple[int, int],
+        block: X86Block,
     ) -> int:
         """Add the operation of an instruction; return the slot of its result."""
-        left, right = [*sources, -1, -1][:2]
-        fused = _FUSED.match(name)
-        arithmetic = _ARITHMETIC.match(name)
-        if fused:
-            first, second, third = [*dict.fromkeys([into]), *[s for s in sources if s != into], into, into][:3]
-            pairs = {"231": (second, third, first), "213": (second, first, third), "132": (first, third, second)}
-            a, b, c = pairs[fused[1]]
-            product = self.new_slot()
-            block.ops += [(MULTIPLY, a, b, product, shape), (ADD, product, c, into, shape)]
-        elif arithmetic:
-            block.ops.append((_CODES.get(arithmetic[1], ADD), left, right, into, shape))
+        left, right, *more = [*sources, -1, -1]
+        code = arithmetic(name)
+        if code == FUSED:
+            between = self.new_slot()
+            block.add(FORWARD, left, right, between)
+            block.add(FUSED, between, more[0], into, shape)
+        elif code >= 0:
+            block.add(code, left, right, into, shape)
         elif into >= 0:
             registers = [v for v in vectors if v is not None]
             if _CLEARED.match(name) and len(set(registers[-2:])) == 1:
                 left = right = -1
-            block.ops.append((FORWARD, left, right, into, (1, 8)))
+            block.add(FORWARD, left, right, into)
         return into
 
-    def load(self, operand: int, begin: int, shape: tuple[int, int], spill: int, block: _Block) -> int:
+    def load(self, operand: int, begin: int, shape: tuple[int, int], spill: int, block: X86Block) -> int:
         if spill >= 0:
             return spill
         slot = self.new_slot()
-        block.ops.append((LOAD, -1, -1, slot, self.accessed(operand, shape)))
+        block.add(LOAD, -1, -1, slot, accessed(self.code, operand, shape))
         block.operands.append(operand - begin)
         return slot
 
-    def store(self, operand: int, begin: int, value: int, shape: tuple[int, int], spill: int, block: _Block) -> None:
+    def store(self, operand: int, begin: int, value: int, shape: tuple[int, int], spill: int, block: X86Block) -> None:
         if spill >= 0:
-            block.ops.append((FORWARD, value, -1, spill, (1, 8)))
+            block.add(FORWARD, value, -1, spill)
             return
-        block.ops.append((STORE, value, -1, -1, self.accessed(operand, shape)))
+        block.add(STORE, value, -1, -1, accessed(self.code, operand, shape))
         block.operands.append(operand - begin)
-
-    def accessed(self, operand: int, shape: tuple[int, int]) -> tuple[int, int]:
-        """Return elements and bytes of an access: what is accessed, in elements of the instruction's kind."""
-        size = int(self.code.size[operand]) or shape[0] * shape[1]
-        element = min(shape[1], size)
-        return max(1, size // element), element
 
     def vector(self, register: int) -> int | None:
         found = re.fullmatch(r"[XYZ]MM(\d+)", self.registers[register])
@@ -177,23 +244,11 @@ class _Reader:
             self.spilled[place] = self.new_slot()
         return self.spilled[place]
 
-    def shape(self, name: str, instruction: Any, operands: range) -> tuple[int, int]:
-        """Return elements and bytes per element of what an instruction works on."""
-        element = 4 if re.search(r"(SS|PS)$", name) else 8
-        if re.search(r"(SS|SD)$", name):
-            return 1, element
-        sizes = [int(self.code.size[o]) for o in operands]
-        for k in range(instruction.op_count):
-            if instruction.op_kind(k) == self.iced.OpKind.REGISTER:
-                kind = self.registers[instruction.op_register(k)]
-                sizes.append({"X": 16, "Y": 32, "Z": 64}.get(kind[0], 0) if re.match(r"[XYZ]MM", kind) else 0)
-        return max(1, max(sizes, default=element) // element), element
 
-
-def _program(blocks: list[_Block], slots: int) -> BlockProgram:
+def _program(code: StaticCode, blocks: list[X86Block], slots: int) -> BlockProgram:
     shapes = sorted({op[4] for block in blocks for op in block.ops}) or [(1, 8)]
-    ops = [(*op[:4], shapes.index(op[4])) for block in blocks for op in block.ops]
-    table = np.array(ops, dtype=np.int64).reshape(-1, 5)
+    ops = [(*op[:4], shapes.index(op[4]), op[5]) for block in blocks for op in block.ops]
+    table = np.array(ops, dtype=np.int64).reshape(-1, 6)
     none, zero = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     return BlockProgram(
         block_ops=np.cumsum([0, *(len(block.ops) for block in blocks)], dtype=np.int64),
@@ -217,23 +272,48 @@ def _program(blocks: list[_Block], slots: int) -> BlockProgram:
         arg_from=none,
         arg_into=none,
         frame=np.array([slots], dtype=np.int64),
+        delay=table[:, 5].copy(),
+        block_instructions=np.diff(code.block_start).astype(np.int64),
+        block_covered=np.array([block.covered for block in blocks], dtype=np.int64),
     )
 
 
-def _stream(trace: Trace, blocks: list[_Block]) -> Ints:
+def _stream(
+    code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], masked: bool, last: dict[tuple[int, int], int]
+) -> Ints:
     """Return the executed blocks, each followed by the addresses of its nodes."""
-    operands = np.diff(trace.code.block_operand_start).astype(np.int64)
+    operands = np.diff(code.block_operand_start).astype(np.int64)
     used = np.array([len(block.operands) for block in blocks], dtype=np.int64)
-    executed = trace.stream.astype(np.int64)
+    executed = chunk.stream.astype(np.int64)
     starts = np.concatenate(([0], np.cumsum(operands[executed])))[:-1]
     places = np.concatenate(([0], np.cumsum(1 + used[executed])))
     stream = np.empty(int(places[-1]), dtype=np.int64)
     stream[places[:-1]] = executed
+    order = np.argsort(executed, kind="stable")
+    bounds = np.searchsorted(executed[order], np.arange(len(blocks) + 1))
     for k, block in enumerate(blocks):
-        runs = np.flatnonzero(executed == k)
+        runs = order[bounds[k] : bounds[k + 1]]
+        if not len(runs):
+            continue
         for slot, operand in enumerate(block.operands):
-            found = trace.addresses[starts[runs] + operand]
-            if (found == np.uint64(NO_ACCESS)).any():
-                raise DataError(f"block {k} has masked floating-point accesses; the extended roofline has no such node")
+            found = chunk.addresses[starts[runs] + operand]
+            absent = found == np.uint64(NO_ACCESS)
+            if absent.any():
+                if not masked:
+                    raise DataError(
+                        f"block {k} has masked floating-point accesses; the extended roofline has no such node. "
+                        "Trace the whole kernel (whole=True; perfkit dag: --whole)"
+                    )
+                found = _filled(found, absent, last.get((k, slot), int(code.pc[code.block_start[k]])))
+            last[k, slot] = int(found[-1])
             stream[places[runs] + 1 + slot] = found.astype(np.int64)
     return stream
+
+
+def _filled(addresses: Any, absent: Any, before: int) -> Any:
+    """Give accesses that touched nothing the address of the access before them."""
+    positions = np.where(absent, -1, np.arange(len(addresses)))
+    latest = np.maximum.accumulate(positions)
+    filled = addresses[np.maximum(latest, 0)].copy()
+    filled[latest < 0] = np.uint64(before)
+    return filled

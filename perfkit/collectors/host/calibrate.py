@@ -213,16 +213,9 @@ def _tidy(value: float) -> float:
 def host_core() -> str | None:
     """Return the name of the bundled core that this host is, None where it is none of them."""
     info = cpuinfo()
-    family, model = int(info.get("cpu family", -1)), int(info.get("model", -1))
-    if info.get("vendor_id") == "GenuineIntel" and family == 6:
-        known = {42: "sandy_bridge", 45: "sandy_bridge", 85: "skylake_x", 106: "ice_lake", 108: "ice_lake"}
-        known |= {125: "ice_lake", 126: "ice_lake", 151: "alder_lake_p", 154: "alder_lake_p", 183: "alder_lake_p"}
-        return known.get(model)
-    if info.get("vendor_id") == "AuthenticAMD" and family == 26:
-        return "zen5"
-    if info.get("vendor_id") == "AuthenticAMD" and family == 25:
-        return "zen4" if 0x10 <= model <= 0x1F or 0x60 <= model <= 0x7F or 0xA0 <= model <= 0xAF else "zen3"
-    return None
+    vendor, family, model = info.get("vendor_id", ""), int(info.get("cpu family", -1)), int(info.get("model", -1))
+    cores = map(Microarchitecture.load, Microarchitecture.names())
+    return next((core.name for core in cores if core.is_processor(vendor, family, model)), None)
 
 
 def calibrate(

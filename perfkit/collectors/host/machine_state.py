@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.errors import SettingError
-from perfkit.study.study import MachineSettings
+from perfkit.study.parts import MachineSettings
 
 SYS = Path("/sys")
 PROC = Path("/proc")

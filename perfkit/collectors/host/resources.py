@@ -26,7 +26,7 @@ EXTRAS = {"front_end_nops": "uops/cycle", "store_forward_renamed": "cycles"}
 
 
 @dataclass
-class Figures:
+class MeasuredFigures:
     """Figures that were measured, and those that conditions did not allow, with the reason.
 
     Parameters
@@ -64,7 +64,7 @@ def core_resources(bench: Bench, times: int = 3) -> tuple[dict[str, float], dict
 
     Also returns what could not be measured, with the reason.
     """
-    figures = Figures()
+    figures = MeasuredFigures()
     for _ in range(times):
         front = figures.attempt("front_end", lambda: front_end(bench))
         figures.attempt("front_end_nops", lambda: nops(bench))
@@ -209,7 +209,7 @@ def misprediction_penalty(bench: Bench) -> float:
 # --- caches and memory ------------------------------------------------------------------------------------------------
 
 
-class Memory:
+class HugePages:
     """A block of memory in huge pages (so that caches are measured, not the translation of addresses), with a chase."""
 
     def __init__(self, size: int) -> None:
@@ -240,7 +240,7 @@ def memory_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
 
     Also returns what could not be measured, with the reason.
     """
-    figures = Figures()
+    figures = MeasuredFigures()
     sizes = cache_sizes()
     # Of L2 a quarter: few enough pages for the first table of translations, where huge pages are not to be had.
     second = max(sizes[1] // 4, 2 * sizes[0])
@@ -253,7 +253,7 @@ def memory_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
     }
     levels = {level: 1 << (size.bit_length() - 1) for level, size in wanted.items()}
     for level, size in levels.items():
-        memory = Memory(size)
+        memory = HugePages(size)
         memory.chase()
         figures.attempt(f"{level}_latency", partial(latency, bench, memory, warm=level != "memory"))
         if level == "memory":
@@ -268,7 +268,7 @@ def memory_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
     return found, figures.left_out
 
 
-def latency(bench: Bench, memory: Memory, warm: bool) -> float:
+def latency(bench: Bench, memory: HugePages, warm: bool) -> float:
     """Return the cycles of one dependent load; short windows from random places, so that few are interrupted.
 
     Of a cache, the least is quoted, after a walk through all of the block: what else runs on the machine evicts the
@@ -290,7 +290,7 @@ def latency(bench: Bench, memory: Memory, warm: bool) -> float:
     return bench.window(loop, passes, after_a_walk, 2 * bench.repetitions, quantile=0.0) / (32 * passes)
 
 
-def bandwidth(bench: Bench, memory: Memory) -> float:
+def bandwidth(bench: Bench, memory: HugePages) -> float:
     """Return the bytes that vector loads get in a cycle."""
     ix = iced()
     r, code, make = ix.Register, ix.Code, ix.Instruction
@@ -321,7 +321,7 @@ def bandwidth(bench: Bench, memory: Memory) -> float:
     return passes * unroll * step / bench.window(loop, passes, next_piece, quantile=least)
 
 
-def reorder_buffer(bench: Bench, memory: Memory) -> float | None:
+def reorder_buffer(bench: Bench, memory: HugePages) -> float | None:
     """Return an estimate of the ROB's entries, None where the step cannot be seen.
 
     Henry Wong's method: two independent loads that miss every cache, N instructions apart, over and over. While both

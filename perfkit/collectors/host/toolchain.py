@@ -20,7 +20,7 @@ _PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "objdump": "binutils"
 
 
 @dataclass(frozen=True)
-class Instruction:
+class Disassembled:
     """One disassembled instruction: its address in the object, its mnemonic, its operands in AT&T syntax.
 
     `refers` is the symbol that objdump says it refers to ("" for none).
@@ -37,7 +37,7 @@ class Instruction:
         return "_".join([self.mnemonic, *operand_kinds(self.operands)])
 
 
-def find(program: str) -> str:
+def find_tool(program: str) -> str:
     """Return the program's path; raises UnavailableError that says what to install."""
     path = shutil.which(program)
     if path is None:
@@ -47,11 +47,16 @@ def find(program: str) -> str:
     return path
 
 
-def run(command: Sequence[str], timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_tool(command: Sequence[str], timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a program without a shell and return what it said, whatever its exit status."""
     try:
         return subprocess.run(
-            [find(command[0]), *command[1:]], capture_output=True, text=True, timeout=timeout, check=False, **options
+            [find_tool(command[0]), *command[1:]],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            **options,
         )
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"{command[0]} did not finish within {timeout:g} s") from None
@@ -60,7 +65,7 @@ def run(command: Sequence[str], timeout: float = 300, **options: Any) -> subproc
 @functools.lru_cache(maxsize=64)
 def version(compiler: str) -> str:
     """Return the first line that ``COMPILER --version`` prints."""
-    return (run([compiler, "--version"], timeout=30).stdout.splitlines() or [""])[0].strip()
+    return (run_tool([compiler, "--version"], timeout=30).stdout.splitlines() or [""])[0].strip()
 
 
 # -- disassembly -------------------------------------------------------------------------------------------------------
@@ -70,17 +75,32 @@ _LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*?)\s*(?:#(.*))?$")
 _PREFIXES = {"lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "addr32", "cs", "ds"}
 
 
-def disassemble(binary: Path) -> dict[str, tuple[Instruction, ...]]:
+def disassemble(binary: Path) -> dict[str, tuple[Disassembled, ...]]:
     """Disassemble an object with objdump: symbol -> its instructions, in order."""
-    done = run(["objdump", "-d", "-w", "--no-show-raw-insn", str(binary)])
+    return disassemble_all([binary])[0]
+
+
+def disassemble_all(binaries: Sequence[Path]) -> list[dict[str, tuple[Disassembled, ...]]]:
+    """Disassemble many objects with as few runs of objdump as there may be arguments."""
+    out: list[dict[str, tuple[Disassembled, ...]]] = []
+    for at in range(0, len(binaries), 256):
+        out += _disassembled(binaries[at : at + 256])
+    return out
+
+
+def _disassembled(binaries: Sequence[Path]) -> list[dict[str, tuple[Disassembled, ...]]]:
+    done = run_tool(["objdump", "-d", "-w", "--no-show-raw-insn", *map(str, binaries)])
     if done.returncode:
-        raise DataError(f"objdump cannot read {binary.name}: {done.stderr.strip()[:200]}")
-    functions: dict[str, list[Instruction]] = {}
-    current: list[Instruction] = []
+        raise DataError(f"objdump cannot read {binaries[0].parent}: {done.stderr.strip()[:200]}")
+    files: list[dict[str, list[Disassembled]]] = []
+    current: list[Disassembled] = []
     for line in done.stdout.splitlines():
+        if "file format" in line and not line[:1].isspace():
+            files.append({})
+            continue
         symbol = _SYMBOL.match(line)
         if symbol:
-            current = functions.setdefault(symbol[2], [])
+            current = files[-1].setdefault(symbol[2], [])
             continue
         found = _LINE.match(line)
         if found:
@@ -89,14 +109,15 @@ def disassemble(binary: Path) -> dict[str, tuple[Instruction, ...]]:
                 mnemonic, _, operands = operands.partition(" ")
             refers = re.search(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>", found[4] or operands)
             name = refers[1] if refers else ""
-            current.append(Instruction(int(found[1], 16), mnemonic, operands.strip(), name))
-    return {name: tuple(lines) for name, lines in functions.items()}
+            current.append(Disassembled(int(found[1], 16), mnemonic, operands.strip(), name))
+    if len(files) != len(binaries):
+        raise DataError(f"objdump described {len(files)} of {len(binaries)} objects in {binaries[0].parent}")
+    return [{name: tuple(lines) for name, lines in functions.items()} for functions in files]
 
 
-def region(functions: Mapping[str, tuple[Instruction, ...]], symbol: str) -> list[tuple[Instruction, ...]]:
+def region(functions: Mapping[str, tuple[Disassembled, ...]], symbol: str) -> list[tuple[Disassembled, ...]]:
     """Return the functions that a region became: its own, those cut out of it (OpenMP), those it refers to."""
-    key = symbol.rpartition("_")[2]
-    names = [name for name in functions if key in name]
+    names = [name for name in functions if name == symbol or name.startswith(f"{symbol}.")]
     for name in names:  # grows while it is walked: what the found ones refer to is part of the region too
         for line in functions[name]:
             if line.refers in functions and line.refers not in names and "@" not in line.refers:
@@ -122,7 +143,7 @@ def operand_kinds(operands: str) -> list[str]:
     return kinds
 
 
-def hottest_loop(functions: Iterable[Sequence[Instruction]]) -> tuple[Instruction, ...]:
+def hottest_loop(functions: Iterable[Sequence[Disassembled]]) -> tuple[Disassembled, ...]:
     """Return the longest loop body of some functions that ends in a backward jump, else all of the first function."""
     functions = list(functions)
     loops = [_longest_loop(lines) for lines in functions]
@@ -132,8 +153,8 @@ def hottest_loop(functions: Iterable[Sequence[Instruction]]) -> tuple[Instructio
     return tuple(line for line in functions[0] if not line.mnemonic.startswith("ret"))
 
 
-def _longest_loop(lines: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    best: tuple[Instruction, ...] = ()
+def _longest_loop(lines: Sequence[Disassembled]) -> tuple[Disassembled, ...]:
+    best: tuple[Disassembled, ...] = ()
     start = {line.address: at for at, line in enumerate(lines)}
     for at, line in enumerate(lines):
         target = re.match(r"([0-9a-f]+)\b", line.operands) if line.mnemonic.startswith("j") else None
@@ -148,7 +169,7 @@ def same_mnemonic(found: str, asked: str) -> bool:
     return found == asked or found in {asked + s for s in "bwlq"} or asked in {found + s for s in "bwlq"}
 
 
-def missing_instructions(lines: Iterable[Instruction], expected: Mapping[str, int]) -> str:
+def missing_instructions(lines: Iterable[Disassembled], expected: Mapping[str, int]) -> str:
     """Say which expected instructions a region lacks ("" if none): the compiler may have removed the work."""
     there = Counter(line.mnemonic for line in lines)
     faults = []
@@ -162,7 +183,7 @@ def missing_instructions(lines: Iterable[Instruction], expected: Mapping[str, in
 # -- static columns ----------------------------------------------------------------------------------------------------
 
 
-def instruction_mix(body: Sequence[Instruction]) -> dict[str, float]:
+def instruction_mix(body: Sequence[Disassembled]) -> dict[str, float]:
     """Return how often each instruction form occurs in a loop, as columns ``mix_FORM``, and their total."""
     counts = Counter(line.form for line in body)
     return {"static_instructions": float(len(body))} | {f"mix_{form}": float(n) for form, n in sorted(counts.items())}
@@ -173,11 +194,11 @@ def find_mca() -> str:
     for name in ("llvm-mca", *(f"llvm-mca-{v}" for v in range(30, 10, -1))):
         if shutil.which(name) and name != "llvm-mca":
             return name
-    find("llvm-mca")
+    find_tool("llvm-mca")
     return "llvm-mca"
 
 
-def mca(loops: Mapping[str, Sequence[Instruction]], cpu: str = "native") -> dict[str, dict[str, float]]:
+def mca(loops: Mapping[str, Sequence[Disassembled]], cpu: str = "native") -> dict[str, dict[str, float]]:
     """Run llvm-mca once over many loop bodies.
 
     Parameters
@@ -201,7 +222,7 @@ def mca(loops: Mapping[str, Sequence[Instruction]], cpu: str = "native") -> dict
         lines += [_for_mca(one) for one in loops[name]]
         lines.append(f"# LLVM-MCA-END r{at}")
     command = [find_mca(), f"-mcpu={cpu}", "-resource-pressure=false", "-instruction-info=false"]
-    done = run([*command, "-"], input="\n".join(lines) + "\n")
+    done = run_tool([*command, "-"], input="\n".join(lines) + "\n")
     if done.returncode:
         if len(names) == 1:
             return {names[0]: nothing}
@@ -223,7 +244,7 @@ def mca(loops: Mapping[str, Sequence[Instruction]], cpu: str = "native") -> dict
     return out
 
 
-def _for_mca(line: Instruction) -> str:
+def _for_mca(line: Disassembled) -> str:
     operands = re.sub(r"\s*<[^>]*>", "", line.operands)
     if line.mnemonic.startswith("j") or line.mnemonic == "call":
         return f"{line.mnemonic} 1f\n1:"
@@ -243,13 +264,13 @@ def compiler_kind(compiler: str) -> str:
     return "clang" if "clang" in version(compiler).lower() else "gcc"
 
 
-def vectorization(folder: Path) -> dict[str, dict[str, float]]:
-    """Read the optimisation record in a build's folder: function -> loops vectorised and the widest vector (bytes)."""
+def vectorization(folder: Path, names: str = "*") -> dict[str, dict[str, float]]:
+    """Read optimisation records of some name: function -> loops vectorised and the widest vector (bytes)."""
     out: dict[str, dict[str, float]] = {}
-    for path in sorted(folder.glob("*.opt-record.json.gz")):
+    for path in sorted(folder.glob(f"{names}.opt-record.json.gz")):
         for function, text in _gcc_remarks(json.loads(gzip.decompress(path.read_bytes()))):
             _note(out, function, text)
-    for path in sorted(folder.glob("*.opt.yaml")):
+    for path in sorted(folder.glob(f"{names}.opt.yaml")):
         for function, text in _clang_remarks(path.read_text(encoding="utf-8")):
             _note(out, function, text)
     return out

@@ -1,39 +1,27 @@
 """`Microbenchmark`: compile a study's variants in parallel, measure them one at a time, and keep every repetition."""
 
-import fcntl
 import json
 import math
 import os
-import random
-import shlex
 import shutil
-import subprocess
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfkit._version import __version__
 from perfkit.collectors.host import toolchain
-from perfkit.collectors.host.machine_state import MachineState, now, prepared, read_state
+from perfkit.collectors.host.machine_state import prepared, read_state
 from perfkit.collectors.microbenchmark import compile as compiling
-from perfkit.collectors.microbenchmark.policy import Verdict, best, judge
-from perfkit.collectors.microbenchmark.process import (
-    Experiment,
-    KernelError,
-    MeasuringProcess,
-    Request,
-    event_numbers,
-)  # fmt: skip
-from perfkit.collectors.microbenchmark.sources import Variant, variant
+from perfkit.collectors.microbenchmark.lock import measuring_lock
+from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
+from perfkit.collectors.microbenchmark.passes import Task, measure_all, usable_cpus
+from perfkit.collectors.microbenchmark.process import event_numbers
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.runs import StudyRuns
-from perfkit.study.study import CALM, Configuration, Study, fill, split_compiler
+from perfkit.study.study import CALM, Study, split_compiler
 
 Progress = Callable[[int, int, str], None]
 """Called with what is done, what there is, and what is being done."""
@@ -48,7 +36,7 @@ class Plan:
     configurations, done : int
         The space, and how much of it the folder already holds.
     objects : int
-        Object files to compile.
+        Objects to compile.
     seconds : float
         Estimated time for what is left.
     faults : tuple of str
@@ -62,8 +50,8 @@ class Plan:
     faults: tuple[str, ...]
 
 
-# Estimates of `plan`, in seconds, from the shipped studies on a two-core machine: an object's fixed cost, a variant's.
-_OBJECT_COST, _VARIANT_COST, _WINDOW_COST = 0.6, 0.02, 12e-6
+# Estimates of `plan`, in seconds, from the shipped studies on a two-core machine: a compiler's headers, a variant.
+_GROUP_COST, _VARIANT_COST, _WINDOW_COST = 0.6, 0.075, 14e-6
 _FLUSH_COST, _OWN_FLUSH_COST = 6e-10, 6e-5  # seconds a byte of memory; seconds a kernel's own PK_FLUSH
 
 
@@ -81,15 +69,19 @@ class Microbenchmark:
     jobs : int
         Parallel compilations (joblib).
     batch : int
-        Variants in an object file.
+        Variants that one task compiles, each an object of its own.
     seed : int
-        Of the order of measurement: shuffled, so that a machine that drifts does not look like an effect of a
-        dimension.
+        Of the passes' orders: shuffled, so that a machine that drifts does not look like an effect of a dimension.
+    retry : bool
+        Measure the rows again that failed before.
     limit : int
         The largest space that is measured without being asked twice.
     spread : bool
         Compile and measure each batch wherever joblib runs it, e.g. on the nodes of a dask cluster, instead of
         measuring everything here. Measurements still exclude each other on every node.
+    cluster : str, optional
+        Measure on dask's workers: ``tcp://HOST:PORT``, ``slurm``, ``slurm:JOBS`` or ``local:WORKERS``; rows are stored
+        as they arrive, each with its host and processor.
     progress : callable, optional
         Called as ``progress(done, total, what)``.
 
@@ -101,10 +93,12 @@ class Microbenchmark:
     folder: Path | str | None = None
     repetitions: int | None = None
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
-    batch: int = 128
+    batch: int = 32
     seed: int = 0
+    retry: bool = False
     limit: int = CALM
     spread: bool = False
+    cluster: str | None = None
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -117,7 +111,7 @@ class Microbenchmark:
 
     def plan(self, study: Study) -> Plan:
         """Count the space, check what can be checked, and estimate the time."""
-        study = self._with_policy(study)
+        study = self._settled_study(study)
         total = self._checked_count(study)
         done = set()
         if self.folder is not None and Path(self.folder, "results.jsonl").exists():
@@ -130,13 +124,16 @@ class Microbenchmark:
             if one.key(mark) not in done:
                 left += 1
                 groups[one.compiler, one.flags] = groups.get((one.compiler, one.flags), 0) + 1
-        objects = sum(math.ceil(n / self.batch) for n in groups.values())
-        compile_time = (objects * _OBJECT_COST + left * _VARIANT_COST) / self.jobs
+        compile_time = (len(groups) * _GROUP_COST + left * _VARIANT_COST) / self.jobs
         window = _WINDOW_COST
         if study.cache == "cold":
-            window += _OWN_FLUSH_COST if "PK_FLUSH" in (study.source or "") else study.memory * _FLUSH_COST
-        experiment = study.policy.repetitions * study.policy.windows * window * (1 + len(study.events))
-        return Plan(total, total - left, objects, compile_time + left * experiment * 1.5, tuple(self._faults(study)))
+            memory = study.memory if isinstance(study.memory, int) else 0
+            window += _OWN_FLUSH_COST if "PK_FLUSH" in (study.source or "") else memory * _FLUSH_COST
+        experiment = study.policy.repetitions * study.policy.windows * window
+        passes = min(study.policy.passes, study.policy.attempts) + len(study.events)
+        return Plan(
+            total, total - left, left, compile_time + left * experiment * passes * 1.2, tuple(self._faults(study))
+        )
 
     def collect(self, study: Study) -> StudyRuns:
         """Measure every configuration that the folder does not hold yet.
@@ -152,7 +149,7 @@ class Microbenchmark:
             raise UnavailableError(
                 f"microbenchmarks need the TSC of an x86-64 machine, this one is {os.uname().machine}"
             )
-        study = self._with_policy(study)
+        study = self._settled_study(study)
         self._checked_count(study)
         if self.folder is not None:
             # Absolute: compilers and the measuring process run in folders of their own.
@@ -160,7 +157,10 @@ class Microbenchmark:
         with tempfile.TemporaryDirectory(prefix="perfkit-study-") as place:
             return self._collect(study, Path(place))
 
-    def _with_policy(self, study: Study) -> Study:
+    def _settled_study(self, study: Study) -> Study:
+        """Fill in what the study leaves to this machine and these settings."""
+        if study.uses_host() and not study.host:
+            study = study.replace(host=host_facts())
         if self.repetitions is None:
             return study
         return study.replace(policy={**study.policy.model_dump(), "repetitions": self.repetitions})
@@ -179,10 +179,10 @@ class Microbenchmark:
     def _faults(self, study: Study) -> Iterator[str]:
         for compiler in dict.fromkeys(split_compiler(text)[0] for text in study.compilers):
             try:
-                toolchain.find(compiler)
+                toolchain.find_tool(compiler)
             except UnavailableError as error:
                 yield str(error)
-        usable = _cpus(study)
+        usable = usable_cpus(study)
         if max(study.threads) > len(usable):
             yield f"{max(study.threads)} threads on {len(usable)} CPUs: those rows will be marked failed"
         hard = [name for name in study.events if event_numbers(name)[0] != 1]
@@ -195,61 +195,81 @@ class Microbenchmark:
         for event in study.events:
             event_numbers(event)
         with Store(folder, fingerprint) as store:
-            write_whole(folder / "study.yaml", study.to_yaml())
             with prepared(study.machine) as state:
-                metadata = _metadata(study, state)
-                _same_machine(folder, metadata)
+                metadata = metadata_of(study, state)
+                check_origin(folder, metadata, here=self.cluster is None and not self.spread)
+                write_whole(folder / "study.yaml", study.to_yaml())
                 write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
                 for reason in state.refused.values():
                     warnings.warn(f"machine state: {reason}", PerfkitWarning, stacklevel=3)
-                done = {record["key"] for record in store.records()}
+                if self.retry:
+                    store.drop_failed()
+                done = {record["key"]: record["status"] for record in store.records()}
                 space = [(one, one.key(fingerprint)) for one in study.configurations()]
-                total = len(space)
                 todo = [(one, key) for one, key in space if key not in done]
-                self._say(total - len(todo), total, "compiling")
-                if self.spread:
-                    self._spread(study, todo, total, store)
+                failed = sum(done.get(key, "ok") != "ok" for _, key in space)
+                if failed:
+                    text = f"{failed} configurations failed before and are not tried again: --retry (retry=True) does"
+                    warnings.warn(text, PerfkitWarning, stacklevel=3)
+                self._say(len(space) - len(todo), len(space), "compiling")
+                if self.cluster is not None:
+                    self._on_cluster(study, todo, len(space), store)
+                elif self.spread:
+                    self._spread(study, todo, len(space), store)
                 else:
-                    self._here(study, space, todo, store, folder)
+                    self._here(study, space, todo, store, metadata)
+                store.finish()
             stored = {record["key"]: record for record in store.records()}
-            wanted = [one.key(fingerprint) for one in study.configurations()]
-            records = [stored[key] for key in wanted]
+            records = [stored[key] for _, key in space]
         return StudyRuns.from_records(records, metadata, study.derive)
 
     def _here(
-        self,
-        study: Study,
-        space: Sequence[tuple[Configuration, str]],
-        todo: Sequence[tuple[Configuration, str]],
-        store: Store,
-        folder: Path,
+        self, study: Study, space: Sequence[Task], todo: Sequence[Task], store: Store, metadata: dict[str, Any]
     ) -> None:
         """Compile everything in parallel, then measure with nothing else running."""
-        from joblib import Parallel, delayed
-
+        folder = store.folder
         objects = folder / "objects"
         harness = compiling.build_harness(objects)
-        total, wanted = len(space), {key for _, key in todo}
-        # Cut from the whole space, so that a study that goes on finds the objects that it compiled before.
-        cut = _batches(study, space, self.batch)
-        jobs = [one for one in cut if any(each.key in wanted for each in one.variants)]
+        before, total = len(space) - len(todo), len(space)
+        built = self._compiled(study, todo, objects, before, total)
+        if built:
+            files = compiling.files_of(built.values())
+            check_files(folder, metadata["files"])
+            metadata["files"] |= files
+            write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+        done = [before]
+
+        def say(what: str) -> None:
+            self._say(done[0], total, what)
+
+        with measuring_lock(say=say):
+            earlier, note = store.experiments(), store.add_experiment
+            for record in measure_all(study, todo, built, harness, objects, self.seed, earlier, note, say):
+                store.add(record)
+                done[0] += 1
+                say("measuring")
+        _remove_objects(objects)
+
+    def _compiled(
+        self, study: Study, todo: Sequence[Task], objects: Path, before: int, total: int
+    ) -> dict[str, compiling.Built]:
+        from joblib import Parallel, delayed
+
+        jobs = list(compiling.batches_of(study, todo, self._cut(len(todo))))
         built: dict[str, compiling.Built] = {}
-        finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator")(
-            delayed(compiling.build)(one, objects) for one in jobs
+        finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator_unordered")(
+            delayed(compiling.compile_batch)(one, objects) for one in jobs
         )
         for results in finished:
             built |= {one.key: one for one in results}
-            self._say(total - len(todo), total, f"compiling ({len(built)} variants)")
-        shuffled = list(todo)
-        random.Random(self.seed).shuffle(shuffled)  # noqa: S311 (an order, not a secret)
-        with exclusive():
-            for number, record in enumerate(measure_all(study, shuffled, built, harness, objects)):
-                store.add(record)
-                self._say(total - len(todo) + number + 1, total, "measuring")
-        if folder.exists():
-            _remove_objects(objects)
+            self._say(before, total, f"compiling ({len(built)} of {len(todo)} variants)")
+        return built
 
-    def _spread(self, study: Study, todo: Sequence[tuple[Configuration, str]], total: int, store: Store) -> None:
+    def _cut(self, variants: int) -> int:
+        """Return the variants of a task: few enough that every processor has some, enough to share their headers."""
+        return max(min(self.batch, math.ceil(variants / self.jobs)), 1)
+
+    def _spread(self, study: Study, todo: Sequence[Task], total: int, store: Store) -> None:
         """Let joblib's backend place whole batches: each is compiled and measured where it lands."""
         from joblib import Parallel, delayed
 
@@ -257,18 +277,29 @@ class Microbenchmark:
         cuts = [todo[at : at + self.batch] for at in range(0, len(todo), self.batch)]
         done = total - len(todo)
         tasks = (delayed(collect_batch)(plain, cut) for cut in cuts)
-        for records in Parallel(n_jobs=self.jobs)(tasks):
+        for records in Parallel(n_jobs=self.jobs, return_as="generator_unordered")(tasks):
             for record in records:
                 store.add(record)
                 done += 1
                 self._say(done, total, "measuring")
+
+    def _on_cluster(self, study: Study, todo: Sequence[Task], total: int, store: Store) -> None:
+        from perfkit.collectors.microbenchmark.cluster import collect_on
+
+        assert self.cluster is not None
+        before = total - len(todo)
+        rows = collect_on(
+            self.cluster, study, todo, self.batch, self.seed, lambda done, what: self._say(before + done, total, what)
+        )
+        for record in rows:
+            store.add(record)
 
     def _say(self, done: int, total: int, what: str) -> None:
         if self.progress is not None:
             self.progress(done, total, what)
 
 
-def collect_batch(study_text: str, todo: Sequence[tuple[Configuration, str]]) -> list[dict[str, Any]]:
+def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]:
     """Compile and measure a batch on whatever machine this runs on; returns the store's records."""
     import yaml
 
@@ -277,212 +308,31 @@ def collect_batch(study_text: str, todo: Sequence[tuple[Configuration, str]]) ->
         objects = Path(place) / "objects"
         harness = compiling.build_harness(objects)
         built: dict[str, compiling.Built] = {}
-        for one in _batches(study, todo, len(todo)):
-            built |= {result.key: result for result in compiling.build(one, objects)}
-        with exclusive():
+        for one in compiling.batches_of(study, todo, len(todo)):
+            built |= {result.key: result for result in compiling.compile_batch(one, objects)}
+        with measuring_lock():
             return list(measure_all(study, todo, built, harness, objects))
 
 
-def _batches(study: Study, todo: Sequence[tuple[Configuration, str]], size: int) -> Iterator[compiling.Batch]:
-    groups: dict[tuple[str, str], list[Variant]] = {}
-    for one, key in todo:
-        groups.setdefault((one.compiler, one.flags), []).append(variant(study, one, key))
-    for (compiler, flags), variants in groups.items():
-        whole = compiling.Batch(compiler, flags, study.language, study.source or "", tuple(variants), study.static)
-        yield from compiling.batches(whole, size)
+def host_facts() -> dict[str, int]:
+    """Return this host's `HOST_FACTS`.
 
-
-def measure_all(
-    study: Study,
-    todo: Sequence[tuple[Configuration, str]],
-    built: dict[str, compiling.Built],
-    harness: Path,
-    folder: Path,
-) -> Iterator[dict[str, Any]]:
-    """Measure each configuration in order and yield its record; one process a number of threads."""
-    cpus = _cpus(study)
-    events: list[str] = []
-    for threads in dict.fromkeys(one.threads for one, _ in todo):
-        mine = [(one, key) for one, key in todo if one.threads == threads]
-        if threads > len(cpus):
-            for one, key in mine:
-                yield _record(
-                    one, key, message=f"{threads} threads need as many CPUs; this process may use {len(cpus)}"
-                )
-            continue
-        fifo = study.machine.scheduler == "fifo"
-        with MeasuringProcess(harness, folder, cpus[:threads], threads, fifo) as process:
-            if not events:
-                events = _countable(study)
-            if fifo and not process.is_fifo:
-                reason = "machine state: the FIFO scheduling class was refused (it needs root); measuring without it"
-                warnings.warn(reason, PerfkitWarning, stacklevel=2)
-            for one, key in mine:
-                result = built[key]
-                if result.failed:
-                    yield _record(one, key, message=result.message)
-                else:
-                    yield _measure_one(study, one, key, result, process, events, folder)
-
-
-def _measure_one(
-    study: Study,
-    one: Configuration,
-    key: str,
-    built: compiling.Built,
-    process: MeasuringProcess,
-    events: Sequence[str],
-    folder: Path,
-) -> dict[str, Any]:
-    """Apply the repetition policy to one configuration: timing first, then each event in runs of its own."""
-    experiments: list[dict[str, Any]] = []
-    try:
-        _commands(study.preamble, one)
-        request = _request(study, one, key, built, folder)
-        chosen, verdict, tries = _settle(study, process, request, study.policy.metric, experiments)
-        counts = {}
-        for event in events:
-            counted = Request(**{**request.__dict__, "event": event})
-            _, count, _ = _settle(study, process, counted, "event", experiments)
-            counts[event] = count.mean
-        _commands(study.finalize, one)
-    except (KernelError, UnavailableError) as error:
-        return _record(one, key, message=str(error), experiments=experiments, static=built.static)
-    figures = {name: judge([getattr(run, name) for run in chosen.runs], 1).mean for name in ("tsc", "ns", "cycles")}
-    return _record(
-        one, key, status="ok", settled=verdict.settled, attempts=tries, steps=chosen.steps, spread=verdict.spread,
-        **figures, events=counts, reports=chosen.reports, static=built.static, experiments=experiments,
-    )  # fmt: skip
-
-
-def _settle(
-    study: Study, process: MeasuringProcess, request: Request, metric: str, experiments: list[dict[str, Any]]
-) -> tuple[Experiment, Verdict, int]:
-    """Repeat the experiment until it settles or the attempts are used up; every run is appended to `experiments`."""
-    verdicts, made = [], []
-    for attempt in range(study.policy.attempts):
-        got = process.measure(request, study.time_limit)
-        made.append(got)
-        runs = [[run.tsc, run.ns, run.cycles, run.event, run.kept, run.tried] for run in got.runs]
-        experiments.append({"event": request.event or "", "attempt": attempt, "runs": [_nullable(run) for run in runs]})
-        verdicts.append(judge([getattr(run, metric) for run in got.runs], study.policy.tolerance))
-        if verdicts[-1].settled:
-            break
-    at = best(verdicts)
-    return made[at], verdicts[at], len(made)
-
-
-def _request(study: Study, one: Configuration, key: str, built: compiling.Built, folder: Path) -> Request:
-    path = Path(built.object).relative_to(folder) if Path(built.object).is_absolute() else Path(built.object)
-    return Request(
-        object=f"./{path}", variant=key, repetitions=study.policy.repetitions, windows=study.policy.windows,
-        steps=study.steps, warmup=study.warmup, cold=study.cache == "cold",
-        memory=study.memory, huge=study.pages == "huge", threads=one.threads,
-    )  # fmt: skip
-
-
-def _countable(study: Study) -> list[str]:
-    """Return the events that this machine counts, and warn of the others: their columns stay missing."""
-    hard = [name for name in study.events if event_numbers(name)[0] != 1]
-    reason = read_state().counters if hard else ""
-    if not reason:
-        return list(study.events)
-    warnings.warn(f"no hardware counters here ({reason}): {', '.join(hard)} stay missing", PerfkitWarning, stacklevel=2)
-    return [name for name in study.events if name not in hard]
-
-
-def _record(one: Configuration, key: str, **parts: Any) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "key": key, "values": one.values, "compiler": one.compiler, "flags": one.flags, "threads": one.threads,
-        "status": "failed", "message": "", "settled": False, "at": now(),
-    }  # fmt: skip
-    record |= {name: value for name, value in parts.items() if name not in {"events", "reports", "static"}}
-    for name in ("tsc", "ns", "cycles", "spread"):
-        if isinstance(record.get(name), float) and not math.isfinite(record[name]):
-            record[name] = None
-    for name in ("events", "reports", "static"):
-        record[name] = {k: v if math.isfinite(v) else None for k, v in parts.get(name, {}).items()}
-    return record
-
-
-def _nullable(run: Sequence[float]) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in run]
-
-
-def _commands(commands: Sequence[str], one: Configuration) -> None:
-    """Run preamble or finalize commands as argument lists; a failing one fails the row."""
-    for text in commands:
-        values = {**one.values, "threads": one.threads, "compiler": one.compiler, "flags": one.flags}
-        words = [fill(word, values) for word in shlex.split(text)]
-        try:
-            done = toolchain.run(words, timeout=60, stdin=subprocess.DEVNULL)
-        except UnavailableError as error:
-            raise KernelError(f"the command {text!r} did not run: {error}") from None
-        if done.returncode:
-            raise KernelError(f"the command {text!r} failed with {done.returncode}: {done.stderr.strip()[:200]}")
-
-
-def _cpus(study: Study) -> list[int]:
-    """Return the CPUs to pin to; by default the last ones, since the first serves most interrupts."""
-    allowed = sorted(os.sched_getaffinity(0))
-    if not study.affinity:
-        return allowed[::-1]
-    foreign = [cpu for cpu in study.affinity if cpu not in allowed]
-    if foreign:
-        raise SettingError(f"affinity names CPU {foreign[0]}, this process may use {allowed}")
-    return list(study.affinity)
-
-
-def _metadata(study: Study, state: MachineState) -> dict[str, Any]:
-    versions = {}
-    for text in study.compilers:
-        name = split_compiler(text)[0]
-        try:
-            versions[name] = toolchain.version(name)
-        except UnavailableError as error:
-            versions[name] = f"missing: {error}"
-    return {
-        "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
-        "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
-        "policy": study.policy.model_dump(), "cache": study.cache,
-    }  # fmt: skip
-
-
-def _same_machine(folder: Path, metadata: dict[str, Any]) -> None:
-    """Refuse to go on with a study that another kind of machine or compiler began: the rows would not compare."""
-    path = folder / "metadata.json"
-    if not path.exists():
-        return
-    before = json.loads(path.read_text(encoding="utf-8"))
-    for name in ("processor", "family", "model", "stepping"):
-        if before["machine"][name] != metadata["machine"][name]:
-            raise SettingError(
-                f"{folder} was measured on {before['machine']['processor']!r}, this is "
-                f"{metadata['machine']['processor']!r}: name another folder"
-            )
-    for name in set(before["compilers"]) & set(metadata["compilers"]):
-        if before["compilers"][name] != metadata["compilers"][name]:
-            raise SettingError(f"{folder} was measured with {before['compilers'][name]!r}: name another folder")
+    Raises
+    ------
+    UnavailableError
+        If it does not show its caches.
+    """
+    caches = read_state().caches
+    data = {name: size for name, size in caches.items() if not name.endswith("i")}
+    if not data:
+        raise UnavailableError(
+            "this machine does not show its caches (/sys/devices/system/cpu/cpu0/cache): give the study "
+            "`host: {LAST_CACHE: BYTES, CPUS: N}`"
+        )
+    return {"LAST_CACHE": data[max(data)], "CPUS": len(os.sched_getaffinity(0))}
 
 
 def _remove_objects(objects: Path) -> None:
     for path in objects.iterdir():
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
-
-
-@contextmanager
-def exclusive(path: Path | None = None) -> Iterator[None]:
-    """Hold this machine's measuring lock: two studies of one user never time at once."""
-    path = path or Path(tempfile.gettempdir()) / f"perfkit-measuring-{os.getuid()}.lock"
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.02)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,45 +1,82 @@
-"""Compile batches of variants, many to an object; a failing batch is halved until the faulty variants stand alone."""
+"""Compile variants, each a shared object of its own, and check what came out.
+
+Only what all variants begin with in the same way, the kernel's leading system headers, is compiled once (gcc's
+precompiled headers, which gcc itself refuses where a variant's macros could change them).
+"""
 
 import hashlib
 import itertools
+import json
+import re
 import shlex
 import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.collectors.host import toolchain
-from perfkit.collectors.microbenchmark.sources import KERNEL_FILE, NATIVE, Variant, translation_unit
-from perfkit.errors import UnavailableError
-from perfkit.study.study import split_compiler
+from perfkit.collectors.microbenchmark.sources import (
+    EMPTY_REGION,
+    NATIVE,
+    PREFIX,
+    Variant,
+    entry_unit,
+    is_cpp,
+    kernel_name,
+    leading_includes,
+    variant,
+)
+from perfkit.errors import DataError, UnavailableError
+from perfkit.study.parts import Configuration
+from perfkit.study.study import Study
+
+_TIME_LIMIT = 300.0
+_WORTH_PRECOMPILING = 3  # variants
+# Hidden, so that what a kernel calls is bound, and may be inlined, as in a program of its own.
+_SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Variants that share a compiler, flags and a kernel: one object, if nothing fails."""
+    """Variants that share a study, a compiler and its flags: one task for a processor."""
 
+    study: Study
     compiler: str
     flags: str
-    language: str
-    kernel: str
     variants: tuple[Variant, ...]
-    static: tuple[str, ...] = ()
-    time_limit: float = 300.0
 
-    def name(self) -> str:
-        """Return the object's name: a hash of all that decides its content."""
-        parts = [self.compiler, self.flags, self.language, self.kernel, translation_unit(self.variants)]
+    @property
+    def place(self) -> str:
+        """The folder of the objects: a hash of all that they share."""
+        parts = [self.compiler, self.flags, self.study.fingerprint(), self.study.folder]
         parts += [_version_or_nothing(self.compiler), (NATIVE / "perfkit.h").read_text(encoding="utf-8")]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
 @dataclass(frozen=True)
 class Built:
-    """What compiling gave for one variant: its object, or why there is none, and the static columns."""
+    """What compiling gave for one variant.
+
+    Parameters
+    ----------
+    key : str
+        Of the configuration.
+    object : str
+        The shared object; "" if there is none.
+    message : str
+        Why there is none, or what is to be known of it.
+    static : dict
+        The static columns.
+    files : dict
+        The user's files that were read beside the kernel (headers, sources): path -> SHA-256.
+    """
 
     key: str
     object: str = ""
     message: str = ""
     static: dict[str, float] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -47,118 +84,312 @@ class Built:
         return not self.object
 
 
-def build(batch: Batch, folder: Path) -> list[Built]:
+def compile_batch(batch: Batch, folder: Path) -> list[Built]:
     """Compile a batch into `folder` and check what came out; never raises for a variant's fault.
 
-    A variant whose region lacks the instructions that were asked for counts as failed: the compiler removed them.
+    A variant counts as failed if its region lacks the instructions that were asked for, or is empty although it is not
+    without optimisation: the compiler removed the work. One that is empty for its dimensions' values is only told.
+
+    Raises
+    ------
+    DataError
+        If there is no room left for the objects.
     """
     try:
-        toolchain.find(batch.compiler)
+        toolchain.find_tool(batch.compiler)
     except UnavailableError as error:
         return [Built(one.key, message=str(error)) for one in batch.variants]
-    place = folder / batch.name()
-    done = place / "variants.so"
-    if not done.exists():
-        try:
-            message = _compile(batch, place, done)
-        except UnavailableError as error:
-            message = str(error)
-        if message:
-            if len(batch.variants) == 1:
-                return [Built(batch.variants[0].key, message=f"{batch.compiler}: {message}")]
-            return [built for half in _halves(batch) for built in build(half, folder)]
-    return _inspect(batch, place, done)
+    place = folder / batch.place
+    _prepare(batch, place)
+    messages = {one.key: _compile(batch, one, place) for one in batch.variants}
+    good = [one for one in batch.variants if not messages[one.key]]
+    checked = {one.key: one for one in _inspect(batch, good, place)}
+    failed = {key: Built(key, message=f"{batch.compiler}: {text}") for key, text in messages.items() if text}
+    return [failed.get(one.key) or checked[one.key] for one in batch.variants]
 
 
-def _compile(batch: Batch, place: Path, done: Path) -> str:
-    """Compile, naming the object only when it is whole; returns the compiler's complaint or ""."""
-    place.mkdir(parents=True, exist_ok=True)
-    suffix = ".cpp" if batch.language == "c++" else ".c"
-    (place / KERNEL_FILE).write_text(batch.kernel, encoding="utf-8")
-    (place / f"variants{suffix}").write_text(translation_unit(batch.variants), encoding="utf-8")
-    extra = toolchain.vectorization_flags(batch.compiler) if "vectorization" in batch.static else []
-    if batch.compiler.endswith("gcc") and batch.language == "c++":
-        extra.append("-lstdc++")
-    command = [*split_words(batch.compiler, batch.flags), *extra, "-shared", "-fPIC", "-w", f"-I{NATIVE}", "-I."]
-    result = toolchain.run([*command, "-o", "partial.so", f"variants{suffix}"], timeout=batch.time_limit, cwd=place)
-    if result.returncode:
-        return _shorten(result.stderr) or f"exit status {result.returncode} without a message"
-    (place / "partial.so").rename(done)
+# -- one variant -------------------------------------------------------------------------------------------------------
+
+
+def _prepare(batch: Batch, place: Path) -> None:
+    """Write what all variants share."""
+    study = batch.study
+    try:
+        (place / "kernel").mkdir(parents=True, exist_ok=True)
+        (place / "kernel" / kernel_name(study)).write_text(study.source or "", encoding="utf-8")
+        prefix = '#include "perfkit.h"\n' + leading_includes(study.source or "")
+        (place / PREFIX).write_text(prefix, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write to {place}: {error.strerror}") from None
+    header = place / f"{PREFIX}.gch"
+    if study.is_program or study.assembly is not None or header.exists():
+        return
+    if len(batch.variants) < _WORTH_PRECOMPILING or toolchain.compiler_kind(batch.compiler) != "gcc":
+        return
+    partial = f"{hashlib.sha256(batch.variants[0].key.encode()).hexdigest()[:12]}.partial.gch"
+    language = f"{study.language}-header"
+    done = _run([*_compile_words(batch), "-x", language, PREFIX, "-o", partial], place)
+    if not done and (place / partial).exists():  # where it fails, every variant says why
+        (place / partial).rename(header)
+
+
+def _compile(batch: Batch, one: Variant, place: Path) -> str:
+    """Compile a variant, naming the object only when it is whole; returns the compiler's complaint or ""."""
+    done, partial = place / f"{one.key}.so", f"{one.key}.partial"
+    if done.exists() and all(hash_of(path) == known for path, known in _files_noted(one.key, place).items()):
+        return ""
+    study = batch.study
+    (place / f"{one.key}.h").write_text(one.macros, encoding="utf-8")
+    main = _main_file(batch, one)
+    if main:
+        # The macros stand in the file itself: after `-include`, gcc takes no precompiled header.
+        (place / main).write_text(one.macros + one.unit, encoding="utf-8")
+    words, last = _compile_words(batch), _link_words(batch, one)
+    if not study.is_program and not one.sources:
+        wanted = ["-MMD", "-MF", f"{one.key}.d", "-shared", "-o", partial, main]
+        message = _run([*words, *wanted, *last], place)
+    else:
+        message, objects = _compile_sources(batch, one, place, words)
+        message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
+    if message:
+        return message
+    (place / f"{one.key}.json").write_text(json.dumps(_files_read(one.key, place)), encoding="utf-8")
+    (place / partial).rename(done)
     return ""
 
 
-def split_words(compiler: str, flags: str) -> list[str]:
-    """Return the command's first words; `flags` are split as a shell would, without running one."""
-    name, own = split_compiler(f"{compiler} {flags}")
-    return [name, *shlex.split(own)]
+def _compile_sources(batch: Batch, one: Variant, place: Path, words: Sequence[str]) -> tuple[str, list[str]]:
+    files = [name for name in (_main_file(batch, one), *one.sources) if name]
+    objects = []
+    for number, name in enumerate(files):
+        if not (place / name).is_file():
+            return f"no source file {name}", []
+        made = f"{one.key}.{number}.o"
+        macros = [] if name == _main_file(batch, one) else ["-include", f"{one.key}.h"]
+        wanted = [*macros, "-MMD", "-MF", f"{one.key}.{number}.d", "-c", "-o", made, name]
+        message = _run([*words, *wanted], place)
+        if message:
+            return message, []
+        objects.append(made)
+    if batch.study.is_program:
+        entry = f"{one.key}.entry"
+        (place / f"{entry}.c").write_text(entry_unit(one.arguments, batch.study.region), encoding="utf-8")
+        message = _run([_c_compiler(), "-O1", *_SHARED, "-c", "-o", f"{entry}.o", f"{entry}.c"], place)
+        if message:
+            return message, []
+        objects.append(f"{entry}.o")
+    return "", objects
 
 
-def _halves(batch: Batch) -> list[Batch]:
-    middle = len(batch.variants) // 2
-    parts = (batch.variants[:middle], batch.variants[middle:])
-    return [
-        Batch(batch.compiler, batch.flags, batch.language, batch.kernel, part, batch.static, batch.time_limit)
-        for part in parts
-    ]
+def _main_file(batch: Batch, one: Variant) -> str:
+    if not one.unit:
+        return ""
+    return f"{one.key}{'.cpp' if batch.study.language == 'c++' else '.c'}"
 
 
-def _inspect(batch: Batch, place: Path, done: Path) -> list[Built]:
+def _compile_words(batch: Batch) -> list[str]:
+    """Return the compiler, its flags (split as a shell would, without running one) and where headers lie."""
+    study = batch.study
+    extra = toolchain.vectorization_flags(batch.compiler) if "vectorization" in study.static else []
+    flags = [word for word in shlex.split(batch.flags) if not word.startswith("-l")]
+    folders = [f"-I{Path(study.folder, name)}" for name in study.include]
+    folders += [f"-I{study.folder}"] if study.folder else []
+    return [batch.compiler, *_SHARED, *flags, *extra, *folders, "-idirafter", str(NATIVE)]
+
+
+def _link_words(batch: Batch, one: Variant) -> list[str]:
+    """Return the libraries, which linkers want after what uses them."""
+    study = batch.study
+    words = ["-Wl,-Bsymbolic", *(f"-Wl,--wrap={name}" for name in study.region or ())]
+    for name in study.libraries:
+        if name.startswith("-"):
+            words.append(name)
+        elif "/" in name or name.endswith((".a", ".so", ".o")):
+            path = Path(study.folder, name)
+            words += [str(path), f"-Wl,-rpath,{path.parent}"] if path.suffix == ".so" else [str(path)]
+        else:
+            words.append(f"-l{name}")
+    words += [word for word in shlex.split(batch.flags) if word.startswith("-l")]
+    cpp = study.language == "c++" or any(is_cpp(name) for name in one.sources)
+    if cpp and not batch.compiler.endswith("++"):
+        words.append("-lstdc++")
+    return words
+
+
+def _run(words: Sequence[str], place: Path) -> str:
+    """Run the compiler; returns its complaint or ""."""
+    try:
+        done = toolchain.run_tool(words, timeout=_TIME_LIMIT, cwd=place)
+    except UnavailableError as error:
+        return str(error)
+    if done.returncode == 0:
+        return ""
+    if "No space left on device" in done.stderr:
+        raise DataError(f"no space left on the disk of {place}: make room, and the study goes on")
+    return shortened(done.stderr) or f"exit status {done.returncode} without a message"
+
+
+# -- what came out -----------------------------------------------------------------------------------------------------
+
+
+def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     """Check every variant's region by disassembly and collect the static columns."""
-    needs = batch.static or any(one.expect for one in batch.variants)
-    functions = toolchain.disassemble(done) if needs else {}
-    regions = {one.key: toolchain.region(functions, one.symbol) for one in batch.variants}
-    loops = {key: toolchain.hottest_loop(found) for key, found in regions.items()}
-    figures = toolchain.mca(loops) if "mca" in batch.static else {}
-    records = toolchain.vectorization(place) if "vectorization" in batch.static else {}
+    study = batch.study
+    objects = [place / f"{one.key}.so" for one in good]
+    found = dict(zip((one.key for one in good), toolchain.disassemble_all(objects), strict=True))
+    start = "main" if study.is_program else "pk_run"
+    regions = {key: toolchain.region(functions, start) for key, functions in found.items()}
+    loops = {key: toolchain.hottest_loop(region) for key, region in regions.items()}
+    figures = toolchain.mca(loops) if "mca" in study.static and loops else {}
+    kernel = not study.is_program and study.assembly is None
+    empty = _empty(batch, place) if kernel and good else None
     out = []
-    for one in batch.variants:
+    for one in good:
         lacking = toolchain.missing_instructions(itertools.chain(*regions[one.key]), dict(one.expect))
         if lacking:
             message = f"the compiled region lacks what was asked for ({lacking}): use PK_KEEP on what it computes"
             out.append(Built(one.key, message=message))
             continue
+        note = ""
+        if empty and _code(found[one.key]) == empty:
+            if _was_removed(batch, one, place):
+                message = (
+                    "the compiled region is empty: the compiler removed all of it; use PK_KEEP on what it computes"
+                )
+                out.append(Built(one.key, message=message))
+                continue
+            note = "the region is empty for these dimensions: nothing was timed"
         static: dict[str, float] = {}
-        if "mix" in batch.static:
+        if "mix" in study.static:
             static |= toolchain.instruction_mix(loops[one.key])
         static |= figures.get(one.key, {})
-        if "vectorization" in batch.static:
-            static |= records.get(one.symbol, {"vectorized_loops": 0.0, "vectorized_bytes": 0.0})
-        out.append(Built(one.key, object=str(done), static=static))
+        if "vectorization" in study.static:
+            static |= _vectorized(place, one.key, whole=study.is_program)
+        out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, _files_noted(one.key, place)))
     return out
 
 
-def batches(batch: Batch, size: int) -> list[Batch]:
-    """Cut one batch into batches of at most `size` variants."""
+def _empty(batch: Batch, place: Path, *more: str) -> list[tuple[str, str]]:
+    """Return the code of an empty region as this compiler and these flags make it."""
+    done = place / f"empty{''.join(more)}.so"
+    suffix = ".cpp" if batch.study.language == "c++" else ".c"
+    if not done.exists():
+        partial = f"empty-{batch.variants[0].key}"
+        (place / f"{partial}{suffix}").write_text(EMPTY_REGION, encoding="utf-8")
+        words = [*_compile_words(batch), *more, "-shared", "-o", f"{partial}.partial", f"{partial}{suffix}"]
+        if _run([*words, *_link_words(batch, batch.variants[0])], place):
+            return []
+        (place / f"{partial}.partial").rename(done)
+    return _code(toolchain.disassemble_all([done])[0])
+
+
+def _was_removed(batch: Batch, one: Variant, place: Path) -> bool:
+    """Whether a region that is empty when optimised is not without: it is not the preprocessor that emptied it."""
+    plain = place / f"{one.key}.plain.so"
+    words = [*_compile_words(batch), "-O0", "-shared", "-o", plain.name]
+    if _run([*words, _main_file(batch, one), *_link_words(batch, one)], place):
+        return True
+    return _work(_code(toolchain.disassemble_all([plain])[0])) != _work(_empty(batch, place, "-O0"))
+
+
+def _work(code: Sequence[tuple[str, str]]) -> Counter[str]:
+    """Count the mnemonics beside those that only lay out the stack: unreachable code still declares its variables."""
+    frame = ("push", "pop", "leave")
+    return Counter(name for name, operands in code if name not in frame and not operands.endswith("%rsp"))
+
+
+def _code(functions: Mapping[str, Sequence[toolchain.Disassembled]]) -> list[tuple[str, str]]:
+    """Return a region's function without its addresses and padding."""
+    lines = functions.get("pk_run", ())
     return [
-        Batch(batch.compiler, batch.flags, batch.language, batch.kernel, batch.variants[at : at + size], batch.static,
-              batch.time_limit)
-        for at in range(0, len(batch.variants), size)
-    ]  # fmt: skip
+        (line.mnemonic, re.sub(r"[0-9a-f]+ <[^>]*>", "", line.operands))
+        for line in lines
+        if not line.mnemonic.startswith("nop") and line.operands != "%ax,%ax"
+    ]
+
+
+def _vectorized(place: Path, key: str, whole: bool) -> dict[str, float]:
+    records = toolchain.vectorization(place, f"*{key}*")
+    nothing = {"vectorized_loops": 0.0, "vectorized_bytes": 0.0}
+    if not whole:
+        return next((records[name] for name in ("pk_run", "pk_region") if name in records), nothing)
+    for row in records.values():
+        nothing["vectorized_loops"] += row["vectorized_loops"]
+        nothing["vectorized_bytes"] = max(nothing["vectorized_bytes"], row["vectorized_bytes"])
+    return nothing
+
+
+def _files_read(key: str, place: Path) -> dict[str, str]:
+    """Return the user's files that the compiler read, by the rules that it wrote for make."""
+    found: dict[str, str] = {}
+    for rule in place.glob(f"{key}*.d"):
+        text = rule.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
+        for word in re.findall(r"(?:[^\s\\]|\\.)+", text.partition(":")[2]):
+            path = Path(word.replace("\\ ", " ").replace("$$", "$"))
+            if path.is_absolute() and not path.is_relative_to(NATIVE) and not path.is_relative_to(place):
+                found[str(path)] = ""
+    return {path: hash_of(path) for path in sorted(found)}
+
+
+def _files_noted(key: str, place: Path) -> dict[str, str]:
+    """Return what `_files_read` found when the object was compiled."""
+    noted: dict[str, str] = json.loads((place / f"{key}.json").read_text(encoding="utf-8"))
+    return noted
+
+
+def hash_of(path: str) -> str:
+    """Return a file's SHA-256, or "" if it cannot be read."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def batches_of(study: Study, todo: Sequence[tuple[Configuration, str]], size: int) -> Iterator[Batch]:
+    """Cut configurations into batches of one compiler and its flags, of at most `size` variants."""
+    groups: dict[tuple[str, str], list[Variant]] = {}
+    for one, key in todo:
+        groups.setdefault((one.compiler, one.flags), []).append(variant(study, one, key))
+    for (compiler, flags), variants in groups.items():
+        for at in range(0, len(variants), size):
+            yield Batch(study, compiler, flags, tuple(variants[at : at + size]))
+
+
+# -- the measuring process ---------------------------------------------------------------------------------------------
 
 
 def build_harness(folder: Path) -> Path:
     """Compile the measuring process once into `folder`; raises UnavailableError without a C compiler."""
-    source = NATIVE / "measure.c"
-    text = source.read_text(encoding="utf-8") + (NATIVE / "perfkit.h").read_text(encoding="utf-8")
+    sources = [NATIVE / name for name in ("measure.c", "clock.h", "program.h", "perfkit.h")]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
     program = folder / f"measure-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if program.exists():
         return program
-    folder.mkdir(parents=True, exist_ok=True)
     partial = program.with_suffix(".partial")
-    compiler = next((name for name in ("gcc", "cc", "clang") if _exists(name)), "gcc")
+    # -rdynamic: programs that mark their region call functions of the measuring process.
+    words = [_c_compiler(), "-O2", "-rdynamic", f"-I{NATIVE}", "-o", str(partial), str(sources[0]), "-ldl"]
     try:
-        done = toolchain.run([compiler, "-O2", f"-I{NATIVE}", "-o", str(partial), str(source), "-ldl"])
+        folder.mkdir(parents=True, exist_ok=True)
+        done = toolchain.run_tool(words)
     except (UnavailableError, subprocess.SubprocessError) as error:
         raise UnavailableError(f"cannot build the measuring process: {error}") from None
+    except OSError as error:
+        raise DataError(f"cannot write to {folder}: {error.strerror}") from None
     if done.returncode:
-        raise UnavailableError(f"cannot build the measuring process: {_shorten(done.stderr)}")
+        if "No space left on device" in done.stderr:
+            raise DataError(f"no space left on the disk of {folder}: make room, and the study goes on")
+        raise UnavailableError(f"cannot build the measuring process: {shortened(done.stderr)}")
     partial.rename(program)
     return program
 
 
+def _c_compiler() -> str:
+    return next((name for name in ("gcc", "cc", "clang") if _exists(name)), "gcc")
+
+
 def _exists(name: str) -> bool:
     try:
-        toolchain.find(name)
+        toolchain.find_tool(name)
     except UnavailableError:
         return False
     return True
@@ -171,7 +402,15 @@ def _version_or_nothing(compiler: str) -> str:
         return ""
 
 
-def _shorten(text: str, lines: int = 6, width: int = 300) -> str:
+def shortened(text: str, lines: int = 6, width: int = 300) -> str:
     """Return the first error lines of a compiler's output."""
     important = [line for line in text.splitlines() if "error" in line.lower() or "undefined" in line.lower()]
     return "\n".join(line[:width] for line in (important or text.splitlines())[:lines]).strip()
+
+
+def files_of(built: Iterable[Built]) -> dict[str, str]:
+    """Return the files that any of some variants read: path -> SHA-256."""
+    out: dict[str, str] = {}
+    for one in built:
+        out |= one.files
+    return out

@@ -1,4 +1,8 @@
-"""The repetition policy (MARTA, section III-B): drop the extremes, average the rest, repeat while a run is too far."""
+"""The repetition policy (MARTA, section III-B): drop the extremes, average the rest, repeat while a run is too far.
+
+The paper repeats an experiment at once, and takes the first that settles. Runs that follow each other all meet the same
+neighbour on a shared core, so here experiments are made in passes apart in time, and must agree with each other.
+"""
 
 import math
 from collections.abc import Sequence
@@ -24,16 +28,16 @@ class Verdict:
     settled: bool
 
 
-def judge(values: Sequence[float], tolerance: float) -> Verdict:
+def judge_repetitions(values: Sequence[float], tolerance: float) -> Verdict:
     """Drop the smallest and the largest of at least three runs, and judge the rest.
 
     Runs that gave no value (NaN) make the experiment one that has not settled: they are never averaged away.
 
     Examples
     --------
-    >>> judge([100.0, 101.0, 500.0, 99.0, 100.0], 0.02).settled
+    >>> judge_repetitions([100.0, 101.0, 500.0, 99.0, 100.0], 0.02).settled
     True
-    >>> judge([100.0, 150.0, 500.0, 99.0, 100.0], 0.02).settled
+    >>> judge_repetitions([100.0, 150.0, 500.0, 99.0, 100.0], 0.02).settled
     False
     """
     known = sorted(value for value in values if math.isfinite(value))
@@ -55,3 +59,69 @@ def best(verdicts: Sequence[Verdict]) -> int:
         if verdict.settled:
             return at
     return min(range(len(verdicts)), key=lambda at: (math.isnan(verdicts[at].spread), verdicts[at].spread))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What the experiments of several passes say together.
+
+    Parameters
+    ----------
+    chosen : tuple of int
+        The experiments whose mean is reported.
+    mean, spread : float
+        Of the chosen ones; the spread is the largest relative deviation from their mean (of one experiment, its own).
+    low, high : float
+        The interval of the experiments' means over all passes beside no busy neighbour (over all, if there are none).
+    settled : bool
+        Whether the fastest `passes` experiments, each settled and beside no busy neighbour, agree within the tolerance.
+    """
+
+    chosen: tuple[int, ...]
+    mean: float
+    spread: float
+    low: float
+    high: float
+    settled: bool
+
+
+def agreement(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: float, passes: int) -> Agreement:
+    """Judge the experiments of several passes.
+
+    The fastest must agree, and not just any: what disturbs a measurement makes it slower, so a group of equal slow
+    experiments beside one faster is a disturbance that lasted.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        One an experiment.
+    calm : sequence of bool
+        Whether each ran beside no busy neighbour.
+    tolerance : float
+        T.
+    passes : int
+        Experiments that must agree.
+
+    Examples
+    --------
+    >>> runs = [Verdict(value, 0.001, True) for value in (100.0, 101.0, 100.5, 190.0)]
+    >>> agreement(runs, [True] * 4, 0.02, 3).chosen
+    (0, 2, 1)
+    """
+    good = [at for at, one in enumerate(verdicts) if one.settled and calm[at] and math.isfinite(one.mean)]
+    good.sort(key=lambda at: verdicts[at].mean)
+    seen = [verdicts[at].mean for at in (good or range(len(verdicts))) if math.isfinite(verdicts[at].mean)]
+    low, high = (min(seen), max(seen)) if seen else (math.nan, math.nan)
+    fastest = tuple(good[:passes])
+    if len(fastest) == passes:
+        values = [verdicts[at].mean for at in fastest]
+        mean = sum(values) / passes
+        off = max(abs(value - mean) for value in values) / abs(mean) if mean else 0.0
+        spread = max([off, *(verdicts[at].spread for at in fastest)]) if passes == 1 else off
+        if off <= tolerance:
+            return Agreement(fastest, mean, spread, low, high, settled=True)
+    at = best(
+        [one if calm[at] or not any(calm) else Verdict(one.mean, math.inf, False) for at, one in enumerate(verdicts)]
+    )
+    spread = max(verdicts[at].spread, (high - low) / low if low else 0.0) if seen else math.nan
+    return Agreement((at,), verdicts[at].mean, spread, low, high, settled=False)

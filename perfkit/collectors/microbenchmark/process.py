@@ -14,6 +14,9 @@ from types import TracebackType
 from typing import Self
 
 from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.study.parts import Limits
+
+_MOST_OBJECTS = 4096  # loaded in one process: a process may have only so many mappings
 
 # perf_event_open's type and config of the events that can be asked for by name.
 EVENTS = {
@@ -33,6 +36,8 @@ class Run:
     """One run of an experiment: figures an execution of the region, NaN where unknown.
 
     `kept` of `tried` windows lay between two calibration chains that agree; with none kept, `cycles` is NaN.
+    `quiet` of them lay beside no busy neighbour: where there are any, they are the ones that are kept. `level` is what
+    a step of the probe took beside them, in cycles.
     """
 
     tsc: float
@@ -41,15 +46,31 @@ class Run:
     event: float
     kept: int
     tried: int
+    quiet: int
+    level: float
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The answer to one request: the runs, the executions in a window, and what the kernel reported."""
+    """The answer to one request.
+
+    Parameters
+    ----------
+    steps : int
+        Executions in a window.
+    runs : tuple of Run
+        The repetitions.
+    reports : dict
+        What the kernel reported.
+    sentinel : float
+        Cycles that a multiplication of a known kernel took beside the runs, 1 on a core of one's own; NaN if its chains
+        never agreed.
+    """
 
     steps: int
     runs: tuple[Run, ...]
     reports: dict[str, float]
+    sentinel: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -98,19 +119,39 @@ class MeasuringProcess:
         OpenMP threads, one a CPU.
     fifo : bool
         Ask for the FIFO scheduling class.
+    limits : Limits, optional
+        Of address space and files.
+    level : float
+        What a step of the probe was seen to take on this core when quiet, in cycles; 0: unknown.
     """
 
-    def __init__(self, program: Path, folder: Path, cpus: Sequence[int], threads: int = 1, fifo: bool = False) -> None:
+    def __init__(
+        self,
+        program: Path,
+        folder: Path,
+        cpus: Sequence[int],
+        threads: int = 1,
+        fifo: bool = False,
+        limits: Limits | None = None,
+        level: float = 0.0,
+    ) -> None:
         self._program, self._folder, self._cpus = program.resolve(), folder, tuple(cpus)
         self._threads, self._fifo = threads, fifo
+        self._limits, self.level = limits or Limits(), level
+        self._objects: set[str] = set()
         self._child: subprocess.Popen[bytes] | None = None
         self._requests = self._answers = -1
         self._buffer = b""
         self.pinned = self.is_fifo = False
 
     def __enter__(self) -> Self:
-        self._start()
+        self.start()
         return self
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._child is None:
+            self._start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -128,8 +169,10 @@ class MeasuringProcess:
         UnavailableError
             If the machine cannot count the event.
         """
-        if self._child is None:
-            self._start()
+        if request.object not in self._objects and len(self._objects) >= _MOST_OBJECTS:
+            self.close()
+        self.start()
+        self._objects.add(request.object)
         event = event_numbers(request.event) if request.event else (-1, 0)
         try:
             os.write(self._requests, request.line(event).encode())
@@ -152,7 +195,7 @@ class MeasuringProcess:
         words = [str(self._program), str(theirs), str(their_answers), ",".join(map(str, self._cpus))]
         try:
             self._child = subprocess.Popen(
-                [*words, "fifo" if self._fifo else "other"],
+                [*words, "fifo" if self._fifo else "other", *self._bounds(), f"{self.level:.6g}"],
                 pass_fds=(theirs, their_answers), cwd=self._folder, env=environment,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
@@ -166,21 +209,28 @@ class MeasuringProcess:
             raise UnavailableError(f"the measuring process did not start: it said {' '.join(ready)!r}")
         self.pinned, self.is_fifo = ready[3] == "1", ready[4] == "1"
 
+    def _bounds(self) -> tuple[str, str]:
+        memory = self._limits.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return str(memory), str(self._limits.files)
+
     def _read(self, request: Request, deadline: float, time_limit: float) -> Experiment:
-        steps, runs, reports = 0, [], {}
+        steps, runs, reports, sentinel = 0, [], {}, math.nan
         while True:
             line = self._line(deadline, time_limit)
             words = line.split(" ")
             try:
                 if words[0] == "begin" and words[1] == request.variant and steps == 0:
                     steps = int(words[2])
-                elif words[0] == "run" and steps and len(words) == 7:
+                elif words[0] == "run" and steps and len(words) == 9:
                     runs.append(_run(words))
                 elif words[0] == "report" and steps and len(words) == 3:
                     reports[words[1]] = float(words[2])
+                elif words[0] == "sentinel" and steps and len(words) == 3:
+                    sentinel, level = float(words[1]), float(words[2])
+                    self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports)
+                    return Experiment(steps, tuple(runs), reports, sentinel)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":
@@ -210,8 +260,11 @@ class MeasuringProcess:
         status = child.wait(5) if child is not None else 0
         self.close()
         if status < 0:
+            name = f"signal {-status}"
             with contextlib.suppress(ValueError):
-                return f"the kernel crashed: {signal.Signals(-status).name}"
+                name = signal.Signals(-status).name
+            hint = " (it wrote a file larger than the study's `limits` allow)" if name == "SIGXFSZ" else ""
+            return f"the kernel crashed: {name}{hint}"
         return f"the kernel ended the measuring process with exit status {status}"
 
     def close(self) -> None:
@@ -222,6 +275,7 @@ class MeasuringProcess:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
         self._requests = self._answers = -1
+        self._objects.clear()
         if child is not None:
             if child.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -237,14 +291,16 @@ def event_numbers(name: str) -> tuple[int, int]:
         with contextlib.suppress(ValueError):
             return 4, int(name[1:], 16)
     from perfkit.errors import SettingError
-    from perfkit.names import nearest
+    from perfkit.names import did_you_mean
 
-    raise SettingError(f"unknown event {name!r}; {nearest(name, EVENTS)}; or a raw code such as r01c2")
+    raise SettingError(f"unknown event {name!r}; {did_you_mean(name, EVENTS)}; or a raw code such as r01c2")
 
 
 def _run(words: Sequence[str]) -> Run:
     tsc, ns, cycles, event = (float(word) for word in words[1:5])
-    return Run(tsc, ns, cycles, event, kept=int(words[5]), tried=int(words[6]))
+    return Run(
+        tsc, ns, cycles, event, kept=int(words[5]), tried=int(words[6]), quiet=int(words[7]), level=float(words[8])
+    )
 
 
 def _check(reports: dict[str, float]) -> None:

@@ -1,55 +1,127 @@
-"""The C text of many variants of a kernel in one translation unit, each with its own macros and its own symbol."""
+"""The C text of the variants of a kernel, each a translation unit of its own: macros never reach another variant."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.collectors.microbenchmark.asm import expected, loop_source
-from perfkit.study.study import Configuration, Study, Value
+from perfkit.errors import SettingError
+from perfkit.study.study import CPP, Configuration, Study, Value, fill
 
 NATIVE = Path(__file__).parent / "native"
-KERNEL_FILE = "perfkit_kernel_source.h"
+PREFIX = "perfkit_prefix.h"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One configuration on its way to the compiler: its key, the C text that defines it, and what it must contain."""
+    """One configuration on its way to the compiler.
+
+    Parameters
+    ----------
+    key : str
+        Of the configuration.
+    macros : str
+        The lines that define its dimensions, read before anything else.
+    unit : str
+        The text of the main translation unit; "" for a program that consists of `sources`.
+    sources : tuple of str
+        More files to compile.
+    arguments : tuple of str
+        Of a whole program.
+    expect : tuple of (str, int)
+        Mnemonics that the compiled region must hold, and how often at least.
+    """
 
     key: str
-    text: str
+    macros: str
+    unit: str
+    sources: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     expect: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def symbol(self) -> str:
-        """The function that the measuring process calls."""
-        return f"pk_run_{self.key}"
 
 
 def variant(study: Study, configuration: Configuration, key: str) -> Variant:
     """Write the text of one variant."""
     if study.assembly is not None:
         wanted = expected(study.assembly, configuration)
-        return Variant(key, loop_source(study.assembly, configuration, f"pk_run_{key}"), tuple(wanted.items()))
-    macros = {name: _macro(value) for name, value in configuration.values.items()}
-    lines = [f"#define PK_VARIANT {key}", *(f"#define {name} {text}" for name, text in macros.items())]
-    lines += [f'#include "{KERNEL_FILE}"', _LOOP]
-    lines += [f"#undef {name}" for name in ("PK_VARIANT", *macros)]
-    return Variant(key, "\n".join(lines) + "\n", tuple(study.expect.items()))
+        return Variant(key, "", loop_source(study.assembly, configuration, "pk_run"), expect=tuple(wanted.items()))
+    macros = "".join(f"#define {name} {_macro(name, value)}\n" for name, value in configuration.values.items())
+    values = {**configuration.values, "threads": configuration.threads}
+    values |= {"compiler": configuration.compiler, "flags": configuration.flags}
+    sources = tuple(str(Path(study.folder, fill(text, values))) for text in study.sources)
+    arguments = tuple(fill(text, values) for text in study.arguments)
+    return Variant(key, macros, main_unit(study), sources, arguments, tuple(study.expect.items()))
+
+
+def main_unit(study: Study) -> str:
+    """Return the text of the translation unit around a kernel: of a whole program, the program itself."""
+    if study.source is None:
+        return ""
+    if study.is_program:
+        return f'#include "kernel/{kernel_name(study)}"\n'
+    return f'#include "{PREFIX}"\n#include "kernel/{kernel_name(study)}"\n{LOOP}'
+
+
+def kernel_name(study: Study) -> str:
+    """Return the name under which the compiler sees the kernel's text."""
+    name = Path(study.kernel or "kernel.c").name
+    return name if re.fullmatch(r"[A-Za-z0-9._-]+", name) else "kernel.c"
 
 
 # The barrier keeps the compiler from merging executions; it costs no instruction.
-_LOOP = """PK_LINKAGE __attribute__((noinline)) void PK_NAME(pk_run)(pk_context *pk) {
+LOOP = """PK_LINKAGE __attribute__((noinline)) void pk_run(pk_context *pk) {
     for (long step = 0, steps = pk->steps; step < steps; step++) {
-        PK_NAME(pk_region)(pk, step);
+        pk_region(pk, step);
         PK_KEEP_MEMORY();
     }
-}"""
+}
+"""
+EMPTY_REGION = f'#include "{PREFIX}"\nPK_REGION {{ (void)pk; (void)step; }}\n{LOOP}'
 
 
-def translation_unit(variants: Iterable[Variant]) -> str:
-    """Join variants into the text of one C or C++ file."""
-    return '#include "perfkit.h"\n' + "\n".join(one.text for one in variants)
+def leading_includes(kernel: str) -> str:
+    """Return the ``#include <...>`` lines that a kernel begins with, before anything but comments and blank lines.
+
+    They, and nothing else, may be compiled once for all variants: whatever comes later may depend on what precedes it.
+    """
+    found = []
+    text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), kernel, flags=re.DOTALL)
+    for line in text.splitlines():
+        bare = line.split("//")[0].strip()
+        if not bare:
+            continue
+        if not re.fullmatch(r"#\s*include\s*<[^>]+>", bare):
+            break
+        found.append(bare)
+    return "".join(line + "\n" for line in found)
 
 
-def _macro(value: Value) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
+def entry_unit(arguments: Sequence[str], region: tuple[str, str] | None) -> str:
+    """Return C text that hands a whole program to the measuring process, and marks calls of `region`'s functions."""
+    words = ", ".join(_quoted(word) for word in ("program", *arguments))
+    text = f"extern int main(int, char **, char **);\nstatic char *words[] = {{{words}, 0}};\n"
+    text += '__attribute__((visibility("default"))) int pk_program(char **environment) {\n'
+    text += f"    return main({len(arguments) + 1}, words, environment);\n}}\n"
+    if region is not None:
+        begin, end = region
+        text += f"void pk_start(void), pk_stop(void), __real_{begin}(void), __real_{end}(void);\n"
+        text += f"void __wrap_{begin}(void) {{ __real_{begin}(); pk_start(); }}\n"
+        text += f"void __wrap_{end}(void) {{ pk_stop(); __real_{end}(); }}\n"
+    return text
+
+
+def is_cpp(path: str) -> bool:
+    """Whether a file's name says C++."""
+    return Path(path).suffix in CPP
+
+
+def _quoted(word: str) -> str:
+    return '"' + "".join(f"\\{byte:03o}" for byte in word.encode()) + '"'
+
+
+def _macro(name: str, value: Value) -> str:
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    if "\n" in text or "\r" in text:
+        raise SettingError(f"the dimension {name}: a macro's value is one line, not {text!r}")
+    return text

@@ -54,7 +54,7 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
     try:
         for each in loaded:
             mine = {k: pc - each.load_address for k, pc in enumerate(trace.code.pc.tolist()) if _in(pc, each)}
-            found = find(Path(each.path), mine.values()) if mine else {}
+            found = places_of(Path(each.path), mine.values()) if mine else {}
             for k, address in mine.items():
                 places[k] = found.get(address, UNKNOWN)
         note = "" if any(line for _, line in places) else "the binary holds no line table; compile it with -g"
@@ -71,7 +71,7 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
     return replace(trace, code=code, provenance=replace(trace.provenance, sources=texts))
 
 
-def find(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
+def places_of(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
     """Return the places of addresses (before relocation) by a binary's line tables; unknown ones are left out.
 
     Raises
@@ -96,7 +96,7 @@ def find(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
     return found
 
 
-def parameters(path: Path, function: str) -> tuple[str, ...] | None:
+def function_parameters(path: Path, function: str) -> tuple[str, ...] | None:
     """Return the names of a function's parameters, None where the binary does not say or takes any number of them."""
     try:
         from elftools.elf.elffile import ELFFile

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import Loaded, annotate, parameters
+from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
@@ -120,7 +120,7 @@ class Tracer:
         """
         elf = ElfFile(kernel.path)
         values = [describe_argument(value) for value in arguments]
-        taken = parameters(kernel.path, kernel.function)
+        taken = function_parameters(kernel.path, kernel.function)
         if taken is not None and len(taken) != len(arguments):
             raise SettingError(
                 f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), "

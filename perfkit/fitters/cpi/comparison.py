@@ -11,7 +11,7 @@ import pandas as pd
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.files import save_each
 from perfkit.results import Summarised, draw, labelled
-from perfkit.samples.events import nearest
+from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.stack import CpiFit
@@ -32,7 +32,7 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
 
     def __getitem__(self, name: str) -> "CpiFit":
         if name not in self.fits:
-            raise SettingError(f"no stack named {name!r}; there are {', '.join(nearest(name, self.fits) or self.fits)}")
+            raise SettingError(f"no stack named {name!r}; there are {', '.join(closest(name, self.fits) or self.fits)}")
         return self.fits[name]
 
     @property

@@ -9,7 +9,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 from perfkit.samples.table import Samples
 
 # Events that count elapsed time or finished work once more. As regressors they explain everything and say nothing.
@@ -211,7 +211,7 @@ def _choose_events(samples: Samples, events: Iterable[str] | None) -> tuple[list
 
 
 def _unknown_event(name: str, known: Sequence[str]) -> str:
-    near = nearest(name, known) or list(known[:3])
+    near = closest(name, known) or list(known[:3])
     return f"unknown event {name!r}; did you mean {', '.join(near)}? There are {len(known)}."
 
 

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 
 import numpy as np
 
@@ -20,8 +22,15 @@ from perfkit.fitters.cpi.solvers import (
     squared_error,
 )
 
-Method = Literal["nnls", "ols", "lasso", "huber"]
-METHODS: tuple[Method, ...] = ("nnls", "ols", "lasso", "huber")
+# A further method is a file ``solver_NAME.py`` beside this one with a function ``solve(M)``: moments in, coefficients
+# out. `./kit new solver NAME` writes one.
+ADDED: Mapping[str, str] = {
+    name.removeprefix("solver_"): f"perfkit.fitters.cpi.{name}"
+    for _, name, _ in iter_modules([str(Path(__file__).parent)])
+    if name.startswith("solver_")
+}
+Method = str
+METHODS: tuple[Method, ...] = ("nnls", "ols", "lasso", "huber", *sorted(ADDED))
 Bounds = Mapping[str, tuple[float, float]]
 
 _HUBER = 1.345  # 95 % efficiency on normal residuals (Huber 1981)
@@ -41,6 +50,8 @@ class Estimator:
 
     def solve(self, M: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """Return the coefficients for one moment matrix."""
+        if self.method in ADDED:
+            return np.asarray(import_module(ADDED[self.method]).solve(M), dtype=float)
         if self.method == "ols":
             return solve_ols(M)
         if self.limits is not None:
@@ -53,7 +64,7 @@ class Estimator:
         """Return the coefficients for many moment matrices, shape (b, m + 1, m + 1), one row each."""
         if not len(M):
             return np.empty((0, len(start)))
-        if self.method == "ols" or self.limits is not None:
+        if self.method == "ols" or self.method in ADDED or self.limits is not None:
             return np.array([self.solve(each, start) for each in M])
         return solve_nnls_many(M if self.alpha == 0 else np.array([_priced(each, self.alpha) for each in M]), start)
 
@@ -69,7 +80,7 @@ class Estimator:
 
     def polish(self, system: System, x: np.ndarray, factor: np.ndarray | None) -> np.ndarray:
         """Bring back the digits that normal equations lose, where no bound or price holds."""
-        if self.limits is not None or self.alpha > 0:
+        if self.limits is not None or self.alpha > 0 or self.method in ADDED:
             return x
         free = np.ones(len(x), dtype=bool) if self.method == "ols" else x > 0
         better = refine(system, x, free, factor)
@@ -177,6 +188,8 @@ def check_bounds(bounds: Bounds | None, method: Method) -> None:
     """Refuse bounds that are no bounds, and those of least squares that knows none."""
     if not bounds:
         return
+    if method in ADDED:
+        raise SettingError(f"method={method!r} takes no bounds; use method='nnls' with bounds=, or leave them out")
     if method == "ols":
         raise SettingError("ordinary least squares knows no bounds; use method='nnls' with bounds=, or leave them out")
     for name, (low, high) in bounds.items():

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from perfkit.fitters.cpi.stack import CpiFit
 
 
-def report(fit: "CpiFit", width: int = 110) -> str:
+def report_text(fit: "CpiFit", width: int = 110) -> str:
     """Return the fit as lines of text."""
     lines = [_head(fit), "", *_stack(fit), "", *_evidence(fit), ""]
     lines += textwrap.wrap(str(fit.verdict), width)

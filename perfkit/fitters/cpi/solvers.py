@@ -44,7 +44,9 @@ class System:
         return np.asarray(self.Z[:, -1] - self.Z[:, :-1] @ x)
 
 
-def build(form: Form, cycles: np.ndarray, instructions: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> System:
+def build_system(
+    form: Form, cycles: np.ndarray, instructions: np.ndarray, counts: np.ndarray, weights: np.ndarray
+) -> System:
     """Divide the counts of every interval by cycles or instructions and put the model's columns side by side."""
     n, k = counts.shape
     Z = np.empty((n, k + 2))

@@ -27,7 +27,7 @@ from perfkit.fitters.cpi.comparison import Comparison
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
 from perfkit.fitters.cpi.files import load_each, load_fit, save_fit
-from perfkit.fitters.cpi.solvers import Form, System, build, r_squared, squared_error, to_stack
+from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, to_stack
 from perfkit.fitters.cpi.validation import (
     CpiBracket,
     CpiR2,
@@ -352,9 +352,9 @@ class CpiFit(Summarised):
 
     def report(self) -> str:
         """Return the stack, its placebo, its bracket and its warnings as text."""
-        from perfkit.fitters.cpi.report import report
+        from perfkit.fitters.cpi.report import report_text
 
-        return report(self)
+        return report_text(self)
 
     def summary(self) -> str:
         """Say what the CPI consists of, whether the data support it, and the placebo and bracket beside it."""
@@ -525,7 +525,7 @@ def _system(settings: CpiStack, counts: CpiCounts, form: Form) -> System:
         "instructions": counts.instructions,
         "none": np.ones(len(counts)),
     }[kind]
-    return build(form, counts.cycles, counts.instructions, counts.counts, weights)
+    return build_system(form, counts.cycles, counts.instructions, counts.counts, weights)
 
 
 def _estimator(settings: CpiStack, system: System, counts: CpiCounts) -> Estimator:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfkit.fitters.cpi.counts import CpiCounts, block_starts
 from perfkit.fitters.cpi.estimator import Estimator
-from perfkit.fitters.cpi.solvers import Form, System, build, r_squared, squared_error, squared_spread, to_stack
+from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, squared_spread, to_stack
 
 _FEWEST_BLOCKS = 10
 
@@ -97,7 +97,7 @@ def placebo(
     moments = []
     for _ in range(times):
         shuffled = counts.counts[rng.permutation(len(counts))]
-        moments.append(build(form, counts.cycles, counts.instructions, shuffled, weights).moments())
+        moments.append(build_system(form, counts.cycles, counts.instructions, shuffled, weights).moments())
     start = np.zeros(counts.counts.shape[1] + 1)
     start[0] = 1.0
     solutions = estimator.solve_many(np.array(moments), start)

@@ -23,7 +23,7 @@ from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points, is_trainable
 from perfkit.results import Settings, Summarised, draw
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, nearest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 from perfkit.samples.table import Samples, expect_samples
 
 _FORMAT = "perfkit-spire"
@@ -349,7 +349,7 @@ class Rooflines(Mapping[str, Roofline]):
         try:
             return self._of[event]
         except KeyError:
-            near = nearest(str(event), self._of) or list(self._of)[:3]
+            near = closest(str(event), self._of) or list(self._of)[:3]
             message = f"no roofline of {event!r}; did you mean {', '.join(near)}? There are {len(self._of)}."
             raise KeyError(message) from None
 

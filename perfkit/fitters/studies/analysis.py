@@ -36,7 +36,7 @@ from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.results import Summarised, draw, kind_of, labelled
 from perfkit.study.expressions import Expression
-from perfkit.study.study import explain, read_yaml
+from perfkit.study.settings_file import explain, read_yaml
 
 
 class _Strict(BaseModel):

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from perfkit.errors import DataError, SettingError
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 _GRID = 4096
@@ -157,7 +157,7 @@ class KdeCategories(Settings):
 
     def __post_init__(self) -> None:
         if isinstance(self.bandwidth, str) and self.bandwidth not in BANDWIDTHS:
-            raise SettingError(f"unknown bandwidth {self.bandwidth!r}; {nearest(self.bandwidth, BANDWIDTHS)}")
+            raise SettingError(f"unknown bandwidth {self.bandwidth!r}; {did_you_mean(self.bandwidth, BANDWIDTHS)}")
         if not isinstance(self.bandwidth, str) and not (math.isfinite(self.bandwidth) and self.bandwidth > 0):
             raise SettingError(f"a bandwidth is over 0, not {self.bandwidth}")
         if not 0 < self.prominence < 1 or self.folds < 2:
@@ -341,7 +341,7 @@ def as_frame(table: Any) -> pd.DataFrame:
 def column(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return a column; an unknown name is an error that suggests the nearest."""
     if name not in frame.columns:
-        raise DataError(f"the table has no column {name!r}; {nearest(name, frame.columns)}")
+        raise DataError(f"the table has no column {name!r}; {did_you_mean(name, frame.columns)}")
     return frame[name]
 
 

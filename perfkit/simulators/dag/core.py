@@ -1,4 +1,4 @@
-"""The core as the extended roofline sees it: the 22 parameters of its Fig. 4, and those of division.
+"""The core as the extended roofline sees it: the 22 parameters of its Fig. 4, and those of later cores and other work.
 
 Source: Caparros Cabezas and Pueschel, ISPASS 2014, Fig. 4 and Table I.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import SettingError
 
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
     from perfkit.machine.core import Microarchitecture
 
-TYPES = ("A", "M", "D", "L1", "L2", "L3", "mem")
+TYPES = ("A", "M", "D", "L1", "L2", "L3", "mem", "F", "I")
 BUFFERS = ("RS", "ROB", "LB", "SB", "LFB")
 MEMORY = ("L1", "L2", "L3", "mem")
-_WHOLE = ("fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus")
+_WHOLE = (
+    "fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus", "fp_ports", "branch_ports",
+    "prefetch_streams", "inflight_merging", "ordered_loads", "whole_lines", "integer_loads_earlier",
+)  # fmt: skip
+_FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
 _LARGEST = 10_000  # lanes that fit the engine's counters
 _HIGHEST = 2**40  # of any other parameter: far above any machine, and within the engine's integers
 _FINEST = 1_000  # a throughput is a fraction with at most this denominator
@@ -41,6 +45,11 @@ class DagCore:
         Nodes fetched in a cycle (phi).
     throughput_A, throughput_M, throughput_D
         Additions, multiplications, divisions begun in a cycle (pi); 1/22 is one in 22 cycles on one unit.
+    throughput_F, latency_F
+        Fused multiply-adds, which also take a multiplier. None: the core has none, and a fused multiply-add takes a
+        multiplication and an addition, one after the other.
+    throughput_I, latency_I
+        Integer operations, addresses and branches (for DAGs of whole kernels).
     throughput_L1, throughput_L2, throughput_L3, throughput_mem
         L1: accesses in a cycle; beyond it doubles in a cycle (beta).
     latency_A ... latency_mem
@@ -51,8 +60,23 @@ class DagCore:
         Bytes (gamma).
     line
         Bytes of a cache line (chi), a power of two; 0 where every access names its level.
-    load_ports, store_ports, agus
-        Loads, stores, and both together that may issue in a cycle (not in the paper's model).
+    load_ports, store_ports, agus, fp_ports, branch_ports
+        Loads, stores, both together, additions, multiplications and fused multiply-adds together, and branches that may
+        issue in a cycle (not in the paper's model).
+    prefetch_streams
+        Streams of lines that a prefetcher follows at a time: from a stream's third line on a miss takes the latency of
+        the level above (of L2 at most), and the bandwidth of its own (not in the paper's model).
+    inflight_merging
+        1: a hit of a line that is under way completes with the line, not before (not in the paper's model).
+    ordered_loads
+        1: a load does not issue before the load before it, as the paper reads the x86 memory model. 0: real cores load
+        ahead of order and check afterwards.
+    whole_lines
+        1: an access that misses L1 takes the bandwidth below of its whole line; 0: of its own elements.
+    latency_forward, latency_forward_FP
+        Of a load of an integer, or of a floating-point number, whose store it waits for; None: L1's.
+    integer_loads_earlier
+        Cycles by which loads of integers take less than the latencies above, which are those of floating-point loads.
     sources
         Where each figure comes from.
 
@@ -72,6 +96,8 @@ class DagCore:
     throughput_L2: float = math.inf  # noqa: N815
     throughput_L3: float = math.inf  # noqa: N815
     throughput_mem: float = math.inf
+    throughput_F: float | None = None  # noqa: N815
+    throughput_I: float = math.inf  # noqa: N815
     latency_A: float = 0  # noqa: N815
     latency_M: float = 0  # noqa: N815
     latency_D: float = 0  # noqa: N815
@@ -79,6 +105,8 @@ class DagCore:
     latency_L2: float = 0  # noqa: N815
     latency_L3: float = 0  # noqa: N815
     latency_mem: float = 0
+    latency_F: float | None = None  # noqa: N815
+    latency_I: float = 0  # noqa: N815
     rs: float = math.inf
     rob: float = math.inf
     lb: float = math.inf
@@ -91,11 +119,22 @@ class DagCore:
     load_ports: float = 0
     store_ports: float = 0
     agus: float = 0
+    fp_ports: float = 0
+    branch_ports: float = 0
+    prefetch_streams: float = 0
+    inflight_merging: float = 0
+    ordered_loads: float = 1
+    whole_lines: float = 0
+    latency_forward: float | None = None
+    latency_forward_FP: float | None = None  # noqa: N815
+    integer_loads_earlier: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in parameter_names():
             value = getattr(self, name)
+            if value is None and name in _FOLLOWS:
+                continue
             if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
                 raise SettingError(f"{name} is a number of at least 0 (0 or inf: not modelled), not {value!r}")
             if name.startswith("latency") and (math.isinf(value) or value != int(value)):
@@ -126,8 +165,8 @@ class DagCore:
         """Take the parameters from a core file and its instruction table.
 
         Latency and throughput of operations are those of the scalar double instructions (ADDSD, MULSD, DIVSD), ports
-        those of MOVSD to and from memory. Where additions and multiplications share their ports, each type gets half
-        of them. Latencies are rounded to whole cycles. What the core file does not give is not modelled.
+        those of MOVSD to and from memory. Ports that additions and multiplications share are `fp_ports`. Latencies are
+        rounded to whole cycles. What the core file does not give is not modelled.
 
         Raises
         ------
@@ -138,7 +177,8 @@ class DagCore:
 
         figures = read_core(core)
         sources = MappingProxyType({name: source for name, (_, source) in figures.items()})
-        return cls(core.name, **{name: value for name, (value, _) in figures.items()}, sources=sources)
+        values: dict[str, Any] = {name: value for name, (value, _) in figures.items()}
+        return cls(core.name, **values, sources=sources)
 
     def replace(self, **changes: float) -> DagCore:
         """Return the core with some parameters changed; an unknown name is an error that lists the known ones."""
@@ -148,11 +188,15 @@ class DagCore:
 
     def throughput(self, kind: str) -> float:
         """Return the throughput of a node type (Pi); 0 is returned as infinite."""
-        return float(getattr(self, f"throughput_{kind}")) or math.inf
+        found = getattr(self, f"throughput_{kind}")
+        if found is None:
+            return min(self.throughput("A"), self.throughput("M"))
+        return float(found) or math.inf
 
     def latency(self, kind: str) -> int:
         """Return the latency of a node type (Lambda), in cycles."""
-        return int(getattr(self, f"latency_{kind}"))
+        found = getattr(self, f"latency_{kind}")
+        return self.latency("A") + self.latency("M") if found is None else int(found)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the parameters as a table: parameter, value, source."""
@@ -167,8 +211,10 @@ def parameter_names() -> tuple[str, ...]:
     return tuple(f.name for f in fields(DagCore) if f.name not in ("name", "sources"))
 
 
-def lanes(throughput: float) -> tuple[int, int]:
-    """Return a throughput as (lanes, cycles a node keeps its lane): 3/2 is (3, 2); (0, 1) is unlimited.
+def lanes(throughput: float) -> tuple[int, Fraction]:
+    """Return a throughput as lanes and the cycles that a node keeps one on average: 3/2 is 2 lanes of 4/3 cycles.
+
+    A unit that begins less than one node a cycle is one lane, kept for longer. Unlimited are 0 lanes.
 
     Raises
     ------
@@ -176,11 +222,21 @@ def lanes(throughput: float) -> tuple[int, int]:
         If it is no fraction of small numbers.
     """
     if throughput == 0 or math.isinf(throughput):
-        return 0, 1
-    fraction = Fraction(throughput).limit_denominator(_FINEST)
-    if fraction <= 0 or fraction.numerator > _LARGEST or abs(float(fraction) / throughput - 1) > 1e-3:
+        return 0, Fraction(1)
+    fraction = _fraction(throughput)
+    if fraction <= 0 or fraction > _LARGEST or abs(float(fraction) / throughput - 1) > 1e-3:
         raise SettingError(
             f"a throughput is 0 or infinite (unlimited), or a fraction of whole numbers up to {_LARGEST} over up to "
             f"{_FINEST} a cycle, not {throughput!r}"
         )
-    return fraction.numerator, fraction.denominator
+    count = math.ceil(fraction)
+    return count, count / fraction
+
+
+def _fraction(throughput: float) -> Fraction:
+    """Return the simplest fraction within a thousandth: table figures such as 0.25025 stand for 1/4."""
+    for limit in (1, 2, 4, 12, 60, _FINEST):
+        fraction = Fraction(throughput).limit_denominator(limit)
+        if abs(float(fraction) / throughput - 1) <= 1e-3:
+            return fraction
+    return 1 / Fraction(1 / throughput).limit_denominator(_FINEST) if throughput < 1 else Fraction(0)

@@ -10,8 +10,10 @@ from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 
 _WORD = 8  # bandwidths are in doubles a cycle, as in the paper
-_OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64"}
-_LOAD, _STORE = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m"
+_OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64", "I": "ADD_R64_RM64"}
+_FUSED = "VEX_VFMADD231SD_XMM_XMM_XMMM64"
+_LOAD, _STORE, _BRANCH = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m", "JNE_REL8_64"
+_STREAMS = 16  # that prefetchers follow at a time: Intel's and AMD's manuals name 16 to 32
 _RESOURCES = {
     "fetch": "front_end",
     "rob": "rob",
@@ -23,11 +25,13 @@ _RESOURCES = {
     "latency_L2": "L2_latency",
     "latency_L3": "L3_latency",
     "latency_mem": "memory_latency",
+    "latency_forward": "store_forward_latency",
+    "latency_forward_FP": "vector_store_forward_latency",
     "throughput_L2": "L2_bandwidth",
     "throughput_L3": "L3_bandwidth",
     "throughput_mem": "memory_bandwidth",
 }
-Figures = dict[str, tuple[float, str]]
+Figures = dict[str, tuple[float | None, str]]
 
 
 def read_core(core: Microarchitecture) -> Figures:
@@ -37,17 +41,27 @@ def read_core(core: Microarchitecture) -> Figures:
             f"{core.name} ({core.isa}) has no table of x86-64 instructions to take floating-point latencies and "
             "throughputs from; make a DagCore of your own: DagCore(latency_A=..., throughput_A=..., ...)"
         )
-    return {**_resources(core), **_caches(core), **_instructions(core)}
+    return {**_resources(core), **_caches(core), **_instructions(core), **_beyond_the_paper(core)}
 
 
 def _resources(core: Microarchitecture) -> Figures:
-    found: Figures = {}
+    found: Figures = {"latency_forward_FP": (None, "not in the core file: the latency of L1")}
     for name, resource in _RESOURCES.items():
         if resource in core.resources:
             figure = core.resource(resource)
             value = figure.value / _WORD if name.startswith("throughput") else round(figure.value)
             found[name] = (value, _words(core, figure.source, figure.note))
-    return found
+    if "erm" in core.sources or "L1_vector_latency" not in core.resources:
+        return found | {"integer_loads_earlier": (0.0, "one latency for all loads")}
+    # The core file's latencies are those of integer loads; loads of vector registers, scalar doubles too, take longer.
+    figure = core.resource("L1_vector_latency")
+    longer = round(figure.value) - round(core.resource("L1_latency").value)
+    words = _words(core, figure.source, figure.note)
+    for name in ("latency_L1", "latency_L2", "latency_L3", "latency_mem"):
+        if name in found:
+            latency, source = found[name]
+            found[name] = ((latency or 0) + longer, f"{source}; and {longer} cycles for vector registers: {words}")
+    return found | {"integer_loads_earlier": (float(longer), words)}
 
 
 def _caches(core: Microarchitecture) -> Figures:
@@ -67,22 +81,69 @@ def _instructions(core: Microarchitecture) -> Figures:
     """Return the parameters that follow from the core's instruction table."""
     tables = InstructionTables.load(core)
     forms = {kind: tables.form(name) for kind, name in _OPERATIONS.items()}
-    load, store = tables.form(_LOAD), tables.form(_STORE)
-    found: Figures = {}
-    shared = _narrowest(core, forms["A"]) == _narrowest(core, forms["M"])
+    fused = tables.form(_FUSED)
+    nothing = "none: the core has no fused multiply-add, a multiplication and an addition take its place"
+    found: Figures = {"latency_F": (None, nothing), "throughput_F": (None, nothing)}
+    if fused.source != "class default":
+        forms["F"] = fused
     for kind, form in forms.items():
         source = f"{form.name} in the {form.source} table"
         found[f"latency_{kind}"] = (round(form.latency), source)
-        halved = shared and kind != "D"
-        note = "; its ports are shared with the other of add and multiply, each gets half" if halved else ""
-        found[f"throughput_{kind}"] = ((0.5 if halved else 1.0) / form.inverse_throughput(core), source + note)
-    for form, names in ((load, ("throughput_L1", "load_ports")), (store, ("store_ports",))):
+        found[f"throughput_{kind}"] = (1 / form.inverse_throughput(core), source)
+    if earlier := _forwarding(core):
+        latency, source = found["latency_A"]
+        found["latency_A"] = (round((latency or 0) - earlier), f"{source}, less {earlier:g} to another addition")
+    load, store, branch = tables.form(_LOAD), tables.form(_STORE), tables.form(_BRANCH)
+    for form, names in (
+        (load, ("throughput_L1", "load_ports")),
+        (store, ("store_ports",)),
+        (branch, ("branch_ports",)),
+    ):
         figure = (float(math.floor(1 / form.inverse_throughput(core))), f"{form.name} in the {form.source} table")
         found |= dict.fromkeys(names, figure)
     both = [core.resource(group).value for group in load.uses.keys() & store.uses.keys()]
     if both:
         found["agus"] = (max(both), f"ports that {load.name} and {store.name} share in the {load.source} table")
-    return found
+        if "erm" not in core.sources:
+            # Table I counts loads and stores alike; on a real core each has its ports.
+            found["throughput_L1"] = found["agus"]
+    return found | _shared_ports(core, forms)
+
+
+def _shared_ports(core: Microarchitecture, forms: dict[str, InstructionForm]) -> Figures:
+    """Return how many additions and multiplications may begin in a cycle, where they share ports."""
+    groups = [_narrowest(core, forms[kind]) for kind in "AM"]
+    units = {unit for group in groups for unit in core.resource(group).units}
+    begun = sum(1 / forms[kind].inverse_throughput(core) for kind in "AM")
+    shared = len(units) < begun
+    source = f"ports of {groups[0]} and {groups[1]} in the {forms['A'].source} table"
+    return {"fp_ports": (float(len(units)), source) if shared else (0.0, f"no limit of its own: {source}")}
+
+
+def _forwarding(core: Microarchitecture) -> float:
+    """Return how many cycles earlier an addition's result reaches another addition (chains of sums are common)."""
+    figure = core.features.get("add_forwarding")
+    return float(figure.value) if figure else 0.0
+
+
+def _beyond_the_paper(core: Microarchitecture) -> Figures:
+    """Return what the paper's model does not have: on for real cores, off for its own machine."""
+    figure = core.features.get("next_line_prefetch")
+    fetches = bool(figure and figure.value)
+    paper = "erm" in core.sources
+    note = core.sources["erm"] if paper else "every out-of-order core merges accesses to a line that is under way"
+    streams = (
+        "the core file has no prefetcher" if not fetches else f"estimate: {_STREAMS} streams, as manuals name 16 to 32"
+    )
+    return {
+        "prefetch_streams": (float(_STREAMS if fetches else 0), streams),
+        "inflight_merging": (float(not paper), note),
+        "whole_lines": (float(not paper), core.sources["erm"] if paper else "caches exchange whole lines"),
+        "ordered_loads": (
+            float(paper),
+            core.sources["erm"] if paper else "loads go ahead of order, checked afterwards",
+        ),
+    }
 
 
 def _narrowest(core: Microarchitecture, form: InstructionForm) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.dag.program import CALL, DIVIDE, FORWARD, LOAD
+from perfkit.dag.program import CALL, DIVIDE, FORWARD, JOIN, LOAD
 from perfkit.simulators.dag.layout import (
     ADD,
     AGU,
@@ -27,15 +27,20 @@ from perfkit.simulators.dag.layout import (
     BASE,
     BETWEEN,
     BIT,
+    BLOCKED,
     CODE,
     COUNT,
+    COVERED,
     DEPTH,
     DIRTY,
     DONE,
+    EARLIER,
     END,
     FETCH,
     FIELD,
     FIRST_LEVEL,
+    FORWARDS,
+    FORWARDS_FP,
     FULL,
     GATHER,
     GATHERED,
@@ -46,12 +51,16 @@ from perfkit.simulators.dag.layout import (
     GROW_RINGS,
     HIGH,
     IDLE,
+    IGNORED,
     INFLIGHT,
+    INSTRUCTIONS,
+    INTEGER_LOAD,
     INTO,
-    ISSUE_SHIFT,
     ISSUED,
     LAST_LOAD,
     LAST_STORE,
+    LASTING,
+    LATEST,
     LB,
     LB_NOW,
     LEAVE,
@@ -63,14 +72,16 @@ from perfkit.simulators.dag.layout import (
     LFB,
     LFB_NOW,
     LINE_SHIFT,
-    LOAD_PORT,
     LOW,
     MARGIN,
     MEMORY,
     MEMORY_DEPS,
+    MERGED,
     NO_NODE,
     NODES,
     OP_BITS,
+    PAPER_TYPES,
+    PORT,
     PREVIOUS,
     PROBES,
     READS,
@@ -83,20 +94,22 @@ from perfkit.simulators.dag.layout import (
     SB_NOW,
     SHAPE_BITS,
     SIZE,
-    SPAN,
+    SKIP,
+    SLOTS,
     STALL_LB,
     STALL_LFB,
     STALL_ROB,
     STALL_RS,
     STALL_SB,
-    STALL_SHIFT,
-    STORE_PORT,
+    STREAMS,
     TAKEN_A,
     TAKEN_B,
     TAKES,
     TOP,
+    TYPES_USED,
     UNIT,
     UNIT_BITS,
+    UNTIL,
     WHEN_FULL,
     WIDE,
     WIDE_BITS,
@@ -186,35 +199,89 @@ def _take(rings: Any, mask: Any, unit: Any, lanes: Any, need: Any, hold: Any, at
 
 
 @inlined
+def _hold(units: Any, kind: Any, count: Any) -> Any:
+    """Return for how many cycles the next node of a type keeps its lanes; what is left over is carried on."""
+    units.owed[_U(kind)] += units.work[_U(count)]
+    one = units.parts[_U(kind)] * units.need[_U(count)]
+    cycles = units.owed[_U(kind)] // one
+    units.owed[_U(kind)] -= cycles * one
+    return cycles
+
+
+@inlined
+def _place(rings: Any, mask: Any, units: Any, unit: Any, kind: Any, count: Any, memory: Any, at: Any) -> Any:
+    """Return the first cycle from `at` on with room on all units of a node, and take the wide ones among them."""
+    full, column = units.table[unit + _U(WHEN_FULL)], units.table[unit + _U(SKIP)]
+    if not rarely(units.table[unit + _U(WIDE)] != 0):
+        return _free_cycle(rings, mask, full, column, at)
+    if units.wide[_U(kind)]:
+        lanes, need, hold = units.lanes[_U(kind)], units.need[_U(count)], _hold(units, kind, count)
+        at = _fit(rings, mask, full, column, kind, lanes, need, hold, at)
+        _take(rings, mask, kind, lanes, need, hold, at)
+    else:
+        at = _free_cycle(rings, mask, full, column, at)
+    port = units.table[unit + _U(PORT)]
+    if units.wide[_U(port)]:
+        _take(rings, mask, port, units.lanes[_U(port)], 1, 1, at)
+    if memory and units.wide[_U(AGU)]:
+        _take(rings, mask, AGU, units.lanes[_U(AGU)], 1, 1, at)
+    return at
+
+
+@inlined
+def _early(kind: Any) -> Any:
+    """Return the level whose latency an access takes when its line was fetched ahead: the one above, L2 at most."""
+    return min(kind - 1, FIRST_LEVEL + 1)
+
+
+@inlined
 def _executing(cycle: Any, issued: Any, units: Any, tally: Any) -> Any:
-    """Return which types execute in a cycle, after those that issue in it."""
+    """Return which types execute in a cycle, after those that issue in it (from bit `LASTING` on: with latency)."""
     busy = tally.busy
-    executing = issued
-    if rarely(issued >> MEMORY != 0):
+    lasting = issued >> LASTING
+    executing = issued & ((1 << LASTING) - 1)
+    early = executing & ~lasting
+    if rarely(lasting >> MEMORY & 1 != 0):
         busy[1] = cycle + units.latency[MEMORY]
     if busy[1] > cycle:
         executing |= 1 << MEMORY
+    if rarely(lasting >> PAPER_TYPES != 0):
+        for k in range(PAPER_TYPES, units.latency.shape[0]):
+            if lasting >> k & 1:
+                busy[_U(UNTIL + k)] = cycle + units.latency[_U(k)]
+                busy[LATEST] = max(busy[LATEST], busy[_U(UNTIL + k)])
+    if rarely(early != 0):
+        for k in range(FIRST_LEVEL + 1, PAPER_TYPES):
+            if early >> k & 1:
+                busy[_U(UNTIL + k)] = max(busy[_U(UNTIL + k)], cycle + units.latency[_U(_early(k))])
+                busy[LATEST] = max(busy[LATEST], busy[_U(UNTIL + k)])
+    if rarely(busy[LATEST] > cycle):
+        for k in range(units.latency.shape[0]):
+            executing |= np.int64(busy[_U(UNTIL + k)] > cycle) << k
     if not rarely(units.countdown[0] < 0):
         # Cycles left, for six types in one word: restart those that issue; which are not 0; one off those.
-        i = _U(2 * issued)
+        i = _U(2 * (lasting & ((1 << PAPER_TYPES) - 1)))
         left = (busy[0] & units.countdown[i]) | units.countdown[i + _U(1)]
         active = ((left + LEFT_MAX) >> LEFT_BITS) & LEFT_ONES
         busy[0] = left - active
         return executing | np.int64((_U(active) * _U(GATHER) >> _U(GATHERED)) & _U((1 << MEMORY) - 1))
     for k in range(MEMORY):
-        until = cycle + units.latency[_U(k)] if issued >> k & 1 else busy[_U(2 + k)]
-        busy[_U(2 + k)] = until
-        executing |= np.int64(until > cycle) << k
+        if lasting >> k & 1:
+            busy[_U(UNTIL + k)] = max(busy[_U(UNTIL + k)], cycle + units.latency[_U(k)])
+        executing |= np.int64(busy[_U(UNTIL + k)] > cycle) << k
     return executing
 
 
 @inlined
-def _close(cycle: Any, mask: Any, stall: Any, idle: Any, rings: Any, units: Any, tally: Any, record: Any) -> None:
+def _close(
+    cycle: Any, mask: Any, stall: Any, idle: Any, types: Any, rings: Any, units: Any, tally: Any, record: Any
+) -> None:
     """Count a cycle that fetch leaves behind, and make its place in the rings free for a later one."""
     i = _row(cycle, mask)
     issued = rings.rows[i + _U(ISSUED)]
     executing = _executing(cycle, issued, units, tally)
-    tally.histogram[_U(executing | (issued << ISSUE_SHIFT) | (stall << STALL_SHIFT))] += 1
+    issued &= (1 << LASTING) - 1
+    tally.histogram[_U(executing | (issued << types) | (stall << 2 * types))] += 1
     if rarely(cycle < record.stalls.shape[0]):
         record.stalls[_U(cycle)] = stall
     if rarely(rings.rows[i] & DIRTY != 0):
@@ -223,6 +290,28 @@ def _close(cycle: Any, mask: Any, stall: Any, idle: Any, rings: Any, units: Any,
             rings.skip[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
     rings.rows[i] = idle
     rings.rows[i + _U(ISSUED)] = 0
+
+
+@inlined
+def _prefetched(line: Any, streams: Any) -> Any:
+    """Whether a line that is not in L1 was fetched ahead: the third or later line of a stream. Note it in its stream.
+
+    A stream is two words, the line used last and its direction (0: one line so far); those used last come first.
+    """
+    found, ahead = streams.shape[0] - 2, False
+    last, step = line, np.int64(0)
+    for k in range(0, streams.shape[0], 2):
+        apart = line - streams[_U(k)]
+        if apart == 0 or (abs(apart) <= 2 and (streams[_U(k + 1)] == 0 or (apart > 0) == (streams[_U(k + 1)] > 0))):
+            found, step = k, streams[_U(k + 1)]
+            ahead = step != 0 and apart != 0
+            if apart != 0:
+                step = np.int64(1) if apart > 0 else np.int64(-1)
+            break
+    for k in range(found, 0, -2):
+        streams[_U(k)], streams[_U(k + 1)] = streams[_U(k - 2)], streams[_U(k - 1)]
+    streams[0], streams[1] = last, step
+    return ahead
 
 
 @inlined
@@ -282,7 +371,7 @@ def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, recor
         cycle = saved[FETCH]
         stall = _waits(cycle, saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW])
         mask = (rings.rows.shape[0] >> ROW_BITS) - 1
-        _close(cycle, mask, stall, parameters[IDLE], rings, units, tally, record)
+        _close(cycle, mask, stall, parameters[IDLE], parameters[TYPES_USED], rings, units, tally, record)
         saved[FETCH] = cycle + 1
     return DONE
 
@@ -311,8 +400,10 @@ def run(
     rs_one, lb_one = np.int64(rs_size < UNLIMITED), np.int64(lb_size < UNLIMITED) << HIGH
     sb_one, lfb_one = np.int64(sb_size < UNLIMITED), np.int64(lfb_size < UNLIMITED) << HIGH
     x86_order, inflight, memory_deps = parameters[X86_ORDER], parameters[INFLIGHT], parameters[MEMORY_DEPS]
+    prefetching = parameters[STREAMS] > 0
+    beyond_paper = prefetching or inflight == MERGED
     line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
-    margin, idle = parameters[MARGIN], parameters[IDLE]
+    margin, idle, types = parameters[MARGIN], parameters[IDLE], parameters[TYPES_USED]
     rows, table, ready_at = rings.rows, units.table, frames.ready
     ring_size = rows.shape[0] >> ROW_BITS
     mask = ring_size - 1
@@ -327,6 +418,8 @@ def run(
     end, nodes = saved[END], saved[NODES]
     previous, base, top, depth = saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH]
     at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
+    instructions, covered, slots = saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS]
+    earlier = parameters[EARLIER]
 
     recorded = record.issue.shape[0] > 0
     node_room = record.issue.shape[0] if recorded else UNLIMITED
@@ -340,6 +433,8 @@ def run(
                 _phis(block, previous, base, program, frames)
             op_at = program.block_ops[block] << OP_BITS
             address_at = at + 1
+            instructions += program.block_instructions[block]
+            covered += program.block_covered[block]
         block_end = program.block_ops[block + _U(1)] << OP_BITS
         while op_at < block_end:
             op = _U(op_at)
@@ -347,7 +442,7 @@ def run(
             ready = max(ready_at[_U(base + ops[op + _U(READS)])], ready_at[_U(base + ops[op + _U(READS_TOO)])])
             if rarely(code >= FORWARD):
                 if code == FORWARD:
-                    ready_at[_U(base + ops[op + _U(INTO)])] = ready
+                    ready_at[_U(base + ops[op + _U(INTO)])] = ready + ops[op + _U(SIZE)]
                 elif code == CALL:
                     call = ops[op + _U(SIZE)]
                     inner = base + program.call_frame[call] + BETWEEN
@@ -361,6 +456,9 @@ def run(
                     frames.into[depth] = ops[op + _U(INTO)]
                     depth += 1
                     base = inner
+                elif code == JOIN:
+                    left += 1
+                    slots -= 1
                 else:
                     depth -= 1
                     base = frames.base[depth]
@@ -384,7 +482,7 @@ def run(
                         break
 
             # Fetch. A full RS, then a full ROB, holds it up.
-            free = rob[_U((nodes - rob_size) & rob_mask)]
+            free = rob[_U((slots - rob_size) & rob_mask)]
             if (taken_a & LOW >= rs_size) | (fetch < free) | (left == 0):
                 wanted = fetch
                 while True:
@@ -394,7 +492,7 @@ def run(
                     stall = _waits(fetch, lb_now, sb_now, lfb_now) if rarely(ahead > fetch) else np.int64(0)
                     if fetch > wanted:
                         stall |= STALL_RS if rs_full else STALL_ROB
-                    _close(fetch, mask, stall, idle, rings, units, tally, record)
+                    _close(fetch, mask, stall, idle, types, rings, units, tally, record)
                     fetch += 1
                     i = _row(fetch, mask)
                     taken_a -= rows[i + _U(LEAVE)]
@@ -407,7 +505,8 @@ def run(
             if rarely(code < 0):
                 # No node: it takes its slot of fetch, and its place in the ROB for a cycle.
                 retired = max(retired, fetch + 1)
-                rob[_U(nodes & rob_mask)] = retired & rob_limited
+                rob[_U(slots & rob_mask)] = retired & rob_limited
+                slots += 1
                 end = max(end, fetch + 1)
                 if recorded:
                     record.type[_U(nodes)] = NO_NODE
@@ -419,14 +518,9 @@ def run(
             count = ops[op + _U(COUNT)]
             unit = _U(ops[op + _U(UNIT)])
             if code <= DIVIDE:
-                if rarely(table[unit + _U(WIDE)] != 0):
-                    lanes, hold = units.lanes[_U(code)], units.hold[_U(count)]
-                    issue = _fit(
-                        rings, mask, table[unit + _U(WHEN_FULL)], unit >> UNIT_BITS, code, lanes, 1, hold, issue
-                    )
-                    _take(rings, mask, code, lanes, 1, hold, issue)
-                else:
-                    issue = _free_cycle(rings, mask, table[unit + _U(WHEN_FULL)], unit >> UNIT_BITS, issue)
+                kind = count & ((1 << SHAPE_BITS) - 1)
+                types_begun = table[unit + _U(BIT)]
+                issue = _place(rings, mask, units, unit, kind, count, False, issue)
                 row = _row(issue, mask)
                 waits = rs_one if issue > fetch else np.int64(0)
                 rows[row + _U(LEAVE)] += waits
@@ -436,6 +530,8 @@ def run(
                 load = code == LOAD
                 address_at += 1
                 level = ops[op + _U(LEVEL)]
+                forwarded = False
+                integer = level == INTEGER_LOAD
                 if not rarely(x < 0):
                     reused = touch(x, stack)
                     if level < 0:
@@ -443,6 +539,7 @@ def run(
                 kind = FIRST_LEVEL + level
                 count += kind
                 unit += _U(kind << (UNIT_BITS + 1))
+                types_begun = table[unit + _U(BIT)]
                 # The buffers, in trace order.
                 if load:
                     lb_now, taken_a = _entry(rows, mask, LEAVE, HIGH, taken_a, max(lb_now, fetch), lb_size)
@@ -464,7 +561,7 @@ def run(
                         issue = max(issue, last_store)
                 word, word_end = np.int64(0), np.int64(0)
                 if x >= 0:
-                    if rarely(inflight != 0):
+                    if rarely(inflight == BLOCKED):
                         issue = max(issue, memory.lines[_U(2 * x)])
                     if rarely((memory_deps != 0) & ((not load) | (last_store > issue))):
                         words = np.int64(1) << (line_shift - word_shift)
@@ -472,25 +569,24 @@ def run(
                         word_end = min(word + ops[op + _U(SIZE)], (x + 1) * words)
                         if load and memory.lines[_U(2 * x + 1)] > issue:
                             for w in range(word, word_end):
-                                issue = max(issue, memory.stored[_U(w)])
-                # Bandwidth: the port, the address unit and the level.
-                full = table[unit + _U(WHEN_FULL)]
-                if rarely(table[unit + _U(WIDE)] != 0):
-                    port = LOAD_PORT if load else STORE_PORT
-                    if units.wide[_U(kind)]:
-                        lanes, need, hold = units.lanes[_U(kind)], units.need[_U(count)], units.hold[_U(count)]
-                        issue = _fit(rings, mask, full, unit >> UNIT_BITS, kind, lanes, need, hold, issue)
-                        _take(rings, mask, kind, lanes, need, hold, issue)
-                    else:
-                        issue = _free_cycle(rings, mask, full, unit >> UNIT_BITS, issue)
-                    if units.wide[_U(port)]:
-                        _take(rings, mask, port, units.lanes[_U(port)], 1, 1, issue)
-                    if units.wide[_U(AGU)]:
-                        _take(rings, mask, AGU, units.lanes[_U(AGU)], 1, 1, issue)
-                else:
-                    issue = _free_cycle(rings, mask, full, unit >> UNIT_BITS, issue)
+                                if memory.stored[_U(w)] > issue:
+                                    issue = memory.stored[_U(w)]
+                                    forwarded = True
+                issue = _place(rings, mask, units, unit, kind, count, True, issue)
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
+                if rarely(beyond_paper) and x >= 0:
+                    if level == 0:
+                        done = max(done, memory.lines[_U(2 * x)])
+                    elif prefetching and _prefetched(address >> line_shift, memory.streams):
+                        done = issue + units.latency[_U(_early(kind))]
+                        types_begun &= (1 << LASTING) - 1
+                if rarely(integer) and load:
+                    done -= earlier
+                if rarely(forwarded):
+                    own = parameters[FORWARDS if integer else FORWARDS_FP]
+                    if own >= 0:
+                        done = issue + own
                 if load:
                     last_load = issue
                     taken_a = _hold_entry(rows, mask, LEAVE, lb_one, taken_a, lb_now, done)
@@ -502,15 +598,16 @@ def run(
                         memory.lines[_U(2 * x + 1)] = max(issue, memory.lines[_U(2 * x + 1)])
                 if rarely(level > 0):
                     taken_b = _hold_entry(rows, mask, LEAVE + 1, lfb_one, taken_b, lfb_now, done)
-                    if rarely((inflight != 0) & (x >= 0)):
+                    if rarely((inflight != IGNORED) & (x >= 0)):
                         memory.lines[_U(2 * x)] = done
             rows[row] += table[unit + _U(ADD)]
-            rows[row + _U(ISSUED)] |= table[unit + _U(BIT)]
+            rows[row + _U(ISSUED)] |= types_begun
             ready_at[_U(base + ops[op + _U(INTO)])] = done
             retired = max(retired, done)
-            rob[_U(nodes & rob_mask)] = retired & rob_limited
+            rob[_U(slots & rob_mask)] = retired & rob_limited
+            slots += 1
             tally.nodes[_U(count)] += 1
-            end = max(end, issue + table[unit + _U(SPAN)])
+            end = max(end, done, issue + 1)
             if rarely(recorded):
                 record.issue[_U(nodes)] = issue
                 record.done[_U(nodes)] = done
@@ -530,4 +627,5 @@ def run(
     saved[END], saved[NODES] = end, nodes
     saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH] = previous, base, top, depth
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
+    saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS] = instructions, covered, slots
     return status

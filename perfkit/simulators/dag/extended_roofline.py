@@ -9,16 +9,20 @@ from equations (6) and (7), see `Roof`.
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import zipfile
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import DataError, SettingError
-from perfkit.results import draw
+from perfkit.files import replaced
+from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS
 
 if TYPE_CHECKING:
@@ -27,8 +31,18 @@ if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import Schedule
 
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
-NAMES = {"comp": "computation", "L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}
+NAMES = {
+    "comp": "computation",
+    "D": "division",
+    "I": "integer work",
+    "L1": "L1",
+    "L2": "L2",
+    "L3": "L3",
+    "mem": "memory",
+}
+_FLAT = ("comp", "D", "I")  # roofs of these are horizontal
 _FULL_OVERLAP = 0.95
+TOLERANCE = "tolerance.json"  # the member of a saved roofline beside those of its schedule
 _BUFFER_NAMES = {
     "RS": "reservation station",
     "ROB": "reorder buffer",
@@ -53,7 +67,8 @@ class Roof:
         "throughput" (equations (2) and (10), the classical roofs), "issue" (12), "latency" (13), "stall" (14),
         "overlap" (15, 16).
     of
-        The node types: "comp", "L1", "L2", "L3", "mem"; two for an overlap.
+        The node types: "comp", "L1", "L2", "L3", "mem"; two for an overlap. Beyond the paper: "D", divisions, whose
+        unit is slower than the others, and "I", integer work.
     buffer
         The stalling buffer of a stall roof, else "".
     label
@@ -89,9 +104,9 @@ class Roof:
         return 1.0 / (self.a + memory - self.alpha * np.minimum(self.a, memory))
 
 
-@dataclass(frozen=True, eq=False)
-class ExtendedRoofline:
-    """All roofs of a schedule with the performance point, and what they say.
+@dataclass(frozen=True, eq=False, repr=False)
+class Roofs(Summarised):
+    """All roofs of a schedule with the performance point, and what they say: all of `ExtendedRoofline` but loading.
 
     Parameters
     ----------
@@ -124,8 +139,35 @@ class ExtendedRoofline:
             raise DataError(
                 f"{self.schedule.name} has no floating-point operation, only {self.schedule.nodes.sum()} accesses in "
                 f"{self.schedule.cycles} cycles: there is no performance in flops/cycle and no roofline of it. "
-                "Its times are in schedule.to_frame()"
+                "Trace it with whole=True (perfkit dag: --whole) to count its integer work; its times are in "
+                "schedule.to_frame()"
             )
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``: every time is of the scheduled DAG."""
+        return "simulated"
+
+    def summary(self) -> str:
+        """Say which performance the schedule reaches, and which roofs hold it back."""
+        s, near = self.schedule, self.hits or self.roofs[:1]
+        listed = ", ".join(f"{roof.label} ({roof.distance:.2f})" for roof in near[:4])
+        more = f" and {len(near) - 4} more" if len(near) > 4 else ""
+        held = "held back by" if self.hits else "no roof hits the point; the nearest is"
+        return "\n".join(
+            [
+                f"{s.performance:.3g} flops/cycle for {s.name} on {s.core.name} (simulated), {held} {listed}{more}",
+                f"{s.work:,} flops in {s.cycles:,} cycles, {s.intensity:.3g} flops/byte; verdict gives the reasons",
+            ]
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the schedule and the tolerance to one .npz file, which `Schedule.load` opens too; return its path."""
+        with replaced(path) as temporary:
+            self.schedule.save(temporary)
+            with zipfile.ZipFile(temporary, "a") as archive:
+                archive.writestr(TOLERANCE, json.dumps(self.tolerance))
+        return Path(path)
 
     @property
     def intensity(self) -> float:
@@ -157,8 +199,8 @@ class ExtendedRoofline:
         """
         s = self.schedule
         head = (
-            f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} flops/cycle at {s.intensity:.3g} flops/byte, "
-            f"{s.work} flops in {s.cycles} cycles."
+            f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} {s.unit}/cycle at {s.intensity:.3g} "
+            f"{s.unit}/byte, {s.work} {s.work_unit} in {s.cycles} cycles." + _seen(s)
         )
         if not self.hits:
             roof = self.roofs[0]
@@ -195,12 +237,24 @@ class ExtendedRoofline:
         return pd.DataFrame(rows)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_roofline`."""
-        return draw("extended_roofline:plot_roofline", self, ax=ax, **options)
+        """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_extended_roofline`."""
+        return draw("extended_roofline:plot_extended_roofline", self, ax=ax, **options)
+
+
+def _seen(s: Schedule) -> str:
+    """Return how much of the kernel the DAG holds, where that is known and less than all."""
+    if not s.coverage < 0.995:
+        return ""
+    left_out = "not traced" if s.n_nodes("I") else "integer work, addresses and control; whole=True counts them"
+    return f"\n{s.coverage:.0%} of the executed instructions are in this DAG; the others are {left_out}."
 
 
 def _single_roofs(s: Schedule) -> list[Roof]:
     roofs = []
+    if s.n_nodes("D") and not math.isinf(s.peak("D")):
+        cycles = s.elements("D") / s.peak("D")
+        formula = f"(2) of divisions alone: P <= W pi_D / W_D = {s.work} x {s.peak('D'):.3g} / {s.elements('D')}"
+        roofs.append(_roof(s, "throughput", "D", "", "division throughput", cycles, 1.0, formula))
     for kind in s.kinds:
         if not math.isinf(s.peak(kind)):
             cycles = s.elements(kind) / s.peak(kind)
@@ -216,17 +270,17 @@ def _bounded(s: Schedule, name: str, kind: str, buffer: str, label: str, compone
     cycles, used = s.time(kind, component), s.utilisation(kind, component)
     equation = {"issue": "12", "latency": "13", "stall": "14"}[name]
     times = {"issue": "T_issue", "latency": "(T_issue + T_lat)", "stall": f"|T_issue or T_stall,{buffer}|"}[name]
-    peak = "pi" if kind == "comp" else f"beta_{kind}"
+    peak = {"comp": "pi", "I": "pi_I"}.get(kind, f"beta_{kind}")
     formula = (
         f"({equation}) U = N / ({times} {peak}) = {s.elements(kind)} / ({cycles} x {s.peak(kind):g}) = {used:.3g}; "
-        + ("P <= U pi" if kind == "comp" else f"P <= U beta_{kind} I Q / Q_{kind}")
+        + (f"P <= U {peak}" if kind in _FLAT else f"P <= U beta_{kind} I Q / Q_{kind}")
     )
     return _roof(s, name, kind, buffer, label, cycles, used, formula)
 
 
 def _roof(s: Schedule, name: str, kind: str, buffer: str, label: str, cycles: float, used: float, formula: str) -> Roof:
     """Make the roof of a time of one node type: W / cycles at the program's intensity."""
-    flat = kind == "comp"
+    flat = kind in _FLAT
     a, b = (cycles / s.work, 0.0) if flat else (0.0, cycles / s.traffic)
     bound = s.work / cycles
     return Roof(name, (kind,), buffer, label, formula, used, a, b, 0.0, bound, s.cycles / cycles)
@@ -239,12 +293,14 @@ def _overlap_roofs(s: Schedule) -> list[Roof]:
         alpha = s.overlap(x, y)
         cycles = s.time(longer) + (1 - alpha) * s.time(shorter)
         label = f"overlap of {NAMES[x]} and {NAMES[y]}"
-        equation = "15" if x == "comp" else "16"
+        equation = "15" if x in _FLAT else "16"
         formula = (
             f"({equation}) alpha = T^o / min(T_{x}, T_{y}) = {s.overlap_cycles(x, y)} / min({s.time(x)}, {s.time(y)}) "
             f"= {alpha:.3g}; P <= W / (T_{x} + T_{y} - alpha min(T_{x}, T_{y}))"
         )
-        if x == "comp":
+        if x in _FLAT and y in _FLAT:
+            a, b, curve = cycles / s.work, 0.0, 0.0
+        elif x in _FLAT:
             a, b, curve = s.time(x) / s.work, s.time(y) / s.traffic, alpha
         else:
             a, b, curve = 0.0, cycles / s.traffic, 0.0
@@ -255,12 +311,14 @@ def _overlap_roofs(s: Schedule) -> list[Roof]:
 
 
 def _throughput_label(kind: str) -> str:
-    return "peak computation" if kind == "comp" else f"{NAMES[kind]} bandwidth"
+    return f"peak {NAMES[kind]}" if kind in _FLAT else f"{NAMES[kind]} bandwidth"
 
 
 def _throughput(s: Schedule, kind: str) -> str:
     if kind == "comp":
         return f"(2) P <= pi = {s.peak(kind):g} flops/cycle"
+    if kind == "I":
+        return f"(2) of integer work: P <= W pi_I / W_I = {s.work} x {s.peak(kind):g} / {s.elements(kind)}"
     return (
         f"(10) P <= I beta_{kind} Q / Q_{kind}, beta_{kind} = {s.peak(kind) * s.bytes(kind) / s.elements(kind):g} "
         f"bytes/cycle, Q_{kind} / Q = {s.bytes(kind)} / {s.traffic}"

@@ -10,41 +10,50 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.simulators.dag.core import BUFFERS, TYPES
+from perfkit.simulators.dag.core import TYPES
 
 Ints = npt.NDArray[np.int64]
 
-# Node types, as bits of the histogram's masks. Columns of a unit: the types, then the ports.
-N_TYPES = len(TYPES)
-FIRST_LEVEL = 3
-LOAD_PORT, STORE_PORT, AGU, COLUMNS = 7, 8, 9, 10
-ISSUE_SHIFT, STALL_SHIFT, HISTOGRAM = N_TYPES, 2 * N_TYPES, 1 << (2 * N_TYPES + len(BUFFERS))
+# Node types, as bits of the histogram's masks: the paper's seven, then those that it does not have. A histogram has
+# room for the types up to the last that the DAG has, at least the paper's. Columns of a unit: the types, then the ports
+# (NO_PORT: none), which several types share.
+N_TYPES, PAPER_TYPES = len(TYPES), 7
+FIRST_LEVEL, FUSED_TYPE, INTEGER_TYPE = 3, 7, 8
+LOAD_PORT, STORE_PORT, AGU, FP_PORT, BRANCH_PORT, COLUMNS, NO_PORT = 9, 10, 11, 12, 13, 14, 15
 STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
 
-# `Rings.rows` has four words a cycle. BUSY: six bits of each column, a counter that begins at 32 - lanes, so that its
+# `Rings.rows` has four words a cycle. BUSY: four bits of each column, a counter that begins at 8 - lanes, so that its
 # highest bit says "all lanes are in use"; above them, whether the cycle has anything in `wide` and `skip`.
-# LEAVE, LEAVE + 1: how many entries of RS and LB, of SB and LFB are given back (32 bits each). ISSUED: types.
+# LEAVE, LEAVE + 1: how many entries of RS and LB, of SB and LFB are given back (32 bits each). ISSUED: types, and from
+# bit LASTING on those that take their type's latency (others came early: a prefetcher fetched their line).
 ROW_BITS, WIDE_BITS = 2, 4  # columns of a cycle in the rings, as powers of two
 BUSY, LEAVE, ISSUED = 0, 1, 3
-FIELD, FULL, NARROW = 6, 32, 32  # bits of a counter, its highest bit, lanes it can count
+FIELD, FULL, NARROW = 4, 8, 8  # bits of a counter, its highest bit, lanes it can count
+LASTING = 16
 DIRTY = 1 << 60
 HIGH, LOW = 32, (1 << 32) - 1
-# Columns of an operation (as powers of two, eight words each): code; slots read and written; where its unit begins
-# (arithmetic: in the table of units; memory: one step on for a store); its column of `Tally.nodes` (memory: its
-# shape's first); the level given, or -1; words accessed, or the call.
-OP_BITS, SHAPE_BITS = 3, 3
+# Columns of an operation (as powers of two, eight words each): code (ADD for all arithmetic, integers and branches);
+# slots read and written; where its unit begins (arithmetic: in the table of units; memory: one step on for a store);
+# its column of `Tally.nodes` (memory: its shape's first); the level given, or below 0; words accessed, or the call, or
+# the delay.
+OP_BITS, SHAPE_BITS = 3, 4
 # The code of an instruction that is no node, below those of nodes; what it is recorded as.
 OTHER, NO_NODE = -1, 255
+# The level of an integer load that follows from reuse (of others it is -1), and a core without a forwarding latency.
+INTEGER_LOAD, AS_L1 = -2, -1
 CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
 # Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
 AT_ONCE, NOBODY, BETWEEN = -1, -2, 2
 # Columns of a unit, by type and (the next row) store: the bits of a row that say "full" to such a node, what it adds
-# to the row, latency, the same but at least 1, its type's bit, whether any of its units is wide.
+# to the row, latency, its type's bits, whether any of its units is wide, the port that it takes
+# beside its type's unit (NO_PORT: none), its column of `Rings.skip`.
 UNIT_BITS = 3
-WHEN_FULL, ADD, TAKES, SPAN, BIT, WIDE = range(6)
+WHEN_FULL, ADD, TAKES, BIT, WIDE, PORT, SKIP = range(7)
 # `Tally.busy`: the cycles left of each type but memory, nine bits each (their last is free), and how to gather one bit
-# of each of them by a multiplication; until when memory executes; until when each type does, where nine bits do not do.
-MEMORY = N_TYPES - 1
+# of each of them by a multiplication; until when memory executes; until when each type does, where nine bits do not do
+# or where it came early; last, until when any type beyond the paper's, or one that came early, executes.
+MEMORY = PAPER_TYPES - 1
+UNTIL, LATEST = 2, 2 + N_TYPES
 LEFT_BITS = 8
 LEFT_ONES = sum(1 << (LEFT_BITS + 1) * k for k in range(MEMORY))
 LEFT_MAX = LEFT_ONES * ((1 << LEFT_BITS) - 1)
@@ -58,26 +67,34 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 # Places of the saved scalars between two calls.
 (
     FETCH, LEFT, TAKEN_A, TAKEN_B, LB_NOW, SB_NOW, LFB_NOW, RETIRED, LAST_LOAD, LAST_STORE, END, NODES,
-    PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, SCALARS,
-) = range(20)  # fmt: skip
+    PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SLOTS, SCALARS,
+) = range(23)  # fmt: skip
 
 # Places in the parameter array.
 (
-    WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, PARAMETERS,
-) = range(14)  # fmt: skip
+    WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
+    STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PARAMETERS,
+) = range(19)  # fmt: skip
+# Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
+# there; issues, and completes with the line.
+IGNORED, BLOCKED, MERGED = range(3)
 
 
 class Units(NamedTuple):
-    """Lanes of each unit; lanes taken and cycles kept by shape and type; the table of units (columns above).
+    """Lanes of each unit; lanes taken and work by shape and type; the table of units (columns above).
 
-    A throughput of 3/2 a cycle is three lanes that a node keeps for two cycles. Lanes of `UNLIMITED` are not modelled.
-    Units that a row cannot count (many lanes, or nodes that take several or keep them) are `wide`. By set of issuing
-    types: what of `Tally.busy` to keep and what to set; below 0 when some latency is too long.
+    A throughput of 3/2 a cycle is two lanes that a node keeps for 4/3 cycles on average: for 1, 1 and 2 cycles in
+    turns, so that nodes begin evenly. `work` is in lane-cycles times `parts`; what is `owed` of it is carried on to the
+    type's next node. Lanes of `UNLIMITED` are not modelled. Units that a row cannot count (many lanes, or nodes that
+    take several or keep them) are `wide`. By set of issuing types: what of `Tally.busy` to keep and what to set; below
+    0 when some latency is too long.
     """
 
     lanes: Ints
     need: Ints
-    hold: Ints
+    work: Ints
+    parts: Ints
+    owed: Ints
     table: Ints
     wide: npt.NDArray[np.uint8]
     latency: Ints
@@ -97,11 +114,11 @@ class Rings(NamedTuple):
 
 def countdown(latency: Ints) -> Ints:
     """Return for each set of issuing types what it keeps of the cycles left, and what it sets (`Units.countdown`)."""
-    table = np.full((1 << N_TYPES, 2), -1, dtype=np.int64)
+    table = np.full((1 << PAPER_TYPES, 2), -1, dtype=np.int64)
     if latency[:MEMORY].max() >> LEFT_BITS:
         return table.ravel()
     ones = (1 << LEFT_BITS + 1) - 1
-    for issued in range(1 << N_TYPES):
+    for issued in range(1 << PAPER_TYPES):
         types = [k for k in range(MEMORY) if issued >> k & 1]
         table[issued, 0] = ones * LEFT_ONES - sum(ones << (LEFT_BITS + 1) * k for k in types)
         table[issued, 1] = sum(int(latency[k]) << (LEFT_BITS + 1) * k for k in types)
@@ -109,10 +126,14 @@ def countdown(latency: Ints) -> Ints:
 
 
 class Memory(NamedTuple):
-    """Per line: when its outstanding miss returns, and when any of its words was last stored. Per word: the same."""
+    """Per line: when its outstanding miss returns, and when any of its words was last stored. Per word: the same.
+
+    Of the prefetcher's streams: the line before the next one, its direction (0: not known), in order of use.
+    """
 
     lines: Ints
     stored: Ints
+    streams: Ints
 
 
 class Frames(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,24 +18,25 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
+from perfkit.files import existing, replaced
+from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
+from perfkit.simulators.dag.extended_roofline import TOLERANCE, Roofs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
-
 Ints = npt.NDArray[np.int64]
 
-FLOPS = ("A", "M", "D")
+FLOPS = ("A", "M", "D", "F")
+PORTS = ("A", "M", "F")  # share `DagCore.fp_ports`
 COMPONENTS = ("issue", "latency", *BUFFERS, "stall", "span", "total")
-_ISSUE, _STALL = len(TYPES), 2 * len(TYPES)
-_ALL = (1 << len(TYPES)) - 1
-_FORMAT = 1
+_FORMAT = 2
+_PAPER_TYPES = 7
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule(Summarised):
     """A scheduled DAG.
 
     Parameters
@@ -42,15 +44,18 @@ class Schedule:
     name, core, settings
         What was scheduled, on what, and with which switches.
     states, counts
-        The cycles by state: in state s, s & 127 are the executing node types (A, M, D, L1, L2, L3, mem from bit 0),
-        s >> 7 & 127 the issuing ones, s >> 14 the stalling buffers (RS, ROB, LB, SB, LFB).
+        The cycles by state. With the paper's seven types, in state s, s & 127 are the executing node types (A, M, D,
+        L1, L2, L3, mem from bit 0), s >> 7 & 127 the issuing ones, s >> 14 the stalling buffers (RS, ROB, LB, SB, LFB);
+        with n types (F and I follow) the shifts are n and 2 n.
     nodes, shapes
-        Nodes by type and shape; a shape is (elements, bytes of an element).
+        Nodes by type (a row for each of `types`) and shape; a shape is (elements, bytes of an element).
     issue, done, type
         Of each node its issue cycle, its completion (the first cycle after its execution), and its type's index, where
         recorded.
     stall_mask
         Of each cycle the stalling buffers, where recorded.
+    instructions, covered
+        Executed instructions, and how many of them are nodes of the DAG; 0 where they were not counted.
     """
 
     name: str
@@ -64,6 +69,8 @@ class Schedule:
     done: Ints | None = None
     type: npt.NDArray[np.uint8] | None = None
     stall_mask: npt.NDArray[np.uint8] | None = None
+    instructions: int = 0
+    covered: int = 0
 
     def __post_init__(self) -> None:
         if not self.nodes.sum():
@@ -97,22 +104,46 @@ class Schedule:
         cycles = max(
             [int(max(ends.max(), begins.max() + 1)), *(max(c, default=-1) + 1 for c in map(list, stalls.values()))]
         )
+        types = max(_PAPER_TYPES, int(kinds.max(initial=0)) + 1)
         state, stall = np.zeros(cycles, dtype=np.int64), np.zeros(cycles, dtype=np.uint8)
         for kind, first, last in zip(kinds.tolist(), begins.tolist(), ends.tolist(), strict=True):
             state[first : max(last, first + 1)] |= 1 << kind
-            state[first] |= 1 << (_ISSUE + kind)
+            state[first] |= 1 << (types + kind)
         for buffer, when in stalls.items():
             stall[list(when)] |= 1 << BUFFERS.index(buffer)
-        states, counts = np.unique(state | stall.astype(np.int64) << _STALL, return_counts=True)
-        nodes = np.bincount(kinds, minlength=len(TYPES)).reshape(-1, 1)
+        states, counts = np.unique(state | stall.astype(np.int64) << 2 * types, return_counts=True)
+        nodes = np.bincount(kinds, minlength=types).reshape(-1, 1)
         return cls(name, core, {}, states, counts, nodes, np.array([[1, 8]]), begins, ends, kinds, stall)
 
     # --- counts ------------------------------------------------------------------------------------------------
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """The node types that the states tell apart: the paper's seven, and F and I where the DAG has them."""
+        return TYPES[: len(self.nodes)]
+
+    @property
+    def coverage(self) -> float:
+        """The fraction of the executed instructions that are nodes; NaN where instructions were not counted."""
+        return self.covered / self.instructions if self.instructions else math.nan
+
+    @property
     def work(self) -> int:
-        """W: floating-point operations (elements of vectors count one each)."""
-        return self.elements("comp")
+        """W: floating-point operations (elements of vectors count one each, fused multiply-adds two).
+
+        A kernel without any is measured by its integer operations instead (`work_unit`).
+        """
+        return self.elements("comp") or self.elements("I")
+
+    @property
+    def work_unit(self) -> str:
+        """What `work` counts: "flops", or "integer operations" for a kernel without floating-point operations."""
+        return "flops" if self.elements("comp") or not self.elements("I") else "integer operations"
+
+    @property
+    def unit(self) -> str:
+        """The unit of work per cycle or byte: "flops", or "ops" for integer operations."""
+        return "flops" if self.work_unit == "flops" else "ops"
 
     @property
     def traffic(self) -> int:
@@ -136,21 +167,28 @@ class Schedule:
 
     def n_nodes(self, kind: str) -> int:
         """N: nodes of a type ("A", ..., "mem", or "comp" for all computation)."""
-        return int(self.nodes[_indices(kind)].sum())
+        return int(self._rows(kind).sum())
 
     def elements(self, kind: str) -> int:
-        """Elements that a type's nodes work on: the nodes, each counted with its width."""
-        return int((self.nodes[_indices(kind)] * self.shapes[:, 0]).sum())
+        """Elements that a type's nodes work on: the nodes, each counted with its width, and the fused ones twice."""
+        if kind == "comp":
+            return sum(self.elements(k) for k in FLOPS)
+        return int((self._rows(kind) * self.shapes[:, 0]).sum()) * (2 if kind == "F" else 1)
+
+    def _rows(self, kind: str) -> Ints:
+        """Return the nodes of a type by shape; types that the DAG has no room for have none."""
+        found: Ints = self.nodes[[i for i in _indices(kind) if i < len(self.nodes)]]
+        return found
 
     def bytes(self, kind: str) -> int:
         """Q_x: bytes that a type's nodes access; 0 for computation."""
-        moved = self.nodes[[i for i in _indices(kind) if TYPES[i] in MEMORY]] * self.shapes.prod(axis=1)
-        return int(moved.sum())
+        moved = self._rows(kind) * self.shapes.prod(axis=1)
+        return int(moved.sum()) if kind in MEMORY else 0
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The node types of the roofline that occur: "comp", and the memory levels."""
-        return tuple(kind for kind in ("comp", *MEMORY) if self.n_nodes(kind))
+        """The node types of the roofline that occur: "comp", "I" (integer work) and the memory levels."""
+        return tuple(kind for kind in ("comp", "I", *MEMORY) if self.n_nodes(kind))
 
     # --- times -------------------------------------------------------------------------------------------------
 
@@ -165,8 +203,10 @@ class Schedule:
             ("RS", ...): the issue cycles and those in which the buffer stalls (equation (14)'s denominator).
         """
         mask = _mask(kind)
-        executes, issues = (self.states & mask) > 0, (self.states >> _ISSUE & mask) > 0
-        stalls = self.states >> _STALL
+        types = len(self.nodes)
+        mask &= (1 << types) - 1
+        executes, issues = (self.states & mask) > 0, (self.states >> types & mask) > 0
+        stalls = self.states >> 2 * types
         sets = {
             "issue": issues,
             "span": executes,
@@ -182,12 +222,16 @@ class Schedule:
     @property
     def stalls(self) -> dict[str, int]:
         """T_stall of each buffer in cycles, equation (4)."""
-        return {name: int(self.counts[self.states >> (_STALL + k) & 1 > 0].sum()) for k, name in enumerate(BUFFERS)}
+        return {
+            name: int(self.counts[self.states >> (2 * len(self.nodes) + k) & 1 > 0].sum())
+            for k, name in enumerate(BUFFERS)
+        }
 
     def overlap_cycles(self, x: str, y: str) -> int:
         """T^o of a pair: cycles that belong to both types' T_x, equation (6)."""
-        stalls = self.states >> _STALL > 0
-        both = ((self.states & _mask(x)) > 0) & ((self.states & _mask(y)) > 0)
+        stalls = self.states >> 2 * len(self.nodes) > 0
+        known = self.states & (1 << len(self.nodes)) - 1
+        both = ((known & _mask(x)) > 0) & ((known & _mask(y)) > 0)
         return int(self.counts[both | stalls].sum())
 
     def overlap(self, x: str, y: str) -> float:
@@ -202,15 +246,27 @@ class Schedule:
     def peak(self, kind: str) -> float:
         """Pi: elements of a type that can be issued in a cycle; pi = pi_A + pi_M for "comp" (with its divisions)."""
         if kind == "comp":
-            return sum(self.peak(k) for k in FLOPS if k != "D" or self.n_nodes("D"))
-        throughput = self.core.throughput(kind)
-        present = self.shapes[self.nodes[_indices(kind)].sum(axis=0) > 0, 0]
-        if kind in FLOPS or kind == "L1":
+            return self._peak_of_computation()
+        throughput = self.core.throughput(kind) * (2 if kind == "F" else 1)
+        present = self.shapes[self._rows(kind).sum(axis=0) > 0, 0]
+        if kind in FLOPS or kind in ("L1", "I"):
             return throughput * (float(self.shapes[self.nodes.sum(axis=0) > 0, 0].max()) if len(present) else 1.0)
-        if self.settings.get("below_l1") == "line" and self.n_nodes(kind):
+        below = self.settings.get("below_l1")
+        if (self.core.whole_lines if below is None else below == "line") and self.n_nodes(kind):
             whole = self.core.line / (self.bytes(kind) / self.elements(kind))
             return throughput / whole * self.elements(kind) / self.n_nodes(kind)
         return throughput
+
+    def _peak_of_computation(self) -> float:
+        """Return pi: of additions and multiplications together, with divisions and fused ones where there are some."""
+        shown = [k for k in FLOPS if k in "AM" or self.n_nodes(k)]
+        apart = sum(self.peak(k) for k in shown)
+        if not (ports := self.core.fp_ports) or math.isinf(ports):
+            return apart
+        widest = float(self.shapes[self.nodes.sum(axis=0) > 0, 0].max())
+        most = ports * widest * (2 if self.n_nodes("F") else 1)
+        shared = sum(self.peak(k) for k in shown if k in PORTS)
+        return apart - shared + min(shared, most)
 
     def utilisation(self, kind: str, component: str = "total") -> float:
         """U = N / (T Pi), equations (11) to (14).
@@ -227,7 +283,7 @@ class Schedule:
         """Return the properties of every node type that occurs (Table II): N, elements, bytes, times, utilisations."""
         import pandas as pd
 
-        present = [kind for kind in (*FLOPS, "comp", *MEMORY) if self.n_nodes(kind)]
+        present = [kind for kind in (*FLOPS, "comp", "I", *MEMORY) if self.n_nodes(kind)]
         rows = [
             {
                 "type": kind,
@@ -246,7 +302,7 @@ class Schedule:
         """Return alpha of every pair of node types (A, M, D, comp and levels) that occur."""
         import pandas as pd
 
-        present = [kind for kind in (*FLOPS, "comp", *MEMORY) if self.n_nodes(kind)]
+        present = [kind for kind in (*FLOPS, "comp", "I", *MEMORY) if self.n_nodes(kind)]
         table = [[1.0 if x == y else self.overlap(x, y) for y in present] for x in present]
         return pd.DataFrame(table, index=present, columns=present)
 
@@ -264,10 +320,37 @@ class Schedule:
             raise UnavailableError(f"the run of {self.name} recorded no nodes; run DagScheduler(..., record=True)")
         return pd.DataFrame({"type": np.array(TYPES)[self.type], "issue": self.issue, "done": self.done})
 
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
+
+    def summary(self) -> str:
+        """Say how long the DAG takes, and in how many of the cycles which buffer is full."""
+        full = {name: cycles for name, cycles in self.stalls.items() if cycles}
+        listed = ", ".join(f"{name} {cycles / self.cycles:.0%}" for name, cycles in full.items()) or "none"
+        return "\n".join(
+            [
+                (
+                    f"{self.cycles:,} cycles for {int(self.nodes.sum()):,} nodes of {self.name} on {self.core.name} "
+                    f"(simulated), {self.performance:.3g} flops/cycle"
+                ),
+                f"full buffers, by share of the cycles: {listed}",
+            ]
+        )
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw how many nodes of each type execute in each cycle; return the axes.
+
+        Raises
+        ------
+        UnavailableError
+            If the run recorded no nodes.
+        """
+        return draw("extended_roofline:plot_schedule", self, ax=ax, **options)
+
     def roofline(self, tolerance: float = 0.05) -> ExtendedRoofline:
         """Return the generalized roofline of this schedule; see `perfkit.simulators.dag.extended_roofline`."""
-        from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
-
         return ExtendedRoofline(self, tolerance)
 
     def save(self, path: str | Path) -> Path:
@@ -275,11 +358,12 @@ class Schedule:
         path = Path(path)
         core = {name: getattr(self.core, name) for name in ("name", *parameter_names())}
         about = json.dumps(
-            {"format": _FORMAT, "name": self.name, "core": core, "settings": dict(self.settings)},
+            {"format": _FORMAT, "name": self.name, "core": core, "settings": dict(self.settings)}
+            | {"instructions": self.instructions, "covered": self.covered},
         )
         arrays = {name: getattr(self, name) for name in ("states", "counts", "nodes", "shapes", *_OPTIONAL)}
         kept = {name: array for name, array in arrays.items() if array is not None}
-        with path.open("wb") as out:
+        with replaced(path) as temporary, temporary.open("wb") as out:
             np.savez_compressed(out, about=np.array(about), **kept)
         return path
 
@@ -289,19 +373,53 @@ class Schedule:
 
         Raises
         ------
+        FileNotFoundError
+            There is no such file.
         FormatError
             If the file is not such a schedule.
         """
+        path = existing(path)
         try:
             with np.load(path, allow_pickle=False) as saved:
                 about = json.loads(str(saved["about"]))
                 arrays = {name: saved[name] for name in ("states", "counts", "nodes", "shapes")}
                 optional = {name: saved[name] for name in _OPTIONAL if name in saved}
-        except (KeyError, ValueError, OSError) as error:
+        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise FormatError(f"{path} is not a schedule saved by perfkit (an .npz file): {error}") from error
         if about.get("format") != _FORMAT:
             raise FormatError(f"{path} has schedule format {about.get('format')!r}; this perfkit reads {_FORMAT}")
-        return cls(about["name"], DagCore(**about["core"]), about["settings"], **arrays, **optional)
+        counted = {name: about[name] for name in ("instructions", "covered")}
+        return cls(about["name"], DagCore(**about["core"]), about["settings"], **arrays, **optional, **counted)
+
+
+class ExtendedRoofline(Roofs):
+    """All roofs of a schedule with the performance point, and what they say; `Schedule.roofline` makes one.
+
+    Examples
+    --------
+    >>> from perfkit import Dag, DagCore, DagScheduler
+    >>> dag = Dag.from_nodes("LMA", [[], [0], [1]], level=["L1", None, None])
+    >>> roofline = DagScheduler(DagCore.sandy_bridge_erm()).run(dag).roofline()
+    >>> roofline.hits[0].label
+    'overlap of computation and L1'
+    """
+
+    @classmethod
+    def load(cls, path: str | Path) -> ExtendedRoofline:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            If the file is not that of a schedule.
+        """
+        schedule = Schedule.load(path)
+        with zipfile.ZipFile(path) as archive:
+            if TOLERANCE not in archive.namelist():
+                raise FormatError(f"{path}: a schedule; Schedule.load(...).roofline() makes a roofline of it")
+            return cls(schedule, float(json.loads(archive.read(TOLERANCE))))
 
 
 _OPTIONAL = ("issue", "done", "type", "stall_mask")

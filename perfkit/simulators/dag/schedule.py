@@ -16,16 +16,16 @@ from perfkit.dag.graph import Dag
 from perfkit.dag.program import NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
-from perfkit.simulators.dag.core import TYPES, DagCore
+from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
 from perfkit.simulators.dag.reuse import UNLIMITED, filled, grown, line_shift, new_stack
 
 if TYPE_CHECKING:
-    from perfkit.simulators.dag.extended_roofline import ExtendedRoofline
+    from perfkit.simulators.dag.measures import ExtendedRoofline
 
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
 _ROUNDING = ("none", "up", "down")
-_BELOW_L1 = ("access", "line")
+_BELOW_L1 = ("access", "line", None)
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,17 @@ class DagScheduler:
         Run the memory accesses once before, so that caches are filled.
     x86_order
         A load does not issue before the previous load, a store not before the previous load and store; the same cycle
-        is allowed, and loads pass stores.
+        is allowed, and loads pass stores. None: as the core says; without it only stores keep their order.
     inflight_blocking
         An access to a line whose miss is outstanding waits for it before it issues. Off by default: together with
         `x86_order` it lets no later load pass that wait, so that misses come one after the other, and the paper's own
         reduction (Fig. 9, 1/3 flops per cycle out of memory) is only possible with one of the two.
+    inflight_merging
+        An access to a line whose miss is outstanding issues, and completes with the line, not before; None: as the core
+        says (off on the paper's).
+    prefetch_streams
+        How many streams of lines a prefetcher follows; 0: none; None: as the core says (none on the paper's). See
+        `DagCore`.
     memory_dependences
         A load of a word does not issue before the last store to it (it may forward in the same cycle).
     load_ports, store_ports, agus
@@ -60,7 +66,7 @@ class DagScheduler:
         "none"; "up" or "down": round the number of lines of L3 to a power of two (Table I's 20 MB become 32 or 16).
     below_l1
         What an access that misses L1 takes of the bandwidth beyond: its own elements ("access": Table I's doubles a
-        cycle) or the whole "line".
+        cycle) or the whole "line"; None: as the core says ("access" on the paper's, "line" on all others).
     record
         Keep issue and completion of every node and the stalls of every cycle; None: for up to 2 million nodes.
 
@@ -75,14 +81,16 @@ class DagScheduler:
 
     core: DagCore
     warm: bool = True
-    x86_order: bool = True
+    x86_order: bool | None = None
     inflight_blocking: bool = False
+    inflight_merging: bool | None = None
+    prefetch_streams: float | None = None
     memory_dependences: bool = True
     load_ports: float | None = None
     store_ports: float | None = None
     agus: float | None = None
     l3_rounding: str = "none"
-    below_l1: str = "access"
+    below_l1: str | None = None
     record: bool | None = None
 
     def __post_init__(self) -> None:
@@ -91,8 +99,8 @@ class DagScheduler:
         if self.l3_rounding not in _ROUNDING:
             raise SettingError(f"l3_rounding is one of {', '.join(_ROUNDING)}, not {self.l3_rounding!r}")
         if self.below_l1 not in _BELOW_L1:
-            raise SettingError(f"below_l1 is one of {', '.join(_BELOW_L1)}, not {self.below_l1!r}")
-        for name in ("load_ports", "store_ports", "agus"):
+            raise SettingError(f"below_l1 is one of {', '.join(map(str, _BELOW_L1))}, not {self.below_l1!r}")
+        for name in ("load_ports", "store_ports", "agus", "prefetch_streams"):
             if (value := getattr(self, name)) is not None:
                 self.core.replace(**{name: value})
 
@@ -152,7 +160,7 @@ class _Run:
         smallest = int(program.shapes[:, 1].min())
         self.word_shift = min(smallest.bit_length() - 1, self.line_shift)
         self.units = tables.units(settings, program, 1 << self.line_shift)
-        self.parameters = tables.parameters(core, settings, self.units, self.line_shift, self.word_shift)
+        self.parameters = tables.parameters(settings, program, self.units, self.line_shift, self.word_shift)
         self.idle = int(self.parameters[layout.IDLE])
         self.saved = np.zeros(layout.SCALARS, dtype=np.int64)
         self.saved[layout.LEFT] = self.parameters[layout.WIDTH]
@@ -169,8 +177,9 @@ class _Run:
         self.rob = np.zeros(1 if rob_size == UNLIMITED else 1 << rob_size.bit_length(), dtype=np.int64)
         phis = int(np.diff(program.block_phis).max(initial=0))
         self.frames = layout.Frames(*tables.zeros(2 * (self.saved[layout.TOP] + layout.BETWEEN) + 16, phis + 1, 16, 16))
+        types = int(self.parameters[layout.TYPES_USED])
         self.tally = layout.Tally(
-            *tables.zeros(layout.HISTOGRAM, len(program.shapes) << layout.SHAPE_BITS, len(TYPES) + 1)
+            *tables.zeros(tables.histogram_size(types), len(program.shapes) << layout.SHAPE_BITS, layout.LATEST + 1)
         )
         self.record = tables.new_record(*self._record_sizes(dag))
 
@@ -227,12 +236,16 @@ class _Run:
             settings=self.settings.settings(),
             states=codes,
             counts=self.tally.histogram[codes],
-            nodes=self.tally.nodes.reshape(-1, 1 << layout.SHAPE_BITS)[:, : len(TYPES)].T.copy(),
+            nodes=self.tally.nodes.reshape(-1, 1 << layout.SHAPE_BITS)[
+                :, : int(self.parameters[layout.TYPES_USED])
+            ].T.copy(),
             shapes=self.program.shapes.copy(),
             issue=record.issue[:n][nodes] if recorded else None,
             done=record.done[:n][nodes] if recorded else None,
             type=record.type[:n][nodes] if recorded else None,
             stall_mask=record.stalls[:cycles].copy() if recorded else None,
+            instructions=int(self.saved[layout.INSTRUCTIONS]),
+            covered=int(self.saved[layout.COVERED]),
         )
 
     def _grow(self, status: int) -> None:
@@ -251,4 +264,5 @@ class _Run:
     def _grow_lines(self) -> None:
         self.stack = grown(self.stack)
         factor = 2 * self.stack.room // len(self.memory.lines)
-        self.memory = layout.Memory(*(tables.longer(array, factor * len(array)) for array in self.memory))
+        lines, stored = (tables.longer(array, factor * len(array)) for array in self.memory[:2])
+        self.memory = layout.Memory(lines, stored, self.memory.streams)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import fields, replace
@@ -16,6 +14,7 @@ from perfkit._version import __version__
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import NodeSource
 from perfkit.errors import FormatError, SettingError
+from perfkit.files import replaced
 from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.schedule import DagScheduler
 
@@ -113,7 +112,9 @@ def sweep(
         for k in left:
             rows.update([run(k)])
             tell()
-    return pd.DataFrame([{parameter: value, **rows[k]} for k, value in enumerate(values)])
+    table = pd.DataFrame([{parameter: value, **rows[k]} for k, value in enumerate(values)])
+    table.attrs["kind"] = "simulated"
+    return table
 
 
 def _changed(base: DagScheduler, parameter: str, value: Any) -> DagScheduler:
@@ -148,7 +149,7 @@ def _files(dag: NodeSource, schedulers: Sequence[DagScheduler], folder: str | Pa
 def _digest(source: str, scheduler: DagScheduler) -> str:
     core = {f.name: getattr(scheduler.core, f.name) for f in fields(DagCore) if f.name not in ("name", "sources")}
     # 54 and 54.0 are one configuration.
-    numbers = {name: float(value) for name, value in core.items()}
+    numbers = {name: None if value is None else float(value) for name, value in core.items()}
     about = {"perfkit": __version__, "dag": source, "core": numbers, "switches": scheduler.settings()}
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=float).encode()).hexdigest()
 
@@ -165,7 +166,5 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _write(file: Path, row: dict[str, Any]) -> None:
     """Write a file whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".sweep-")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        json.dump(row, out)
-    Path(name).replace(file)
+    with replaced(file) as temporary:
+        temporary.write_text(json.dumps(row), encoding="utf-8")

@@ -7,16 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.program import CALL, DIVIDE, OTHER, STORE, BlockProgram
+from perfkit.dag.program import (
+    ADD,
+    BRANCH,
+    CALL,
+    DIVIDE,
+    FORWARD,
+    FUSED,
+    INTEGER,
+    LOAD,
+    MULTIPLY,
+    OTHER,
+    STORE,
+    BlockProgram,
+)
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import layout
-from perfkit.simulators.dag.core import MEMORY, TYPES, DagCore, lanes
+from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, lanes
 from perfkit.simulators.dag.reuse import UNLIMITED, LruStack
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.schedule import DagScheduler
 
 LONGEST_RING = 1 << 25
+_MOST_STREAMS = 1024  # an unlimited number of streams; each miss looks at all of them
 
 
 def zeros(*sizes: int) -> list[Any]:
@@ -40,33 +54,48 @@ def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Un
     """Return lanes, latencies and the table of units of a core."""
     core = settings.core
     throughputs = [core.throughput(kind) for kind in TYPES]
-    for name in ("load_ports", "store_ports", "agus"):
-        chosen = getattr(settings, name)
+    for name in ("load_ports", "store_ports", "agus", "fp_ports", "branch_ports"):
+        chosen = getattr(settings, name, None)
         throughputs.append(getattr(core, name) if chosen is None else chosen)
-    pairs = np.array([lanes(value) for value in throughputs], dtype=np.int64)
-    pairs[pairs[:, 0] == 0, 0] = UNLIMITED
+    counts, cycles = zip(*(lanes(value) for value in throughputs), strict=True)
+    limited = np.array(counts) > 0
+    count = np.where(limited, counts, UNLIMITED)
+    parts = np.array([c.denominator for c in cycles], dtype=np.int64)
     need = np.ones((len(TYPES), len(program.shapes)), dtype=np.int64)
-    hold = np.repeat(pairs[: len(TYPES), 1:], len(program.shapes), axis=1)
-    for k in range(layout.FIRST_LEVEL + 1, len(TYPES)):
+    work = np.repeat([[c.numerator] for c in cycles[: len(TYPES)]], len(program.shapes), axis=1)
+    for k in range(layout.FIRST_LEVEL + 1, layout.FIRST_LEVEL + len(MEMORY)):
         # Beyond L1 bandwidth is per element: a vector takes several lanes, and more cycles when there are too few.
         moved = program.shapes[:, 0]
-        if settings.below_l1 == "line":
+        if moves_lines(settings):
             moved = np.maximum(1, line // program.shapes[:, 1])
-        need[k] = np.minimum(moved, pairs[k, 0])
-        hold[k] *= -(-moved // need[k])
+        need[k] = np.minimum(moved, count[k])
+        work[k] *= moved
     latency = np.array([core.latency(kind) for kind in TYPES], dtype=np.int64)
-    limited = pairs[:, 0] < UNLIMITED
-    wide = limited & ((pairs[:, 0] > layout.NARROW) | (pairs[:, 1] > 1))
-    wide[: len(TYPES)] |= limited[: len(TYPES)] & ((need > 1) | (hold > 1)).any(axis=1)
+    wide = limited & ((count > layout.NARROW) | (parts > 1) | (np.array([c.numerator for c in cycles]) > 1))
+    wide[: len(TYPES)] |= limited[: len(TYPES)] & ((need > 1) | (work > parts[: len(TYPES), None])).any(axis=1)
     return layout.Units(
-        lanes=pairs[:, 0].copy(),
+        lanes=count,
         need=_by_shape(need),
-        hold=_by_shape(hold),
+        work=_by_shape(work),
+        parts=parts,
+        owed=np.zeros(len(TYPES), dtype=np.int64),
         table=_unit_table(limited, wide, latency),
-        wide=wide.astype(np.uint8),
+        wide=np.append(wide, np.zeros(layout.NO_PORT + 1 - len(wide))).astype(np.uint8),
         latency=latency,
         countdown=layout.countdown(latency),
     )
+
+
+def moves_lines(settings: DagScheduler) -> bool:
+    """Whether an access below L1 takes the bandwidth of its whole line."""
+    return bool(settings.core.whole_lines) if settings.below_l1 is None else settings.below_l1 == "line"
+
+
+def longest_hold(units: layout.Units) -> int:
+    """Return the most cycles that a node may keep a lane."""
+    limited = units.lanes[: len(TYPES)] < UNLIMITED
+    work = units.work.reshape(-1, 1 << layout.SHAPE_BITS)[:, : len(TYPES)].max(axis=0)
+    return int(np.where(limited, -(-work // units.parts[: len(TYPES)]), 1).max()) + 1
 
 
 def _by_shape(values: Any) -> Any:
@@ -79,26 +108,66 @@ def _by_shape(values: Any) -> Any:
 def _unit_table(limited: Any, wide: Any, latency: Any) -> Any:
     rows = np.zeros((len(TYPES), 2, 1 << layout.UNIT_BITS), dtype=np.int64)
     for k in range(len(TYPES)):
-        for store in (0, 1):
-            asked = [k] if k < layout.FIRST_LEVEL else [k, layout.LOAD_PORT + store, layout.AGU]
+        memory = layout.FIRST_LEVEL <= k < layout.FIRST_LEVEL + len(MEMORY)
+        for other in (0, 1):  # a store; a branch
+            port = layout.LOAD_PORT + other if memory else layout.NO_PORT
+            if k == layout.INTEGER_TYPE:
+                port = layout.BRANCH_PORT if other else layout.NO_PORT
+            elif not memory and TYPES[k] != "D":
+                port = layout.FP_PORT
+            asked = [k] if port == layout.NO_PORT else [k, port]
+            asked += [layout.AGU] if memory else []
+            multiplier = TYPES.index("M")
+            if k == layout.FUSED_TYPE and not wide[multiplier]:
+                asked.append(multiplier)
             full = sum(layout.FULL << layout.FIELD * c for c in asked if limited[c])
             add = sum(1 << layout.FIELD * c for c in asked if limited[c] and not wide[c])
-            rows[k, store, :6] = full, add, latency[k], max(1, latency[k]), 1 << k, wide[asked].any()
+            bits = 1 << k | 1 << k + layout.LASTING
+            skip = 2 * (k - layout.FIRST_LEVEL) + other + len(_ARITHMETIC) if memory else _ARITHMETIC.index((k, other))
+            slow = any(wide[c] for c in asked)
+            rows[k, other, :7] = full, add, latency[k], bits, slow, port, skip
+            if (k, 1) not in _ARITHMETIC and not memory:
+                break
     return rows.ravel()
+
+
+# Rows of the table that are not memory's: type, and 1 for a branch.
+_ARITHMETIC = [*((TYPES.index(kind), 0) for kind in "AMDFI"), (layout.INTEGER_TYPE, 1)]
+# Types and rows of a program's operations that are neither memory's nor without a node.
+_KINDS = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I", BRANCH: "I"}
 
 
 def operations(program: BlockProgram, word_bits: int) -> Any:
     """Return the table of operations as the engine takes it (see its columns)."""
     code = program.op.astype(np.int64)
-    arithmetic, store = code <= DIVIDE, code == STORE
-    unit = np.where(arithmetic, 2 * code, store) << layout.UNIT_BITS
-    count = (program.shape.astype(np.int64) << layout.SHAPE_BITS) + np.where(arithmetic, code, 0)
+    kind = np.zeros(len(code), dtype=np.int64)
+    arithmetic, store = np.isin(code, list(_KINDS)), code == STORE
+    for operation, name in _KINDS.items():
+        kind[code == operation] = TYPES.index(name)
+    unit = np.where(arithmetic, 2 * kind + (code == BRANCH), store) << layout.UNIT_BITS
+    count = (program.shape.astype(np.int64) << layout.SHAPE_BITS) + np.where(arithmetic, kind, 0)
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
-    size = np.where(code == CALL, program.call, words)
+    size = np.where(code == CALL, program.call, np.where(code == FORWARD, program.delay, words))
     into = np.where(program.into < 0, layout.NOBODY, program.into)
-    code[code == OTHER] = layout.OTHER
-    columns = code, program.left, program.right, into, unit, count, program.level, size
+    code[arithmetic] = ADD
+    code[program.op == OTHER] = layout.OTHER
+    level = np.where(
+        (program.op == LOAD) & (program.level < 0) & (program.delay > 0), layout.INTEGER_LOAD, program.level
+    )
+    columns = code, program.left, program.right, into, unit, count, level, size
     return np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).ravel()
+
+
+def types_used(program: BlockProgram) -> int:
+    """Return the node types up to the last that a program has, at least the paper's."""
+    if np.isin(program.op, (INTEGER, BRANCH)).any():
+        return layout.INTEGER_TYPE + 1
+    return layout.FUSED_TYPE + 1 if (program.op == FUSED).any() else layout.PAPER_TYPES
+
+
+def histogram_size(types: int) -> int:
+    """Return how many states a cycle may be in, for so many node types."""
+    return 1 << (2 * types + len(BUFFERS))
 
 
 def _idle(units: layout.Units) -> int:
@@ -107,8 +176,11 @@ def _idle(units: layout.Units) -> int:
     return sum((layout.FULL - int(units.lanes[c])) << layout.FIELD * c for c in counted)
 
 
-def parameters(core: DagCore, settings: DagScheduler, units: layout.Units, line_bits: int, word_bits: int) -> Any:
+def parameters(
+    settings: DagScheduler, program: BlockProgram, units: layout.Units, line_bits: int, word_bits: int
+) -> Any:
     """Return the scalar parameters."""
+    core = settings.core
     values = np.zeros(layout.PARAMETERS, dtype=np.int64)
     for place, size in (
         (layout.WIDTH, core.fetch),
@@ -119,14 +191,32 @@ def parameters(core: DagCore, settings: DagScheduler, units: layout.Units, line_
         (layout.LFB, core.lfb),
     ):
         values[place] = _limit(size)
-    values[layout.X86_ORDER] = settings.x86_order
-    values[layout.INFLIGHT] = settings.inflight_blocking
+    ordered = core.ordered_loads if settings.x86_order is None else settings.x86_order
+    values[layout.X86_ORDER] = bool(ordered)
+    merging = core.inflight_merging if settings.inflight_merging is None else settings.inflight_merging
+    values[layout.INFLIGHT] = layout.MERGED if merging else layout.IGNORED
+    if settings.inflight_blocking:
+        values[layout.INFLIGHT] = layout.BLOCKED
+    values[layout.TYPES_USED] = types_used(program)
+    values[layout.STREAMS] = streams(settings)
+    for place, latency in (
+        (layout.FORWARDS, core.latency_forward),
+        (layout.FORWARDS_FP, core.latency_forward_FP),
+    ):
+        values[place] = layout.AS_L1 if latency is None else int(latency)
+    values[layout.EARLIER] = min(core.integer_loads_earlier, core.latency_L1)
     values[layout.MEMORY_DEPS] = settings.memory_dependences
     values[layout.LINE_SHIFT] = line_bits
     values[layout.WORD_SHIFT] = word_bits
-    values[layout.MARGIN] = units.latency.max() + 2 * units.hold.max() + 8
+    values[layout.MARGIN] = units.latency.max() + 2 * longest_hold(units) + 8
     values[layout.IDLE] = _idle(units)
     return values
+
+
+def streams(settings: DagScheduler) -> int:
+    """Return how many streams of lines the prefetcher follows at a time."""
+    wanted = settings.core.prefetch_streams if settings.prefetch_streams is None else settings.prefetch_streams
+    return int(min(wanted, _MOST_STREAMS))
 
 
 def capacities(settings: DagScheduler, line_bits: int) -> tuple[float, float, float]:
@@ -144,7 +234,9 @@ def capacities(settings: DagScheduler, line_bits: int) -> tuple[float, float, fl
 def new_memory(settings: DagScheduler, stack: LruStack, word_bits: int) -> layout.Memory:
     """Return what is kept of the lines and words of the stack."""
     lines = stack.room
-    return layout.Memory(*zeros(2 * lines, lines << word_bits if settings.memory_dependences else 0))
+    followed = np.full(2 * streams(settings), -9, dtype=np.int64)
+    kept, stored = zeros(2 * lines, lines << word_bits if settings.memory_dependences else 0)
+    return layout.Memory(kept, stored, followed)
 
 
 def new_rings(size: int, idle: int) -> layout.Rings:

@@ -146,7 +146,7 @@ class InstructionSchedule(Tabled):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw each instruction's waiting, execution and time to retirement; return the axes."""
-        return draw("gus:plot_schedule", self, ax=ax)
+        return draw("gus:plot_instruction_schedule", self, ax=ax)
 
 
 def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:

@@ -56,7 +56,7 @@ class SavedTables(InstructionTables):
         return self
 
 
-def save(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.int64]], trace: Trace) -> Path:
+def save_result(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.int64]], trace: Trace) -> Path:
     """Write the parts of a result; a file of that name is replaced only once the new one is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = {"format": MAGIC, "version": VERSION, **header}
@@ -74,8 +74,8 @@ def save(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.
     return path
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trace]:
-    """Read what `save` wrote: header, arrays and trace.
+def load_result(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trace]:
+    """Read what `save_result` wrote: header, arrays and trace.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _header(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
     return header
 
 
-def plain(form: InstructionForm) -> dict[str, Any]:
+def form_to_dict(form: InstructionForm) -> dict[str, Any]:
     """Return a form as JSON holds it: what does not apply is null."""
     values = {**vars(form), "uses": dict(form.uses)}
     del values["name"]
@@ -132,7 +132,7 @@ def plain(form: InstructionForm) -> dict[str, Any]:
 
 
 def form(name: str, values: dict[str, Any]) -> InstructionForm:
-    """Return a form that `plain` wrote."""
+    """Return a form that `form_to_dict` wrote."""
     known: dict[str, Any] = {key: math.nan if value is None else value for key, value in values.items()}
     return InstructionForm(name=name, **known)
 

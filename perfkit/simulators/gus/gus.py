@@ -326,10 +326,10 @@ class GusResult(Summarised):
             "ticks": self.ticks,
             "ticks_per_cycle": timing.TICKS,
             "branches": list(self.branches),
-            "forms": {name: files.plain(form) for name, form in asked.items()},
+            "forms": {name: files.form_to_dict(form) for name, form in asked.items()},
         }
         arrays = {"spent": self.spent, "served": self.served.served, "prefetched": self.served.prefetched}
-        return files.save(Path(path), header, arrays, self.trace)
+        return files.save_result(Path(path), header, arrays, self.trace)
 
     @classmethod
     def load(cls, path: str | Path) -> "GusResult":
@@ -342,7 +342,7 @@ class GusResult(Summarised):
         FormatError
             The file is no saved result, truncated, damaged, or of a later version.
         """
-        header, arrays, trace = files.load(Path(path))
+        header, arrays, trace = files.load_result(Path(path))
         with files.fitting(path):
             return _assembled(header, arrays, trace, path)
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.files import existing, replaced
-from perfkit.names import nearest
+from perfkit.names import did_you_mean
 from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
@@ -77,7 +77,7 @@ class Truth(Summarised):
             A largest speedup below this is none.
         """
         if run not in self.speedup.index:
-            raise SettingError(f"unknown run {run!r}; {nearest(run, self.runs)}")
+            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, self.runs)}")
         of_run = self.speedup.loc[run].sort_values(ascending=False, kind="stable")
         if not of_run.iloc[0] >= least:
             return ()

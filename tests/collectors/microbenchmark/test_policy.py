@@ -4,24 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.collectors.microbenchmark.policy import Verdict, best, judge
+from perfkit.collectors.microbenchmark.policy import Verdict, best, judge_repetitions
 
 
 def test_the_papers_rule_by_hand():
-    verdict = judge([100, 102, 98, 500, 1], tolerance=0.02)  # 1 and 500 drop out; mean of 98, 100, 102 is 100
+    verdict = judge_repetitions(
+        [100, 102, 98, 500, 1], tolerance=0.02
+    )  # 1 and 500 drop out; mean of 98, 100, 102 is 100
     assert verdict == Verdict(mean=100, spread=0.02, settled=True)
-    assert not judge([100, 102, 97, 500, 1], tolerance=0.02).settled
+    assert not judge_repetitions([100, 102, 97, 500, 1], tolerance=0.02).settled
 
 
 def test_unknown_runs_never_settle_and_are_never_averaged_as_zero():
-    verdict = judge([100, 100, 100, 100, math.nan], 0.02)
+    verdict = judge_repetitions([100, 100, 100, 100, math.nan], 0.02)
     assert not verdict.settled
     assert verdict.mean == 100
-    assert math.isnan(judge([math.nan] * 5, 0.02).mean)
+    assert math.isnan(judge_repetitions([math.nan] * 5, 0.02).mean)
 
 
 def test_a_count_of_nothing_settles():
-    assert judge([0, 0, 0, 0, 7], 0.02).settled
+    assert judge_repetitions([0, 0, 0, 0, 7], 0.02).settled
 
 
 def test_reports_the_first_settled_else_the_calmest():
@@ -32,6 +34,6 @@ def test_reports_the_first_settled_else_the_calmest():
 
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=20), st.floats(0.001, 0.5))
 def test_outliers_at_both_ends_change_nothing(values, tolerance):
-    more = judge([*values, max(values) * 10, min(values) / 10], tolerance)
+    more = judge_repetitions([*values, max(values) * 10, min(values) / 10], tolerance)
     assert more.mean == pytest.approx(sum(values) / len(values))
-    assert min(values) * (1 - 1e-9) <= judge(values, tolerance).mean <= max(values) * (1 + 1e-9)
+    assert min(values) * (1 - 1e-9) <= judge_repetitions(values, tolerance).mean <= max(values) * (1 + 1e-9)

@@ -12,7 +12,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.kernels import BUILDS, compile_kernel, corpus_kernel
-from perfkit.collectors.tracer.lines import Loaded, annotate, find
+from perfkit.collectors.tracer.lines import Loaded, annotate, places_of
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.simulators.gus.gus import Gus
 
@@ -211,4 +211,4 @@ def test_a_damaged_line_table_costs_the_lines_only():
 
 def test_an_address_outside_of_the_table_has_no_line():
     kernel = compile_kernel(SOURCE, "f", flags="-O1 -fno-math-errno")
-    assert find(kernel.path, [0x10, 0x7FFFFFFF]) == {}
+    assert places_of(kernel.path, [0x10, 0x7FFFFFFF]) == {}

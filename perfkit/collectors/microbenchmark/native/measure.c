@@ -1,70 +1,35 @@
 /* The measuring process: loads objects of variants and times them on request.
-   usage: measure REQUESTS ANSWERS CPUS SCHEDULER, the first two being inherited file descriptors, so that a kernel may
-   print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or other.
+   usage: measure REQUESTS ANSWERS CPUS SCHEDULER MEMORY FILES LEVEL, the first two being inherited file descriptors, so
+   that a kernel may print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or
+   other; MEMORY and FILES limit the address space and what is written to a file, in bytes; LEVEL is what a probe of a
+   quiet core was seen to take, in cycles (0: unknown).
      request: object variant repetitions windows steps warmup cold memory huge threads event_type event_config
-     answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried",
-              "report name value", "end variant"; or "error text".
-   Cycles need no counter: a window is timed between two chains of 4096 dependent adds, one cycle each, and dropped
-   when the chains differ by more than 2 % (docs/studies.md). */
+     answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
+              "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
+   How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include "perfkit.h"
-
-#define CHAIN 4096
-#define LARGEST 10000
-#define TARGET_TICKS 8000
+#include "clock.h"
 
 static FILE *answers;
-static uint64_t clock_overhead, time_overhead;
+#include "program.h"
 
-static inline uint64_t ticks_after(void) {
-    unsigned low, high, aux;
-    __asm__ volatile("rdtscp\n\tlfence" : "=a"(low), "=d"(high), "=c"(aux) : : "memory");
-    return low | (uint64_t)high << 32;
-}
-static inline uint64_t nanoseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-static __attribute__((noinline)) uint64_t chain(void) {
-    uint64_t value = 1, addend = 3, turns = CHAIN / 64, begin = pk_now();
-    __asm__ volatile("1:\n\t.rept 64\n\tadd %1, %0\n\t.endr\n\tdec %2\n\tjnz 1b" : "+r"(value), "+r"(addend), "+r"(turns) : : "cc");
-    uint64_t took = ticks_after() - begin;
-    return took > clock_overhead ? took - clock_overhead : 1;
-}
-static void calibrate(void) {
-    uint64_t least = UINT64_MAX, least_ns = UINT64_MAX;
-    for (int i = 0; i < 2000; i++) {
-        uint64_t begin = pk_now(), took = ticks_after() - begin;
-        if (took < least) least = took;
-        uint64_t a = nanoseconds(), b = pk_now(), c = ticks_after(), d = nanoseconds();
-        (void)b, (void)c;
-        if (d - a < least_ns) least_ns = d - a;
-    }
-    clock_overhead = least;
-    time_overhead = least_ns;
-}
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-/* The 10th percentile: the minimum is lucky, the median is busy. */
-static double tenth(double *values, int n) {
-    if (n == 0) return 0.0 / 0.0;
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return values[n / 10];
-}
+#define LARGEST 10000
+#define TARGET_TICKS 8000
+#define LONGEST_RUN 1e9 /* nanoseconds: a run of long windows has fewer of them */
+
 static int open_event(unsigned type, unsigned long long config) {
     struct perf_event_attr attributes;
     memset(&attributes, 0, sizeof attributes);
@@ -79,7 +44,7 @@ static int open_event(unsigned type, unsigned long long config) {
 }
 
 typedef void (*variant_function)(pk_context *);
-typedef struct { double tsc, ns, cycles, event; } window;
+typedef struct { double tsc, ns, cycles, event, level; int steady, quiet; } window;
 
 static void flush(variant_function own, pk_context *pk) {
     if (own)
@@ -89,7 +54,7 @@ static void flush(variant_function own, pk_context *pk) {
     __asm__ volatile("mfence\n\tlfence" : : : "memory");
 }
 
-static int once(variant_function run, variant_function own_flush, pk_context *pk, int warmup, int cold, int counter, window *out) {
+static void once(variant_function run, variant_function own_flush, pk_context *pk, int warmup, int cold, int counter, window *out) {
     long steps = pk->steps;
     if (!cold)
         for (int i = 0; i < warmup; i++) run(pk);
@@ -99,12 +64,12 @@ static int once(variant_function run, variant_function own_flush, pk_context *pk
     }
     pk->ticks = 0;
     pk->marked = 0;
-    uint64_t before = chain();
+    mark before = mark_before();
     if (counter >= 0) {
         ioctl(counter, PERF_EVENT_IOC_RESET, 0);
         ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
     }
-    uint64_t begin_ns = nanoseconds(), begin = pk_now();
+    uint64_t begin_ns = nanoseconds(), begin = ticks_before();
     run(pk);
     uint64_t ticks = ticks_after() - begin, took_ns = nanoseconds() - begin_ns;
     out->event = 0.0 / 0.0;
@@ -113,7 +78,7 @@ static int once(variant_function run, variant_function own_flush, pk_context *pk
         ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
         if (read(counter, &count, sizeof count) == (ssize_t)sizeof count) out->event = (double)count / (double)steps;
     }
-    uint64_t after = chain();
+    mark after = mark_after();
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
     if (pk->marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
@@ -124,9 +89,19 @@ static int once(variant_function run, variant_function own_flush, pk_context *pk
     if (tsc < 0) tsc = 0;
     if (out->ns < 0) out->ns = 0;
     out->tsc = tsc / (double)steps;
-    out->cycles = tsc / (((double)before + (double)after) / 2) * CHAIN / (double)steps;
-    double ratio = before > after ? (double)before / (double)after : (double)after / (double)before;
-    return ratio <= 1.02;
+    out->cycles = tsc * cycles_a_tick(before, after) / (double)steps;
+    out->level = probe_level(before, after);
+    out->steady = is_steady(before, after);
+}
+
+/* One window of a whole program; an execution is a run of main(). */
+static const char *program_window_of(int (*program)(char **), int counter, window *out) {
+    program_window one = {0};
+    const char *fault = program_once(program, counter, &one);
+    if (one.steady) learn(one.level);
+    out->tsc = one.ticks, out->ns = one.ns, out->cycles = one.cycles, out->level = one.level, out->steady = one.steady;
+    out->event = counter >= 0 ? one.event : 0.0 / 0.0;
+    return fault;
 }
 
 static char *memory;
@@ -148,28 +123,43 @@ static int ready_memory(size_t size, int want_huge) {
     return 1;
 }
 
+/* The windows of one run: figures of those that lie between equal chains, and of them the ones beside no busy neighbour. */
+typedef struct { double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST], level[LARGEST]; int n; } windows_of;
+
+static void take(windows_of *all, const window *one) {
+    if (all->n == LARGEST) return;
+    all->tsc[all->n] = one->tsc, all->ns[all->n] = one->ns, all->cycles[all->n] = one->cycles;
+    all->event[all->n] = one->event, all->level[all->n] = one->level;
+    all->n++;
+}
+/* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. */
+static void answer(windows_of *any, windows_of *steady, windows_of *quiet, int tried) {
+    windows_of *used = quiet->n ? quiet : steady->n ? steady : any;
+    int kept = used == any ? 0 : used->n, calm = used == quiet ? quiet->n : 0;
+    double cycles = kept ? tenth(used->cycles, kept) : 0.0 / 0.0, event = kept ? tenth(used->event, kept) : 0.0 / 0.0;
+    fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d %d %.6g\n", tenth(used->tsc, used->n), tenth(used->ns, used->n), cycles, event,
+            kept, tried, calm, tenth(used->level, used->n));
+    fflush(answers);
+}
+
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
                   size_t size, int huge, int threads, long event_type, unsigned long long event_config) {
-    static double tsc[LARGEST], ns[LARGEST], cycles[LARGEST], event[LARGEST];
-    static double all_tsc[LARGEST], all_ns[LARGEST];
+    static windows_of any, steady, quiet;
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
-    char name[128];
-    snprintf(name, sizeof name, "pk_run_%s", variant);
     variant_function run, setup, teardown, own_flush;
-    *(void **)&run = dlsym(library, name);
-    snprintf(name, sizeof name, "pk_setup_%s", variant);
-    *(void **)&setup = dlsym(library, name);
-    snprintf(name, sizeof name, "pk_teardown_%s", variant);
-    *(void **)&teardown = dlsym(library, name);
-    snprintf(name, sizeof name, "pk_flush_%s", variant);
-    *(void **)&own_flush = dlsym(library, name);
-    if (!run) { fprintf(answers, "error no variant %s in the object\n", variant); return; }
-    if (!ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes\n", size); return; }
+    int (*program)(char **);
+    *(void **)&run = dlsym(library, "pk_run");
+    *(void **)&setup = dlsym(library, "pk_setup");
+    *(void **)&teardown = dlsym(library, "pk_teardown");
+    *(void **)&own_flush = dlsym(library, "pk_flush");
+    *(void **)&program = dlsym(library, "pk_program");
+    if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); goto done; }
+    if (!program && !ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); goto done; }
     int counter = -1;
     if (event_type >= 0 && (counter = open_event((unsigned)event_type, event_config)) < 0) {
         fprintf(answers, "error no counter: %s\n", strerror(errno));
-        return;
+        goto done;
     }
     pk_context pk;
     memset(&pk, 0, sizeof pk);
@@ -177,9 +167,11 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     pk.memory_size = size < 4096 ? 4096 : size;
     pk.threads = threads;
     pk.steps = 1;
-    if (setup) setup(&pk);
+    if (!program && setup) setup(&pk);
     window one;
-    if (steps > 0)
+    if (program)
+        pk.steps = 1;
+    else if (steps > 0)
         pk.steps = steps;
     else {
         once(run, own_flush, &pk, 1, cold, -1, &one);
@@ -190,29 +182,51 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         }
     }
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
+    double known = sentinel();
     for (int repetition = 0; repetition < repetitions; repetition++) {
-        int kept = 0, tried = 0, timed = 0, most = 4 * windows;
-        while (kept < windows && tried < most) {
-            pk.reports = 0;
-            int steady = once(run, own_flush, &pk, warmup, cold, counter, &one);
-            if (timed < LARGEST) { all_tsc[timed] = one.tsc; all_ns[timed] = one.ns; timed++; }
+        int tried = 0, most = 4 * windows, wanted = windows;
+        any.n = steady.n = quiet.n = 0;
+        while (quiet.n < wanted && tried < most) {
+            if (program) {
+                const char *fault = program_window_of(program, counter, &one);
+                if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
+            } else {
+                pk.reports = 0;
+                once(run, own_flush, &pk, warmup, cold, counter, &one);
+            }
             tried++;
-            /* Over milliseconds the clock rate changes anyway: such a window is not timed again for unequal chains. */
-            if (one.ns * (double)pk.steps > 2e6) most = windows;
-            if (steady) {
-                tsc[kept] = one.tsc; ns[kept] = one.ns; cycles[kept] = one.cycles; event[kept] = one.event;
-                kept++;
+            double whole = one.ns * (double)pk.steps;
+            /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */
+            if (whole > 2e6) {
+                most = windows;
+                if (whole * windows > LONGEST_RUN) most = LONGEST_RUN / whole < 1 ? 1 : (int)(LONGEST_RUN / whole);
+            }
+            take(&any, &one);
+            if (one.steady) {
+                take(&steady, &one);
+                if (is_quiet(one.level)) take(&quiet, &one);
             }
         }
-        /* No steady window: the TSC and wall figures are still measurements; the cycles are unknown. */
-        double t = kept ? tenth(tsc, kept) : tenth(all_tsc, timed), w = kept ? tenth(ns, kept) : tenth(all_ns, timed);
-        fprintf(answers, "run %.17g %.17g %.17g %.17g %d %d\n", t, w, tenth(cycles, kept), tenth(event, kept), kept, tried);
-        fflush(answers);
+        answer(&any, &steady, &quiet, tried);
     }
     for (int i = 0; i < pk.reports; i++) fprintf(answers, "report %s %.17g\n", pk.report[i].name, pk.report[i].value);
-    if (teardown) teardown(&pk);
-    if (counter >= 0) close(counter);
+    double again = sentinel();
+    fprintf(answers, "sentinel %.6g %.6g\n", known >= again || again != again ? known : again, quiet_level);
+    if (!program && teardown) teardown(&pk);
     fprintf(answers, "end %s\n", variant);
+close:
+    if (counter >= 0) close(counter);
+done:
+    return; /* the object stays loaded: threads and destructors of its may outlive the request */
+}
+
+static void limit(int what, const char *text) {
+    struct rlimit bound;
+    unsigned long long value = strtoull(text, NULL, 10);
+    if (!value || getrlimit(what, &bound) != 0) return;
+    if (bound.rlim_max == RLIM_INFINITY || value < bound.rlim_max) bound.rlim_max = value;
+    bound.rlim_cur = bound.rlim_max;
+    setrlimit(what, &bound);
 }
 
 static int pin(const char *cpus) {
@@ -229,7 +243,7 @@ static int pin(const char *cpus) {
 }
 
 int main(int count, char **words) {
-    if (count != 5) return 2;
+    if (count != 8) return 2;
     FILE *requests = fdopen(atoi(words[1]), "r");
     answers = fdopen(atoi(words[2]), "w");
     if (!requests || !answers) return 2;
@@ -237,7 +251,11 @@ int main(int count, char **words) {
     int pinned = words[3][0] ? pin(words[3]) : 0;
     struct sched_param priority = {.sched_priority = 1};
     int fifo = strcmp(words[4], "fifo") == 0 && sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
-    calibrate();
+    limit(RLIMIT_AS, words[5]);
+    limit(RLIMIT_FSIZE, words[6]);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    calibrate(strtod(words[7], NULL));
     fprintf(answers, "ready %llu %llu %d %d\n", (unsigned long long)clock_overhead, (unsigned long long)time_overhead, pinned, fifo);
     fflush(answers);
     static char object[4096], variant[64];

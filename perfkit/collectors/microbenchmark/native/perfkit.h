@@ -1,5 +1,4 @@
-/* What a perfkit kernel includes implicitly: many variants of one kernel share one object file, so every name that a
-   kernel defines at file level is made unique by PK_NAME. See docs/studies.md. */
+/* What a perfkit kernel includes implicitly; a whole program may include it for PK_START and PK_STOP. See docs/studies.md. */
 #ifndef PERFKIT_H
 #define PERFKIT_H
 #include <stddef.h>
@@ -27,18 +26,17 @@ typedef struct pk_context {
 #define PK_LINKAGE __attribute__((visibility("default")))
 #endif
 
-#define PK_JOIN_(a, b) a##b
-#define PK_JOIN(a, b) PK_JOIN_(a, b)
-#define PK_NAME(name) PK_JOIN(name##_, PK_VARIANT)
+/* Every variant is compiled alone, so its names need no care; kernels that took care still compile. */
+#define PK_NAME(name) name
 
 /* The region of interest: executed pk->steps times in a timed window; `step` counts them. */
-#define PK_REGION static inline __attribute__((always_inline)) void PK_NAME(pk_region)(pk_context *pk, long step)
+#define PK_REGION static inline __attribute__((always_inline)) void pk_region(pk_context *pk, long step)
 /* Optional: run once before, and once after, a configuration is measured. */
-#define PK_SETUP PK_LINKAGE void PK_NAME(pk_setup)(pk_context *pk)
-#define PK_TEARDOWN PK_LINKAGE void PK_NAME(pk_teardown)(pk_context *pk)
+#define PK_SETUP PK_LINKAGE void pk_setup(pk_context *pk)
+#define PK_TEARDOWN PK_LINKAGE void pk_teardown(pk_context *pk)
 
 /* Optional: flushes what the region reads, before every cold window; without it the whole memory is flushed. */
-#define PK_FLUSH PK_LINKAGE void PK_NAME(pk_flush)(pk_context *pk)
+#define PK_FLUSH PK_LINKAGE void pk_flush(pk_context *pk)
 
 static inline __attribute__((unused)) void pk_flush_range(const void *from, size_t size) {
     const char *at = (const char *)((uintptr_t)from & ~(uintptr_t)63), *end = (const char *)from + size;
@@ -66,5 +64,17 @@ static inline __attribute__((unused)) void pk_report(pk_context *pk, const char 
         pk->report[pk->reports++].value = value;
     }
 }
+/* Whole programs: what lies between is timed. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+void pk_start(void);
+void pk_stop(void);
+#ifdef __cplusplus
+}
+#endif
+#define PK_START pk_start()
+#define PK_STOP pk_stop()
+
 #define PK_REPORT(name, value) pk_report(pk, name, value)
 #endif

@@ -1,0 +1,5 @@
+"""``python -m perfkit``: the command line."""
+
+from perfkit.cli import main
+
+main()

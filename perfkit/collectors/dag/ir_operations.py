@@ -1,0 +1,368 @@
+"""What the instructions of LLVM IR are in a DAG: nodes, values passed on, calls, or nothing.
+
+Nodes: fadd, fsub, fcmp, min and max (A), fmul (M), fdiv, frem, sqrt (D), fused multiply-adds (F), floating-point loads
+and stores (L, S). Values pass through phi, select, fneg, fabs, conversions between floating-point types, vector
+shuffles, calls and returns. Integers, addresses and control are left out, as in the paper, unless the whole kernel is
+wanted. Then integer operations and addresses that an access does not compute by itself are nodes (I), jumps with a
+condition with the comparison before them are (B), integer loads and stores are, and an access waits for its address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perfkit.collectors.dag.ir_module import IrBlock, IrFunction, IrInstruction, IrValue, is_float, is_value, shape
+from perfkit.dag.program import (
+    ADD,
+    BRANCH,
+    CALL,
+    DIVIDE,
+    FORWARD,
+    FUSED,
+    INTEGER,
+    LOAD,
+    MULTIPLY,
+    OTHER,
+    RETURN,
+    STORE,
+)
+from perfkit.errors import DataError
+
+_BINARY = {"fadd": ADD, "fsub": ADD, "fcmp": ADD, "fmul": MULTIPLY, "fdiv": DIVIDE, "frem": DIVIDE}
+_PASSED_ON = frozenset(
+    ("fneg", "freeze", "fpext", "fptrunc", "extractelement", "extractvalue", "select", "shufflevector")
+) | {"insertelement", "insertvalue", "bitcast"}
+# Integer operations, and the cycles beyond an addition's that they take: multiplications 3 in all on every x86-64 core
+# since Nehalem, divisions about 14 (10 to 18 on Ice Lake and Zen 2 and later; up to 90 before), conversions about 4.
+_INTEGER = {
+    **dict.fromkeys(("add", "sub", "and", "or", "xor", "shl", "lshr", "ashr", "icmp", "sext"), 0),
+    "mul": 2,
+    **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), 13),
+    **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui"), 3),
+}
+_FREE = frozenset(("zext", "trunc", "bitcast", "ptrtoint", "inttoptr", "freeze", "addrspacecast"))
+# Instructions that x86 does not fetch on their own: addresses, widenings, jumps to the next block.
+_FOLDED = frozenset(
+    ("getelementptr", "bitcast", "ptrtoint", "inttoptr", "zext", "sext", "trunc", "freeze", "extractvalue")
+) | {"unreachable", "phi", "alloca", "addrspacecast", "fence"}
+_NO_CODE = re.compile(r"^@llvm\.(?:lifetime|dbg|assume|experimental|invariant|prefetch|donothing|expect|annotation)")
+_MIN_MAX = re.compile(r"^@llvm\.(?:min|max)(?:num|imum|imumnum)\.")
+_FUSED_CALL = re.compile(r"^@llvm\.(?:fma|fmuladd)\.")
+_PASSED = re.compile(
+    r"^@llvm\.(?:fabs|copysign|canonicalize|arithmetic\.fence|floor|ceil|trunc|rint|nearbyint|round|experimental)"
+)
+_REDUCED = re.compile(r"^@llvm\.vector\.reduce\.(fadd|fmul|fmin|fmax)")
+_SQUARE_ROOT = re.compile(r"^@(?:llvm\.sqrt\.|sqrtf?$)")
+_INTEGER_INTRINSIC = re.compile(
+    r"^@llvm\.(?:[su](?:min|max)|abs|ctpop|ctlz|cttz|bswap|bitreverse|fsh[lr]|[su](?:add|sub|mul))"
+)
+# What functions that are not in the module may do without a word: memory from the system, errors, numba's own service.
+_HARMLESS = re.compile(
+    r"^@(?:llvm\.|NRT_|numba_(?:gil|unpickle|do_raise|runtime|attempt_nocopy|make_|recreate)|_?Py|malloc$|free$|calloc$"
+    r"|realloc$|aligned_alloc$|posix_memalign$|abort$|exit$|_exit$|__assert|_Zn[aw]|_Zd[al]|__cxa|__clang_call|_ZSt\d+__throw"
+    r"|_ZSt9terminate|__stack_chk|__gxx|_Unwind|erm\.)"
+)
+MOVES = re.compile(r"^@llvm\.(memset|memcpy|memmove)(?:\.inline)?\.")
+MEMSET, MEMCPY = "erm.memset", "erm.memcpy"
+_SCALES = (1, 2, 4, 8)  # that an x86 address multiplies an index by
+
+Operand = str  # a slot's name; "" is ready from the start
+
+
+@dataclass(frozen=True)
+class IrOperation:
+    """An operation of a part: code, slots read and written, shape, the call it is, its delay."""
+
+    code: int
+    left: Operand = ""
+    right: Operand = ""
+    into: str = ""
+    shape: tuple[int, int] = (1, 8)
+    call: tuple[str, tuple[tuple[str, str], ...]] | None = None
+    delay: int = 0
+
+
+@dataclass
+class IrPart:
+    """A block, or the part of one up to a call: its operations, and where recording code goes."""
+
+    function: str
+    origin: str
+    phis: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)  # into, (value, block)
+    operations: list[IrOperation] = field(default_factory=list)
+    pointers: list[tuple[int, str]] = field(default_factory=list)  # place in the block, operand with its type
+    begin: int = -1
+    number: int = -1
+    instructions: int = 0
+    covered: int = 0
+
+
+class IrReader:
+    """Reads the blocks of one function.
+
+    Parameters
+    ----------
+    function
+        The function.
+    traced
+        The functions that are traced with it, by name.
+    ignored
+        Takes the names of external functions whose work is not seen.
+    count_all
+        Keep an `OTHER` operation for every instruction that is no node but that a processor would have to fetch.
+    whole
+        Make nodes of integer work, too.
+    """
+
+    def __init__(
+        self, function: IrFunction, traced: Mapping[str, IrFunction], ignored: set[str], count_all: bool, whole: bool
+    ) -> None:
+        self.function, self.traced, self.ignored = function, traced, ignored
+        self.count_all, self.whole = count_all, whole
+        self.users: dict[str, list[tuple[IrInstruction, int]]] = {}
+        for block in function.blocks:
+            for instruction in block.instructions:
+                for k, operand in enumerate(instruction.operands):
+                    if operand.name:
+                        self.users.setdefault(operand.name, []).append((instruction, k))
+        self.temporaries = 0
+
+    def parts(self, block: IrBlock) -> list[IrPart]:
+        """Return the parts of a block."""
+        part = IrPart(self.function.name, block.name)
+        parts = [part]
+        tested = self.tested(block)
+        for at, instruction in enumerate(block.instructions):
+            if instruction.opcode == "phi":
+                if self.seen(instruction.type):
+                    pairs = zip(instruction.operands, instruction.incoming, strict=True)
+                    part.phis.append((instruction.name, [(value.name, label) for value, label in pairs]))
+                continue
+            if part.begin < 0:
+                part.begin = at
+            before = len(part.operations)
+            helper = self.moved(instruction)
+            if helper or instruction.callee[1:] in self.traced:
+                self.call(part, instruction, helper or instruction.callee[1:])
+                part.instructions += 1
+                part.covered += 1
+                part = IrPart(self.function.name, block.name, begin=at + 1)
+                parts.append(part)
+                continue
+            self.read(part, instruction, at, tested)
+            made = [operation.code for operation in part.operations[before:]]
+            if self.fetched(instruction, tested):
+                part.instructions += 1
+                nodes = any(code not in (FORWARD, RETURN, OTHER) for code in made)
+                part.covered += nodes
+                if self.count_all and not nodes and not made:
+                    part.operations.append(IrOperation(OTHER))
+        return parts
+
+    def seen(self, kind: str) -> bool:
+        """Whether values of a type have producers in the DAG."""
+        return is_float(kind) or (self.whole and is_value(kind))
+
+    def tested(self, block: IrBlock) -> str:
+        """Return the comparison that the block's last jump tests, if nothing else uses it: they are one instruction."""
+        if not block.instructions:
+            return ""
+        last = block.instructions[-1]
+        name = last.operands[0].name if last.opcode == "br" and len(last.operands) == 3 else ""
+        return name if name and len(self.users.get(name, ())) == 1 else ""
+
+    def fetched(self, instruction: IrInstruction, tested: str) -> bool:
+        """Whether an instruction takes a slot of fetch of its own on x86."""
+        if instruction.opcode in _FOLDED or _NO_CODE.match(instruction.callee):
+            return False
+        if instruction.opcode == "br" and len(instruction.operands) == 1:
+            return False
+        return not (tested and instruction.name == tested and instruction.opcode == "icmp")
+
+    # --- operations ------------------------------------------------------------------------------------------------
+
+    def read(self, part: IrPart, i: IrInstruction, at: int, tested: str) -> None:
+        """Add the operations of an instruction that is no call of a traced function."""
+        names = [value.name if self.seen(value.type) else "" for value in i.operands]
+        if i.callee:
+            self.external(part, i)
+        elif i.opcode in _BINARY:
+            kind = i.operands[0].type
+            into = i.name if self.seen(i.type) else ""
+            part.operations.append(IrOperation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
+        elif i.opcode == "load" and self.seen(i.type):
+            part.operations.append(
+                IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=int(not is_float(i.type)))
+            )
+            part.pointers.append((at, i.operands[0].text))
+        elif i.opcode == "store" and self.seen(i.operands[0].type):
+            part.operations.append(IrOperation(STORE, names[0], names[1], "", shape(i.operands[0].type)))
+            part.pointers.append((at, i.operands[1].text))
+        elif i.opcode in ("atomicrmw", "cmpxchg") and self.whole:
+            kind = i.operands[1].type
+            part.operations.append(IrOperation(LOAD, names[0], "", i.name, shape(kind)))
+            part.operations.append(IrOperation(STORE, i.name, names[0], "", shape(kind)))
+            part.pointers += [(at, i.operands[0].text)] * 2
+        elif i.opcode in _PASSED_ON and is_float(i.type):
+            self.passed_on(part, i, names)
+        elif i.opcode == "ret":
+            part.operations.append(IrOperation(RETURN, names[0] if names else ""))
+        elif i.opcode == "invoke" and i.callee[1:] in self.traced:
+            raise DataError(
+                f"{self.function.name} invokes a traced function; compile without exceptions (-fno-exceptions)"
+            )
+        elif self.whole:
+            self.integer(part, i, names, tested)
+
+    def passed_on(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
+        """Add what passes an instruction's operands on as its result."""
+        left, right, *more = [*[n for n in names if n], "", ""]
+        if more and more[0]:  # a select of three values
+            between = self.temporary(i)
+            part.operations.append(IrOperation(FORWARD, left, right, between))
+            left, right = between, more[0]
+        part.operations.append(IrOperation(FORWARD, left, right, i.name))
+
+    def temporary(self, i: IrInstruction) -> str:
+        """Return a new slot's name."""
+        self.temporaries += 1
+        return f"{i.name}.{self.temporaries}"
+
+    def node(self, part: IrPart, code: int, i: IrInstruction, names: list[str], delay: int = 0) -> None:
+        """Add a node of any number of operands, and what passes its result on after a delay."""
+        sources = [name for name in names if name]
+        while len(sources) > 2:
+            between = self.temporary(i)
+            part.operations.append(IrOperation(FORWARD, sources.pop(), sources.pop(), between))
+            sources.append(between)
+        left, right = [*sources, "", ""][:2]
+        kind = i.type if is_value(i.type) else "i64"
+        into = i.name
+        if delay:
+            into = self.temporary(i)
+        part.operations.append(IrOperation(code, left, right, into, shape(kind)))
+        if delay:
+            part.operations.append(IrOperation(FORWARD, into, "", i.name, delay=delay))
+
+    def integer(self, part: IrPart, i: IrInstruction, names: list[str], tested: str) -> None:
+        """Add the operations of integer work (of whole kernels)."""
+        if i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):
+            self.node(part, INTEGER, i, names, _INTEGER[i.opcode])
+        elif i.opcode == "icmp":
+            self.passed_on(part, i, names)
+        elif i.opcode in ("select", "extractelement", "insertelement", "shufflevector"):
+            self.node(part, INTEGER, i, names)
+        elif i.opcode == "getelementptr":
+            self.address(part, i, names)
+        elif (i.opcode == "br" and len(i.operands) == 3) or i.opcode in ("switch", "indirectbr"):
+            self.node(part, BRANCH, i, names[:1])
+        elif i.opcode in _FREE or i.opcode in _PASSED_ON:
+            self.passed_on(part, i, names)
+
+    def address(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
+        """Add what an address costs: an access computes base + index * scale + constant by itself."""
+        indices = [value for value in i.operands[1:] if value.name]
+        accessed = all(
+            (user.opcode == "load" and k == 0) or (user.opcode == "store" and k == 1)
+            for user, k in self.users.get(i.name, ())
+        )
+        counted = i.intrinsic_type.strip()
+        elements, size = shape(counted) if counted else (1, 1)
+        simple = elements * size in _SCALES and not counted.startswith(("[", "{", "%"))
+        free = accessed and len(indices) <= 1 and (simple or not indices)
+        extra = max(0, len(indices) - 1) + (not free and bool(indices or not accessed))
+        if not extra:
+            self.passed_on(part, i, names)
+            return
+        for _ in range(extra - 1):
+            part.operations.append(IrOperation(INTEGER, indices[0].name, "", self.temporary(i)))
+        self.node(part, INTEGER, i, names)
+
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    def moved(self, i: IrInstruction) -> str:
+        """Return the helper that stands for a block move: LLVM makes them of loops that clear or copy arrays."""
+        move = MOVES.match(i.callee)
+        if move is None:
+            return ""
+        return MEMSET if move[1] == "memset" else MEMCPY
+
+    def call(self, part: IrPart, i: IrInstruction, name: str) -> None:
+        """Add the call of a traced function."""
+        formal = self.traced[name].parameters
+        actual = i.operands
+        if name == MEMSET:
+            actual = (i.operands[0], i.operands[2])
+        elif name == MEMCPY:
+            actual = i.operands[:3]
+        passed = tuple(
+            (value.name, into) for (kind, into), value in zip(formal, actual, strict=False) if self.seen(kind)
+        )
+        if self.whole:
+            part.operations.append(IrOperation(BRANCH))
+        part.operations.append(IrOperation(CALL, into=i.name if self.seen(i.type) else "", call=(name, passed)))
+
+    def external(self, part: IrPart, i: IrInstruction) -> None:
+        """Add what a function that is not traced does, as far as it is known."""
+        name = i.callee
+        floats = [value for value in i.operands if is_float(value.type)]
+        values = [value.name for value in floats]
+        first, second = [*values, "", ""][:2]
+        kind = shape(floats[0].type) if floats else (1, 8)
+        if _FUSED_CALL.match(name):
+            self.node_of(part, FUSED, values, i.name, kind)
+        elif _MIN_MAX.match(name):
+            part.operations.append(IrOperation(ADD, first, second, i.name, kind))
+        elif _SQUARE_ROOT.match(name) and floats:
+            part.operations.append(IrOperation(DIVIDE, first, "", i.name, kind))
+        elif reduced := _REDUCED.match(name):
+            self.reduction(part, reduced[1], floats, i.name)
+        elif self.whole and _INTEGER_INTRINSIC.match(name):
+            self.node(part, INTEGER, i, [value.name for value in i.operands], 2 if ".mul" in name else 0)
+        elif not _HARMLESS.match(name):
+            self.ignored.add("a function called through a pointer" if name == "pointer" else _shown(name))
+        if not part.operations or part.operations[-1].into != i.name:
+            passes = is_float(i.type) or (self.whole and is_value(i.type) and not _NO_CODE.match(name))
+            if passes and (floats or self.whole):
+                sources = [v.name for v in (i.operands if self.whole else floats) if v.name]
+                self.node_of(part, FORWARD, sources, i.name, kind)
+                if floats and not _PASSED.match(name) and not _REDUCED.match(name):
+                    self.ignored.add("a function called through a pointer" if name == "pointer" else _shown(name))
+
+    def node_of(self, part: IrPart, code: int, sources: list[str], into: str, kind: tuple[int, int]) -> None:
+        """Add an operation of any number of operands."""
+        sources = [s for s in sources if s]
+        while len(sources) > 2:
+            self.temporaries += 1
+            between = f"{into}.{self.temporaries}"
+            part.operations.append(IrOperation(FORWARD, sources.pop(), sources.pop(), between))
+            sources.append(between)
+        left, right = [*sources, "", ""][:2]
+        part.operations.append(IrOperation(code, left, right, into, kind))
+
+    def reduction(self, part: IrPart, operation: str, arguments: list[IrValue], into: str) -> None:
+        """Reduce a vector by halves, as the code generator does; a start value takes one operation more."""
+        code = MULTIPLY if operation == "fmul" else ADD
+        elements, size = shape(arguments[-1].type)
+        value = arguments[-1].name
+        while elements > 1:
+            elements = (elements + 1) // 2
+            self.temporaries += 1
+            half = f"{into}.{self.temporaries}"
+            part.operations.append(IrOperation(code, value, "", half, (elements, size)))
+            value = half
+        start = arguments[0] if len(arguments) > 1 else None
+        if start is not None and not start.text.endswith("-0.000000e+00"):
+            part.operations.append(IrOperation(code, value, start.name, into, (1, size)))
+        else:
+            part.operations.append(IrOperation(FORWARD, value, "", into, (1, size)))
+
+
+def _shown(callee: str) -> str:
+    """Return a function's name for a message."""
+    name = callee.lstrip("@")
+    if name.startswith(("numba_xx", "numba_ez")):
+        return f"{name} (numba's call of BLAS or LAPACK)"
+    return name

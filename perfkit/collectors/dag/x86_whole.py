@@ -1,0 +1,283 @@
+"""Every instruction of an x86-64 trace as nodes of a DAG: what `trace_dag(..., whole=True)` makes of it.
+
+An instruction is a load for each operand that it reads from memory, one operation (floating-point arithmetic, a branch,
+or other work, I), and a store for each operand that it writes. Values live in full registers, one slot each, flags in
+another. What rename does alone takes a slot of fetch and no unit: moves between registers, idioms that clear a
+register, NOPs. A comparison and the jump after it are one branch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from perfkit.collectors.dag.x86_operations import X86Block, accessed, arithmetic, shape_of
+from perfkit.dag.program import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
+from perfkit.trace.code import StaticCode
+from perfkit.trace.x86 import decode, form_name
+
+if TYPE_CHECKING:
+    from perfkit.machine.core import Microarchitecture
+
+_MOVE = re.compile(r"^(?:MOV|V?MOV[AU]P[SD]|V?MOVDQ[AU](?:8|16|32|64)?)$")
+# The instructions whose latencies are those of the node types, as the scheduler's core takes them.
+_USUAL = {
+    ADD: "ADDSD_XMM_XMMM64",
+    MULTIPLY: "MULSD_XMM_XMMM64",
+    DIVIDE: "DIVSD_XMM_XMMM64",
+    FUSED: "VEX_VFMADD231SD_XMM_XMM_XMMM64",
+    INTEGER: "ADD_R64_RM64",
+    BRANCH: "ADD_R64_RM64",
+}
+_NOTHING = re.compile(r"^(?:NOP|ENDBR64|FNOP|PAUSE|PREFETCH\w*|VZEROUPPER|LFENCE|SFENCE|MFENCE)$")
+_FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
+_STACK_POINTER = "RSP"
+_EARLY = " to an addition"
+_ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
+# Cycles of integer work beyond one, where no core's table says more: as in the LLVM front end.
+_SLOW = (
+    (re.compile(r"^I?MUL"), 2),
+    (re.compile(r"^I?DIV"), 13),
+    (re.compile(r"^V?CVT"), 3),
+    (re.compile(r"^V?PMUL|^V?PMADD"), 4),
+    (re.compile(r"^V?PERM|^V?EXTRACT|^V?INSERT|^V?BROADCAST|^V?PBROADCAST"), 2),
+)
+
+
+class WholeReader:
+    """Reads instructions into operations on slots: one per register, then temporaries.
+
+    Parameters
+    ----------
+    code
+        The trace's instructions.
+    core
+        Whose table gives latencies; None: those of all recent cores' integer units.
+    """
+
+    def __init__(self, code: StaticCode, core: Microarchitecture | None) -> None:
+        import iced_x86
+
+        self.iced, self.code = iced_x86, code
+        self.instructions = decode(code)
+        self.names = {v: k for k, v in vars(iced_x86.Mnemonic).items() if isinstance(v, int)}
+        self.registers = {v: k for k, v in vars(iced_x86.Register).items() if isinstance(v, int)}
+        self.factory = iced_x86.InstructionInfoFactory()
+        self.known: dict[str, int] = {}
+        self.slots = 0
+        self.early: dict[int, int] = {}  # of a delayed sum its slot before the delay
+        self.tables: Any = None
+        self.usual: dict[int, int] = {}
+        self.forwards = bool(core is not None and core.features.get("add_forwarding"))
+        self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
+        if core is not None:
+            from perfkit.machine.instruction_tables import InstructionTables
+
+            self.tables = InstructionTables.load(core)
+            self.usual = {code: round(self.tables.form(form).latency) for code, form in _USUAL.items()}
+            if self.forwards:
+                self.usual[ADD] = round(
+                    self.tables.form(_USUAL[ADD]).latency - float(core.features["add_forwarding"].value)
+                )
+
+    def slot(self, name: str) -> int:
+        """Return the slot of a register."""
+        return self.known.setdefault(name, self.new_slot()) if name not in self.known else self.known[name]
+
+    def new_slot(self) -> int:
+        """Return a new temporary slot."""
+        self.slots += 1
+        return self.slots - 1
+
+    def block(self, number: int) -> X86Block:
+        """Return the operations of a basic block."""
+        block = X86Block()
+        first, end = (int(self.code.block_start[number + k]) for k in (0, 1))
+        begin = int(self.code.operand_start[first])
+        merged = self.merged(end - 1) if end - first > 1 else -1
+        for i in range(first, end):
+            before = len(block.ops)
+            self.instruction(i, begin, block, merged)
+            self.join(block, before)
+            block.covered += any(op[0] not in (FORWARD, OTHER, JOIN) for op in block.ops[before:]) or i == merged
+        return block
+
+    def write(self, registers: list[str], value: int, block: X86Block) -> None:
+        """Give registers a value; vector registers also what an addition gets, where a core forwards that earlier."""
+        for register in registers:
+            block.add(FORWARD, value, -1, self.slot(register))
+            if self.forwards and register.startswith("ZMM"):
+                block.add(FORWARD, self.early.get(value, value), -1, self.slot(register + _EARLY))
+
+    def join(self, block: X86Block, before: int) -> None:
+        """Let the nodes of an instruction share its slot."""
+        nodes = [k for k in range(before, len(block.ops)) if block.ops[k][0] not in (FORWARD, JOIN)]
+        for k in reversed(nodes[1:]):
+            block.ops.insert(k, (JOIN, -1, -1, -1, (1, 8), 0))
+
+    def merged(self, last: int) -> int:
+        """Return the comparison that a block's last jump is one operation with, -1 if there is none."""
+        jump, before = self.instructions[last], self.instructions[last - 1]
+        if not self.merges or jump.flow_control != self.iced.FlowControl.CONDITIONAL_BRANCH:
+            return -1
+        return last - 1 if _FUSES.match(self.names[before.mnemonic]) else -1
+
+    def instruction(self, i: int, begin: int, block: X86Block, merged: int) -> None:
+        """Add the operations of an instruction."""
+        instruction = self.instructions[i]
+        name = self.names[instruction.mnemonic]
+        if _NOTHING.match(name):
+            block.add(OTHER, -1, -1, -1)
+            return
+        operands = range(int(self.code.operand_start[i]), int(self.code.operand_start[i + 1]))
+        reads, writes = self.used(instruction, name)
+        address = self.address(instruction, block)
+        shape = shape_of(self, name, instruction, operands)
+        integer = not any(re.fullmatch(r"[XYZ]MM\d+", r) for r in writes)
+        loaded = [self.load(o, begin, shape, address, integer, block) for o in operands if self.code.read[o]]
+        stores = [o for o in operands if self.code.write[o]]
+        added = self.forwards and bool(_ADDITION.match(name))
+        sources = [self.slot(r + _EARLY if added and r.startswith("ZMM") else r) for r in reads]
+        pure = not loaded and not stores
+        if pure and writes and (_MOVE.match(name) or self.clears(instruction)):
+            value = -1 if self.clears(instruction) else (sources[0] if sources else -1)
+            self.write(writes, value, block)
+            block.add(OTHER, -1, -1, -1)
+            return
+        value = self.compute(i, name, [*sources, *loaded], bool(loaded), writes, bool(stores), shape, block, merged)
+        self.write(writes, value, block)
+        for o in stores:
+            block.add(STORE, value, address, -1, accessed(self.code, o, shape))
+            block.operands.append(o - begin)
+
+    def compute(
+        self,
+        i: int,
+        name: str,
+        sources: list[int],
+        loads: bool,
+        writes: list[str],
+        stores: bool,
+        shape: tuple[int, int],
+        block: X86Block,
+        merged: int,
+    ) -> int:
+        """Add the operation of an instruction; return the slot of its result."""
+        instruction = self.instructions[i]
+        flow = self.iced.FlowControl
+        plain_move = bool(_MOVE.match(name)) or (name.startswith(("MOV", "VMOV", "PUSH", "POP")) and (loads or stores))
+        if plain_move or (name.startswith(("VBROADCAST", "VPBROADCAST")) and loads):
+            return self.joined(sources, block) if sources else -1
+        code = arithmetic(name)
+        if instruction.flow_control != flow.NEXT:
+            if instruction.flow_control == flow.UNCONDITIONAL_BRANCH:
+                block.add(OTHER, -1, -1, -1)
+                return -1
+            code = BRANCH
+        if i == merged:  # the jump does it, but its result is needed
+            value = self.joined(sources, block)
+            if any(register != "FLAGS" for register in writes):
+                into = self.new_slot()
+                block.add(FORWARD, value, -1, into, (1, 8), self.usual.get(INTEGER, 1))
+                return into
+            return value
+        value = self.new_slot()
+        while len(sources) > 2:
+            between = self.new_slot()
+            block.add(FORWARD, sources.pop(), sources.pop(), between)
+            sources.append(between)
+        left, right = [*sources, -1, -1][:2]
+        code = INTEGER if code < 0 else code
+        block.add(code, left, right, value, shape if code != BRANCH else (1, 8))
+        return value if code == BRANCH else self.delayed(value, i, code, block)
+
+    def joined(self, sources: list[int], block: X86Block) -> int:
+        """Return a slot that is ready when all of these are."""
+        if len(sources) == 1:
+            return sources[0]
+        value = self.new_slot()
+        left, right = [*sources, -1, -1][:2]
+        block.add(FORWARD, left, right, value)
+        for more in sources[2:]:
+            block.add(FORWARD, value, more, value)
+        return value
+
+    def delayed(self, value: int, i: int, code: int, block: X86Block) -> int:
+        """Return the slot of a result after what its instruction takes beyond its type's latency."""
+        delay = self.delay(i, code)
+        if delay <= 0:
+            return value
+        into = self.new_slot()
+        block.add(FORWARD, value, -1, into, (1, 8), delay)
+        if self.forwards and _ADDITION.match(self.names[self.instructions[i].mnemonic]):
+            self.early[into] = value
+        return into
+
+    def delay(self, i: int, code: int) -> int:
+        """Return the cycles that an instruction takes beyond its type's latency."""
+        instruction = self.instructions[i]
+        if self.tables is None:
+            if code != INTEGER:
+                return 0
+            name = self.names[instruction.mnemonic]
+            return next((cycles for pattern, cycles in _SLOW if pattern.match(name)), 0)
+        form = self.tables.form(form_name(instruction))
+        return 0 if math.isnan(form.latency) else max(0, round(form.latency) - self.usual[code])
+
+    # --- operands --------------------------------------------------------------------------------------------------
+
+    def used(self, instruction: Any, name: str) -> tuple[list[str], list[str]]:
+        """Return the registers that an instruction reads and writes, addresses apart."""
+        access = self.iced.OpAccess
+        read, written = [], []
+        none = self.iced.Register.NONE
+        inside = {instruction.memory_base, instruction.memory_index} - {none}
+        lea = name == "LEA"
+        operands = {
+            instruction.op_register(k)
+            for k in range(instruction.op_count)
+            if instruction.op_kind(k) == self.iced.OpKind.REGISTER
+        }
+        for used in self.factory.info(instruction).used_registers():
+            register = self.full(used.register)
+            if register in ("", _STACK_POINTER):
+                continue
+            if used.register in inside and used.register not in operands and not lea and used.access == access.READ:
+                continue
+            if used.access in (access.READ, access.READ_WRITE, access.COND_READ, access.READ_COND_WRITE):
+                read.append(register)
+            if used.access in (access.WRITE, access.READ_WRITE, access.COND_WRITE, access.READ_COND_WRITE):
+                written.append(register)
+            if used.access == access.COND_WRITE:
+                read.append(register)
+        if instruction.rflags_read:
+            read.append("FLAGS")
+        if instruction.rflags_modified:
+            written.append("FLAGS")
+        return list(dict.fromkeys(read)), list(dict.fromkeys(written))
+
+    def full(self, register: Any) -> str:
+        """Return the name of the whole register that one is part of; "" for those that are no values."""
+        name = self.registers[self.iced.RegisterExt.full_register(register)]
+        return "" if name in ("NONE", "RIP") or name.endswith("S") else name
+
+    def address(self, instruction: Any, block: X86Block) -> int:
+        """Return the slot that an instruction's address is ready with."""
+        parts = [self.full(r) for r in (instruction.memory_base, instruction.memory_index)]
+        found = [self.slot(r) for r in parts if r and r != _STACK_POINTER]
+        return self.joined(found, block) if len(found) > 1 else (found[0] if found else -1)
+
+    def clears(self, instruction: Any) -> bool:
+        """Whether an instruction only clears its register."""
+        name = form_name(instruction)
+        return name.endswith("/same") and bool(re.match(r"^(?:VEX_V|EVEX_V)?(?:P?XOR|SUB_R|PSUB)", name))
+
+    def load(
+        self, operand: int, begin: int, shape: tuple[int, int], address: int, integer: bool, block: X86Block
+    ) -> int:
+        """Add a load."""
+        slot = self.new_slot()
+        block.add(LOAD, address, -1, slot, accessed(self.code, operand, shape), int(integer))
+        block.operands.append(operand - begin)
+        return slot

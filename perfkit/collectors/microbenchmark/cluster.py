@@ -1,0 +1,167 @@
+"""A study on several machines: batches of configurations on dask's workers, and rows that are stored as they arrive.
+
+Every worker compiles and measures its batch with the policy of a single machine. A row comes back by an event of the
+scheduler as soon as it is done, so a worker that is killed loses nothing that it finished; what it had not finished is
+handed to another one.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from perfkit.collectors.microbenchmark.passes import Task
+from perfkit.errors import SettingError, UnavailableError
+from perfkit.study.study import Study
+
+_TOPIC = "perfkit-study-rows"
+_MOST_DEATHS = 3  # workers that a batch may cost before it is given up
+
+
+@contextmanager
+def connected(where: str) -> Iterator[Any]:
+    """Yield a client of a cluster; what was started for it is ended.
+
+    Parameters
+    ----------
+    where : str
+        ``tcp://HOST:PORT`` of a scheduler that runs; ``local:N``: N worker processes on this machine; ``slurm``, or
+        ``slurm:N`` for N jobs, whose settings dask-jobqueue reads from its configuration.
+
+    Raises
+    ------
+    UnavailableError
+        If a package is missing, or the scheduler does not answer.
+    SettingError
+        If `where` is none of these.
+    """
+    kind, _, rest = where.partition(":")
+    try:
+        from dask import config
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise UnavailableError(
+            "a cluster needs the packages dask and distributed: pip install 'perfkit[cluster]'"
+        ) from None
+    if kind in {"tcp", "tls", "ucx"}:
+        try:
+            client = Client(where, timeout=10)
+        except (OSError, TimeoutError) as error:
+            raise UnavailableError(
+                f"no scheduler answers at {where}: {error}; start one with `dask scheduler`"
+            ) from None
+        with client:
+            yield client
+        return
+    if (
+        kind not in {"local", "slurm"}
+        or (rest and not (rest.isdigit() and int(rest) > 0))
+        or (kind, rest) == ("local", "")
+    ):
+        raise SettingError(f"a cluster is tcp://HOST:PORT, slurm, slurm:JOBS or local:WORKERS, not {where!r}")
+    # A batch whose worker dies comes back at once: only what is missing of it is tried again.
+    config.set({"distributed.scheduler.allowed-failures": 0})
+    if kind == "local":
+        made = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+    else:
+        try:
+            from dask_jobqueue import SLURMCluster
+        except ImportError:
+            raise UnavailableError("SLURM needs the package dask-jobqueue: pip install 'perfkit[cluster]'") from None
+        made = SLURMCluster(n_workers=int(rest or 1))
+    with made, Client(made) as client:
+        yield client
+
+
+def collect_on(
+    where: str, study: Study, todo: Sequence[Task], size: int, seed: int, say: Callable[[int, str], None]
+) -> Iterator[dict[str, Any]]:
+    """Measure configurations on a cluster and yield each row as it arrives, once.
+
+    Parameters
+    ----------
+    where : str
+        As `connected` takes it.
+    study : Study
+        With its facts of the host left open: each worker fills in its own.
+    todo : sequence of (Configuration, str)
+        What to measure, with its key.
+    size : int
+        Configurations in a batch.
+    seed : int
+        Of the passes' orders.
+    say : callable
+        Called with the rows that have arrived and what the nodes have done.
+    """
+    rows: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    left, nodes, deaths = {key: one for one, key in todo}, Counter[str](), Counter[str]()
+    with connected(where) as client:
+        say(0, f"waiting for the workers of {where}")
+        client.subscribe_topic(_TOPIC, lambda event: rows.put(event[1]))
+        plain = study.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        run, tasks = str(time.time_ns()), {}
+
+        def submit(part: Sequence[Task]) -> None:
+            future = client.submit(measure_batch, plain, list(part), seed, run, pure=False, retries=0)
+            tasks[future] = list(part)
+
+        for at in range(0, len(todo), size):
+            submit(todo[at : at + size])
+        while tasks or not rows.empty():
+            try:
+                row = rows.get(timeout=0.05)
+            except Empty:
+                row = None
+            if row is not None:
+                if row.get("run") == run and left.pop(row["record"]["key"], None) is not None:
+                    nodes[row["record"].get("host", "?")] += 1
+                    say(sum(nodes.values()), "measuring: " + ", ".join(f"{n} {k}" for n, k in sorted(nodes.items())))
+                    yield row["record"]
+                continue
+            for future in [one for one in tasks if one.done()]:
+                part = tasks.pop(future)
+                if future.status == "finished":
+                    for record in future.result():
+                        rows.put({"run": run, "record": record})
+                    continue
+                fault = future.exception()
+                if type(fault).__name__ not in {"KilledWorker", "CancelledError"}:
+                    raise fault
+                missing = [(one, key) for one, key in part if key in left]
+                deaths.update(key for _, key in missing)
+                over = [(one, key) for one, key in missing if deaths[key] >= _MOST_DEATHS]
+                if over:
+                    raise UnavailableError(
+                        f"{_MOST_DEATHS} workers died while they measured {len(over)} configurations, the first with "
+                        f"{over[0][0].values}: look at the workers' logs; the rows that arrived are kept"
+                    )
+                if missing:
+                    submit(missing)
+
+
+def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run: str) -> list[dict[str, Any]]:
+    """Compile and measure a batch on the worker that this runs on; every row is sent as soon as it is done."""
+    import tempfile
+    from pathlib import Path
+
+    from distributed import get_worker
+
+    from perfkit.collectors.microbenchmark import compile as compiling
+    from perfkit.collectors.microbenchmark.lock import measuring_lock
+    from perfkit.collectors.microbenchmark.passes import measure_all
+
+    study, worker = Study(**settings), get_worker()
+    with tempfile.TemporaryDirectory(prefix="perfkit-study-") as place:
+        objects = Path(place) / "objects"
+        harness = compiling.build_harness(objects)
+        built: dict[str, compiling.Built] = {}
+        for one in compiling.batches_of(study, part, len(part)):
+            built |= {result.key: result for result in compiling.compile_batch(one, objects)}
+        done = []
+        with measuring_lock():
+            for record in measure_all(study, part, built, harness, objects, seed):
+                worker.log_event(_TOPIC, {"run": run, "record": record})
+                done.append(record)
+    return done

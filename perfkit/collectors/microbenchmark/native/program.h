@@ -1,0 +1,102 @@
+/* Whole programs: each window is a child process that runs main() once. What lies between pk_start() and pk_stop() is
+   timed, or all of main() if it calls neither. The child starts from the state that the loader left, whatever the
+   program did to its globals in the window before. */
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct {
+    mark before;
+    uint64_t begin, begin_ns;
+    int running, whole; /* whole: main() itself is what is timed, until a mark is met */
+    int pairs, steady, quiet, finished;
+    double ticks, ns, cycles, level, event;
+} program_window;
+
+static program_window *shared; /* between the child and the measuring process */
+static int program_counter = -1;
+
+static void region_begin(void) {
+    shared->before = mark_before();
+    shared->running = 1;
+    if (program_counter >= 0) {
+        ioctl(program_counter, PERF_EVENT_IOC_RESET, 0);
+        ioctl(program_counter, PERF_EVENT_IOC_ENABLE, 0);
+    }
+    shared->begin_ns = nanoseconds();
+    shared->begin = ticks_before();
+}
+static void region_end(void) {
+    if (!shared->running) return;
+    uint64_t ticks = ticks_after() - shared->begin, ns = nanoseconds() - shared->begin_ns;
+    if (program_counter >= 0) {
+        uint64_t count = 0;
+        ioctl(program_counter, PERF_EVENT_IOC_DISABLE, 0);
+        if (read(program_counter, &count, sizeof count) == (ssize_t)sizeof count) shared->event += (double)count;
+    }
+    mark after = mark_after();
+    double inside = ticks > clock_overhead ? (double)(ticks - clock_overhead) : 0;
+    double level = probe_level(shared->before, after);
+    shared->ticks += inside;
+    shared->ns += ns > time_overhead ? (double)(ns - time_overhead) : 0;
+    shared->cycles += inside * cycles_a_tick(shared->before, after);
+    shared->steady &= is_steady(shared->before, after);
+    if (level > shared->level) shared->level = level;
+    shared->pairs++;
+    shared->running = 0;
+}
+__attribute__((visibility("default"))) void pk_start(void) {
+    if (!shared) return;
+    if (shared->whole) { /* the program marks its region: what ran until now does not count */
+        memset(shared, 0, sizeof *shared);
+        shared->steady = 1;
+    }
+    region_begin();
+}
+__attribute__((visibility("default"))) void pk_stop(void) {
+    if (shared) region_end();
+}
+static void program_ends(void) {
+    if (shared->whole) region_end();
+    shared->finished = 1;
+}
+
+/* Returns "" or what went wrong. */
+static const char *program_once(int (*program)(char **), int counter, program_window *out) {
+    static char fault[200];
+    extern char **environ;
+    if (!shared) {
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (shared == MAP_FAILED) { shared = NULL; return "no memory for a window"; }
+    }
+    memset(shared, 0, sizeof *shared);
+    shared->steady = shared->whole = 1;
+    program_counter = counter;
+    fflush(NULL); /* what is buffered now must not be written by the child as well */
+    pid_t child = fork();
+    if (child < 0) return "no process for the program";
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(fileno(answers));
+        atexit(program_ends);
+        region_begin();
+        exit(program(environ));
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return "lost the program's process";
+    *out = *shared;
+    if (WIFSIGNALED(status))
+        snprintf(fault, sizeof fault, "the program crashed: signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else if (WEXITSTATUS(status))
+        snprintf(fault, sizeof fault, "the program returned %d", WEXITSTATUS(status));
+    else if (!out->finished)
+        snprintf(fault, sizeof fault, "the program ended by _exit before its region did");
+    else if (out->running)
+        snprintf(fault, sizeof fault, "the program began its region and never ended it");
+    else if (!out->pairs || out->cycles < 2)
+        snprintf(fault, sizeof fault, "the program's region took no time: the compiler removed it, or its marks enclose nothing");
+    else
+        fault[0] = 0;
+    return fault;
+}

@@ -1,0 +1,105 @@
+"""Where a study's rows come from: the metadata of its folder, and what must not change while it is gone on with."""
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfkit._version import __version__
+from perfkit.collectors.host import toolchain
+from perfkit.collectors.host.machine_state import MachineState, now
+from perfkit.collectors.microbenchmark.compile import hash_of
+from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.study.study import Study, split_compiler
+
+_MISSING = "missing: "
+
+
+def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
+    """Describe a study that is measured on this machine."""
+    versions = {}
+    for text in study.compilers:
+        name = split_compiler(text)[0]
+        try:
+            versions[name] = toolchain.version(name)
+        except UnavailableError as error:
+            versions[name] = f"{_MISSING}{error}"
+    return {
+        "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
+        "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
+        "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "host": dict(study.host),
+    }  # fmt: skip
+
+
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """Read a study folder's metadata; {} if there is none.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged.
+    """
+    path = folder / "metadata.json"
+    if not path.exists():
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        _ = (found["machine"]["processor"], found["compilers"].keys())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FormatError(
+            f"{path} is damaged ({type(error).__name__}: {error}): it says which machine and compilers the rows come "
+            "from; put it back from a copy, or name another folder"
+        ) from None
+    return found
+
+
+def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> None:
+    """Refuse to go on with a study of another kind of machine, compiler or header; say what else has changed.
+
+    On a cluster (not `here`) the machine that asks is not the one that measures: every row names its own.
+
+    Raises
+    ------
+    SettingError
+        If the rows would not compare.
+    """
+    before = read_metadata(folder)
+    if not before:
+        return
+    machine, now_on = before["machine"], metadata["machine"]
+    for name in ("processor", "family", "model", "stepping") if here else ():
+        if machine.get(name) != now_on[name]:
+            raise SettingError(
+                f"{folder} was measured on {machine['processor']!r}, this is {now_on['processor']!r}: name another "
+                "folder"
+            )
+    for name in set(before["compilers"]) & set(metadata["compilers"]):
+        was = before["compilers"][name]
+        if was != metadata["compilers"][name] and not was.startswith(_MISSING):
+            raise SettingError(f"{folder} was measured with {was!r}: name another folder")
+    if before.get("host", {}) != metadata["host"] and (before.get("host") or metadata["host"]):
+        raise SettingError(
+            f"{folder} was measured where {before.get('host')} held, here {metadata['host']} does: name another folder"
+        )
+    check_files(folder, before.get("files", {}))
+    metadata["files"] = before.get("files", {})
+    for name in ("host", "kernel", "hypervisor", "governors", "turbo", "smt") if here else ():
+        if machine.get(name) != now_on[name]:
+            warnings.warn(
+                f"the machine's {name} was {machine.get(name)!r} when {folder} was begun and is {now_on[name]!r} now: "
+                "rows of before and after stand in one table",
+                PerfkitWarning,
+                stacklevel=4,
+            )
+
+
+def check_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Refuse to mix rows of before and after a change of a header or source file."""
+    for path, known in files.items():
+        if hash_of(path) != known:
+            gone = "" if Path(path).is_file() else " (it is gone)"
+            raise SettingError(
+                f"the header or source file {path} has changed{gone} since rows of {folder} were measured: put it "
+                "back, or name another folder"
+            )

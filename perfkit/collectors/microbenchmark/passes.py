@@ -1,0 +1,298 @@
+"""Passes over a shuffled space: an experiment a configuration in each, until its passes agree or are used up."""
+
+import math
+import os
+import random
+import shlex
+import subprocess
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perfkit.collectors.host import toolchain
+from perfkit.collectors.host.machine_state import now, read_state
+from perfkit.collectors.microbenchmark.compile import Built
+from perfkit.collectors.microbenchmark.policy import Agreement, Verdict, agreement, judge_repetitions
+from perfkit.collectors.microbenchmark.process import (
+    Experiment,
+    KernelError,
+    MeasuringProcess,
+    Request,
+    Run,
+    event_numbers,
+)  # fmt: skip
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.study.study import Configuration, Study, fill
+
+_QUIET = 1.06  # of the quietest probe: as in clock.h
+_SENTINEL = 0.02  # by how much the cycles of what takes one may be off
+Task = tuple[Configuration, str]
+Note = Callable[[str, dict[str, Any]], None]
+"""Called with a key and an experiment that is to be kept."""
+
+
+def measure_all(
+    study: Study,
+    todo: Sequence[Task],
+    built: Mapping[str, Built],
+    harness: Path,
+    folder: Path,
+    seed: int = 0,
+    earlier: Mapping[str, Sequence[dict[str, Any]]] | None = None,
+    note: Note | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Measure every configuration in passes and yield its record when it is done.
+
+    Parameters
+    ----------
+    study : Study
+        With its host's facts filled in.
+    todo : sequence of (Configuration, str)
+        What to measure, with its key.
+    built : mapping
+        Key -> what compiling gave.
+    harness, folder : Path
+        The measuring process and the folder of the objects.
+    seed : int
+        Of the passes' orders.
+    earlier : mapping, optional
+        Key -> experiments that were made before a stop.
+    note : callable, optional
+        Called with each new experiment.
+    say : callable, optional
+        Called with what is being done.
+    """
+    cpus, state = usable_cpus(study), read_state()
+    where = {"host": state.host, "processor": f"{state.processor} (family {state.family}, model {state.model})"}
+    made: dict[str, list[dict[str, Any]]] = {key: list((earlier or {}).get(key, ())) for _, key in todo}
+    left = []
+    for one, key in todo:
+        reason = built[key].message if built[key].failed else ""
+        if not reason and one.threads > len(cpus):
+            reason = f"{one.threads} threads need as many CPUs; this process may use {len(cpus)}"
+        if reason:
+            yield record_of(one, key, message=reason, static=built[key].static, **where)
+        else:
+            left.append((one, key))
+    events = _countable(study) if left else []
+    with ExitStack() as stack:
+        processes: dict[int, MeasuringProcess] = {}
+        number = 0
+        while left:
+            number += 1
+            random.Random(f"{seed} {number}").shuffle(left)  # noqa: S311 (an order, not a secret)
+            unfinished = []
+            for at, (one, key) in enumerate(left):
+                if say is not None:
+                    say(f"measuring, pass {number}: {at} of {len(left)}")
+                process = processes.get(one.threads)
+                if process is None:
+                    process = stack.enter_context(_process(study, one.threads, cpus, harness, folder))
+                    processes[one.threads] = process
+                try:
+                    if not _finished(study, made[key], process.level):
+                        for experiment in _experiments(study, one, key, built[key], process, events, made[key], folder):
+                            made[key].append(experiment)
+                            if note is not None:
+                                note(key, experiment)
+                except (KernelError, UnavailableError) as error:
+                    kept = {"experiments": made[key], "static": built[key].static}
+                    yield record_of(one, key, message=str(error), **kept, **where)
+                    continue
+                if _finished(study, made[key], process.level):
+                    yield _row(study, one, key, built[key], made[key], process.level) | where
+                else:
+                    unfinished.append((one, key))
+            left = unfinished
+
+
+def _process(study: Study, threads: int, cpus: Sequence[int], harness: Path, folder: Path) -> MeasuringProcess:
+    fifo = study.machine.scheduler == "fifo"
+    process = MeasuringProcess(harness, folder, cpus[:threads], threads, fifo, study.limits)
+    process.start()
+    if fifo and not process.is_fifo:
+        reason = "machine state: the FIFO scheduling class was refused (it needs root); measuring without it"
+        warnings.warn(reason, PerfkitWarning, stacklevel=3)
+    return process
+
+
+def _experiments(
+    study: Study,
+    one: Configuration,
+    key: str,
+    built: Built,
+    process: MeasuringProcess,
+    events: Sequence[str],
+    before: Sequence[dict[str, Any]],
+    folder: Path,
+) -> Iterator[dict[str, Any]]:
+    """Make one experiment of a configuration, and at its first visit those of the events, in runs of their own."""
+    _commands(study.preamble, one)
+    request = _request(study, one, key, built, folder)
+    counted = {each["event"] for each in before}
+    for event in events:
+        if event not in counted:
+            yield from _settled_event(study, process, replace(request, event=event))
+    attempt = sum(each["event"] == "" for each in before)
+    yield _plain("", attempt, process.measure(request, study.time_limit))
+    _commands(study.finalize, one)
+
+
+def _settled_event(study: Study, process: MeasuringProcess, request: Request) -> Iterator[dict[str, Any]]:
+    """Repeat an event's experiment until it settles; counts hardly depend on what else the machine does."""
+    for attempt in range(study.policy.attempts):
+        got = process.measure(request, study.time_limit)
+        yield _plain(request.event or "", attempt, got)
+        if judge_repetitions([run.event for run in got.runs], study.policy.tolerance).settled:
+            return
+
+
+def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
+    runs = [[run.tsc, run.ns, run.cycles, run.event, run.kept, run.tried, run.quiet, run.level] for run in got.runs]
+    return {
+        "event": event, "attempt": attempt, "at": now(), "steps": got.steps, "reports": _nullable(got.reports),
+        "sentinel": got.sentinel if math.isfinite(got.sentinel) else None,
+        "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
+    }  # fmt: skip
+
+
+# -- what the passes say -----------------------------------------------------------------------------------------------
+
+
+def _runs(experiment: Mapping[str, Any]) -> list[Run]:
+    found = []
+    for run in experiment["runs"]:
+        tsc, ns, cycles, event, kept, tried, quiet, level = (math.nan if value is None else value for value in run)
+        found.append(Run(tsc, ns, cycles, event, int(kept), int(tried), int(quiet), level))
+    return found
+
+
+def _is_calm(experiment: Mapping[str, Any], level: float) -> bool:
+    """Whether an experiment ran beside no busy neighbour: nearly all its runs, by what is known of the core by now."""
+    runs = _runs(experiment)
+    sentinel = experiment["sentinel"]
+    bound = level * _QUIET if level > 0 else math.inf
+    quiet = sum(run.quiet > 0 and run.level <= bound for run in runs)
+    clock_is_right = sentinel is None or abs(sentinel - 1) <= _SENTINEL
+    return quiet >= len(runs) - 2 and clock_is_right
+
+
+def _judged(
+    study: Study, experiments: Sequence[dict[str, Any]], level: float
+) -> tuple[list[dict[str, Any]], list[Verdict], Agreement]:
+    timing = [one for one in experiments if one["event"] == ""]
+    policy = study.policy
+    values = [[getattr(run, policy.metric) for run in _runs(one)] for one in timing]
+    verdicts = [judge_repetitions(one, policy.tolerance) for one in values]
+    calm = [_is_calm(one, level) for one in timing]
+    return timing, verdicts, agreement(verdicts, calm, policy.tolerance, min(policy.passes, policy.attempts))
+
+
+def _finished(study: Study, experiments: Sequence[dict[str, Any]], level: float) -> bool:
+    timing = sum(one["event"] == "" for one in experiments)
+    if not timing:
+        return False
+    return timing >= study.policy.attempts or _judged(study, experiments, level)[2].settled
+
+
+def _row(
+    study: Study,
+    one: Configuration,
+    key: str,
+    built: Built,
+    experiments: Sequence[dict[str, Any]],
+    level: float,
+) -> dict[str, Any]:
+    timing, verdicts, said = _judged(study, experiments, level)
+    chosen = [timing[at] for at in said.chosen]
+    figures = {}
+    for name in ("tsc", "ns", "cycles"):
+        means = [judge_repetitions([getattr(run, name) for run in _runs(each)], 1).mean for each in chosen]
+        figures[name] = sum(means) / len(means)
+    runs = [run for each in timing for run in _runs(each)]
+    tried = sum(run.tried for run in runs)
+    agreeing = sum(abs(each.mean - said.mean) <= study.policy.tolerance * abs(said.mean) for each in verdicts)
+    counts = {}
+    for event in dict.fromkeys(each["event"] for each in experiments if each["event"]):
+        tries = [each for each in experiments if each["event"] == event]
+        judged = [judge_repetitions([run.event for run in _runs(each)], study.policy.tolerance) for each in tries]
+        counts[event] = next((each.mean for each in judged if each.settled), judged[-1].mean)
+    return record_of(
+        one, key, status="ok", message=built.message, settled=said.settled, attempts=len(timing), passes=agreeing,
+        steps=chosen[0]["steps"], spread=said.spread, low=said.low, high=said.high,
+        quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
+        **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
+    )  # fmt: skip
+
+
+_FIGURES = ("tsc", "ns", "cycles", "spread", "low", "high", "quiet")
+
+
+def record_of(one: Configuration, key: str, **parts: Any) -> dict[str, Any]:
+    """Return the store's record of a configuration; failed unless `parts` say otherwise."""
+    record: dict[str, Any] = {
+        "key": key, "values": one.values, "compiler": one.compiler, "flags": one.flags, "threads": one.threads,
+        "status": "failed", "message": "", "settled": False, "at": now(),
+    }  # fmt: skip
+    record |= {name: value for name, value in parts.items() if name not in {"events", "reports", "static"}}
+    for name in _FIGURES:
+        if isinstance(record.get(name), float) and not math.isfinite(record[name]):
+            record[name] = None
+    for name in ("events", "reports", "static"):
+        record[name] = _nullable(parts.get(name, {}))
+    return record
+
+
+def _nullable(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
+
+
+# -- around the experiments --------------------------------------------------------------------------------------------
+
+
+def _request(study: Study, one: Configuration, key: str, built: Built, folder: Path) -> Request:
+    path = Path(built.object)
+    return Request(
+        object=f"./{path.relative_to(folder) if path.is_absolute() else path}", variant=key,
+        repetitions=study.policy.repetitions, windows=study.policy.windows,
+        steps=study.steps, warmup=study.warmup, cold=study.cache == "cold",
+        memory=study.memory_of(one), huge=study.pages == "huge", threads=one.threads,
+    )  # fmt: skip
+
+
+def _countable(study: Study) -> list[str]:
+    """Return the events that this machine counts, and warn of the others: their columns stay missing."""
+    hard = [name for name in study.events if event_numbers(name)[0] != 1]
+    reason = read_state().counters if hard else ""
+    if not reason:
+        return list(study.events)
+    warnings.warn(f"no hardware counters here ({reason}): {', '.join(hard)} stay missing", PerfkitWarning, stacklevel=3)
+    return [name for name in study.events if name not in hard]
+
+
+def _commands(commands: Sequence[str], one: Configuration) -> None:
+    """Run preamble or finalize commands as argument lists; a failing one fails the row."""
+    for text in commands:
+        values = {**one.values, "threads": one.threads, "compiler": one.compiler, "flags": one.flags}
+        words = [fill(word, values) for word in shlex.split(text)]
+        try:
+            done = toolchain.run_tool(words, timeout=60, stdin=subprocess.DEVNULL)
+        except UnavailableError as error:
+            raise KernelError(f"the command {text!r} did not run: {error}") from None
+        if done.returncode:
+            raise KernelError(f"the command {text!r} failed with {done.returncode}: {done.stderr.strip()[:200]}")
+
+
+def usable_cpus(study: Study) -> list[int]:
+    """Return the CPUs to pin to; by default the last ones, since the first serves most interrupts."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if not study.affinity:
+        return allowed[::-1]
+    foreign = [cpu for cpu in study.affinity if cpu not in allowed]
+    if foreign:
+        raise SettingError(f"affinity names CPU {foreign[0]}, this process may use {allowed}")
+    return list(study.affinity)

@@ -1,0 +1,94 @@
+"""./kit new: what it writes passes its own checks, unchanged."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfkit.machine.core import Microarchitecture
+
+RUFF = Path(sys.executable).with_name("ruff")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of what the checks need."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "perfkit", tmp_path / "perfkit", ignore=ignore)
+    (tmp_path / "tests").mkdir()
+    for folder in ("data", "widgets", "notebooks"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def new(root, *words, status=0):
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "new.py", *words, "--root", root],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def check(root, *words):
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{root / 'widgets'}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
+        cwd=root, capture_output=True, text=True, check=False, timeout=300, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-500:]
+    assert " passed" in done.stdout
+    linted = subprocess.run([RUFF, "check", "--no-cache", "perfkit"], cwd=root, capture_output=True, check=False)
+    assert linted.returncode == 0, linted.stdout
+    formatted = subprocess.run([RUFF, "format", "--check", "--no-cache", "perfkit", "tests"], cwd=root, check=False)
+    assert formatted.returncode == 0
+
+
+def test_a_core_is_one_file(copy):
+    assert "wrote perfkit/machine/cores/my_core.toml" in new(copy, "core", "my_core", "--like", "zen4")
+    shutil.copytree(ROOT / "tests" / "machine", copy / "tests" / "machine")
+    shutil.copy(ROOT / "tests" / "encoded.py", copy / "tests")
+    check(copy, "tests/machine", "-k", "my_core")
+    core = Microarchitecture.load(copy / "perfkit" / "machine" / "cores" / "my_core.toml")
+    assert core.value("rob") == Microarchitecture.load("zen4").value("rob")
+    assert set(core.to_frame()["source"]) <= {"estimate: zen4's figure, to replace", core.sources["model"]}
+    told = subprocess.run(
+        [sys.executable, "-m", "perfkit", "gus", "fig1a", "--core", "my_core", "--json"],
+        cwd=copy, capture_output=True, text=True, check=True, timeout=120, env={**os.environ, "PYTHONPATH": str(copy)},
+    )  # fmt: skip
+    assert json.loads(told.stdout)["core"] == "my_core"
+
+
+@pytest.mark.parametrize("kind", ["reader", "solver"])
+def test_a_reader_or_solver_is_a_file_and_its_test(copy, kind):
+    new(copy, kind, "my_own")
+    found = list((copy / "tests").rglob("test_*my_own.py"))
+    assert len(found) == 1
+    check(copy, str(found[0]))
+
+
+def test_a_notebook_holds_what_notebooks_must(tmp_path):
+    new(tmp_path, "notebook", "70_my_page")
+    shutil.copytree(ROOT / "tests" / "notebooks", tmp_path / "tests" / "notebooks")
+    for folder in ("perfkit", "widgets", "data"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks", "-k", "70_my_page"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
+
+
+def test_bad_names_are_refused(copy):
+    assert "lower-case letters" in new(copy, "core", "My-Core", status=2)
+    assert "already there" in new(copy, "reader", "papi", status=2)
+    assert "--like takes the name of a core file: alder_lake_p" in new(copy, "core", "x", "--like", "none", status=2)

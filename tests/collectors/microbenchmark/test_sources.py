@@ -1,0 +1,175 @@
+"""What a study may be made of: variants that share nothing, headers, libraries, whole programs, C++, quoted flags."""
+
+import math
+
+import pytest
+
+from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.collectors.microbenchmark.sources import leading_includes
+from perfkit.errors import SettingError
+from perfkit.study.study import Study, split_compiler
+
+QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
+
+
+def collected(study, **settings):
+    table = Microbenchmark(jobs=1, **settings).collect(study).table
+    assert table["message"].tolist() == [""] * len(table)
+    return table
+
+
+def test_only_what_every_variant_begins_with_is_precompiled():
+    kernel = "/* one\n */ #include <math.h>\n\n// two\n#include <a/b.h>  // three\n#define N 1\n#include <late.h>\n"
+    assert leading_includes(kernel) == "#include <math.h>\n#include <a/b.h>\n"
+    assert leading_includes("#define _GNU_SOURCE\n#include <sched.h>\n") == ""
+    assert leading_includes('#include "own.h"\n#include <math.h>\n') == ""
+
+
+@pytest.mark.measures
+def test_no_macro_header_or_name_reaches_another_variant(tmp_path):
+    (tmp_path / "size.h").write_text(
+        "#ifndef SIZE_H\n#define SIZE_H\n#if SET == 1\n#define ITEMS 1000\n#endif\n#endif\n"
+    )
+    (tmp_path / "once.h").write_text("#pragma once\nstatic const int items_of_set = SET * 100;\n")
+    (tmp_path / "k.c").write_text(
+        '#include "size.h"\n#include "once.h"\n#ifndef ITEMS\n#define ITEMS 10\n#endif\n'
+        "int shared = SET;\ntypedef struct { int v[SET]; } item;\nint helper(void) { return shared; }\n"
+        'PK_REGION { PK_REPORT("items", ITEMS); PK_REPORT("once", items_of_set); PK_REPORT("size", sizeof(item));'
+        ' PK_REPORT("helper", helper()); }\n'
+    )
+    table = collected(Study(tmp_path / "k.c", {"SET": [1, 2, 3, 4]}, policy=QUICK, steps=1))
+    assert table["items"].tolist() == [1000, 10, 10, 10]
+    assert table["once"].tolist() == [100, 200, 300, 400]
+    assert table["size"].tolist() == [4, 8, 12, 16]
+    assert table["helper"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.measures
+def test_a_macro_that_a_system_header_asks_for_counts_although_headers_are_precompiled():
+    """NDEBUG empties assert(): a header compiled before it is known would keep the check."""
+    kernel = '#include <assert.h>\nPK_REGION { int n = 0; assert(++n); PK_REPORT("checked", n); }'
+    study = Study(kernel, {"LEVEL": [1, 2, 3, 4]}, flags=["-O1", "-O1 -DNDEBUG"], policy=QUICK, steps=1)
+    assert collected(study).groupby("flags")["checked"].max().to_dict() == {"-O1": 1, "-O1 -DNDEBUG": 0}
+    varied = Study(kernel, {"NDEBUG": [1, 2, 3, 4]}, flags=["-O1"], policy=QUICK, steps=1)
+    assert collected(varied)["checked"].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.measures
+def test_sources_headers_and_libraries(tmp_path):
+    (tmp_path / "in clude").mkdir()
+    (tmp_path / "in clude" / "part.h").write_text("double part(double x);\n")
+    (tmp_path / "part.c").write_text(
+        '#include <math.h>\n#include "part.h"\ndouble part(double x) { return sin(x) + N; }\n'
+    )
+    (tmp_path / "k.c").write_text(
+        '#include "part.h"\nPK_REGION { volatile double x = 0; PK_REPORT("sum", part(x)); }\n'
+    )
+    (tmp_path / "s.yaml").write_text(
+        "kernel: k.c\nsources: ['{WHICH}.c']\ninclude: [in clude]\nlibraries: [m]\n"
+        "dimensions: {N: [1, 5], WHICH: [part]}\nsteps: 1\npolicy: {repetitions: 3, attempts: 1, windows: 3}\n"
+    )
+    assert collected(Study.from_yaml(tmp_path / "s.yaml"))["sum"].tolist() == [1, 5]
+
+
+@pytest.mark.measures
+def test_flags_with_spaces_and_quotes_are_taken_once(tmp_path):
+    kernel = 'PK_REGION { PK_REPORT("length", sizeof TEXT - 1); PK_REPORT("n", N); }'
+    flags = [r"""-O1 '-DTEXT="a b  c"'""", r"""-O1 "-DTEXT=\"it's\"" """]
+    table = collected(Study(kernel, {"N": [1]}, compilers=["gcc '-DM=1 + 1'"], flags=flags, policy=QUICK, steps=1))
+    assert table["length"].tolist() == [6, 4]
+    assert split_compiler("gcc '-DM=1 + 1'")[1] == "'-DM=1 + 1'"
+    for settings in ({"flags": ["-DX='a"]}, {"compilers": ['gcc "-O2']}, {"preamble": ["echo '"]}):
+        with pytest.raises(SettingError, match=r"cannot split .* into words: no closing quotation"):
+            Study(kernel, {"N": [1]}, **settings)
+
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+static long turns;
+static long work(long n) { long x = 1, y = 3; for (long i = 0; i < n; i++)
+    __asm__ volatile(".rept 100\\n\\timul %1, %0\\n\\t.endr" : "+r"(x) : "r"(y) : "cc"); return x; }
+int main(int argc, char **argv) {
+    if (argc != 3 || turns++) return 3;
+    printf("%ld\\n", work(atol(argv[1])));
+    BEGIN
+    work(atol(argv[2]));
+    END
+    if (FAIL) exit(4);
+    return 0;
+}
+"""
+
+
+@pytest.mark.measures
+def test_a_whole_program_is_timed_between_its_marks_and_starts_anew_for_each_window(tmp_path):
+    marked = '#include "perfkit.h"\n' + PROGRAM.replace("BEGIN", "PK_START;").replace("END", "PK_STOP;")
+    study = Study(
+        marked, {"N": [100, 200]}, arguments=["1000", "{N}"], flags=["-O1 -DFAIL=0"], policy={"metric": "cycles"}
+    )
+    table = collected(study)
+    # A chain of multiplications: 3 cycles a link (5 on Intel's small cores), and nothing of the ten times longer rest.
+    assert [round(one / n) for one, n in zip(table["cycles"], (10_000, 20_000), strict=True)] in ([3, 3], [5, 5])
+    whole = collected(study.replace(kernel=PROGRAM.replace("BEGIN", "").replace("END", ""), policy=QUICK))
+    assert (whole["ns"].to_numpy() > 5 * table["ns"].to_numpy()).all()
+
+
+@pytest.mark.measures
+def test_a_program_that_fails_fails_its_row():
+    plain = PROGRAM.replace("BEGIN", "").replace("END", "")
+    study = Study(plain, {"FAIL": [0, 1]}, arguments=["1", "1"], policy=QUICK)
+    table = Microbenchmark(jobs=1).collect(study).table
+    assert table["status"].tolist() == ["ok", "failed"]
+    assert table["message"].iloc[1] == "the program returned 4"
+    empty = '#include "perfkit.h"\nint main(void) { PK_START; PK_STOP; return N - N; }'
+    row = Microbenchmark(jobs=1).collect(Study(empty, {"N": [1]}, policy=QUICK)).table.iloc[0]
+    assert row["status"] == "ok" or "took no time" in row["message"]  # an empty region may take a few cycles
+
+
+@pytest.mark.measures
+def test_functions_of_another_file_mark_the_region(tmp_path):
+    (tmp_path / "timer.c").write_text("static int on; void begin_it(void) { on = 1; } void end_it(void) { on = 0; }\n")
+    (tmp_path / "main.cpp").write_text(
+        'extern "C" { void begin_it(void); void end_it(void); }\n#include <vector>\n'
+        "int main() { std::vector<double> v(N, 1.0); double s = 0; begin_it(); for (double x : v) s += x; end_it();"
+        " return s == N ? 0 : 1; }\n"
+    )
+    (tmp_path / "s.yaml").write_text(
+        "sources: [main.cpp, timer.c]\nregion: [begin_it, end_it]\ndimensions: {N: [2000, 20000]}\n"
+        "policy: {repetitions: 3, attempts: 1, windows: 3}\n"
+    )
+    table = collected(Study.from_yaml(tmp_path / "s.yaml"))
+    assert 5 < table["tsc"].iloc[1] / table["tsc"].iloc[0] < 20
+    assert not math.isnan(table["ns"].iloc[0])
+
+
+@pytest.mark.measures
+def test_a_region_that_the_compiler_removed_is_noticed_and_one_that_is_empty_is_told():
+    removed = "PK_REGION { double s = 0; for (int i = 0; i < 1000; i++) s += i * 1.5; }"
+    row = Microbenchmark(jobs=1).collect(Study(removed, {"N": [1]}, policy=QUICK)).table.iloc[0]
+    assert row["status"] == "failed"
+    assert "the compiler removed all of it" in row["message"]
+    some = "PK_REGION { if (N == 2) for (long i = 0; i < 100; i++) PK_KEEP(i); }"
+    table = Microbenchmark(jobs=1).collect(Study(some, {"N": [1, 2]}, policy=QUICK)).table
+    assert table["status"].tolist() == ["ok", "ok"]
+    assert "empty for these dimensions" in table["message"].iloc[0]
+    assert table["message"].iloc[1] == ""
+
+
+@pytest.mark.measures
+def test_memory_and_files_are_limited():
+    kernel = """PK_REGION {
+#if WHAT == 1
+    char *p = malloc((size_t)1 << 31); p[0] = 1; PK_KEEP(p); free(p);
+#elif WHAT == 2
+    FILE *f = tmpfile(); char b[4096] = {1}; for (int i = 0; i < 100; i++) fwrite(b, 1, sizeof b, f); fclose(f);
+#endif
+    PK_KEEP(step);
+}"""
+    limits = {"memory": "1 GiB", "files": "100 kB"}
+    table = (
+        Microbenchmark(jobs=1).collect(Study(kernel, {"WHAT": [0, 1, 2]}, limits=limits, policy=QUICK, steps=1)).table
+    )
+    assert table["status"].tolist() == ["ok", "failed", "failed"]
+    assert "SIGSEGV" in table["message"].iloc[1]
+    assert "SIGXFSZ (it wrote a file larger than the study's `limits` allow)" in table["message"].iloc[2]

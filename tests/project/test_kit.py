@@ -1,0 +1,74 @@
+"""./kit and its plain equivalents: which checks run when, and that what is documented is there."""
+
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def kit(tmp_path):
+    """./kit in a folder whose environment is ready and whose programs only say that they were called."""
+    (tmp_path / "kit").write_bytes((ROOT / "kit").read_bytes())
+    (tmp_path / "kit").chmod(0o755)
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "apt-test.txt").write_text("# nothing\n")
+    (tmp_path / "perfkit").mkdir()
+    for name in ("locks/dev.lock", "locks/app.lock", "pyproject.toml", "perfkit/_version.py"):
+        (tmp_path / name).write_text("same\n")
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "ruff", "mypy", "lint-imports", "jupyter"):
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $@"\n')
+        (programs / name).chmod(0o755)
+    state = "cat locks/dev.lock pyproject.toml perfkit/_version.py | sha256sum > .venv/.kit-dev"
+    subprocess.run(["bash", "-c", state], cwd=tmp_path, check=True)
+
+    def run(*words):
+        done = subprocess.run(["./kit", *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+def test_chosen_tests_run_at_once(kit):
+    assert kit("test", "-k", "spire") == ["python -m pytest -k spire"]
+
+
+def test_all_tests_come_after_all_checks(kit):
+    called = [line.split()[0] for line in kit("test")]
+    assert called == ["ruff", "ruff", "mypy", "lint-imports", "python"]
+
+
+def test_new_hands_its_words_on(kit):
+    assert kit("new", "core", "x") == ["python scripts/new.py core x"]
+
+
+def test_help_lists_every_command(kit):
+    commands = set(re.findall(r"^([a-z]+)\)$", (ROOT / "kit").read_text(), re.M))
+    assert {re.search(r"\./kit ([a-z]+)", line)[1] for line in kit() if "./kit " in line} == commands
+
+
+def test_plain_equivalents_are_documented():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for line in ("pip install -e '.[lab,studies,trace]'", "pytest -k spire", "pre-commit install"):
+        assert line in text
+
+
+def test_pre_commit_hooks_are_local_and_there():
+    text = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert "://" not in text
+    repos = yaml.safe_load(text)["repos"]
+    assert [repo["repo"] for repo in repos] == ["local"]
+    for hook in repos[0]["hooks"]:
+        assert hook["language"] == "system"
+        program = next(word for word in hook["entry"].split() if word.startswith(".venv/bin/"))
+        assert os.stat(ROOT / program).st_mode & stat.S_IXUSR, program  # noqa: PTH116
