@@ -346,16 +346,5 @@ def draw(picture: str, result: Any, /, **options: Any) -> Any:
     """
     module, _, name = picture.partition(":")
     drawn = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
-    _as_written(getattr(drawn, "figure", drawn))
+    import_module("perfkit.plots.style").as_written(getattr(drawn, "figure", drawn))
     return drawn
-
-
-def _as_written(figure: Any) -> None:
-    """Show the names in a picture as they are: events and functions hold dollar signs, which are no formulas."""
-    from matplotlib.text import Text
-
-    for axes in getattr(figure, "axes", ()):
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.get_ticklabels()  # those that are not there yet would read their text as formulas
-    for text in figure.findobj(Text) if hasattr(figure, "findobj") else ():
-        text.set_parse_math(False)
