@@ -8,6 +8,7 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows
 from perfkit.errors import DataError
+from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan
@@ -137,9 +138,10 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
 def write_table(runs: "StudyRuns", output: Path) -> None:
     """Write the table as parquet (with every repetition) or CSV."""
     if output.suffix == ".csv":
-        runs.table.reset_index().to_csv(output, index=False)
+        with replaced(output) as temporary:
+            runs.table.reset_index().to_csv(temporary, index=False)
     else:
-        runs.to_parquet(output)
+        runs.save(output)
     typer.echo(f"wrote {output}", err=True)
 
 

@@ -6,14 +6,14 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.collectors.command import run_quietly, warn_of_status, words_of
+from perfkit.errors import SettingError, UnavailableError
 from perfkit.readers import cachegrind
 from perfkit.readers.report import Report
 from perfkit.samples.table import Samples
@@ -73,9 +73,7 @@ class Cachegrind:
         UnavailableError
             There is no valgrind, or it cannot run the program.
         """
-        if isinstance(command, str) or not command:
-            raise SettingError("command is a list: the program and its arguments, as ['./stencil', '100']")
-        command = [str(c) for c in command]
+        command = words_of(command)
         if shutil.which(self.valgrind) is None:
             raise UnavailableError(f"the program {self.valgrind!r} is not installed (Debian and Ubuntu: valgrind).")
         with tempfile.TemporaryDirectory(prefix="perfkit-cachegrind-") as folder:
@@ -91,33 +89,14 @@ class Cachegrind:
         return Samples.concat(self.run(command, workload=name) for name, command in commands.items())
 
     def _simulate(self, command: list[str], out: Path) -> int:
-        done = subprocess.run(
-            [
-                self.valgrind,
-                "--tool=cachegrind",
-                "--cache-sim=yes",
-                "--branch-sim=yes",
-                f"--I1={self.i1}",
-                f"--D1={self.d1}",
-                f"--LL={self.ll}",
-                f"--cachegrind-out-file={out}",
-                *command,
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            check=False,
+        settings = [f"--I1={self.i1}", f"--D1={self.d1}", f"--LL={self.ll}", f"--cachegrind-out-file={out}"]
+        done = run_quietly(
+            [self.valgrind, "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", *settings, *command]
         )
         if not out.exists() or not out.stat().st_size:
             said = " ".join(done.stderr.split())[-400:]
             raise UnavailableError(f"valgrind could not run {shlex.join(command)}; it said: {said!r}")
-        if done.returncode:
-            warnings.warn(
-                f"{shlex.join(command)} ended with status {done.returncode}; its counts are kept",
-                PerfkitWarning,
-                stacklevel=3,
-            )
+        warn_of_status(command, done.returncode)
         return done.returncode
 
     def _samples(self, text: str, command: list[str], workload: str, status: int) -> Samples:

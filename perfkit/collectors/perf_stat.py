@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Literal
 
 import pandas as pd
 
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.collectors.command import run_quietly, warn_of_status, words_of
+from perfkit.errors import SettingError, UnavailableError
 from perfkit.readers.read import read_samples
 from perfkit.samples.table import Samples
 
@@ -104,9 +104,7 @@ class PerfStat:
         SettingError
             perf does not know an event, or the command cannot be run.
         """
-        if isinstance(command, str) or not command:
-            raise SettingError("command is a list: the program and its arguments, as ['./stencil', '1000']")
-        command = [str(c) for c in command]
+        command = words_of(command)
         workload = workload or Path(command[0]).name
         self._check_available()
         folder = Path(self.keep_in)
@@ -163,25 +161,11 @@ class PerfStat:
             raw.unlink(missing_ok=True)
             self._refuse(done, command)
             raise UnavailableError(f"perf stat wrote no counts; it said: {done.stderr.strip()[:400]!r}")
-        if done.returncode:
-            warnings.warn(
-                f"{shlex.join(command)} ended with status {done.returncode}; its counts are kept",
-                PerfkitWarning,
-                stacklevel=3,
-            )
+        warn_of_status(command, done.returncode)
         return done.returncode
 
     def _call(self, arguments: list[str], cwd: str | Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.perf, "stat", *arguments],
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        return run_quietly([self.perf, "stat", *arguments], cwd, {**os.environ, "LC_ALL": "C"})
 
     def _refuse(self, done: subprocess.CompletedProcess[str], command: list[str]) -> None:
         """Raise what perf's own error message means."""

@@ -101,33 +101,6 @@ class _Tables:
         self.accesses += access
 
     def program(self, widths: Ints, element_bytes: int, n: int) -> BlockProgram:
-        table = np.array(self.rows, dtype=np.int64).reshape(-1, 6)
+        table = np.array([(*row, 0) for row in self.rows], dtype=np.int64).reshape(-1, 7)
         shapes = np.stack([widths, np.full_like(widths, element_bytes)], axis=1).astype(np.int64)
-        none = np.zeros(0, dtype=np.int64)
-        zero = np.zeros(1, dtype=np.int64)
-        return BlockProgram(
-            block_ops=np.array([0, len(table)], dtype=np.int64),
-            block_phis=np.zeros(2, dtype=np.int64),
-            block_origin=zero,
-            block_addresses=np.array([self.accesses], dtype=np.int64),
-            phi_into=none,
-            phi_edges=zero,
-            edge_from=none,
-            edge_slot=none,
-            op=table[:, 0].astype(np.uint8),
-            left=table[:, 1].copy(),
-            right=table[:, 2].copy(),
-            into=table[:, 3].copy(),
-            shape=table[:, 4].astype(np.uint8),
-            level=table[:, 5].astype(np.int8),
-            shapes=shapes,
-            call=np.full(len(table), -1, dtype=np.int64),
-            call_frame=none,
-            call_args=zero,
-            arg_from=none,
-            arg_into=none,
-            frame=np.array([n + self.slots], dtype=np.int64),
-            delay=np.zeros(len(table), dtype=np.int64),
-            block_instructions=zero,
-            block_covered=zero,
-        )
+        return BlockProgram.of_operations(table, [(len(table), self.accesses, 0, 0)], shapes, n + self.slots)

@@ -6,8 +6,8 @@ tables and the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,57 @@ class BlockProgram(NamedTuple):
     delay: Ints
     block_instructions: Ints
     block_covered: Ints
+
+    @classmethod
+    def of_operations(
+        cls,
+        table: Ints,
+        blocks: Sequence[tuple[int, int, int, int]],
+        shapes: Ints,
+        slots: int,
+    ) -> Self:
+        """Return a program of blocks in one function, without calls and PHIs.
+
+        Parameters
+        ----------
+        table
+            One row per operation, block after block: code, left, right, into, shape, level, delay.
+        blocks
+            Of each block: its operations, the addresses that follow its number in the stream, the instructions that a
+            processor would fetch for it, and how many of these are nodes.
+        shapes
+            As in the class.
+        slots
+            Slots of the function's frame.
+        """
+        none, zero = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        counts, addresses, instructions, covered = np.array(blocks, dtype=np.int64).reshape(-1, 4).T.copy()
+        return cls(
+            block_ops=np.concatenate(([0], np.cumsum(counts))),
+            block_phis=np.zeros(len(counts) + 1, dtype=np.int64),
+            block_origin=np.arange(len(counts), dtype=np.int64),
+            block_addresses=addresses,
+            phi_into=none,
+            phi_edges=zero,
+            edge_from=none,
+            edge_slot=none,
+            op=table[:, 0].astype(np.uint8),
+            left=table[:, 1].copy(),
+            right=table[:, 2].copy(),
+            into=table[:, 3].copy(),
+            shape=table[:, 4].astype(np.uint8),
+            level=table[:, 5].astype(np.int8),
+            shapes=shapes,
+            call=np.full(len(table), -1, dtype=np.int64),
+            call_frame=none,
+            call_args=zero,
+            arg_from=none,
+            arg_into=none,
+            frame=np.array([slots], dtype=np.int64),
+            delay=table[:, 6].copy(),
+            block_instructions=instructions,
+            block_covered=covered,
+        )
 
     @property
     def needs_reuse(self) -> bool:

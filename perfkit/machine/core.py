@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, MissingFileError, SettingError
 from perfkit.files import reading, whole_text
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Microarchitecture:
         if isinstance(name, Path) or str(name).endswith(".toml"):
             path = Path(name)
             if not path.is_file():
-                raise SettingError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
+                raise MissingFileError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
             return cls.from_toml(whole_text(path, "a core file (TOML)"), str(path))
         if name in _bundled_names():
             return _bundled(str(name))

@@ -223,6 +223,8 @@ class Samples(Summarised):
         parts = list(parts)
         if not parts:
             raise DataError("nothing to concatenate: expected at least one Samples")
+        for part in parts:
+            expect_samples(part, "Samples.concat")
         axes = {(p.time_event, p.work_event) for p in parts}
         if len(axes) > 1:
             listed = "; ".join(f"{t} and {w}" for t, w in sorted(axes))

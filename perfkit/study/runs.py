@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import did_you_mean
 from perfkit.results import Summarised, draw, labelled
@@ -201,6 +201,8 @@ class StudyRuns(Summarised):
         from perfkit.study.study import Study
 
         folder = Path(folder)
+        if not folder.exists():
+            raise MissingFileError(f"{folder}: no such folder")
         try:
             study = Study.from_yaml(folder / "study.yaml")
             metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))

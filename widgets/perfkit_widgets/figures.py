@@ -103,6 +103,24 @@ def points_of(mark: bq.Lines) -> tuple[np.ndarray, np.ndarray]:
     return mark.x[::2], mark.y[::2]
 
 
+def ranking(label: str, tooltip: Any = None) -> tuple[bq.Bars, bq.Axis, bq.Axis]:
+    """Return horizontal bars to click, the largest on top, with the axis of their names and that of their lengths."""
+    scales = {"x": bq.OrdinalScale(reverse=True), "y": bq.LinearScale(min=0)}
+    bars = bq.Bars(
+        x=["-"],
+        y=[0.0],
+        scales=scales,
+        orientation="horizontal",
+        color_mode="no_group",
+        padding=0.25,
+        interactions={"click": "select"} if tooltip is None else {"click": "select", "hover": "tooltip"},
+        unselected_style={"opacity": "0.8"},
+        selected_style={"opacity": "1", "stroke": INK, "stroke-width": "2px"},
+        tooltip=tooltip,
+    )
+    return bars, axis(scales["x"], "left", grid_lines="none"), axis(scales["y"], "bottom", label)
+
+
 def set_xy(mark: Any, x: np.ndarray, y: np.ndarray) -> None:
     """Give a line new coordinates in one message; NaN breaks it, and without any number it is hidden.
 

@@ -27,20 +27,7 @@ class RankedBars(widgets.VBox):
         super().__init__(layout={"width": "100%"})
         self._top = top
         self.names: list[str] = []
-        scales = {"x": figures.bq.OrdinalScale(reverse=True), "y": figures.bq.LinearScale(min=0)}
-        self.bars = figures.bq.Bars(
-            x=["-"],
-            y=[0.0],
-            scales=scales,
-            orientation="horizontal",
-            color_mode="no_group",
-            padding=0.25,
-            interactions={"click": "select"},
-            unselected_style={"opacity": "0.8"},
-            selected_style={"opacity": "1", "stroke": figures.INK, "stroke-width": "2px"},
-        )
-        self._across = figures.axis(scales["y"], "bottom", label)
-        names = figures.axis(scales["x"], "left", grid_lines="none")
+        self.bars, names, self._across = figures.ranking(label)
         margin = {"left": 216, "right": 24, "top": 6, "bottom": 46}
         self.figure = figures.figure([self.bars], [names, self._across], height=300, margin=margin)
         self.children = [self.figure]

@@ -138,28 +138,13 @@ class SpireExplorer(Explorer):
         )
         self._up.on_click(lambda _: self._step(-1))
         self._down.on_click(lambda _: self._step(1))
-        scales = {"x": figures.bq.OrdinalScale(reverse=True), "y": figures.bq.LinearScale(min=0)}
-        self._bars = figures.bq.Bars(
-            x=["-"],
-            y=[0.0],
-            scales=scales,
-            orientation="horizontal",
-            color_mode="no_group",
-            padding=0.25,
-            interactions={"click": "select", "hover": "tooltip"},
-            unselected_style={"opacity": "0.8"},
-            selected_style={"opacity": "1", "stroke": figures.INK, "stroke-width": "2px"},
-            tooltip=(told := widgets.HTML()),
-        )
-        self._told = told
+        self._told = widgets.HTML()
+        self._bars, self._names, self._bounds = figures.ranking(f"bound of {self._throughput}", self._told)
+        along = self._bounds.scale
         self._bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         self._bars.observe(self._clicked, "selected")
-        self._measured = figures.line(
-            {"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed"
-        )
-        self._spreads = figures.line({"x": scales["y"], "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 1.5)
-        self._names = figures.axis(scales["x"], "left", grid_lines="none")
-        self._bounds = figures.axis(scales["y"], "bottom", f"bound of {self._throughput}")
+        self._measured = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed")
+        self._spreads = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 1.5)
         margin = {"left": 216, "right": 14, "top": 6, "bottom": 46}
         self._bars_figure = figures.figure(
             [self._bars, self._spreads, self._measured], [self._names, self._bounds], height=300, margin=margin

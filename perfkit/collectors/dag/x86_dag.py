@@ -247,34 +247,13 @@ class _Reader:
 
 def _program(code: StaticCode, blocks: list[X86Block], slots: int) -> BlockProgram:
     shapes = sorted({op[4] for block in blocks for op in block.ops}) or [(1, 8)]
-    ops = [(*op[:4], shapes.index(op[4]), op[5]) for block in blocks for op in block.ops]
-    table = np.array(ops, dtype=np.int64).reshape(-1, 6)
-    none, zero = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return BlockProgram(
-        block_ops=np.cumsum([0, *(len(block.ops) for block in blocks)], dtype=np.int64),
-        block_phis=np.zeros(len(blocks) + 1, dtype=np.int64),
-        block_origin=np.arange(len(blocks), dtype=np.int64),
-        block_addresses=np.array([len(block.operands) for block in blocks], dtype=np.int64),
-        phi_into=none,
-        phi_edges=zero,
-        edge_from=none,
-        edge_slot=none,
-        op=table[:, 0].astype(np.uint8),
-        left=table[:, 1].copy(),
-        right=table[:, 2].copy(),
-        into=table[:, 3].copy(),
-        shape=table[:, 4].astype(np.uint8),
-        level=np.full(len(table), -1, dtype=np.int8),
-        shapes=np.array(shapes, dtype=np.int64),
-        call=np.full(len(table), -1, dtype=np.int64),
-        call_frame=none,
-        call_args=zero,
-        arg_from=none,
-        arg_into=none,
-        frame=np.array([slots], dtype=np.int64),
-        delay=table[:, 5].copy(),
-        block_instructions=np.diff(code.block_start).astype(np.int64),
-        block_covered=np.array([block.covered for block in blocks], dtype=np.int64),
+    ops = [(*op[:4], shapes.index(op[4]), -1, op[5]) for block in blocks for op in block.ops]
+    fetched = np.diff(code.block_start).tolist()
+    return BlockProgram.of_operations(
+        np.array(ops, dtype=np.int64).reshape(-1, 7),
+        [(len(b.ops), len(b.operands), n, b.covered) for b, n in zip(blocks, fetched, strict=True)],
+        np.array(shapes, dtype=np.int64),
+        slots,
     )
 
 
