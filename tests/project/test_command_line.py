@@ -27,7 +27,7 @@ VOCABULARY = """
 --collect          --input            --parameter -p     --list             --set              --size
 --count-all        --small            --all              --memory --no-memory
 --skip             --repeat           --callees          --backend          --begin            --end
---dry-run          --yes              --jobs             --batch            --retry --cluster
+--dry-run          --yes              --jobs             --batch            --retry --cluster --budget
 --intel            --unroll           --init             --first            --subsets          --permutations
 """
 WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))
