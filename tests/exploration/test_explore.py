@@ -221,12 +221,19 @@ def test_no_number_of_a_shipped_data_set_gets_onto_a_page(tmp_path):
         assert numbers_of(mine).isdisjoint({n for n in theirs if len(n) > 5})
 
 
+def test_thousands_of_intervals_are_counted_in_thousands(tmp_path):
+    tried = []
+    found = pk.explore(dump(tmp_path, "d.csv", n=1234), tried_out=tried)
+    assert ("1,234", "intervals") in of_exploration(found, tried).numbers
+
+
 def test_the_command_prints_and_writes(tmp_path):
     path = dump(tmp_path, "d.csv")
     out = tmp_path / "look.html"
     result = CliRunner().invoke(app, ["explore", str(path), "-o", str(out)])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("IPC 1.1")
+    assert "<b>120</b><span>intervals</span>" in out.read_text()
     verdict = out.read_text().index("<h1>")
     assert verdict < out.read_text().index("<img")
     whole = json.loads(CliRunner().invoke(app, ["explore", str(path), "--json"]).output)

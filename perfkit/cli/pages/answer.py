@@ -36,7 +36,7 @@ main { max-width: 1060px; margin: 0 auto; padding: 20px 28px 48px; }
 h1 { font-size: 25px; line-height: 1.3; margin: 6px 0 14px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 30px 0 8px; }
 .trust { display: inline-block; padding: 2px 12px; border: 1px solid currentColor; border-radius: 99px;
-  font-weight: 600; font-size: 14px; }
+  font-weight: 600; font-size: 14px; margin-bottom: 12px; }
 .good { color: var(--good); } .fair { color: var(--fair); } .poor { color: var(--poor); } .none { color: var(--dim); }
 .first { display: grid; grid-template-columns: minmax(0, 1.7fr) minmax(200px, 1fr); gap: 24px; align-items: start; }
 .first img { width: 100%; background: #ffffff; border: 1px solid var(--line); border-radius: 6px; }
@@ -61,7 +61,7 @@ _NOTHING_ELSE = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerPage:
     """What a page says.
 
     ``verdict`` in one sentence and ``trust`` (supported, uncertain, unsupported, not applicable, or ""); ``numbers`` as
@@ -79,7 +79,7 @@ class Answer:
     evidence: tuple[tuple[str, Any], ...] = field(default=())
 
 
-def write_page(answer: Answer, path: str | Path) -> Path:
+def write_page(answer: AnswerPage, path: str | Path) -> Path:
     """Write a page, replacing an older one only when it is complete."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def write_page(answer: Answer, path: str | Path) -> Path:
     return target
 
 
-def page(answer: Answer) -> str:
+def page(answer: AnswerPage) -> str:
     """Return the HTML of a page; it needs no network and no script."""
     trust = answer.trust and f'<span class="trust {_TRUST.get(answer.trust, "none")}">{_text(answer.trust)}</span>'
     picture = ""
@@ -155,7 +155,7 @@ def drawn(result: Any, **options: Any) -> bytes:
 # ------------------------------------------------------------------ the templates
 
 
-def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> Answer:
+def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> AnswerPage:
     """Return the first look at dumps."""
     usable = [t for t in tried if t.trust != "not applicable" and hasattr(t.result, "plot")]
     order = {"supported": 0, "uncertain": 1, "unsupported": 2}
@@ -166,11 +166,11 @@ def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> Answer:
     numbers = [
         (f"{1 / cpi.mean():.3g}" if len(cpi) == 1 else f"{cpi.min():.3g} to {cpi.max():.3g}",
          "work per time (IPC)" if len(cpi) == 1 else "time per work of the runs"),
-        (found.facts["intervals"].partition(",")[0], "intervals"),
+        (found.facts["intervals"].partition(", ")[0], "intervals"),
         (found.facts["events"].partition(":")[0], "events"),
     ] if len(cpi) else [(found.facts["events"].partition(":")[0], "events")]  # fmt: skip
     trusts = [t.trust for t in tried if t.finding and t.finding in found.headline]
-    return Answer(
+    return AnswerPage(
         f"First look: {found.facts['files']} ({found.kind} data)",
         found.headline,
         trusts[0] if trusts else ("uncertain" if "uncertain" in found.headline else ""),
@@ -188,7 +188,7 @@ def of_exploration(found: "Exploration", tried: "Sequence[Tried]") -> Answer:
     )
 
 
-def of_cpi(fit: "CpiFit") -> Answer:
+def of_cpi(fit: "CpiFit") -> AnswerPage:
     """Return the page of a CPI stack."""
     parts = fit.components.drop("base").sort_values(ascending=False)
     first, share = str(parts.index[0]), float(parts.iloc[0] / fit.cpi)
@@ -198,7 +198,7 @@ def of_cpi(fit: "CpiFit") -> Answer:
     )
     if trust == "unsupported":
         shown = f"CPI {fit.cpi:.3g}, and these counts cannot carry a CPI stack."
-    return Answer(
+    return AnswerPage(
         f"CPI stack of {fit.name} ({fit.kind} data)",
         shown,
         trust,
@@ -215,7 +215,7 @@ def of_cpi(fit: "CpiFit") -> Answer:
     )
 
 
-def of_spire(ranking: "Ranking", trained_on: str) -> Answer:
+def of_spire(ranking: "Ranking", trained_on: str) -> AnswerPage:
     """Return the page of a SPIRE ranking."""
     table = ranking.to_frame(details=True)
     first = table.iloc[0]
@@ -229,7 +229,7 @@ def of_spire(ranking: "Ranking", trained_on: str) -> Answer:
     if len(ranking.candidates) > 1:
         caveats.append(f"as low within the spread: {', '.join(ranking.candidates[1:8])}")
     unit = f"{ranking.work_event} per {ranking.time_event}"
-    return Answer(
+    return AnswerPage(
         f"SPIRE ranking ({ranking.kind} data, trained on {ranking.training_kind} data: {trained_on})",
         f"{first['event']} bounds this workload most: at most {ranking.throughput_bound:.3g} {unit}.",
         trust,
