@@ -93,6 +93,15 @@ def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microar
     return core
 
 
+def calibrated_for(calibration: str | Path) -> str:
+    """Return the name of the core that a calibration was made for; "host" where it names none."""
+    path = existing(calibration)
+    try:
+        return str(tomllib.loads(path.read_text(encoding="utf-8")).get("core", "host"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: not TOML: {error}") from error
+
+
 def write_overlay(
     path: str | Path,
     core: str,

@@ -21,7 +21,7 @@ VOCABULARY = """
 --time-event       --work-event       --repetitions      --folder           --timeout          --limit
 --function -f      --build            --flags            --compiler         --define -D        --arguments
 --source           --calibration      --overrides        --uops-info        --look-up --no-look-up
---sensitivity      --causality        --weights          --warm             --cold
+--sensitivity      --causality        --weights          --warm             --cold --warm-caches
 --train            --analyse          --model            --save-model       --min-running      --areas
 --form             --method           --events           --aggregate        --between          --paper --trim
 --collect          --input            --parameter -p     --list             --set              --size
