@@ -14,7 +14,7 @@ from perfkit.exploration import facts as known
 from perfkit.exploration.measure_next import advice
 from perfkit.exploration.methods import TYPICAL_COSTS, Tried, try_all
 from perfkit.fitters.spire.model import SpireModel
-from perfkit.readers.open_samples import files_of, open_samples
+from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
@@ -129,7 +129,7 @@ def explore(
         model = SpireModel.load(model)
     samples = _joined(parts, failed)
     tried = try_all(samples, model)
-    compared = compare(samples)
+    compared = compared_runs(samples)
     frame = pd.DataFrame(
         [(t.method, t.trust, t.finding, t.why) for t in tried], columns=["method", "trust", "finding", "why"]
     )
@@ -157,7 +157,7 @@ def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples],
             if str(each) in datasets.names():
                 parts.append(open_samples(each, time_event=time_event, work_event=work_event))
                 continue
-            paths = files_of(each)
+            paths = dump_files(each)
         except PerfkitError as error:
             failed.append(f"{each}: {error}")
             continue
@@ -219,7 +219,7 @@ def _joined(parts: Sequence[Samples], failed: list[str]) -> Samples:
     return alike[0] if len(alike) == 1 else Samples.concat(alike)
 
 
-def compare(samples: Samples) -> pd.DataFrame:
+def compared_runs(samples: Samples) -> pd.DataFrame:
     """Return one row per run: time per work (CPI), and each event's count per 1000 of work."""
     known = samples.table[samples.table["work"].notna() & samples.table["time"].notna()]
     keys = ["run", "place", "interval"]

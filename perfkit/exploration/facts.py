@@ -24,7 +24,7 @@ def facts(samples: Samples) -> dict[str, str]:
     out = {
         "files": ", ".join(files) or "no file",
         "data": samples.kind,
-        "processor": processor(samples)[1],
+        "processor": processor_of(samples)[1],
         "runs": _names(list(samples.runs.index)),
         "intervals": f"{samples.n_intervals:,}{length}",
         "events": f"{len(events)}: {shown}" if events else "none besides time and work",
@@ -34,7 +34,7 @@ def facts(samples: Samples) -> dict[str, str]:
     return out | ({"command": _names(commands)} if commands else {})
 
 
-def processor(samples: Samples) -> tuple[str, str]:
+def processor_of(samples: Samples) -> tuple[str, str]:
     """Return a processor's family (intel, intel-hybrid, intel-topdown, amd, arm or "") and what it is, in words."""
     said = " ".join(samples.runs["parameters"]).lower() + " " + " ".join(samples.runs["host"]).lower()
     names = [str(e).lower() for e in samples.table["event"].cat.categories]

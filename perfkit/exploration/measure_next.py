@@ -1,6 +1,6 @@
 """What to measure next: a ready ``perf stat`` line with the events that a dump lacks, for its processor."""
 
-from perfkit.exploration.facts import processor
+from perfkit.exploration.facts import processor_of
 from perfkit.samples.events import normalise
 from perfkit.samples.table import Samples
 
@@ -24,7 +24,7 @@ _MISSES: dict[str, tuple[str, ...]] = {
 
 def wanted(samples: Samples, what: str) -> list[str]:
     """Return the events of ``what`` (topdown or misses) for this processor; none where the dump has all of them."""
-    family, _ = processor(samples)
+    family, _ = processor_of(samples)
     table = _TOPDOWN if what == "topdown" else _MISSES
     events = table.get(family, table.get(family.partition("-")[0], () if what == "topdown" else _GENERIC))
     have = {normalise(e) for e in samples.table["event"].cat.categories}

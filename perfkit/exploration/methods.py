@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from perfkit.errors import PerfkitError
-from perfkit.exploration.facts import processor
+from perfkit.exploration.facts import processor_of
 from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.cpi.stack import CpiStack
 from perfkit.fitters.spire.model import SpireModel
@@ -57,7 +57,7 @@ def try_all(samples: Samples, model: SpireModel | None = None) -> list[Tried]:
         _tried("top-down", "pk.TopDown().fit(samples)", lambda: _topdown(samples)),
         _tried("CPI stack", "pk.CpiStack().fit(samples)", lambda: _cpi(samples)),
         _tried("SPIRE", "model.rank(samples)", lambda: _spire(samples, model)),
-        _tried("typical costs", "rates times what such events usually cost", lambda: typical(samples)),
+        _tried("typical costs", "rates times what such events usually cost", lambda: typical_costs(samples)),
         Tried("Gus, extended roofline, studies", "not applicable", "", "they need the program, not counts of it",
               "pk.Gus, pk.Dag, perfkit asm"),
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def _cpi(samples: Samples) -> Tried:
 
 def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     own = model is not None
-    family, _ = processor(samples)
+    family, _ = processor_of(samples)
     if model is None:
         model = simulated_model(samples, family)
     if model is None:
@@ -140,7 +140,7 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     return Tried("SPIRE", trust, finding, why, "model.rank(samples).plot()", ranking)
 
 
-def typical(samples: Samples) -> Tried:
+def typical_costs(samples: Samples) -> Tried:
     """Order the events by their rate times their usual cost: an estimate, for dumps of one interval too."""
     cpi = 1 / samples.throughput() if samples.throughput() > 0 else np.nan
     rates = samples.describe()["rate"]

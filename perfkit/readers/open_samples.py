@@ -51,7 +51,7 @@ def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str =
     return parts[0] if len(parts) == 1 else Samples.concat(parts)
 
 
-def files_of(source: str | Path) -> list[Path]:
+def dump_files(source: str | Path) -> list[Path]:
     """Return the files that a path or a pattern names; SettingError where there are none."""
     return _files(source, [])
 

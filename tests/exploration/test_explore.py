@@ -14,7 +14,7 @@ import perfkit as pk
 from perfkit.cli.main import app
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
 from perfkit.errors import SettingError
-from perfkit.exploration.facts import processor
+from perfkit.exploration.facts import processor_of
 
 TRUST = {"supported", "uncertain", "unsupported", "not applicable"}
 
@@ -123,7 +123,7 @@ def test_quality_tells_of_aliases_multiplexing_and_clocks(tmp_path):
 )
 def test_the_processor_is_told_by_its_events_and_gets_its_own_line(tmp_path, event, family):
     samples = pk.read_samples(dump(tmp_path, "d.csv", n=5, events={event: np.arange(1, 6)}))
-    assert processor(samples)[0] == family
+    assert processor_of(samples)[0] == family
     line = " ".join(pk.explore(samples).measure_next)
     own = {"amd": "ex_ret_ops", "arm": "stall_slot_backend", "intel": "idq_uops_not_delivered.core"}
     assert own.get(family, "branch" if not family else "cycles") in line or family in ("intel-hybrid", "intel-topdown")
