@@ -15,11 +15,11 @@ from pathlib import Path
 import pandas as pd
 
 import perfkit as pk
+from perfkit import SimulatedPmu
 from perfkit.collectors import corpus, corpus_kernel
 from perfkit.errors import PerfkitError
 from perfkit.scoring import spire_scores, stack_scores
 from perfkit.scoring.importances import resource_importance, resource_study
-from perfkit.simulators.pmu.simulated_pmu import SimulatedPmu
 from perfkit.simulators.pmu.truth import Truth
 from perfkit.trace.trace import Trace
 
