@@ -13,6 +13,8 @@ from ._version import __version__ as __version__
 # Samples: counts of hardware events over time.
 from .readers.open_samples import open_samples as open_samples
 from .readers.read import read_samples as read_samples
+from .exploration.exploration import Exploration as Exploration
+from .exploration.exploration import explore as explore
 from .samples.areas import Areas as Areas
 from .samples.table import Samples as Samples
 
