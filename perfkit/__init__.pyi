@@ -79,5 +79,9 @@ from .fitters.studies.random_forest import RandomForest as RandomForest
 from .study.runs import StudyRuns as StudyRuns
 from .study.study import Study as Study
 
+# Which of two kernels, builds, compilers or commits is faster.
+from .collectors.host.compare import compare as compare
+from .collectors.host.comparison import KernelComparison as KernelComparison
+
 # What every error of perfkit is.
 from .errors import PerfkitError as PerfkitError
