@@ -43,7 +43,7 @@ def no_problems() -> pd.DataFrame:
 
 def no_accounting() -> pd.DataFrame:
     """Return the empty table of what became of each file's lines."""
-    return pd.DataFrame({c: pd.Series([], dtype=object if c in ("file", "unit") else "int64") for c in ACCOUNT_COLUMNS})
+    return pd.DataFrame({c: pd.Series([], dtype="str" if c in ("file", "unit") else "int64") for c in ACCOUNT_COLUMNS})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
