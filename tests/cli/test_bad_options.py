@@ -32,6 +32,7 @@ WORKING = {
     "dag compare": ["--core", "none"],
     "dag kernel": ["reduction", "--size", "50"],
     "dag paper": None,  # it takes no values
+    "dag run": ["triad"],
     "dag sweep": ["reduction", "rs", "8", "--size", "50"],
     "data": [],
     "gus": ["fig1a", "--sensitivity"],
