@@ -87,7 +87,7 @@ def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
 
 
 def plot_pair(samples: Samples, x: str, y: str, *, per: str = "work", log: bool = True) -> "Figure":
-    """Draw the rates of two events against each other, one point an interval."""
+    """Draw the rates of two events against each other, one point per interval."""
     from matplotlib.figure import Figure
 
     check_events(samples, (x, y))
