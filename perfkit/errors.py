@@ -13,12 +13,12 @@ class FormatError(DataError):
     """A file that cannot be read as any known format, or a line that does not fit its format."""
 
 
-class MissingFileError(PerfkitError, FileNotFoundError):
-    """A file that was to be read is not there."""
-
-
 class SettingError(PerfkitError, ValueError):
     """A setting outside its range, or an unknown name: the message lists what is allowed."""
+
+
+class MissingFileError(SettingError, FileNotFoundError):
+    """A path that names no file or folder."""
 
 
 class UnavailableError(PerfkitError, RuntimeError):

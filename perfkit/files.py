@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, MissingFileError, PerfkitError
+from perfkit.errors import FormatError, MissingFileError, PerfkitError, SettingError
 
 if TYPE_CHECKING:
     import zipfile
@@ -29,6 +29,12 @@ def replaced(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; what was written there takes its place when the block ends without error.
 
     The old file stays as it was if the block fails (a full disk, an interruption). Symbolic links are followed.
+    A device or a pipe (``/dev/stdout``) is no file to replace: it is given itself, to be written to.
+
+    Raises
+    ------
+    SettingError
+        There is no such folder, or the path is one.
 
     Examples
     --------
@@ -36,6 +42,13 @@ def replaced(path: str | Path) -> Iterator[Path]:
     ...     temporary.write_text("{}")
     """
     target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise SettingError(f"{path}: a folder; name a file to write")
+    if not target.parent.is_dir():
+        raise MissingFileError(f"{path}: there is no folder {target.parent}; make it first")
+    if target.exists() and not target.is_file():
+        yield target
+        return
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary

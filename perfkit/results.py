@@ -182,7 +182,7 @@ _FORMAT, _VERSION = "perfkit-result", 1
 _T = TypeVar("_T", bound=Tabled)
 
 
-def _write_parquet(result: Tabled, table: "pd.DataFrame", path: Path) -> None:
+def _write_parquet(result: Tabled, table: "pd.DataFrame", temporary: Path) -> None:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -209,7 +209,7 @@ def _write_parquet(result: Tabled, table: "pd.DataFrame", path: Path) -> None:
     }
     rows = pa.Table.from_pandas(table)
     metadata |= {**(rows.schema.metadata or {}), b"perfkit": json.dumps(head, default=_plain).encode()}
-    pq.write_table(rows.replace_schema_metadata(metadata), path, compression="zstd")
+    pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
 
 
 def _loaded(cls: type[_T], path: Path) -> _T:

@@ -39,6 +39,11 @@ CORES = {  # table -> (LLVM's -mcpu, prefix of its resource names, extensions th
     "skylake_x": ("skylake-avx512", "SKX", AVX512),
     "ice_lake": ("icelake-server", "ICX", SUNNY),
     "alder_lake_p": ("alderlake", "ADLP", ALDER),
+    "golden_cove": (
+        "sapphirerapids",
+        "SPR",
+        f"{SUNNY} AVX512_FP16 AVX512_BF16 AVX_VNNI WAITPKG MOVDIRI MOVDIR64B SERIALIZE",
+    ),
     "zen3": ("znver3", "Zn3", f"{HASWELL} SSE4A CLWB CLZERO SHA VAES VPCLMULQDQ RDPID"),
     "zen4": ("znver4", "Zn4", f"{SUNNY} SSE4A CLZERO AVX512_BF16"),
 }

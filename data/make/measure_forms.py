@@ -2,7 +2,7 @@
 
     .venv/bin/python data/make/measure_forms.py zen5 [--cpu 1]      # about a minute
 
-Writes data/make/measured/CORE.csv, which data/make/zen5_table.py merges into the core's table. Needs a host of that
+Writes data/make/measured/CORE.csv, which data/make/zen_tables.py merges into the core's table. Needs a host of that
 core, and no hardware counters: everything is timed with the time stamp counter (perfkit.collectors.host.bench). Per
 form, in cycles: latency (operand to result), throughput (cycles per instruction, of independent ones), and with_add,
 with_mul, with_shuffle: the time of a pair of this form and a floating-point addition, multiplication or shuffle. Two

@@ -8,6 +8,7 @@ from perfkit.cli import options
 from perfkit.cli.output import print_json
 from perfkit.cli.samples import Collect, described, read_dumps
 from perfkit.errors import SettingError
+from perfkit.files import replaced
 
 
 def convert(
@@ -30,9 +31,10 @@ def convert(
         raise SettingError(f"{out.name} is both read and written; name another file to write")
     read = read_dumps(sources, time_event, work_event, collect)
     if out.suffix == ".parquet":
-        read.to_parquet(out)
+        read.save(out)
     else:
-        read.to_wide().reset_index().to_csv(out, index=False)
+        with replaced(out) as temporary:
+            read.to_wide().reset_index().to_csv(temporary, index=False)
     if as_json:
         print_json({"written": out, **described(read)})
         return

@@ -142,8 +142,8 @@ _SIZES = {
 @app.command("compare")
 def compare_command(
     core: Annotated[
-        str, typer.Option("--core", metavar="CORE", help="The core of this machine, as the kit knows it.")
-    ] = "skylake_x",
+        str, typer.Option("--core", metavar="CORE", help="The core of this machine: a name, or host.")
+    ] = "host",
     repetitions: Annotated[int, typer.Option("--repetitions", min=3, help="Measured runs of each kernel.")] = 20,
     small: Annotated[bool, typer.Option("--small", help="Only the two smallest sizes of each kernel.")] = False,
     as_json: options.Json = False,
@@ -154,6 +154,9 @@ def compare_command(
     """
     import numpy as np
 
+    from perfkit.machine.core import Microarchitecture
+
+    core = Microarchitecture.load(core).name if core == "host" else core
     heads = ("Table I", core, "all", "measured", "error", "all")
     if not as_json:
         typer.echo(f"flops/cycle, warm caches: simulated on Table I, on {core} without and with all instructions")

@@ -25,7 +25,9 @@ def gus(
         None, "--source", metavar="FILE", help="Compile this C file, trace it and simulate it."
     ),
     function: options.Function = "",
-    core: str = typer.Option("skylake_x", "--core", metavar="CORE", help="A core's name or a core file (*.toml)."),
+    core: str = typer.Option(
+        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host: this machine's core."
+    ),
     sensitivity: bool = typer.Option(False, "--sensitivity", help="Rank the resources by the speedup they allow."),
     causality: bool = typer.Option(False, "--causality", help="Rank the instructions by what they delay."),
     weights: str = typer.Option(
@@ -44,7 +46,10 @@ def gus(
         None, "--overrides", metavar="FILE", help="Your own figures of instruction forms (TOML; docs/cores.md)."
     ),
     look_up: bool = typer.Option(True, help="Ask an installed llvm-mca about forms that no table defines."),
-    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace once."),
+    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace before."),
+    warm_caches: bool = typer.Option(
+        False, "--warm-caches", help="The caches have seen the trace before, the branch predictor has not."
+    ),
     build: options.Build = "",
     flags: options.Flags = "",
     arguments: str = typer.Option(
@@ -64,28 +69,34 @@ def gus(
     """
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.instruction_tables import InstructionTables
-    from perfkit.machine.overlays import calibrated_core
+    from perfkit.machine.overlays import calibrated_core, calibrated_for
     from perfkit.simulators.gus.gus import Gus, cpi_by_cause, use_of_resources
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
     factors = options.numbers(weights, "--weights")
     trace = _trace(what, source, function, build, flags, arguments, limit)
+    if core == "host" and calibration is not None:
+        core = calibrated_for(calibration)
     machine = Microarchitecture.load(core)
     if calibration is not None:
         machine = calibrated_core(machine, calibration)
     costs = InstructionTables.load(machine, overrides, calibration, uops_info, look_up)
-    settings = Gus(machine, tables=costs, warm=warm)
+    settings = Gus(machine, tables=costs, warm="all" if warm else "caches" if warm_caches else "none")
     result = settings.run(trace)
     if output is not None:
         result.save(output)
     coverage = costs.served(trace)
-    found = _summary(result, core) | {"layers": {name: share for name, share in coverage.shares.items() if share}}
+    found = _summary(result, machine.name) | {
+        "layers": {name: share for name, share in coverage.shares.items() if share}
+    }
     found["calibrated"] = sorted(_calibrated(machine)) if calibration is not None else []
     # Rows and not frames: pandas takes as long to import as a small trace's simulation.
     tables = {"CPI stack": [{"cause": cause, "CPI": cycles} for cause, cycles in cpi_by_cause(result).items()]}
     tables["occupancy"] = [{"resource": name, "share": share} for name, share in use_of_resources(result).items()]
     if sensitivity:
-        tables["sensitivity"] = _rows(rank(settings, trace, factors).to_frame())
+        ranked = rank(settings, trace, factors, perfect=True)
+        tables["sensitivity"] = _rows(ranked.to_frame())
+        tables["if it were perfect"] = [{"scenario": name, "speedup": s} for name, s in ranked.perfect.items()]
     if causality:
         responsible = result.causality().to_frame()
         tables["causality"] = _rows(responsible[responsible["share"] > 0][["pc", "text", "executions", "share"]])

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from perfkit.cli import options
 from perfkit.cli.output import print_json
 from perfkit.errors import FormatError, SettingError, UnavailableError
+from perfkit.files import replaced
 from perfkit.samples.events import closest
 
 _FORMATS = (".ipynb", ".html")
@@ -180,7 +181,8 @@ def write(executed: Any, output: Path, title: str) -> None:
         return
     from perfkit.cli.pages import single_page
 
-    output.write_text(single_page(executed, title), encoding="utf-8")
+    with replaced(output) as temporary:
+        temporary.write_text(single_page(executed, title), encoding="utf-8")
 
 
 def joined(arguments: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows
 from perfkit.errors import DataError
+from perfkit.files import replaced
 
 if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan
@@ -46,6 +47,13 @@ def run(
         metavar="WHERE",
         help="Measure on dask's workers: tcp://HOST:PORT, slurm, slurm:JOBS or local:WORKERS (docs/cluster.md).",
     ),
+    budget: int | None = typer.Option(
+        None,
+        "--budget",
+        min=54,
+        metavar="N",
+        help="Measure at most N configurations, chosen by a model, and predict the others.",
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Measure every configuration of a study that its folder does not hold yet.
@@ -63,6 +71,7 @@ def run(
         "batch": batch,
         "retry": retry,
         "cluster": cluster,
+        "budget": budget,
     }
     if jobs is not None:
         settings["jobs"] = jobs
@@ -126,6 +135,7 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
     typer.echo(
         f"{count['configurations']} configurations: {count['settled']} settled, "
         f"{count['unsettled']} measured but never settled, {count['failed']} failed"
+        + (f", {count['predicted']} predicted, not measured" if count["predicted"] else "")
     )
     if count["failed"]:
         for _, row in runs.failures().head(5).iterrows():
@@ -137,9 +147,10 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
 def write_table(runs: "StudyRuns", output: Path) -> None:
     """Write the table as parquet (with every repetition) or CSV."""
     if output.suffix == ".csv":
-        runs.table.reset_index().to_csv(output, index=False)
+        with replaced(output) as temporary:
+            runs.table.reset_index().to_csv(temporary, index=False)
     else:
-        runs.to_parquet(output)
+        runs.save(output)
     typer.echo(f"wrote {output}", err=True)
 
 

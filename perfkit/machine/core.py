@@ -13,6 +13,7 @@ import difflib
 import math
 import re
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,8 +22,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import reading, whole_text
+from perfkit.machine.recognise import Recognised, host
 
 if TYPE_CHECKING:
     from perfkit.machine.instruction_tables import Coverage
@@ -61,6 +63,9 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
             "blocked_store_forward_latency",
             "misprediction_penalty",
             "instruction_latency",
+            "second_tlb_latency",
+            "page_walk_latency",
+            "page_split_store",
         ),
     ),
     "bandwidths": ("bandwidth", "bytes/cycle", ("L1_bandwidth", "memory_bandwidth"), ("L2_bandwidth", "L3_bandwidth")),
@@ -75,15 +80,23 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "move_elimination": bool,
     "mov_fusion": bool,
     "branch_history": int,
+    "return_stack": int,
+    "memory_renaming": str,
+    "store_pairing": bool,
+    "fused_branch_ports": str,
+    "tlb_entries": int,
+    "second_tlb_entries": int,
     "add_forwarding": (int, float),
     "next_line_prefetch": bool,
     "line_split_penalty": (int, float),
 }
 # Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
-# Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register).
+# Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register). Memory
+# renaming: which loads of a word that was just stored have its value without loading.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
+    "memory_renaming": ("none", "same expression", "learned"),
 }
 
 
@@ -223,7 +236,9 @@ class Microarchitecture:
 
     @classmethod
     def load(cls, name: str | Path) -> Microarchitecture:
-        """Load a bundled core by name or alias, or a core file by its path (``*.toml``).
+        """Load a bundled core by name or alias, a core file by its path (``*.toml``), or ``"host"``: this machine's.
+
+        Where no core file describes this machine, ``"host"`` is the nearest, with a warning that says so.
 
         Raises
         ------
@@ -232,10 +247,20 @@ class Microarchitecture:
         FormatError
             The file is not a valid core: an unknown key, a value out of range, a missing source.
         """
+        if name == "host":
+            found = recognised_host()
+            if not found.exact:
+                warnings.warn(
+                    f"perfkit has no core file for {found.processor}: simulating {found.core}, the nearest "
+                    f"({found.reason}). Name a core, or measure your own figures: perfkit calibrate",
+                    PerfkitWarning,
+                    stacklevel=2,
+                )
+            return cls.load(found.core)
         if isinstance(name, Path) or str(name).endswith(".toml"):
             path = Path(name)
             if not path.is_file():
-                raise SettingError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
+                raise MissingFileError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
             return cls.from_toml(whole_text(path, "a core file (TOML)"), str(path))
         if name in _bundled_names():
             return _bundled(str(name))
@@ -347,6 +372,17 @@ class Microarchitecture:
 
 def _figure_row(figure: Figure) -> dict[str, Any]:
     return {"value": figure.value, "unit": figure.unit, "source": figure.source, "note": figure.note}
+
+
+def recognised_host() -> Recognised:
+    """Return which bundled core this machine has, or the nearest."""
+    return host(listed_core)
+
+
+def listed_core(vendor: str, family: int, model: int) -> str | None:
+    """Return the bundled core whose file lists a processor, None where none does."""
+    cores = map(_bundled, _bundled_names())
+    return next((core.name for core in cores if core.is_processor(vendor, family, model)), None)
 
 
 @cache

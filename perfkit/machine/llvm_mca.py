@@ -251,7 +251,7 @@ def port_name(name: str, prefix: str) -> str:
     name = name.removeprefix(prefix)
     if match := re.fullmatch(r"Port([\d_]+)", name):
         digits = match[1]
-        numbers = digits.split("_") if prefix == "ADLP" else list(digits)  # ADLP: Port00_01_11; the others: Port015
+        numbers = digits.split("_") if prefix in ("ADLP", "SPR") else list(digits)  # Port00_01_11, or Port015
         return "p" + "".join(f"{int(number):X}" for number in numbers)
     return name
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError
+from perfkit.files import existing, replaced
 from perfkit.machine.layers import Layer, Row
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ _NUMBERS = ("fused_uops", "unfused_uops", "latency", "address_latency", "memory_
 
 def read_overlay(path: str | Path, layer: str, core: Microarchitecture) -> Layer:
     """Read a table of overrides or a calibration (TOML): ``[forms."FORM"] latency = 3, uses = {p01 = 1}, ...``."""
-    path = Path(path)
-    if not path.is_file():
-        raise SettingError(f"{path}: no such file")
+    path = existing(path)
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -94,6 +93,15 @@ def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microar
     return core
 
 
+def calibrated_for(calibration: str | Path) -> str:
+    """Return the name of the core that a calibration was made for; "host" where it names none."""
+    path = existing(calibration)
+    try:
+        return str(tomllib.loads(path.read_text(encoding="utf-8")).get("core", "host"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: not TOML: {error}") from error
+
+
 def write_overlay(
     path: str | Path,
     core: str,
@@ -114,4 +122,5 @@ def write_overlay(
         lines.append(f'[forms."{form}"]')
         lines += [f"{key} = {value:g}" for key, value in forms[form].items()]
         lines.append("")
-    Path(path).write_text("\n".join(lines), encoding="utf-8")
+    with replaced(path) as temporary:
+        temporary.write_text("\n".join(lines), encoding="utf-8")

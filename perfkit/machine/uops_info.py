@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, MissingFileError, SettingError
 from perfkit.machine.layers import Layer, Row
 from perfkit.trace.x86 import code_names, is_vector, memory_access, signature
 
@@ -37,7 +37,7 @@ def read_uops_info(path: str | Path, core: Microarchitecture) -> Layer:
     """
     path = Path(path)
     if not path.is_file():
-        raise SettingError(f"{path}: no such file; uops.info offers its instructions.xml for download")
+        raise MissingFileError(f"{path}: no such file; uops.info offers its instructions.xml for download")
     wanted = core.uops_info
     if not wanted:
         covered = [name for name in core.names() if core.load(name).uops_info]

@@ -123,10 +123,11 @@ def plot_penalties(fit: "CpiFit", ax: Any = None) -> Any:
     return ax
 
 
-def plot_gauges(fit: "CpiFit", axes: Any = None) -> Any:
-    """Draw the placebo beside the R2, and the bracket of bases on the CPI."""
+def plot_gauges(fit: "CpiFit", ax: Any = None) -> Any:
+    """Draw the placebo beside the R2, and the bracket of bases on the CPI, into two axes ``ax``; return both."""
     import matplotlib.pyplot as plt
 
+    axes = ax
     if axes is None:
         _, axes = plt.subplots(2, 1, figsize=(6.5, 2.6), layout="constrained")
     names = ["in sample", "random split", "split by time", "placebo"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from perfkit.errors import SettingError
+from perfkit.errors import MissingFileError, SettingError
 from perfkit.samples.events import closest
 from perfkit.samples.table import Samples
 
@@ -59,7 +59,7 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
     found = sorted(p for p in Path(pattern.anchor).glob(inside) if p.is_file()) if inside != "." else []
     if not found:
         near = closest(str(source), known) or known[:3]
-        raise SettingError(
+        raise MissingFileError(
             f"{str(source)!r} is neither a data set nor a file, and no file matches it as a pattern (looked in "
             f"{Path.cwd()}). Data sets with the nearest names: {', '.join(near)}."
         )

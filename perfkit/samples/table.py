@@ -71,8 +71,8 @@ class Samples(Summarised):
     notes : tuple of str
         What a reader left out by design, with numbers.
     accounting : DataFrame
-        One row per file that was read: how many of its lines that are not blank (``unit``; the values of a JSON document,
-        the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what the counts
+        One row per file that was read: how many of its lines that are not blank (``unit``; the values of a JSON
+        document, the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what the counts
         are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are ``problems``. The
         four add up to the total.
     """
@@ -223,6 +223,8 @@ class Samples(Summarised):
         parts = list(parts)
         if not parts:
             raise DataError("nothing to concatenate: expected at least one Samples")
+        for part in parts:
+            expect_samples(part, "Samples.concat")
         axes = {(p.time_event, p.work_event) for p in parts}
         if len(axes) > 1:
             listed = "; ".join(f"{t} and {w}" for t, w in sorted(axes))

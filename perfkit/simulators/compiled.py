@@ -41,17 +41,29 @@ def compiled(*built_from: str) -> Callable[[Callable[..., Any]], Any]:
     Parameters
     ----------
     *built_from : str
-        The modules beside the function's own whose functions and constants become part of it: numba's cache would not
-        see that they have changed.
+        The modules beside the function's own (``"timing"``), or in a folder beside its folder (``"gus.timing"``), whose
+        functions and constants become part of it: numba's cache would not see that they have changed.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such module: machine code of its older version would be run without a word.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
         found = _njit(cache=True, error_model="numpy", _nrt=False)(function)
         folder = Path(function.__code__.co_filename).parent
-        files = [path.stat() for path in (folder / f"{name}.py" for name in built_from) if path.is_file()]
+        files = [
+            (folder.parent if "." in name else folder).joinpath(*name.split(".")).with_suffix(".py").stat()
+            for name in built_from
+        ]
         index = getattr(getattr(found, "_cache", None), "_cache_file", None)
         if index is not None:
             index._source_stamp = (index._source_stamp, *((s.st_mtime, s.st_size) for s in files))
+            try:
+                index._load_index()
+            except (AttributeError, ImportError):  # of a version whose types are gone: numba would raise, not compile
+                Path(index._index_path).unlink(missing_ok=True)
         return found
 
     return decorate

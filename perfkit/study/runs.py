@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import did_you_mean
 from perfkit.results import Summarised, draw, labelled
@@ -118,13 +118,14 @@ class StudyRuns(Summarised):
         settled = ok & self.table["settled"].fillna(value=False).astype(bool)
         return {
             "configurations": len(self.table), "ok": int(ok.sum()), "settled": int(settled.sum()),
-            "unsettled": int((ok & ~settled).sum()), "failed": int((~ok).sum()),
+            "unsettled": int((ok & ~settled).sum()), "failed": int((self.table["status"] == "failed").sum()),
+            "predicted": int((self.table["status"] == "predicted").sum()),
         }  # fmt: skip
 
     def failures(self) -> pd.DataFrame:
         """Return the failed rows' dimensions, compiler and message."""
         wanted = [*self.dimensions, "compiler", "flags", "threads", "message"]
-        return self.table.loc[self.table["status"] != "ok", wanted]
+        return self.table.loc[self.table["status"] == "failed", wanted]
 
     def derive(self, **columns: str) -> Self:
         """Return runs with more columns, each an expression over the row."""
@@ -201,6 +202,8 @@ class StudyRuns(Summarised):
         from perfkit.study.study import Study
 
         folder = Path(folder)
+        if not folder.exists():
+            raise MissingFileError(f"{folder}: no such folder")
         try:
             study = Study.from_yaml(folder / "study.yaml")
             metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
@@ -283,6 +286,8 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         value = record.get(name)
         row[name] = math.nan if value is None else float(value)
     row |= {name: record.get(name, "") for name in ("host", "processor")}
+    if record["status"] == "predicted":
+        row |= {name: record[name] for name in ("predicted", "predicted_low", "predicted_high")}
     for group in ("events", "reports", "static"):
         for given, value in record.get(group, {}).items():
             name = given.replace("-", "_")  # so that expressions can use it

@@ -66,6 +66,8 @@ def form_name(instruction: Instruction) -> str:
             parts = (instruction.memory_base != none) + (instruction.memory_index != none)
             parts += instruction.memory_displacement != 0 and instruction.memory_base != none
             name += f"/m{parts}" if parts > 1 else "/m"
+            if instruction.memory_index != none and instruction.memory_index_scale > 1:
+                name += "/scaled"
         else:
             name += "/m"
     else:
@@ -88,12 +90,13 @@ def simpler_forms(name: str) -> list[str]:
     """Return the forms that may stand in for `name` when a table lacks it, nearest first.
 
     Dropping ``/same`` (no idiom is known), ``/z`` and ``/k`` (masking costs nothing known) and ``/b`` (a broadcast
-    load is a load) keeps the operation; ``/m2`` and ``/m3`` fall back to the plain address. ``/m``, ``/lock`` and
+    load is a load) keeps the operation, and so does dropping an LEA's ``/scaled``; ``/m2`` and ``/m3`` fall back to the
+    plain address. ``/m``, ``/lock`` and
     ``/rep`` are never dropped: they change what is done.
     """
     code, *suffixes = name.split("/")
     found = []
-    for drop in ("same", "z", "k", "b"):
+    for drop in ("same", "z", "k", "b", "scaled"):
         if drop in suffixes:
             suffixes = [suffix for suffix in suffixes if suffix != drop]
             found.append("/".join([code, *suffixes]))

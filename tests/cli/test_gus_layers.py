@@ -10,7 +10,7 @@ TRACE = "fig1a"
 
 
 def simulated(perfkit, *words):
-    return json.loads(perfkit("gus", TRACE, "--json", *words))
+    return json.loads(perfkit("gus", TRACE, "--core", "skylake_x", "--json", *words))
 
 
 def test_a_calibration_changes_the_core_and_its_instructions(perfkit, tmp_path):
@@ -43,7 +43,7 @@ def test_overrides_have_the_last_word(perfkit, tmp_path):
 def test_another_cores_calibration_is_refused(perfkit, tmp_path):
     path = tmp_path / "host.toml"
     write_overlay(path, "zen4", "another host", {})
-    told = perfkit("gus", TRACE, "--calibration", path, status=2)
+    told = perfkit("gus", TRACE, "--core", "skylake_x", "--calibration", path, status=2)
     assert "made for the core zen4, not for skylake_x" in told
     assert "perfkit calibrate --core skylake_x" in told
     assert simulated(perfkit, "--core", "zen4", "--calibration", path)["core"] == "zen4"

@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.collectors.host import calibrate as module
 from perfkit.collectors.host.bench import Bench
-from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms, host_core
+from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms
 from perfkit.collectors.host.resources import MeasuredFigures, _step, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
@@ -101,25 +101,6 @@ def test_other_machines_are_refused(monkeypatch):
     monkeypatch.setattr(module.platform, "machine", lambda: "aarch64")
     with pytest.raises(UnavailableError, match="x86-64 Linux hosts only"):
         calibrate(["ADD_R64_RM64"])
-
-
-@pytest.mark.parametrize(
-    ("info", "core"),
-    [
-        ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "85"}, "skylake_x"),
-        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17"}, "zen4"),
-        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "33"}, "zen3"),
-        (
-            {"vendor_id": "AuthenticAMD", "cpu family": "26", "model": "2"},
-            "zen5" if "zen5" in Microarchitecture.names() else None,
-        ),
-        ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "58"}, None),
-        ({}, None),
-    ],
-)
-def test_the_host_is_recognised(monkeypatch, info, core):
-    monkeypatch.setattr(module, "cpuinfo", lambda: info)
-    assert host_core() == core
 
 
 def test_what_a_form_says_of_others(tmp_path):

@@ -176,7 +176,17 @@ def test_a_peak_reached_without_the_event_has_no_right_part(without):
     assert roofline.breakpoints.tolist() == [[0, 0], [2, 3], [4, 3]]
     assert roofline.peak_intensity == np.inf
     assert roofline.bound([6, np.inf]).tolist() == [3, without]
-    assert roofline.is_left([1e30, np.inf]).all()
+    # Where the event does not happen there is none to take away (the authors' program has it so).
+    assert roofline.is_left([1e30, np.inf]).tolist() == [True, False]
+
+
+def test_the_peak_lies_halfway_to_the_corner_where_the_right_part_begins_to_fall():
+    """The chain from (8, 2) over (6, 3.9) goes on at its slope of .95, as the one to the peak would be flatter."""
+    roofline = fit_roofline([2, 6, 8, 10], [4, 3.9, 2, 1])
+    corner = 6 - 0.1 / 0.95
+    assert roofline.breakpoints[1:4].tolist() == [[2, 4], [pytest.approx(corner), 4], [8, 2]]
+    assert roofline.peak_intensity == pytest.approx((2 + corner) / 2)
+    assert roofline.is_left([3.9, 4.0]).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,19 @@ def test_boundary_of_two_equal_modes_is_their_middle():
     assert found.boundaries == pytest.approx((0,), abs=0.02)
 
 
-def test_silverman_is_the_published_rule():
+def test_silverman_is_the_published_rule_with_either_factor():
+    """The default is KDEpy's, which MARTA calls: its factor (4 / 3)^(1/5), its IQR / 1.349 for a normal's 1.34."""
+    from KDEpy.bw_selection import silvermans_rule
+
     table = mixture([0], [1000])
     data = table["t"]
     iqr = data.quantile(0.75) - data.quantile(0.25)
-    expected = 0.9 * min(data.std(), iqr / 1.34) * 1000**-0.2
-    assert pk.KdeCategories("t").fit(table).bandwidth == pytest.approx(expected)
+    spread = min(data.std(), iqr / 1.34) * 1000**-0.2
+    assert pk.KdeCategories("t", "silverman-0.9").fit(table).bandwidth == pytest.approx(0.9 * spread)
+    assert pk.KdeCategories("t", "silverman").fit(table).bandwidth == pytest.approx((4 / 3) ** 0.2 * spread)
+    assert pk.KdeCategories("t").fit(table).bandwidth == pytest.approx(
+        silvermans_rule(data.to_numpy()[:, None]), rel=0.01
+    )
 
 
 def test_log_scale_finds_decades_that_a_linear_scale_merges():
@@ -293,7 +300,7 @@ def test_the_authors_gather_tables(marta):
         input=[f"{marta}/gather_scatter_*.csv.xz"],
         filter=["GATHER == 1"],
         derive={"WIDTH": "128 if ELEMS <= 4 else 256"},
-        categories={"target": "tsc"},
+        categories={"target": "tsc", "bandwidth": "silverman-0.9"},
         tree={"features": ["N_CL", "WIDTH", "ELEMS"]},
         forest={"features": ["N_CL", "WIDTH"], "trees": 50},
     )
@@ -301,5 +308,8 @@ def test_the_authors_gather_tables(marta):
     assert (result.rows_read, len(result.table)) == (4932, 2466)
     assert len(result.categories) == 6
     assert result.tree.score == pytest.approx(0.968, abs=0.006)  # the design page's figure and its spread
+    default = pk.KdeCategories("tsc").fit(result.table)  # MARTA's factor: as many categories, other boundaries
+    assert len(default) == 6
+    assert default.bandwidth == pytest.approx(result.categories.bandwidth * (4 / 3) ** 0.2 / 0.9)
     assert result.tree.baseline == pytest.approx(0.6115, abs=1e-3)
     assert result.importance.mdi["N_CL"] == pytest.approx(0.997, abs=0.002)

@@ -21,13 +21,13 @@ VOCABULARY = """
 --time-event       --work-event       --repetitions      --folder           --timeout          --limit
 --function -f      --build            --flags            --compiler         --define -D        --arguments
 --source           --calibration      --overrides        --uops-info        --look-up --no-look-up
---sensitivity      --causality        --weights          --warm             --cold
+--sensitivity      --causality        --weights          --warm             --cold --warm-caches
 --train            --analyse          --model            --save-model       --min-running      --areas
 --form             --method           --events           --aggregate        --between          --paper --trim
 --collect          --input            --parameter -p     --list             --set              --size
 --count-all        --small            --all              --memory --no-memory
 --skip             --repeat           --callees          --backend          --begin            --end
---dry-run          --yes              --jobs             --batch            --retry --cluster
+--dry-run          --yes              --jobs             --batch            --retry --cluster --budget
 --intel            --unroll           --init             --first            --subsets          --permutations
 """
 WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))

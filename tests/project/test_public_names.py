@@ -27,6 +27,16 @@ def test_every_name_of_a_stub_can_be_loaded_and_is_listed(package):
     assert all(a.asname == a.name for n in ast.walk(stub) if isinstance(n, ast.ImportFrom) for a in n.names)
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("pk.Sam", "Samples"), ("pk.Spire().fi", "fit"), ("pk.collectors.compile", "compile_kernel")],
+)
+def test_an_editor_completes_names_without_running_anything(typed, offered):
+    jedi = pytest.importorskip("jedi", reason="jedi, which IPython and editors complete names with, is not installed")
+    found = jedi.Script(f"import perfkit as pk\n{typed}", project=jedi.Project(ROOT)).complete()
+    assert offered in [each.name for each in found]
+
+
 def test_only_stubs_are_loaded_lazily():
     """No package has a `__getattr__` of its own."""
     own = [p for folder in ("perfkit", "widgets") for p in (ROOT / folder).rglob("*.py")]

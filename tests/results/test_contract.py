@@ -28,7 +28,7 @@ NO_RESULTS = {
         "Areas", "Evidence",
     },
     "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan"},
-    "programs, before anything is known of their time": {"Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
+    "programs, not yet timed": {"TraceSource", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
     "parts of results": {"Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
     "parts of traces": {"TraceChunk"},
     "what was planted in generated data": {"PlantedCpi"},
@@ -51,6 +51,8 @@ def closed():
 def classes():
     """Every class that perfkit defines."""
     for module in pkgutil.walk_packages(perfkit.__path__, "perfkit."):
+        if module.name.endswith("__main__"):  # runs the command line
+            continue
         for value in vars(importlib.import_module(module.name)).values():
             if inspect.isclass(value) and value.__module__ == module.name:
                 yield value

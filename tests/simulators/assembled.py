@@ -38,8 +38,9 @@ def loop(body: str, iterations: int, address: Callable[[int, int], int] = same_p
     for instruction in decoded:
         if instruction.mnemonic != Mnemonic.LEA:
             for memory in factory.info(instruction).used_memory():
-                read.append(memory.access in (OpAccess.READ, OpAccess.READ_WRITE))
-                write.append(memory.access in (OpAccess.WRITE, OpAccess.READ_WRITE))
+                both = (OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
+                read.append(memory.access in (OpAccess.READ, *both))
+                write.append(memory.access in (OpAccess.WRITE, *both))
                 size.append(MemorySizeExt.size(memory.memory_size))
         start.append(len(size))
     code = StaticCode(

@@ -134,10 +134,64 @@ def test_a_walk_over_many_pages_grows_the_tables():
 def test_bytes_of_two_recent_stores_block_a_load():
     """A 16-byte load over two fresh 8-byte stores is blocked; one over the bytes of one is not, nor one much later."""
     one, two, far = 4096, 4104, 1 << 20
-    between = [far + 64 * k for k in range(130)]
+    between = [far + 64 * k for k in range(260)]
     addresses = [one, two, one, one, *between, one]
-    sizes = [8, 8, 16, 8, *[8] * 130, 16]
-    writes = np.array([1, 1, 0, 0, *[1] * 130, 0], dtype=bool)
+    sizes = [8, 8, 16, 8, *[8] * 260, 16]
+    writes = np.array([1, 1, 0, 0, *[1] * 260, 0], dtype=bool)
     blocked = (codes(SKYLAKE, accesses(addresses, sizes, writes)) & BLOCKED) != 0
     assert np.flatnonzero(blocked).tolist() == [2]
     assert (codes(SKYLAKE, accesses([one, one], [16, 16], np.array([True, False]))) & BLOCKED == 0).all()
+
+
+def control(stream, decoded, core="zen4", warm="none"):
+    """What led into each executed block of a program of blocks of one instruction each: (bytes at pc)."""
+    code = StaticCode(
+        "x86-64",
+        pc=[pc for pc, _ in decoded],
+        encoding=[bytes.fromhex(data) for _, data in decoded],
+        text=[""] * len(decoded),
+        function=["f"] * len(decoded),
+        block_start=list(range(len(decoded) + 1)),
+        operand_start=[0] * (len(decoded) + 1),
+        read=[],
+        write=[],
+        size=[],
+    )
+    trace = Trace.from_parts(code, stream=stream)
+    gus = Gus(Microarchitecture.load(core), warm=warm)
+    memory = gus.memory(trace, gus.program(trace))
+    found = np.concatenate([w.control for w in windows(trace, memory)])
+    return (found & 1).astype(bool), memory.branches
+
+
+def test_a_target_that_never_changes_is_predicted_and_a_random_one_is_not():
+    """JMP RAX to two blocks that jump back: one target is learnt at once, a pattern soon, a coin's throws never."""
+    blocks = [(0x1000, "ffe0"), (0x1002, "ebfc"), (0x1004, "ebfa")]  # jmp rax; jmp 0x1000; jmp 0x1000
+    rng = np.random.default_rng(3)
+    rounds = 4000
+
+    def missed(targets):
+        stream = np.stack([np.zeros(rounds, dtype=int), targets], axis=1).ravel()
+        return control(stream, blocks)[0].sum() / rounds
+
+    assert missed(np.ones(rounds, dtype=int)) < 0.001
+    assert missed(1 + np.arange(rounds) % 2) < 0.02
+    assert 0.4 < missed(rng.integers(1, 3, rounds)) < 0.6
+
+
+def test_returns_are_predicted_as_deep_as_the_return_stack():
+    """Calls nested to a depth, then as many returns; each call has another place to return to."""
+    deep = 40
+    call, ret = "e800000000", "c3"
+    blocks = []
+    for k in range(deep):
+        blocks += [(0x1000 + 16 * k, call), (0x1005 + 16 * k, ret)]
+
+    def missed(depth):
+        down = [2 * k for k in range(depth)]
+        back = [2 * k + 1 for k in reversed(range(depth))]
+        return int(control([*down, *back], blocks)[0].sum())
+
+    size = int(Microarchitecture.load("zen4").feature("return_stack"))
+    assert missed(size - 1) == 0
+    assert missed(size + 4) > 0

@@ -158,12 +158,15 @@ class TimelineView(Explorer):
         if absent:
             raise DataError(f"a timeline's uses have the columns resource, {', '.join(_USES)}; absent: {absent}")
         rows = timeline.resources
-        number = timeline.uses["resource"].map({name: k for k, name in enumerate(rows["resource"])})
+        uses = timeline.uses.sort_values("start", kind="stable")  # the drawing looks them up by their start
+        number = uses["resource"].map({name: k for k, name in enumerate(rows["resource"])})
         with self.canvas.hold_sync():
             self.canvas.resources = [
                 {"name": str(r.resource), "kind": str(r.kind), "units": int(r.units), "busy": float(r.busy)}
                 for r in rows.itertuples()
             ]
-            self.canvas.uses = np.column_stack([number, timeline.uses[_USES]]).astype("<f8").tobytes()
-            self.canvas.producers = timeline.producers[["n", "producer"]].to_numpy(dtype="<f8").tobytes()
+            self.canvas.uses = np.column_stack([number, uses[_USES]]).astype("<f8").tobytes()
+            self.canvas.producers = (
+                timeline.producers.sort_values("n", kind="stable")[["n", "producer"]].to_numpy(dtype="<f8").tobytes()
+            )
             self.canvas.complete = [float(c) for c in timeline.complete]

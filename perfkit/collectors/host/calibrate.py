@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.host.bench import Bench
-from perfkit.collectors.host.code import cpuinfo, flags, processor
+from perfkit.collectors.host.code import flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
-from perfkit.machine.core import Microarchitecture
+from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
@@ -212,10 +212,8 @@ def _tidy(value: float) -> float:
 
 def host_core() -> str | None:
     """Return the name of the bundled core that this host is, None where it is none of them."""
-    info = cpuinfo()
-    vendor, family, model = info.get("vendor_id", ""), int(info.get("cpu family", -1)), int(info.get("model", -1))
-    cores = map(Microarchitecture.load, Microarchitecture.names())
-    return next((core.name for core in cores if core.is_processor(vendor, family, model)), None)
+    found = recognised_host()
+    return found.core if found.exact else None
 
 
 def calibrate(

@@ -1,6 +1,7 @@
 """`Microbenchmark`: compile a study's variants in parallel, measure them one at a time, and keep every repetition."""
 
 import json
+import logging
 import math
 import os
 import shutil
@@ -11,15 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from perfkit.collectors.host import toolchain
 from perfkit.collectors.host.machine_state import prepared, read_state
 from perfkit.collectors.microbenchmark import compile as compiling
 from perfkit.collectors.microbenchmark.lock import measuring_lock
 from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
-from perfkit.collectors.microbenchmark.passes import Task, measure_all, usable_cpus
+from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_of, usable_cpus
 from perfkit.collectors.microbenchmark.process import event_numbers
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.study.design import SequentialDesign
+from perfkit.study.expressions import Expression
 from perfkit.study.runs import StudyRuns
 from perfkit.study.study import CALM, Study, split_compiler
 
@@ -82,6 +87,11 @@ class Microbenchmark:
     cluster : str, optional
         Measure on dask's workers: ``tcp://HOST:PORT``, ``slurm``, ``slurm:JOBS`` or ``local:WORKERS``; rows are stored
         as they arrive, each with its host and processor.
+    budget : int, optional
+        Measure at most so many configurations, chosen by a model (`SequentialDesign`), and predict the others: their
+        rows have the status "predicted" and no figures of their own.
+    error : float
+        With a budget: the median relative error of predictions at which measuring stops, by the design's own estimate.
     progress : callable, optional
         Called as ``progress(done, total, what)``.
 
@@ -99,11 +109,15 @@ class Microbenchmark:
     limit: int = CALM
     spread: bool = False
     cluster: str | None = None
+    budget: int | None = None
+    error: float = 0.05
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
         if self.jobs < 1 or self.batch < 1 or self.limit < 1:
             raise SettingError("jobs, batch and limit are at least 1")
+        if self.budget is not None and (self.cluster is not None or self.spread):
+            raise SettingError("a budget is spent on one machine: leave out `cluster` (`spread`), or the budget")
         if self.repetitions is not None and self.repetitions < 3:
             raise SettingError(
                 f"repetitions={self.repetitions}: the policy drops two extremes, so at least 3 are needed"
@@ -211,26 +225,77 @@ class Microbenchmark:
                 if failed:
                     text = f"{failed} configurations failed before and are not tried again: --retry (retry=True) does"
                     warnings.warn(text, PerfkitWarning, stacklevel=3)
+                predicted: dict[str, dict[str, Any]] = {}
                 self._say(len(space) - len(todo), len(space), "compiling")
-                if self.cluster is not None:
+                if self.budget is not None:
+                    predicted = self._with_budget(study, space, store, metadata)
+                elif self.cluster is not None:
                     self._on_cluster(study, todo, len(space), store)
                 elif self.spread:
                     self._spread(study, todo, len(space), store)
                 else:
-                    self._here(study, space, todo, store, metadata)
+                    self._here(study, todo, len(space), store, metadata)
+                _remove_objects(folder / "objects")
                 store.finish()
             stored = {record["key"]: record for record in store.records()}
-            records = [stored[key] for _, key in space]
+            records = [stored[key] if key in stored else predicted[key] for _, key in space]
         return StudyRuns.from_records(records, metadata, study.derive)
 
+    def _with_budget(
+        self, study: Study, space: Sequence[Task], store: Store, metadata: dict[str, Any]
+    ) -> dict[str, dict[str, Any]]:
+        """Measure what a sequential design asks for, and return the records of what it predicts instead."""
+        assert self.budget is not None
+        design = SequentialDesign(_known_before(study, space), self.budget, self.error, self.seed)
+        place = {key: row for row, (_, key) in enumerate(space)}
+        metric, seen = study.policy.metric, set()
+        rows: list[int] = []
+        while True:
+            new = [record for record in store.records() if record["key"] in place and record["key"] not in seen]
+            seen |= {record["key"] for record in new}
+            values = [record.get(metric) for record in new]
+            plain = [math.nan if value is None else float(value) for value in values]
+            design.observe([place[record["key"]] for record in new], plain)
+            rows = design.propose()
+            if not rows:
+                break
+            self._here(study, [space[row] for row in rows], len(space), store, metadata, len(seen))
+        found = design.predictions()
+        metadata["budget"] = {
+            "configurations": len(space), "measured": len(seen), "predicted": len(found), "metric": metric,
+            "wanted_error": self.error, "error_estimate": None if math.isnan(design.estimate) else design.estimate,
+        }  # fmt: skip
+        write_whole(store.folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
+        said = "not known" if math.isnan(design.estimate) else f"{design.estimate:.1%}"
+        logging.getLogger(__name__).warning(
+            "%d of %d configurations were measured and %d predicted; the median error of a prediction is estimated at "
+            "%s or less, %.1f%% were asked for", len(seen), len(space), len(found), said, 100 * self.error,
+        )  # fmt: skip
+        message, out = f"not measured: predicted from {len(seen)} measured configurations", {}
+        for row, one in found.iterrows():
+            configuration, key = space[row]
+            figures: dict[str, Any] = {
+                "predicted": float(one["predicted"]),
+                "predicted_low": float(one["low"]),
+                "predicted_high": float(one["high"]),
+            }
+            out[key] = record_of(configuration, key, status="predicted", message=message, **figures)
+        return out
+
     def _here(
-        self, study: Study, space: Sequence[Task], todo: Sequence[Task], store: Store, metadata: dict[str, Any]
+        self,
+        study: Study,
+        todo: Sequence[Task],
+        total: int,
+        store: Store,
+        metadata: dict[str, Any],
+        before: int | None = None,
     ) -> None:
         """Compile everything in parallel, then measure with nothing else running."""
         folder = store.folder
         objects = folder / "objects"
         harness = compiling.build_harness(objects)
-        before, total = len(space) - len(todo), len(space)
+        before = total - len(todo) if before is None else before
         built = self._compiled(study, todo, objects, before, total)
         if built:
             files = compiling.files_of(built.values())
@@ -248,7 +313,6 @@ class Microbenchmark:
                 store.add(record)
                 done[0] += 1
                 say("measuring")
-        _remove_objects(objects)
 
     def _compiled(
         self, study: Study, todo: Sequence[Task], objects: Path, before: int, total: int
@@ -314,6 +378,18 @@ def collect_batch(study_text: str, todo: Sequence[Task]) -> list[dict[str, Any]]
             return list(measure_all(study, todo, built, harness, objects))
 
 
+def _known_before(study: Study, space: Sequence[Task]) -> pd.DataFrame:
+    """Return what is known of every configuration before it is measured: dimensions, and columns derived from them."""
+    rows = []
+    for one, _ in space:
+        rows.append({**one.values, "compiler": one.compiler, "flags": one.flags, "threads": one.threads})  # noqa: PD011
+    frame = pd.DataFrame(rows)
+    for column, text in study.derive.items():
+        if Expression(text).names <= set(frame.columns):
+            frame[column] = Expression(text).over(frame)
+    return frame
+
+
 def host_facts() -> dict[str, int]:
     """Return this host's `HOST_FACTS`.
 
@@ -333,6 +409,8 @@ def host_facts() -> dict[str, int]:
 
 
 def _remove_objects(objects: Path) -> None:
+    if not objects.is_dir():
+        return
     for path in objects.iterdir():
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

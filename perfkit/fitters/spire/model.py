@@ -392,7 +392,7 @@ def _of_record(line: Mapping[str, Any]) -> Roofline:
     return Roofline(points, np.inf if missing else peak_intensity, line["at_infinity"], line["event"])
 
 
-def _write_parquet(path: Path, head: Mapping[str, Any], lines: list[dict[str, Any]]) -> None:
+def _write_parquet(temporary: Path, head: Mapping[str, Any], lines: list[dict[str, Any]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -407,7 +407,7 @@ def _write_parquet(path: Path, head: Mapping[str, Any], lines: list[dict[str, An
         },
         metadata={b"perfkit": json.dumps(head, allow_nan=False).encode()},
     )
-    pq.write_table(pa.Table.from_pylist(lines, schema=schema), path, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(lines, schema=schema), temporary, compression="zstd")
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -22,8 +22,9 @@ class Roofline:
     breakpoints : array of shape (n, 2)
         Intensity (work per event) and throughput (work per time) of each corner, by rising intensity; all finite.
     peak_intensity : float
-        The intensity at which the left (rising) and the right (falling) part meet; infinity when there is no right
-        part because the peak was reached without the event.
+        The intensity at which the left (rising) and the right (falling) part meet: halfway between the end of the one
+        and the corner at which the other begins to fall, as the authors' program has it; infinity when there is no
+        right part because the peak was reached without the event.
     at_infinity : float
         The bound at I = infinity, in work per time.
     event : str
@@ -96,8 +97,12 @@ class Roofline:
         return np.where(np.isposinf(at), self.at_infinity, value)[()]
 
     def is_left(self, intensity: Any) -> Any:
-        """Return whether each intensity is at or left of the peak: where fewer events would raise the bound."""
-        return np.asarray(intensity, dtype="float64") <= self.peak_intensity
+        """Return whether each intensity is at or left of the peak: where fewer events would raise the bound.
+
+        Where the event does not happen there is none to take away: infinity is never left of the peak.
+        """
+        at = np.asarray(intensity, dtype="float64")
+        return (at <= self.peak_intensity) & np.isfinite(at)
 
     def curve(self, low: float, high: float, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
         """Return intensities and bounds from ``low`` to ``high``, close enough together for a logarithmic axis."""

@@ -151,26 +151,37 @@ def _spread(
     if draws == 0:
         return np.nan, np.nan
     order = np.lexsort((time, bounds))
-    rng = np.random.default_rng([seed, zlib.crc32(event.encode())])
-    time, weighted = time[order], (time * bounds)[order]
-    at_once = max(1, _DRAWN_AT_ONCE // len(time))
+    pairs = np.column_stack([time, time * bounds])[order]
+    bits = np.random.SFC64([seed, zlib.crc32(event.encode())])
+    words = (len(time) + 1) // 2  # each holds the random numbers of two samples
+    at_once = max(1, _DRAWN_AT_ONCE // words)
     means = []
     for first in range(0, draws, at_once):
-        chosen = rng.integers(0, len(time), (min(at_once, draws - first), len(time)), dtype=np.uint32)
-        means.append(_means(time, weighted, chosen))
+        now = min(at_once, draws - first)
+        means.append(_means(pairs, bits.random_raw(now * words).reshape(now, words)))
     low, high = np.quantile(np.concatenate(means), [0.5 - level / 2, 0.5 + level / 2])
     return float(low), float(high)
 
 
 @njit(cache=True)
-def _means(time: np.ndarray, weighted: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the weighted mean of each row of chosen samples."""
-    draws, n = chosen.shape
-    means = np.empty(draws)
-    for d in range(draws):
-        total, sum_ = 0.0, 0.0
-        for k in range(n):
-            total += time[chosen[d, k]]
-            sum_ += weighted[chosen[d, k]]
-        means[d] = sum_ / total
+def _means(pairs: np.ndarray, random: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of each row of samples drawn with replacement.
+
+    A half of a 64-bit word, times n, over 2**32 is a number below n; its bias is below n / 2**32.
+    """
+    n = np.uint64(len(pairs))
+    means = np.empty(len(random))
+    for d in range(len(random)):
+        total, weighted = 0.0, 0.0
+        for k in range(len(pairs) >> 1):
+            word = random[d, k]
+            low = ((word & np.uint64(0xFFFFFFFF)) * n) >> np.uint64(32)
+            high = ((word >> np.uint64(32)) * n) >> np.uint64(32)
+            total += pairs[low, 0] + pairs[high, 0]
+            weighted += pairs[low, 1] + pairs[high, 1]
+        if len(pairs) & 1:
+            last = ((random[d, len(pairs) >> 1] >> np.uint64(32)) * n) >> np.uint64(32)
+            total += pairs[last, 0]
+            weighted += pairs[last, 1]
+        means[d] = weighted / total
     return means

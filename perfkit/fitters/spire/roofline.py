@@ -91,7 +91,7 @@ def fit_points(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarra
     front = pareto_front(intensity[right], throughput[right], last, peak)
     chain, corner, _ = right_chain(front[:, 0].copy(), front[:, 1].copy())
     points = _join(hull, front, chain, corner, peak)
-    return points, first + 0.5 * (last - first), start if start >= 0.0 else points[-1, 1]
+    return points, first + 0.5 * (corner - first), start if start >= 0.0 else points[-1, 1]
 
 
 def left_hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:

@@ -48,7 +48,7 @@ class CategorySettings(_Strict):
 
     target: str
     method: Literal["kde", "bins"] = "kde"
-    bandwidth: Literal["silverman", "isj", "grid"] | float = "silverman"
+    bandwidth: Literal["silverman", "silverman-0.9", "isj", "grid"] | float = "silverman"
     prominence: float = 1e-4
     log: bool = False
     bins: int | tuple[float, ...] = 5

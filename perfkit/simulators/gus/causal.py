@@ -56,7 +56,7 @@ class Ring(NamedTuple):
     waits: NDArray[np.int64]  # (points, PARENTS) tight constraints of points of the instruction at hand
     by: NDArray[np.int64]  # who set each entry of each table (a constraint, or -1)
     first: NDArray[np.int64]  # where each table begins in `by`
-    writer: NDArray[np.int64]  # (granules,) who stored there last
+    line: NDArray[np.int64]  # (lines,) who fetched each line last
     scalar: NDArray[np.int64]  # last store, next sweep, how old an instruction is when it is counted
     taints: NDArray[np.int64]  # (instructions,) the counts
     record: Seen
@@ -99,7 +99,7 @@ def ring(s: Any, queue: int, counts: NDArray[np.int64], view: Seen) -> Ring:
 
 def tables(s: Any) -> tuple[int, NDArray[np.int64]]:
     """Return how many entries the tables of a state have together, and where each begins."""
-    ring = (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses, s.queue, s.held.waiting)
+    ring = (s.register, s.port, s.level, s.rob, s.loads, s.stores, s.misses, s.queue, s.held.waiting, s.data)
     lengths = [len(t) for t in ring]
     return sum(lengths), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
@@ -189,8 +189,8 @@ def _constrain(  # pragma: no cover - compiled
         return count
     if kind == to.BY_RESULT:
         who = (n - 1) * NODES + END
-    elif kind == to.BY_WRITER:
-        who = taint.writer[_U(k)]
+    elif kind == to.BY_LINE:
+        who = taint.line[_U(k)]
     else:
         who = taint.by[_U(taint.first[kind] + k)]
     if v > t:
@@ -223,10 +223,7 @@ def _put(taint: Any, kind: Any, k: Any, point: Any, n: Any) -> Any:  # pragma: n
         node = WRITTEN
     elif point == to.DISPATCH:
         node = D1
-    if kind == to.BY_WRITER:
-        taint.writer[_U(k)] = n * NODES + node
-    else:
-        taint.by[_U(taint.first[kind] + k)] = n * NODES + node
+    taint.by[_U(taint.first[kind] + k)] = n * NODES + node
 
 
 @implements(to.start, Ring)
@@ -302,6 +299,11 @@ def _write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:  # 
 @implements(to.miss, Ring)
 def _miss(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
     taint.by[_U(taint.first[to.BY_MISSES] + k)] = n * NODES + END
+
+
+@implements(to.fetch, Ring)
+def _fetch(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    taint.line[_U(k)] = n * NODES + END
 
 
 @implements(to.issue, Ring)

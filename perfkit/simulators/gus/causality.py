@@ -17,6 +17,7 @@ from perfkit.simulators.gus import exact as oracle
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.recurrence import simulate
+from perfkit.simulators.memory.memory import MemoryPass
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -182,7 +183,9 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> InstructionSch
         raise DataError(f"the trace ends after {trace.instruction_count:,} instructions; there is none at {first:,}")
     part = trace.head(first + count + 4096)
     view = fast.seen(first, count)
-    _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None)
+    # Caches and predictor are as warm as the whole trace makes them, whatever part of it is looked at.
+    memory = gus.memory(trace, gus.program(trace))
+    _fast(gus, part, np.zeros(part.code.instruction_count, dtype=np.int64), view, None, memory)
     found = np.flatnonzero(view.instruction >= 0)
     text = trace.code.text
     return InstructionSchedule(
@@ -199,37 +202,46 @@ def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> InstructionSch
     )
 
 
-def _fast(gus: "Gus", trace: Trace, counts: NDArray[np.int64], view: fast.Seen, progress: Progress | None) -> int:
+def _fast(
+    gus: "Gus",
+    trace: Trace,
+    counts: NDArray[np.int64],
+    view: fast.Seen,
+    progress: Progress | None,
+    memory: MemoryPass | None = None,
+) -> int:
     def begin(now: timing.State) -> fast.Ring:
         return fast.ring(now, 2 * int(gus.core.resource("rob").value), counts, view)
 
-    def grow(ring: fast.Ring, granules: int) -> fast.Ring:
-        return ring._replace(writer=_longer(ring.writer, granules))
+    def grow(ring: fast.Ring, lines: int) -> fast.Ring:
+        return ring._replace(line=_longer(ring.line, lines))
 
-    return _tainted(gus, trace, begin, grow, progress)
+    return _tainted(gus, trace, begin, grow, progress, memory)
 
 
 def _exact(gus: "Gus", trace: Trace, counts: NDArray[np.int64], rob: int, progress: Progress | None) -> int:
     def begin(now: timing.State) -> oracle.Taints:
         return oracle.taints(now, _power(2 * rob + 1), 2 * rob, counts)
 
-    def grow(taints: oracle.Taints, granules: int) -> oracle.Taints:
-        return taints._replace(writer=oracle.Sets(*(_longer(a, granules) for a in taints.writer)))
+    def grow(taints: oracle.Taints, lines: int) -> oracle.Taints:
+        return taints._replace(line=oracle.Sets(*(_longer(a, lines) for a in taints.line)))
 
     return _tainted(gus, trace, begin, grow, progress)
 
 
-def _tainted(gus: "Gus", trace: Trace, begin: Any, grow: Any, progress: Progress | None) -> int:
-    """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many granules of memory."""
+def _tainted(
+    gus: "Gus", trace: Trace, begin: Any, grow: Any, progress: Progress | None, memory: MemoryPass | None = None
+) -> int:
+    """Simulate with ``begin(state)`` as taint, which ``grow`` gives room for so many lines of memory."""
     program = gus.program(trace)
-    memory = gus.memory(trace, program)
-    arrays, cost, now, shadow = timing.begin(program, (gus.core,))
+    memory = gus.memory(trace, program) if memory is None else memory
+    arrays, cost, now, lines = timing.begin(program, (gus.core,))
     taint = begin(now)
     for window in windows(trace, memory, progress):
-        shadow = timing.room(shadow, memory.page_count)
-        if len(shadow.granule) > len(taint.writer if isinstance(taint, fast.Ring) else taint.writer.stamp):
-            taint = grow(taint, len(shadow.granule))
-        simulate(window, arrays, cost, now, shadow, None, taint)
+        lines = timing.room(lines, memory.page_count)
+        if len(lines.arrival) > len(taint.line if isinstance(taint, fast.Ring) else taint.line.stamp):
+            taint = grow(taint, len(lines.arrival))
+        simulate(window, arrays, cost, now, lines, None, taint)
     return int(now.now[2])
 
 

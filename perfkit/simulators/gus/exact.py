@@ -29,7 +29,7 @@ class Taints(NamedTuple):
     """The taint sets of everything that has a time: points of the instruction at hand, then the tables' entries."""
 
     sets: Sets
-    writer: Sets  # granules
+    line: Sets
     first: NDArray[np.int64]  # where each table begins in `sets`
     history: NDArray[np.int32]  # the static instruction of each of the last R
     counted: NDArray[np.int64]  # instructions old enough to count
@@ -142,8 +142,8 @@ def _begin(taint: Any, n: Any, i: Any) -> Any:  # pragma: no cover - compiled
 def _constrain(  # pragma: no cover - compiled
     taint: Any, point: Any, count: Any, t: Any, v: Any, kind: Any, k: Any, n: Any
 ) -> Any:
-    if kind == to.BY_WRITER:
-        _later(t, taint.sets, point, v, taint.writer, k, n)
+    if kind == to.BY_LINE:
+        _later(t, taint.sets, point, v, taint.line, k, n)
     elif kind == to.BY_RESULT:
         _later(t, taint.sets, point, v, taint.sets, to.RESULT, n)
     else:
@@ -159,10 +159,7 @@ def _use(taint: Any, kind: Any, k: Any, uses: Any, v: Any, disp: Any, n: Any) ->
 
 @implements(to.put, Taints, inline=False)
 def _put(taint: Any, kind: Any, k: Any, point: Any, n: Any) -> Any:  # pragma: no cover - compiled
-    if kind == to.BY_WRITER:
-        _set(taint.writer, k, taint.sets, point, n)
-    else:
-        _set(taint.sets, taint.first[kind] + k, taint.sets, point, n)
+    _set(taint.sets, taint.first[kind] + k, taint.sets, point, n)
 
 
 @implements(to.start, Taints, inline=False)
@@ -218,6 +215,12 @@ def _miss(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
     buffer = taint.first[to.BY_MISSES] + k
     _set(taint.sets, buffer, taint.sets, to.ACCESS, n)
     _add(taint.sets, buffer, n)
+
+
+@implements(to.fetch, Taints, inline=False)
+def _fetch(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    _set(taint.line, k, taint.sets, to.ACCESS, n)
+    _add(taint.line, k, n)
 
 
 @implements(to.issue, Taints, inline=False)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError
+from perfkit.errors import DataError, SettingError
 from perfkit.files import check_fields
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
@@ -26,8 +26,9 @@ from perfkit.simulators.gus import files, timing
 from perfkit.simulators.gus.lanes import LANES, padded
 from perfkit.simulators.gus.passes import Progress, windows
 from perfkit.simulators.gus.recurrence import simulate
+from perfkit.simulators.memory.branches import predictor
 from perfkit.simulators.memory.cache import CacheCounts
-from perfkit.simulators.memory.memory import MemoryPass
+from perfkit.simulators.memory.memory import FROM_STORES, MISPREDICTED, MemoryPass
 from perfkit.simulators.program.lowering import lower
 from perfkit.simulators.program.program import Program
 from perfkit.trace.trace import Trace
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 # A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
 WARM_PASSES = 12
 SETTLED = 0.005  # mispredicted branches below which it has
+WARM = ("none", "caches", "all")
+_ENDLESS = 64.0  # times the entries of a buffer: more than any program here fills
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,15 @@ class Gus:
 
     Parameters
     ----------
-    core : Microarchitecture
-        The machine.
+    core : Microarchitecture or str
+        The machine, or its name; by default this host's core, or the nearest (a warning says so).
     tables : InstructionTables, optional
         What instructions cost on it; the bundled table by default.
-    warm : bool
-        Let the trace go through caches and branch predictor before it is timed, as in a loop over the same data.
+    warm : str or bool
+        What the trace goes through before it is timed. ``"none"`` (False): nothing. ``"caches"``: the caches and
+        TLBs, as before a call with new data of the same size; branches are predicted as if met for the first time.
+        ``"all"`` (True): the branch predictor as well, as in a loop over the very same data: it has learnt the outcomes
+        of random branches by heart.
 
     Examples
     --------
@@ -64,9 +70,18 @@ class Gus:
     >>> result.ipc, result.cpi_stack()                                      # doctest: +SKIP
     """
 
-    core: Microarchitecture
+    core: Microarchitecture = field(default_factory=lambda: Microarchitecture.load("host"))
     tables: InstructionTables | None = None
-    warm: bool = False
+    warm: bool | str = "none"
+
+    def __post_init__(self) -> None:
+        """Take a core's name for the core, True and False for "all" and "none"."""
+        if isinstance(self.core, str | Path):
+            object.__setattr__(self, "core", Microarchitecture.load(self.core))
+        if self.warm not in (True, False, *WARM):
+            raise SettingError(f"warm is one of {', '.join(WARM)} (or True, False); found {self.warm!r}")
+        if isinstance(self.warm, bool):
+            object.__setattr__(self, "warm", "all" if self.warm else "none")
 
     def program(self, trace: Trace) -> Program:
         """Return the trace's static code as this core sees it."""
@@ -80,7 +95,12 @@ class Gus:
     def memory(self, trace: Trace, program: Program) -> MemoryPass:
         """Return the pass over memory and branches, with caches and predictor cold or warm."""
         memory = MemoryPass.of(trace, program, self.core)
-        if self.warm:
+        if self.warm == "caches":
+            for _ in windows(trace, memory):
+                pass
+            memory.begin_counting()
+            memory.predictor = predictor(self.core, trace.code.block_count)
+        elif self.warm == "all":
             missed = -1
             for _ in range(WARM_PASSES):
                 for _ in windows(trace, memory):
@@ -110,11 +130,11 @@ class Gus:
         if any(form.source == "class default" for form in program.forms):
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         memory = self.memory(trace, program)
-        arrays, cost, now, shadow = timing.begin(program, (self.core,))
+        arrays, cost, now, lines = timing.begin(program, (self.core,))
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
         for window in windows(trace, memory, progress):
-            shadow = timing.room(shadow, memory.page_count)
-            simulate(window, arrays, cost, now, shadow, spent, None)
+            lines = timing.room(lines, memory.page_count)
+            simulate(window, arrays, cost, now, lines, spent, None)
         return GusResult(
             settings=self,
             trace=trace,
@@ -125,6 +145,32 @@ class Gus:
             branches=memory.branches,
         )
 
+    def perfect(self, trace: Trace) -> dict[str, float]:
+        """Return the cycles of the trace if something were perfect, one at a time (simulated).
+
+        "branch prediction": no branch is mispredicted. "caches": every access hits in L1 and its TLB. "window": reorder
+        buffer, schedulers, load and store buffers and fill buffers never fill up. Doubling a capacity says what a
+        somewhat better machine would bring; these say what removing the cause from the program would.
+        """
+        program = self.program(trace)
+        memory = self.memory(trace, program)
+        wide = self.core
+        for name, resource in self.core.resources.items():
+            if resource.kind == "buffer":
+                wide = wide.scaled(name, _ENDLESS)
+        runs = {
+            "branch prediction": (self.core, lambda w: w._replace(control=w.control & ~np.uint8(MISPREDICTED))),
+            "caches": (self.core, lambda w: w._replace(code=w.code & np.uint32(FROM_STORES))),
+            "window": (wide, lambda w: w),
+        }
+        parts = {name: timing.begin(program, (core,)) for name, (core, _) in runs.items()}
+        lines = {name: part[-1] for name, part in parts.items()}
+        for window in windows(trace, memory):
+            for name, (_, better) in runs.items():
+                lines[name] = timing.room(lines[name], memory.page_count)
+                simulate(better(window), *parts[name][:-1], lines[name], None, None)
+        return {name: int(part[2].now[2]) / timing.TICKS for name, part in parts.items()}
+
     def cycles(
         self, trace: Trace, cores: Sequence[Microarchitecture], *, progress: Progress | None = None
     ) -> NDArray[np.float64]:
@@ -134,15 +180,15 @@ class Gus:
         """
         program = self.program(trace)
         memory = self.memory(trace, program)
-        parts, shadows = [], []
+        parts, lines = [], []
         for k in range(0, len(cores), LANES):
-            arrays, cost, now, shadow = timing.begin(program, padded(cores[k : k + LANES]))
+            arrays, cost, now, empty = timing.begin(program, padded(cores[k : k + LANES]))
             parts.append((arrays, cost, now))
-            shadows.append(shadow)
+            lines.append(empty)
         for window in windows(trace, memory, progress):
-            shadows = [timing.room(shadow, memory.page_count) for shadow in shadows]
-            for part, shadow in zip(parts, shadows, strict=True):
-                simulate(window, *part, shadow, None, None)
+            lines = [timing.room(each, memory.page_count) for each in lines]
+            for part, each in zip(parts, lines, strict=True):
+                simulate(window, *part, each, None, None)
         return np.concatenate([now.now[2] for _, _, now in parts])[: len(cores)] / timing.TICKS
 
 
@@ -360,7 +406,7 @@ def _assembled(
     header: dict[str, Any], arrays: dict[str, NDArray[np.int64]], trace: Trace, path: str | Path
 ) -> GusResult:
     """Return the result that a file's parts make, if they fit together."""
-    fields = {"weights": dict, "core": str, "forms": dict, "ticks": int, "warm": bool, "branches": list}
+    fields = {"weights": dict, "core": str, "forms": dict, "ticks": int, "warm": (str, bool), "branches": list}
     check_fields(header, fields, path, "a saved Gus result")
     weighed, branched = header["weights"], {str(i): n for i, n in enumerate(header["branches"])}
     check_fields(weighed, dict.fromkeys(weighed, float), path, "weights")
@@ -370,7 +416,7 @@ def _assembled(
     weights = {str(name): float(weight) for name, weight in header["weights"].items()}
     core = replace(Microarchitecture.from_toml(header["core"], f"{path}: its core"), weights=MappingProxyType(weights))
     forms = {name: files.form(name, values) for name, values in header["forms"].items()}
-    gus = Gus(core, tables=files.SavedTables(core, (), saved=forms), warm=bool(header["warm"]))
+    gus = Gus(core, tables=files.SavedTables(core, (), saved=forms), warm=header["warm"])
     program = gus.program(trace)
     spent, ticks = arrays["spent"], int(header["ticks"])
     shape = (len(program.slots), timing.PORTS + len(program.groups))

@@ -18,8 +18,8 @@ from perfkit.simulators import compiled
 DISPATCH, FRONT, RETIRED, WRITTEN, RESULT, ADDRESS, DATA, ACCESS, MEMORY = range(9)
 POINTS = 9
 # What has a time that lasts: tables and rings, one entry each for a register, a port, ...
-BY_REGISTER, BY_PORT, BY_LEVEL, BY_ROB, BY_LOADS, BY_STORES, BY_MISSES, BY_QUEUE, BY_ISSUE = range(9)
-BY_WRITER, BY_RESULT = 9, 10
+BY_REGISTER, BY_PORT, BY_LEVEL, BY_ROB, BY_LOADS, BY_STORES, BY_MISSES, BY_QUEUE, BY_ISSUE, BY_DATA = range(10)
+BY_LINE, BY_RESULT = 10, 11
 
 
 def begin(taint: Any, n: Any, i: Any) -> Any:
@@ -68,6 +68,10 @@ def write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:
 
 def miss(taint: Any, k: Any, n: Any) -> Any:
     """The access at hand holds fill buffer k."""
+
+
+def fetch(taint: Any, k: Any, n: Any) -> Any:
+    """The access at hand brings line k, whose arrival later accesses wait for."""
 
 
 def issue(taint: Any, k: Any, n: Any) -> Any:

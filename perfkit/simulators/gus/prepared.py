@@ -37,10 +37,19 @@ class Replay(MemoryPass):
     def window(self, chunk: TraceChunk) -> Window:
         """Return the window that was made of this chunk."""
         found = self.kept[self.at]
-        if len(found.stream) != len(chunk.stream):
-            raise SettingError(f"window {self.at} was made of {len(found.stream)} blocks, not {len(chunk.stream)}")
+        blocks, accesses = len(chunk.stream), len(chunk.addresses)
+        if len(found.stream) < blocks:
+            raise SettingError(f"window {self.at} was made of {len(found.stream)} blocks, not {blocks}")
         self.at += 1
-        return found
+        if len(found.stream) == blocks:
+            return found
+        return Window(  # of the trace's first part
+            found.stream[:blocks],
+            found.control[:blocks],
+            found.granule[:accesses],
+            found.code[:accesses],
+            found.size[:accesses],
+        )
 
 
 @dataclass(frozen=True, eq=False)

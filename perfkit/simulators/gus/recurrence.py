@@ -1,8 +1,8 @@
 """Algorithm 1 of the Gus paper, the one place where it is written.
 
-All times are whole ticks (`perfkit.simulators.gus.timing`). The pass keeps, for every resource, register and 8-byte
-word of memory, the earliest time at which it is available, and moves through the instructions in order. What it is
-given decides what numba compiles:
+All times are whole ticks (`perfkit.simulators.gus.timing`). The pass keeps, for every resource, register, recent
+store and line of memory, the earliest time at which it is available, and moves through the instructions in order. What
+it is given decides what numba compiles:
 
 - ``spent``: every tick by which retirement advances is added to its instruction and cause;
 - ``taint``: every constraint is told to the hooks of `perfkit.simulators.gus.hooks`;
@@ -17,7 +17,10 @@ What is added to the printed algorithm, with its reason:
 - latency and bandwidth of each memory level are separate; an access that crosses a line uses two lines;
 - a mispredicted branch delays the next dispatch (the paper predicts perfectly), and so does a taken one on cores that
   take but so many in a cycle;
-- a load of bytes from several stores waits until these are written;
+- a load of bytes from several stores waits until these are written; on cores that rename memory, one of a whole
+  register that was stored before has the register's value without loading;
+- a line that is on its way is not in L1: accesses to it wait until it arrives;
+- an access to a page that no TLB holds waits for the page walk;
 - vector operations hold a scheduler's entry until they begin, where the core file gives its size.
 """
 
@@ -46,6 +49,7 @@ from perfkit.simulators.gus.timing import (
     MISPREDICTION,
     NEVER,
     OPERANDS,
+    PAGE_WALK,
     PORTS,
     QUICK,
     READ,
@@ -58,19 +62,22 @@ from perfkit.simulators.gus.timing import (
     STORES,
     TICKS,
     VECTOR,
-    WRITE,
     WRITES,
 )
 from perfkit.simulators.memory.memory import (
     BLOCKED,
     DISTANCE_SHIFT,
+    FORWARDED,
     LEVEL,
     MISPREDICTED,
-    PAGE_GRANULES,
+    PAGE_SPLIT,
     PREFETCH_SHIFT,
+    RENAMED,
     SECOND_SHIFT,
     SPLIT,
     TAKEN,
+    WALK,
+    WALK_SHIFT,
 )
 from perfkit.simulators.program.program import REGISTERS
 
@@ -92,45 +99,58 @@ def _freed(ring: Any, place: Any, size: Any, sizes: Any) -> Any:  # pragma: no c
     return gather(ring, place, sizes)
 
 
-@inlined
-def _after(g: Any, size: Any) -> Any:  # pragma: no cover - compiled
-    """Return the granule after an access's last one in the page it begins in."""
-    return min(g + ((size + 7) >> 3), (g | (PAGE_GRANULES - 1)) + 1)
-
-
-@compiled("gus_causal", "gus_exact", "gus_hooks", "gus_lanes", "gus_schedulers", "gus_timing", "memory")
-def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any) -> None:
-    # pragma: no cover - compiled
+@compiled(
+    "gus.causal",
+    "gus.exact",
+    "gus.hooks",
+    "gus.lanes",
+    "gus.schedulers",
+    "gus.timing",
+    "memory.forwarding",
+    "memory.memory",
+    "program.program",
+)
+def simulate(  # pragma: no cover - compiled
+    window: Any, program: Any, costs: Any, state: Any, lines: Any, spent: Any, taint: Any
+) -> None:
     """Simulate one window.
 
-    ``w`` is a `perfkit.simulators.memory.memory.Window`, ``p`` a `Static`, ``c`` `Costs`, ``s`` a `State`, ``stored`` a
-    `Shadow`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
+    ``window`` is a `perfkit.simulators.memory.memory.Window`, ``program`` a `Static`, then `Costs`, a `State` and
+    `LineArrivals`; ``spent`` is (instructions, causes) or None; ``taint`` is None or what hooks know.
     """
-    stream, control, w_granule, w_code, w_size = w.stream, w.control, w.granule, w.code, w.size
+    stream, control, w_granule, w_code, w_size = window.stream, window.control, window.granule, window.code, window.size
     block_start, block_use, block_register, block_operand = (
-        p.block_start,
-        p.block_use,
-        p.block_register,
-        p.block_operand,
+        program.block_start,
+        program.block_use,
+        program.block_register,
+        program.block_operand,
     )
-    head, p_use, p_register, p_operand = p.head, p.use, p.register, p.operand
-    c_front, c_retire, c_use, c_latency, c_value, c_load = c.front_end, c.retire, c.use, c.latency, c.value, c.load
-    c_beyond, c_line, c_forward = c.beyond, c.line, c.forward
-    c_rob, c_load_buffer, c_store_buffer, c_fill_buffers = c.rob, c.load_buffer, c.store_buffer, c.fill_buffers
-    rob, lb, sb, fb = c.same[0], c.same[1], c.same[2], c.same[3]
-    s_register, s_port, s_level = s.register, s.port, s.level
-    s_rob, s_loads, s_stores, s_misses = s.rob, s.loads, s.stores, s.misses
+    head, p_use, p_register, p_operand = program.head, program.use, program.register, program.operand
+    c_front, c_retire, c_use = costs.front_end, costs.retire, costs.use
+    c_latency, c_value, c_load = costs.latency, costs.value, costs.load
+    c_beyond, c_line, c_forward, c_walk = costs.beyond, costs.line, costs.forward, costs.walk
+    c_rob, c_load_buffer, c_store_buffer, c_fill_buffers = (
+        costs.rob,
+        costs.load_buffer,
+        costs.store_buffer,
+        costs.fill_buffers,
+    )
+    rob, lb, sb, fb = costs.same[0], costs.same[1], costs.same[2], costs.same[3]
+    s_register, s_port, s_level = state.register, state.port, state.level
+    s_rob, s_loads, s_stores, s_misses = state.rob, state.loads, state.stores, state.misses
+    s_data, s_value = state.data, state.value
     rob_mask, lb_mask, sb_mask, fb_mask = len(s_rob) - 1, len(s_loads) - 1, len(s_stores) - 1, len(s_misses) - 1
-    s_now, s_counts = s.now, s.counts
-    shadow, pages = stored.granule, stored.page
+    s_now, s_counts = state.now, state.counts
+    arrival, origin, line_shift = lines.arrival, lines.origin, lines.shift
+    page_lines = 512 >> line_shift
     disp, fe, ret, written, end = load(s_now, 0), load(s_now, 1), load(s_now, 2), load(s_now, 3), load(s_now, 4)
+    jump, left, newest = load(s_now, 5), load(s_now, 6), load(s_now, 7)
     n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
-    jump, left = load(s_now, 5), load(s_now, 6)
-    queued, line_before, line_last = s_counts[5], s_counts[6], s_counts[7]
-    penalty, byte, taken = load(c.penalty, 0), load(c.byte, 0), load(c.taken, 0)
-    s_queue, held, c_queue, queue_size = s.queue, s.held, c.vector_queue, c.same[4]
+    queued, line_before, line_last, paired = s_counts[5], s_counts[6], s_counts[7], s_counts[8]
+    penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
+    s_queue, held, c_queue, queue_size = state.queue, state.held, costs.vector_queue, costs.same[4]
     queue_mask = len(s_queue) - 1
-    c_commit, c_early = c.commit, c.early
+    c_commit, c_early, in_pairs = costs.commit, costs.early, costs.pairs[0]
     nd = na = nx = nm = no = uses = 0
     j = 0
     for t in range(len(stream)):
@@ -258,8 +278,8 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 queued += 1
             loaded = like(disp, NEVER)
             arrived = a
-            first_access, first_operand = j, m
-            split_store = False
+            first_access = j
+            split_store = page_split = False
             for _ in range(operands):
                 g = w_granule[_U(j)]
                 if g < 0:
@@ -272,6 +292,9 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 got = a
                 # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
                 which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
+                if code >> WALK_SHIFT & WALK:
+                    got = got + load(c_walk, code >> WALK_SHIFT & WALK)
+                    which = PAGE_WALK
                 v = load(s_level, 0)
                 if taint is not None:
                     no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
@@ -312,23 +335,53 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                         got = later(got, v)
                         store(s_misses, misses & fb_mask, got + load(c_load, i) + load(c_beyond, level))
                         misses += 1
-                if p_operand[_U(m)] & READ:
-                    vector = 1 if flags & VECTOR else 0
-                    got = got + load(c_load, i) + load(c_beyond, level + 4 * vector)
-                    if code & BLOCKED:
-                        place = (stores - 1 - (code >> DISTANCE_SHIFT)) & sb_mask
-                        v = load(s_stores, place) + load(c_forward, 2)
+                line = g >> line_shift
+                vector = 4 if flags & VECTOR else 0
+                if level > 0:
+                    come = got + load(c_load, i) + load(c_beyond, level + vector)
+                    store(arrival, line, come)
+                    newest = later(newest, come)
+                    if spent is not None:
+                        origin[_U(line)] = level
+                    if taint is not None:
+                        to.fetch(taint, line, n)
+                    if code & SPLIT and (line + 1) % page_lines:
+                        store(arrival, line + 1, come)
+                        if spent is not None:
+                            origin[_U(line + 1)] = level
                         if taint is not None:
-                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_STORES, place, n)
-                        if spent is not None and v > got:
-                            which = FORWARD
+                            to.fetch(taint, line + 1, n)
+                if p_operand[_U(m)] & READ:
+                    place = (stores - 1 - (code >> DISTANCE_SHIFT)) & sb_mask
+                    if code & RENAMED:  # what was stored is known by its register: nothing waits for the load
+                        v = load(s_value, place)
+                        got = disp
+                        if taint is not None:
+                            no = to.start(taint, to.ACCESS, to.DISPATCH, 0, n)
+                            no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_DATA, place, n)
+                        if spent is not None:
+                            which = FORWARD if v > got else why
                         got = later(got, v)
-                    forward = load(c_forward, vector)
-                    if reaches(load(pages, g // PAGE_GRANULES) + forward, got):
-                        for q in range(g, _after(g, size)):
-                            v = load(shadow, q) + forward
+                    else:
+                        got = got + load(c_load, i) + load(c_beyond, level + vector)
+                        if level == 0 and reaches(newest, got):  # a hit, but the line may be on its way
+                            v = load(arrival, line)
                             if taint is not None:
-                                no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_WRITER, q, n)
+                                no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LINE, line, n)
+                            if spent is not None and v > got:
+                                which = LEVEL_LATENCY + origin[_U(line)]
+                            got = later(got, v)
+                        if code & BLOCKED:
+                            v = load(s_stores, place) + load(c_forward, 2)
+                            if taint is not None:
+                                no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_STORES, place, n)
+                            if spent is not None and v > got:
+                                which = FORWARD
+                            got = later(got, v)
+                        elif code & FORWARDED:
+                            v = load(s_data, place) + load(c_forward, vector >> 2)
+                            if taint is not None:
+                                no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_DATA, place, n)
                             if spent is not None and v > got:
                                 which = FORWARD
                             got = later(got, v)
@@ -337,10 +390,15 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                     if spent is not None and got > loaded:
                         by_memory = which
                     loaded = later(loaded, got)
-                elif code & SPLIT and not flags & LOADS:
-                    split_store = True
-                if level > 0 and not p_operand[_U(m)] & READ:
-                    arrived = later(arrived, got + load(c_beyond, level))
+                else:
+                    if code & SPLIT and not flags & LOADS:
+                        split_store = True
+                    if code & PAGE_SPLIT:
+                        page_split = True
+                    if level > 0:
+                        arrived = later(arrived, got + load(c_beyond, level))
+                    elif reaches(newest, got):
+                        arrived = later(arrived, load(arrival, line))
                 if taint is not None and level > 0:
                     to.miss(taint, (misses - 1) & fb_mask, n)
                 j += 1
@@ -375,6 +433,7 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                 hold(held, scheduled - 1, begun)
                 if taint is not None:
                     to.issue(taint, freed_in(held, scheduled - 1, begun), n)
+            value = x
             end = x + load(c_latency, i)
             loaded_end = loaded + load(c_value, i)
             if taint is not None:
@@ -382,6 +441,8 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
             if spent is not None and loaded_end > end:
                 cause = by_memory
             end = later(end, loaded_end)
+            if flags & LOADS:
+                value = end
             early_end = end + load(c_early, 1 if flags & QUICK else 0)
             for _ in range(_field(about, WRITES)):
                 q = _I(p_register[_U(r)])
@@ -412,26 +473,21 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
                     to.put(taint, to.BY_LOADS, loads & lb_mask, to.RETIRED, n)
                 loads += 1
             if flags & STORES:
-                for z in range(operands):
-                    g = w_granule[_U(first_access + z)]
-                    if g < 0 or not p_operand[_U(first_operand + z)] & WRITE:
-                        continue
-                    page = g // PAGE_GRANULES
-                    last = load(pages, page)
-                    if not reaches(last, like(last, NEVER + 1)):
-                        for q in range(page * PAGE_GRANULES, (page + 1) * PAGE_GRANULES):
-                            store(shadow, q, last)
-                    store(pages, page, later(last, end))
-                    for q in range(g, _after(g, _I(w_size[_U(first_access + z)]))):
-                        v = load(shadow, q)
-                        if taint is not None and v < end:
-                            to.put(taint, to.BY_WRITER, q, to.RESULT, n)
-                        store(shadow, q, later(v, end))
+                store(s_data, stores & sb_mask, end)
+                store(s_value, stores & sb_mask, value)
+                if taint is not None:
+                    to.put(taint, to.BY_DATA, stores & sb_mask, to.RESULT, n)
                 line = w_granule[_U(first_access)] >> 3 if operands else -1
-                same_line = line in (line_last, line_before)
+                same_line = line == line_last and not paired if in_pairs else line in (line_last, line_before)
+                paired = 1 if same_line else 0
                 if line != line_last:
                     line_before, line_last = line_last, line
                 written = written + load(c_commit, 0 if same_line else 1)
+                if split_store:
+                    written = written + load(c_commit, 1)
+                    paired = 1
+                if page_split:
+                    written = written + load(costs.page_split, 0)
                 if taint is not None:
                     to.write(taint, written, ret, arrived, n)
                 written = later(later(written, ret), arrived)
@@ -449,5 +505,6 @@ def simulate(w: Any, p: Any, c: Any, s: Any, stored: Any, spent: Any, taint: Any
     store(s_now, 4, end)
     store(s_now, 5, jump)
     store(s_now, 6, left)
-    s_counts[5], s_counts[6], s_counts[7] = queued, line_before, line_last
+    store(s_now, 7, newest)
+    s_counts[5], s_counts[6], s_counts[7], s_counts[8] = queued, line_before, line_last, paired
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

@@ -5,7 +5,7 @@ resources that give a speedup are the bottlenecks; the others are not worth an e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,9 @@ class Sensitivity(Tabled):
         What was weighted: one resource each, or a pair.
     speedup : (resources, weights) float
         s = f(c) / f(w c) - 1.
+    perfect : dict of str to float
+        The speedup if branch prediction, the caches or the window of instructions were perfect (`Gus.perfect`), where
+        that was asked for.
     """
 
     core: str
@@ -47,6 +50,7 @@ class Sensitivity(Tabled):
     weights: tuple[float, ...]
     resources: tuple[tuple[str, ...], ...]
     speedup: NDArray[np.float64]
+    perfect: dict[str, float] = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:
@@ -98,6 +102,7 @@ def sensitivity(
     pairs: bool = False,
     progress: Progress | None = None,
     core: Microarchitecture | None = None,
+    perfect: bool = False,
 ) -> Sensitivity:
     """Return how much faster the trace would run if each resource's capacity were ``weights`` times what it is.
 
@@ -119,6 +124,8 @@ def sensitivity(
         Called with the passes done and their total.
     core : Microarchitecture, optional
         Weight the resources of this variant of ``gus.core`` (other capacities; caches and instruction table stay).
+    perfect : bool
+        Simulate perfect branch prediction, caches and window, too (of ``gus.core``; three simulations more).
 
     Raises
     ------
@@ -145,7 +152,9 @@ def sensitivity(
             variants.append(variant)
     found = gus.cycles(trace, variants, progress=progress)
     speedup = (found[0] / found[1:] - 1.0).reshape(len(what), len(weights))
-    return Sensitivity(base.name, float(found[0]), weights, what, speedup)
+    better = gus.perfect(trace) if perfect else {}
+    scenarios = {name: float(found[0]) / cycles - 1.0 for name, cycles in better.items()}
+    return Sensitivity(base.name, float(found[0]), weights, what, speedup, scenarios)
 
 
 def what_if(

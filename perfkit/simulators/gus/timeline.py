@@ -235,7 +235,7 @@ class _Run:
         self.owner = np.repeat(np.arange(count), per)
         total = len(self.owner)
         self.operand = expand(trace.stream, code.block_operand_start)[:total]
-        memory = result.settings.memory(trace, result.program)
+        memory = result.settings.memory(result.trace, result.program)
         parts = [(w.granule, w.code, w.size) for w in windows(trace, memory)]
         self.granule, kind, size = (np.concatenate(each)[:total] for each in zip(*parts, strict=True))
         self.size = size.astype(np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.lanes import LANES, zeros
-from perfkit.simulators.memory.memory import PAGE_GRANULES, RECENT
+from perfkit.simulators.memory.forwarding import RECENT
 from perfkit.simulators.program.program import REGISTERS, Program, pruned
 
 TICKS = 55440
@@ -39,9 +39,10 @@ CAUSES = (
     "memory_bandwidth",
     "line_fill_buffers",
     "vector_scheduler",
+    "page_walk_latency",
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
-LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, PORTS = 8, 12, 16, 17, 18
+LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, PAGE_WALK, PORTS = 8, 12, 16, 17, 18, 19
 
 
 # What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
@@ -84,7 +85,10 @@ class Costs(NamedTuple):
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
     taken: NDArray[np.int64]  # (1, K) between two taken branches
-    commit: NDArray[np.int64]  # (2, K) a store to the line of one of the last two, another store
+    commit: NDArray[np.int64]  # (2, K) a store to the line of the one(s) before, another store
+    pairs: NDArray[np.int64]  # (1,) or (K,) whether stores are written in pairs of neighbours only; all agree
+    walk: NDArray[np.int64]  # (3, K) nothing, an access of the second TLB, a page walk
+    page_split: NDArray[np.int64]  # (1, K) a store across the end of a page
     early: NDArray[np.int64]  # (2, K) what is added to a result for additions: nothing, less than nothing
     vector_scheduler: NDArray[np.int64]  # (2, K) entries: operations, stores
     vector_queue: NDArray[np.int64]  # (K,)
@@ -108,8 +112,10 @@ CYCLES = 2048
 class State(NamedTuple):
     """What the pass carries from one window to the next; times have a last axis of K where there are K of them."""
 
-    now: NDArray[np.int64]  # dispatch, front end, retirement, last store, end of last, last jump, left the queue last
-    counts: NDArray[np.int64]  # instructions, used of each ring: rob, loads, stores, misses, queue; two lines written
+    # dispatch, front end, retirement, last store, end of last, last jump, left the queue last, latest arrival of a line
+    now: NDArray[np.int64]
+    # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair
+    counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
     level: NDArray[np.int64]
@@ -118,14 +124,17 @@ class State(NamedTuple):
     stores: NDArray[np.int64]
     misses: NDArray[np.int64]
     queue: NDArray[np.int64]  # when operations left the queue before the schedulers
+    data: NDArray[np.int64]  # when the data of the last stores are there, in the places of `stores`
+    value: NDArray[np.int64]  # when the register that they store has its value
     held: Schedulers
 
 
-class Shadow(NamedTuple):
-    """When memory was last stored to: each granule of 8 bytes, and the latest of each page (`NEVER`: not yet)."""
+class LineArrivals(NamedTuple):
+    """When each line of the pages touched so far arrived in L1 last, and from which level it came."""
 
-    granule: NDArray[np.int64]
-    page: NDArray[np.int64]
+    arrival: NDArray[np.int64]
+    origin: NDArray[np.int8]
+    shift: int  # a granule's line is ``granule >> shift``
 
 
 def static(program: Program) -> Static:
@@ -248,18 +257,20 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),
-        ticks([1.0 / value("store_commit", 1.0), 1.0]),
+        *_commit(core, base, ticks),
+        ticks([0.0, value("second_tlb_latency", 0.0), value("page_walk_latency", 0.0)]),
+        ticks([value("page_split_store", 0.0)]),
         ticks([0.0, -program.early.max(initial=0.0) * factor]),
         np.array([entries("vector_scheduler"), entries("vector_store_scheduler")]),
         np.int64(entries("vector_queue") if "vector_queue" in core.resources else 1),
     )
 
 
-def begin(program: Program, cores: tuple[Microarchitecture, ...]) -> tuple[Static, Costs, State, Shadow]:
+def begin(program: Program, cores: tuple[Microarchitecture, ...]) -> tuple[Static, Costs, State, LineArrivals]:
     """Return what the recurrence needs to simulate a program from its first instruction on a core's K variants."""
     fast = pruned(program, cores)
     cost = costs(fast, cores)
-    return static(fast), cost, state(program, cost), shadow(cost)
+    return static(fast), cost, state(program, cost), _lines(program, cost)
 
 
 def state(program: Program, cost: Costs) -> State:
@@ -277,8 +288,8 @@ def state(program: Program, cost: Costs) -> State:
         zeros(1, lanes),
     )
     return State(
-        zeros(7, lanes),
-        np.array([0, 0, 0, 0, 0, 0, -1, -1], dtype=np.int64),
+        zeros(8, lanes),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(len(LEVELS), lanes),
@@ -287,25 +298,40 @@ def state(program: Program, cost: Costs) -> State:
         ring(np.maximum(cost.store_buffer, RECENT)),  # loads ask when stores were written that have left the buffer
         ring(cost.fill_buffers),
         ring(cost.vector_queue),
+        ring(np.maximum(cost.store_buffer, RECENT)),
+        ring(np.maximum(cost.store_buffer, RECENT)),
         schedulers,
     )
 
 
-def shadow(cost: Costs) -> Shadow:
-    """Return memory before the first store."""
+def _commit(core: Microarchitecture, base: Microarchitecture, ticks: Any) -> tuple[Any, Any]:
+    """Return what a store to the same line and one to another line take, and whether the former go in pairs."""
+    found = core.resources.get("store_commit")
+    if found is None:
+        return ticks([1.0, 1.0]), np.int64(0)
+    pairs = bool(core.feature("store_pairing", False))
+    slower = base.resource("store_commit").value / found.value  # than the core as it is, where it has a weight
+    same = max(0.0, 2.0 / base.resource("store_commit").value - 1.0) if pairs else 1.0 / base.value("store_commit")
+    return ticks([same * slower, slower]), np.int64(pairs)
+
+
+def _lines(program: Program, cost: Costs) -> LineArrivals:
+    """Return memory before the first access."""
     lanes = cost.use.ndim == 2
-    return Shadow(zeros(PAGE_GRANULES, lanes), zeros(1, lanes) + NEVER)
+    shift = int(np.log2(program.core.caches[0].line)) - 3
+    return LineArrivals(zeros(_PAGE >> shift, lanes), np.zeros(_PAGE >> shift, dtype=np.int8), shift)
 
 
-def room(old: Shadow, pages: int) -> Shadow:
-    """Return memory with room for so many pages, and as many again when it grows.
+_PAGE = 512  # granules
 
-    Granules of pages that were not stored to are never read, so they need no value (and the system no memory).
-    """
-    if pages <= len(old.page):
+
+def room(old: LineArrivals, pages: int) -> LineArrivals:
+    """Return memory with room for so many pages, and as many again when it grows."""
+    per_page = _PAGE >> old.shift
+    if pages * per_page <= len(old.arrival):
         return old
-    lanes = old.page.ndim == 2
-    granule, page = zeros(2 * pages * PAGE_GRANULES, lanes), zeros(2 * pages, lanes) + NEVER
-    granule[: len(old.granule)] = old.granule
-    page[: len(old.page)] = old.page
-    return Shadow(granule, page)
+    arrival = zeros(2 * pages * per_page, old.arrival.ndim == 2)
+    origin = np.zeros(2 * pages * per_page, dtype=np.int8)
+    arrival[: len(old.arrival)] = old.arrival
+    origin[: len(old.origin)] = old.origin
+    return LineArrivals(arrival, origin, old.shift)

@@ -1,8 +1,8 @@
 """What a trace's streams mean for memory and branches: a pass before the timing, in windows, with bounded state.
 
-For every recorded access: the level that serves it and the number of the 8-byte granule it starts at (the shadow memory
-of Gus, Algorithm 1, at word granularity). For every executed block: whether the branch into it was taken, and whether
-it was mispredicted.
+For every recorded access: the level that serves it, the number of the 8-byte granule it starts at, which recent store a
+load's bytes come from, and whether its page is in the TLBs. For every executed block: whether the branch into it was
+taken, and whether it was mispredicted.
 """
 
 from dataclasses import dataclass, field
@@ -13,27 +13,34 @@ from numpy.typing import NDArray
 
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import compiled, inlined
+from perfkit.simulators.memory.branches import Predictor, predict, predict_target, predictor, returns
 from perfkit.simulators.memory.cache import MEMORY, CacheCounts, Caches, caches, touch
-from perfkit.simulators.program.program import Program
+from perfkit.simulators.memory.forwarding import RECENT, Stores, recent_stores, source
+from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, Program
 from perfkit.trace.code import TraceChunk
 from perfkit.trace.trace import Trace
 
 PAGE_GRANULES = 512  # granules of 8 bytes in a page of 4 KiB
-_COUNTERS = 1 << 14  # of each table of the branch predictor
-_HISTORY = 60  # branches that index the last of the tagged tables, where the core file does not say
-_SHARES = (0.1, 0.24, 0.5, 1.0)  # of these, what indexes each table
 
 # The bits of an access's code.
 LEVEL = 0b11
 SECOND_SHIFT = 2  # the level of the second line of an access that crosses a line
 PREFETCH_SHIFT = 4
 SPLIT = 0b100_0000
-BLOCKED = 0b1000_0000  # a load of bytes from several recent stores: it cannot be forwarded
-DISTANCE_SHIFT = 8  # of such a load: how many stores came after the newest of these
+BLOCKED = 0b1000_0000  # a load of bytes from a recent store and from elsewhere: it cannot be forwarded
+FORWARDED = 0x100  # a load of bytes that are all from one recent store
+RENAMED = 0x200  # such a load whose value the core knows without loading
+WALK_SHIFT = 10  # 1: the page is in the second TLB only, 2: in none
+WALK = 0b11
+PAGE_SPLIT = 0x1000  # a store across the end of a page
+DISTANCE_SHIFT = 16  # of a load that is blocked or forwarded: how many stores came after the newest of these
+# What a perfect memory keeps of a code: which store a load's bytes come from.
+FROM_STORES = BLOCKED | FORWARDED | RENAMED | (RECENT << DISTANCE_SHIFT)
 # The bits of what led into a block.
 MISPREDICTED, TAKEN = 1, 2
+# The bits of a static operand: size << OPERAND_SIZE, and these.
+_READ, _WRITE, _FIRST_STORE, _MORE_STORES, _VECTOR, _FIRST, OPERAND_SIZE = 1, 2, 4, 8, 16, 32, 6
 
-RECENT = 127  # stores that may still be in a store buffer
 _U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
 
 
@@ -43,7 +50,7 @@ class Window(NamedTuple):
     stream: NDArray[np.uint32]
     control: NDArray[np.uint8]
     granule: NDArray[np.int64]
-    code: NDArray[np.uint16]
+    code: NDArray[np.uint32]
     size: NDArray[np.uint32]
 
 
@@ -60,17 +67,28 @@ class Pages(NamedTuple):
     where: NDArray[np.int16]  # (lines, levels) the way that holds a line in each level of cache, or -1
     writer: NDArray[np.int64]  # (granules,) the number of the last store
     stored: NDArray[np.int64]  # (slots,) the number of the last store to the page
+    entered: NDArray[np.int64]  # (slots, 2) when the page entered the first and the second TLB
 
 
-class Predictor(NamedTuple):
-    """A bimodal table and tagged tables of growing history (TAGE); ``meta``: last block, branches, misses, history."""
+class Layout(NamedTuple):
+    """What the pass reads of the static code, and of the core."""
 
-    bimodal: NDArray[np.int8]
-    counter: NDArray[np.int8]
-    tag: NDArray[np.int16]
-    useful: NDArray[np.int8]
-    lengths: NDArray[np.int64]
-    meta: NDArray[np.int64]
+    first: NDArray[np.int32]  # (blocks + 1,) first operand of each block
+    operand: NDArray[np.int64]  # (operands,) size and flags
+    expression: NDArray[np.int32]  # (operands,) which address expression it has (-1: none that can be compared)
+    ending: NDArray[np.int8]  # (blocks,) the kind of a block's last instruction
+    fall_through: NDArray[np.int64]  # (blocks,) the block that follows, or -1
+    tlb: NDArray[np.int64]  # (2,) entries of both TLBs, 0 where they are not modelled
+    renaming: int  # 0 no renaming of memory, 1 where the address is the same expression, 2 everywhere
+    perfect: bool  # every branch is predicted
+
+
+class Progress(NamedTuple):
+    """What the pass has counted so far, and where it stands in its chunk; changed in place."""
+
+    served: NDArray[np.int64]  # (8,) accesses by level, prefetches by level
+    at: NDArray[np.int64]  # (3,) next block, next access, next dynamic size
+    walks: NDArray[np.int64]  # (2,) pages that entered the first and the second TLB
 
 
 @dataclass
@@ -82,32 +100,27 @@ class MemoryPass:
     caches: Caches
     pages: Pages
     predictor: Predictor
-    fall_through: NDArray[np.int64]  # the block that follows each block, or -1
-    conditional: NDArray[np.bool_]  # whether a block ends in a conditional branch
-    operand: NDArray[np.int64]
+    layout: Layout
+    stores: Stores
     served: NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
-    stores: NDArray[np.int64] = field(default_factory=lambda: np.full(1, RECENT, dtype=np.int64))
+    walks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
 
     @classmethod
-    def of(cls, trace: Trace, program: Program, core: Microarchitecture) -> "MemoryPass":
-        """Begin a pass with empty caches and a predictor that expects branches not to be taken."""
-        feature = core.features.get("next_line_prefetch")
+    def of(cls, trace: Trace, program: Program, core: Microarchitecture, *, perfect: bool = False) -> "MemoryPass":
+        """Begin a pass with empty caches and a predictor that expects branches not to be taken.
+
+        With ``perfect``, every branch is predicted.
+        """
         code = trace.code
-        last = code.block_start[1:] - 1
-        begin_of = {int(pc): k for k, pc in enumerate(code.pc[code.block_start[:-1]].tolist())}
-        after = (code.pc[last] + code.length[last]).tolist()
-        follows = np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64)
-        state = caches(core.caches, bool(feature and feature.value))
-        history = core.features.get("branch_history")
+        state = caches(core.caches, bool(core.feature("next_line_prefetch", False)))
         return cls(
             trace,
             program,
             state,
             _pages(_FIRST_PAGES, len(code.size), 4096 >> state.line_bits),
-            _predictor(int(history.value) if history else _HISTORY),
-            follows,
-            program.branch[last],
-            code.size.astype(np.int64) << 2 | code.write.astype(np.int64) << 1 | code.read,
+            predictor(core, code.block_count),
+            _layout(program, core, perfect),
+            recent_stores(),
         )
 
     @property
@@ -121,45 +134,66 @@ class MemoryPass:
 
     @property
     def branches(self) -> tuple[int, int]:
-        """Conditional branches so far, and how many of them were mispredicted."""
+        """Branches that were predicted so far (conditional, indirect, returns), and how many were mispredicted."""
         return int(self.predictor.meta[1]), int(self.predictor.meta[2])
 
     def begin_counting(self) -> None:
         """Forget what was counted so far, and keep the state of caches and predictor."""
         self.served[:] = 0
         self.predictor.meta[:3] = (-1, 0, 0)
+        self.predictor.meta[4] = 0  # calls that nothing returned from
 
     def window(self, chunk: TraceChunk) -> Window:
         """Return the window for the trace's next chunk; windows must be taken in order."""
         granule = np.empty(len(chunk.addresses), dtype=np.int64)
-        kind = np.empty(len(chunk.addresses), dtype=np.uint16)
+        kind = np.empty(len(chunk.addresses), dtype=np.uint32)
         size = np.empty(len(chunk.addresses), dtype=np.uint32)
         control = np.zeros(len(chunk.stream), dtype=np.uint8)
-        at = np.zeros(3, dtype=np.int64)  # next block, next access, next dynamic size
-        first = self.trace.code.block_operand_start
+        window = Window(chunk.stream, control, granule, kind, size)
+        progress = Progress(self.served, np.zeros(3, dtype=np.int64), self.walks)
         while True:
             _pass(
-                chunk.stream,
+                window,
                 chunk.addresses,
                 chunk.sizes,
-                first,
-                self.operand,
-                self.fall_through,
-                self.conditional,
+                self.layout,
                 self.caches,
                 self.pages,
                 self.predictor,
-                self.served,
                 self.stores,
-                at,
-                granule,
-                kind,
-                size,
-                control,
+                progress,
             )
-            if at[0] == len(chunk.stream):
-                return Window(chunk.stream, control, granule, kind, size)
+            if progress.at[0] == len(chunk.stream):
+                return window
             self.pages = _grown(self.pages)
+
+
+def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
+    code = program.code
+    last = code.block_start[1:] - 1
+    begin_of = {int(pc): k for k, pc in enumerate(code.pc[code.block_start[:-1]].tolist())}
+    after = (code.pc[last] + code.length[last]).tolist()
+    owner = np.repeat(np.arange(len(program.slots)), np.diff(code.operand_start))
+    written = np.cumsum(code.write)
+    before = np.concatenate(([0], written))[code.operand_start]
+    first = code.write & (written - before[:-1][owner] == 1)
+    more = first & (np.diff(before)[owner] > 1)
+    begins = np.arange(len(owner)) == code.operand_start[owner]
+    vector = program.vector.copy()
+    reader = np.repeat(np.arange(len(vector)), np.diff(program.data_start))
+    vector[reader[program.is_vector(program.data_register)]] = True
+    flags = code.read * _READ + code.write * _WRITE + first * _FIRST_STORE + more * _MORE_STORES
+    flags = flags + vector[owner] * _VECTOR + begins * _FIRST
+    return Layout(
+        code.block_operand_start,
+        code.size.astype(np.int64) << OPERAND_SIZE | flags,
+        program.expression,
+        program.ending[last],
+        np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64),
+        np.array([core.feature("tlb_entries", 0), core.feature("second_tlb_entries", 0)], dtype=np.int64),
+        {"none": 0, "same expression": 1, "learned": 2}[str(core.feature("memory_renaming", "none"))],
+        perfect,
+    )
 
 
 _FIRST_PAGES = 1 << 8
@@ -176,18 +210,7 @@ def _pages(size: int, operands: int, lines: int) -> Pages:
         np.full((room * lines, MEMORY), -1, dtype=np.int16),
         np.zeros(room * PAGE_GRANULES, dtype=np.int64),
         np.zeros(room, dtype=np.int64),
-    )
-
-
-def _predictor(history: int) -> Predictor:
-    tables = len(_SHARES)
-    return Predictor(
-        np.full(_COUNTERS, 1, dtype=np.int8),
-        np.zeros((tables, _COUNTERS), dtype=np.int8),
-        np.full((tables, _COUNTERS), -1, dtype=np.int16),
-        np.zeros((tables, _COUNTERS), dtype=np.int8),
-        np.array([max(1, min(60, int(history * share))) for share in _SHARES], dtype=np.int64),
-        np.array([-1, 0, 0, 0], dtype=np.int64),
+        np.full((room, 2), -(1 << 40), dtype=np.int64),
     )
 
 
@@ -195,7 +218,7 @@ def _grown(pages: Pages) -> Pages:
     """Return a table with four times the room."""
     bigger = _pages(4 * len(pages.key), len(pages.last), len(pages.where) // len(pages.stored))
     _place(pages.key, pages.slot, bigger.key, bigger.slot)
-    for name in ("number", "last", "where", "writer", "stored"):
+    for name in ("number", "last", "where", "writer", "stored", "entered"):
         old = getattr(pages, name)
         getattr(bigger, name)[: len(old)] = old
     return bigger
@@ -229,83 +252,69 @@ def _slot(key: Any, slot: Any, count: Any, page: Any) -> Any:  # pragma: no cove
 
 
 @inlined
-def _fold(history: Any, length: Any, block: Any, table: Any) -> Any:  # pragma: no cover - compiled
-    """Return a hash of a block and the last ``length`` outcomes."""
-    h = history & ((np.int64(1) << length) - 1)
-    h = (h ^ (h >> 23) ^ (np.int64(block) * 0x9E3779B1) ^ (table * 0x85EBCA6B)) & 0x7FFFFFFFFFFF
-    h = (h ^ (h >> 15)) * 0x2C1B3C6D
-    return (h ^ (h >> 19)) & 0x7FFFFFFFFFFF
+def _branch(  # pragma: no cover - compiled
+    before: Any, b: Any, taken: Any, follows: Any, layout: Any, predictor: Any
+) -> Any:
+    """Predict what follows block ``before``, learn that it was block ``b``; return whether it was mispredicted."""
+    ending = layout.ending[_U(before)]
+    if ending == 0:
+        return False
+    missed = False
+    if ending == CONDITIONAL:
+        missed = predict(predictor, before, taken)
+    elif ending == RETURN:
+        missed = returns(predictor, b)
+    else:
+        if ending & INDIRECT:
+            missed = predict_target(predictor, before, b)
+        if ending & CALL and taken and follows >= 0:  # the callee is in the trace
+            predictor.stack[predictor.meta[4] % len(predictor.stack)] = follows
+            predictor.meta[4] += 1
+    return missed
 
 
 @inlined
-def _predict(  # pragma: no cover - compiled
-    bimodal: Any, counter: Any, tag: Any, useful: Any, lengths: Any, history: Any, block: Any, taken: Any
-) -> Any:
-    """Predict a block's branch as TAGE does, learn from the outcome and return whether the prediction was wrong.
-
-    Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch prediction", 2006; simplified.
-    """
-    b = _U(np.int64(block) & (_COUNTERS - 1))
-    predicted = bimodal[b] >= 2
-    provider = -1
-    for k in range(len(lengths) - 1, -1, -1):
-        h = _fold(history, lengths[_U(k)], block, k)
-        if tag[_U(k), _U(h & (_COUNTERS - 1))] == (h >> 20) & 0x7FFF:
-            provider = k
-            predicted = counter[_U(k), _U(h & (_COUNTERS - 1))] >= 0
-            break
-    wrong = predicted != taken
-    if provider >= 0:
-        p, i = _U(provider), _U(_fold(history, lengths[_U(provider)], block, provider) & (_COUNTERS - 1))
-        counter[p, i] = min(3, counter[p, i] + 1) if taken else max(-4, counter[p, i] - 1)
-        useful[p, i] = max(0, useful[p, i] - 1) if wrong else min(3, useful[p, i] + 1)
-    else:
-        bimodal[b] = min(3, bimodal[b] + 1) if taken else max(0, bimodal[b] - 1)
-    if wrong:
-        for k in range(provider + 1, len(lengths)):
-            h = _fold(history, lengths[_U(k)], block, k)
-            i = h & (_COUNTERS - 1)
-            if useful[k, i] == 0:
-                tag[k, i] = (h >> 20) & 0x7FFF
-                counter[k, i] = 0 if taken else -1
-                break
-            useful[k, i] -= 1
-    return wrong
+def _walk(pages: Any, slot: Any, tlb: Any, walks: Any) -> Any:  # pragma: no cover - compiled
+    """Look a page up in the TLBs, which replace their oldest entry; return 0, 1 (second TLB only) or 2 (none)."""
+    if walks[0] - pages.entered[_U(slot), 0] < tlb[0]:
+        return 0
+    walks[0] += 1
+    pages.entered[_U(slot), 0] = walks[0]
+    if walks[1] - pages.entered[_U(slot), 1] < tlb[1]:
+        return 1
+    walks[1] += 1
+    pages.entered[_U(slot), 1] = walks[1]
+    return 2
 
 
-@compiled("cache")
+@compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program")
 def _pass(  # pragma: no cover - compiled
-    stream: Any,
+    window: Any,
     addresses: Any,
     sizes: Any,
-    first: Any,
-    operand: Any,
-    fall_through: Any,
-    conditional: Any,
+    layout: Any,
     cache: Any,
     pages: Any,
     predictor: Any,
-    served: Any,
-    stores: Any,
-    at: Any,
-    granule: Any,
-    kind: Any,
-    size: Any,
-    control: Any,
+    recent: Any,
+    progress: Any,
 ) -> None:
+    stream, control, granule, kind, size = window.stream, window.control, window.granule, window.code, window.size
+    first, operand, expression, fall_through = layout.first, layout.operand, layout.expression, layout.fall_through
+    served, at = progress.served, progress.at
     g, bits, prefetch = cache.geometry, cache.line_bits, cache.prefetch
     tags, used, tree, point, clock = cache.tags, cache.used, cache.tree, cache.point, cache.clock
-    bimodal, counter, tag, useful = predictor.bimodal, predictor.counter, predictor.tag, predictor.useful
     levels = len(g)
     first_sets, first_mask, first_ways, plru = g[0, 0], g[0, 1], _U(g[0, 2]), g[0, 4] == 0
     key, slots, count, last_page = pages.key, pages.slot, pages.number, pages.last
     where, writer, stored = pages.where, pages.writer, pages.stored
     lines = np.int64(4096) >> bits  # in a page
-    past, lengths = predictor.meta, predictor.lengths
+    past = predictor.meta
     before: Any = past[0]
-    branches, misses, history = past[1], past[2], past[3]
     last_line = np.int64(-2)
-    at_once, written = np.int64(0), stores[0]
+    at_once, written = np.int64(0), recent.number[0]
+    earlier = written  # the last store of the instructions before the one at hand
+    translated = layout.tlb[0] > 0
     j, d = at[1], at[2]
     room = len(key) // 2
     t = at[0]
@@ -319,20 +328,20 @@ def _pass(  # pragma: no cover - compiled
             taken = b != follows
             if taken:
                 control[_U(t)] = TAKEN
-            if conditional[_U(before)]:
-                missed = _predict(bimodal, counter, tag, useful, lengths, history, before, taken)
-                if missed:
-                    control[_U(t)] |= MISPREDICTED
-                branches += 1
-                misses += missed
-                history = (history << 1) | taken
+            if _branch(before, b, taken, follows, layout, predictor) and not layout.perfect:
+                control[_U(t)] |= MISPREDICTED
         before = b
         for m in range(m0, m1):
             about = operand[_U(m)]
-            width = about >> 2
+            width = about >> OPERAND_SIZE
             if width == 0:
                 width = np.int64(sizes[_U(d)])
                 d += 1
+            if about & _FIRST:
+                earlier = written
+            if about & _FIRST_STORE:
+                written += 1
+                recent.width[_U(written & RECENT)] = 0
             size[_U(j)] = width
             address = np.int64(addresses[_U(j)])
             if address == -1 or width == 0:
@@ -342,15 +351,17 @@ def _pass(  # pragma: no cover - compiled
                 continue
             page = address >> 12
             slot = last_page[_U(m), 1]
+            code = np.int64(0)
             if last_page[_U(m), 0] != page:
                 slot = _slot(key, slots, count, page)
                 last_page[_U(m), 0] = page
                 last_page[_U(m), 1] = slot
+                if translated:
+                    code = _walk(pages, slot, layout.tlb, progress.walks) << WALK_SHIFT
             begin = slot * PAGE_GRANULES + ((address & 4095) >> 3)
             granule[_U(j)] = begin
             line = address >> bits
             beyond = (address + width - 1) >> bits
-            code = np.int64(0)
             if beyond == line and line == last_line:
                 at_once += 1  # in L1, and nothing changes
             else:
@@ -366,6 +377,8 @@ def _pass(  # pragma: no cover - compiled
                     fetched: Any = np.int64(0)
                     for part in range(1 if beyond == line else 2):
                         if part == 1:
+                            if about & _WRITE and beyond // lines != page:
+                                code |= PAGE_SPLIT
                             line = beyond
                             place = _slot(key, slots, count, line // lines) * lines + line % lines
                         found: Any = np.int64(MEMORY)
@@ -391,23 +404,33 @@ def _pass(  # pragma: no cover - compiled
                         served[_U(4 + fetched)] += 1
                     code |= fetched << PREFETCH_SHIFT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
-            if about & 1 and until > begin + 1 and stored[_U(slot)] > written - RECENT:
-                newest = writer[_U(begin)]
-                same = True
-                for q in range(begin + 1, until):
-                    same &= writer[_U(q)] == writer[_U(begin)]
-                    newest = max(newest, writer[_U(q)])
-                if not same and newest > written - RECENT:
-                    code |= BLOCKED | (written - newest) << DISTANCE_SHIFT
-            if about & 2:
-                written += 1
+            if (address & 7) + width > (until - begin) << 3 and until & (PAGE_GRANULES - 1):
+                until += 1  # the last bytes lie in one more granule
+            if about & _READ and stored[_U(slot)] > written - RECENT:
+                newest, whole = source(recent, writer, written, begin, until, address, width)
+                if 0 < newest <= earlier:
+                    k = _U(newest & RECENT)
+                    code |= (FORWARDED if whole else BLOCKED) | (earlier - newest) << DISTANCE_SHIFT
+                    if whole and layout.renaming and width >= 4 and not about & _VECTOR:
+                        same = expression[_U(m)] >= 0 and expression[_U(m)] == recent.expression[k]
+                        if recent.address[k] == address and not recent.vector[k] and (same or layout.renaming == 2):
+                            code |= RENAMED
+            if about & _WRITE:
                 stored[_U(slot)] = written
+                k = _U(written & RECENT)
+                # Of an instruction with several stores it is not known which bytes lie between them.
+                recent.width[k] = -1 if about & _MORE_STORES or not about & _FIRST_STORE else width
+                recent.address[k] = address
+                recent.expression[k] = expression[_U(m)]
+                recent.vector[k] = about & _VECTOR != 0
+                recent.before[k, 0] = writer[_U(begin)]
+                recent.before[k, 1] = writer[_U(until - 1)]
                 for q in range(begin, until):
                     writer[_U(q)] = written
             kind[_U(j)] = code
             j += 1
         t += 1
     served[0] += at_once
-    stores[0] = written
-    past[0], past[1], past[2], past[3] = before, branches, misses, history
+    recent.number[0] = written
+    past[0] = before
     at[0], at[1], at[2] = t, j, d

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.simulators.gus import timing
 from perfkit.simulators.pmu.stepping import Stepping
+from perfkit.simulators.program.program import CONDITIONAL, INDIRECT, RETURN
 from perfkit.trace.code import NO_ACCESS, TraceChunk, expand
 
 # Stalls that the simulation accounts for exactly, and that real PMUs have counters for: event -> cause of the account.
@@ -26,8 +27,11 @@ DESCRIPTIONS: dict[str, tuple[str, str]] = {
     "cycles": ("cycles", "simulated time: from one interval's last retirement to the next one's"),
     "instructions": ("instructions", "executed instructions"),
     "uops": ("uops", "fused uops: slots taken at rename, in the ROB and at retirement"),
-    "branches": ("branches", "executed conditional branches (the ones the model predicts)"),
-    "branch-misses": ("branches", "conditional branches that the model's predictor got wrong"),
+    "branches": (
+        "branches",
+        "executed conditional branches, indirect jumps and calls, and returns (the ones the model predicts)",
+    ),
+    "branch-misses": ("branches", "branches that the model's predictor got wrong"),
     "mem-loads": ("accesses", "recorded memory operands that were read; a gather has one a lane"),
     "mem-stores": ("accesses", "recorded memory operands that were written"),
     "mem-splits": ("accesses", "accesses that crossed a cache line"),
@@ -73,7 +77,7 @@ class EventTable:
         static = {
             "instructions": np.diff(first).astype(float),
             "uops": _per_block(program.slots, first),
-            "branches": _per_block(program.branch, first),
+            "branches": _per_block(program.ending & (CONDITIONAL | INDIRECT | RETURN) != 0, first),
         }
         for k, group in enumerate(program.groups):
             mine = program.use == k

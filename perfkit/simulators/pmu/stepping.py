@@ -5,19 +5,18 @@
 """
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.recurrence import simulate
-from perfkit.simulators.memory.memory import PAGE_GRANULES, Window
+from perfkit.simulators.memory.forwarding import RECENT
+from perfkit.simulators.memory.memory import BLOCKED, DISTANCE_SHIFT, FORWARDED
 from perfkit.simulators.program.program import Program
-from perfkit.trace.code import TraceChunk, expand
+from perfkit.trace.code import TraceChunk
 from perfkit.trace.trace import Trace
 
 
@@ -50,11 +49,9 @@ class Stepping:
         self.gus, self.trace, self.block, self.forwards = gus, trace, 0, 0
         program = self.program
         self._memory = gus.memory(trace, program)
-        self._static, self._cost, self._state, self._shadow = timing.begin(program, (gus.core,))
+        self._static, self._cost, self._state, self._lines = timing.begin(program, (gus.core,))
         causes = timing.PORTS + len(program.groups)
         self._spent = np.zeros((len(program.slots), causes), dtype=np.int64)
-        self._written = np.full(PAGE_GRANULES, timing.NEVER, dtype=np.int64)
-        self._stores = np.zeros(1, dtype=np.int64)
 
     @cached_property
     def program(self) -> Program:
@@ -125,7 +122,7 @@ class Stepping:
 
     @property
     def mispredictions(self) -> int:
-        """Conditional branches so far that the predictor got wrong."""
+        """Branches so far that the predictor got wrong."""
         return self._memory.branches[1]
 
     def chunk(self, until: int) -> TraceChunk:
@@ -151,46 +148,8 @@ class Stepping:
 
     def _simulate(self, chunk: TraceChunk) -> None:
         window = self._memory.window(chunk)
-        self._shadow = timing.room(self._shadow, self._memory.page_count)
-        simulate(window, self._static, self._cost, self._state, self._shadow, self._spent, None)
-        self._count_forwards(window)
-
-    def _count_forwards(self, window: Window) -> None:
-        code = self.trace.code
-        which = expand(window.stream, code.block_operand_start)
-        self._written = _room(self._written, self._memory.page_count)
-        buffer = int(self.gus.core.value("store_buffer", 1 << 20))
-        read, write = code.read[which], code.write[which]
-        self.forwards += int(_forwards(window.granule, window.size, read, write, self._written, self._stores, buffer))
-
-
-def _room(written: NDArray[np.int64], pages: int) -> NDArray[np.int64]:
-    """Return the granules' last stores with room for so many pages, and as many again when it grows."""
-    if pages * PAGE_GRANULES <= len(written):
-        return written
-    bigger = np.full(2 * pages * PAGE_GRANULES, timing.NEVER, dtype=np.int64)
-    bigger[: len(written)] = written
-    return bigger
-
-
-@njit(cache=True)
-def _forwards(  # pragma: no cover - compiled
-    granule: Any, size: Any, read: Any, write: Any, written: Any, stores: Any, buffer: Any
-) -> Any:
-    """Count the loads that touch a granule written by one of the last ``buffer`` stores."""
-    found = 0
-    for j in range(len(granule)):
-        g = granule[j]
-        if g < 0:
-            continue
-        last = min(g + ((np.int64(size[j]) + 7) >> 3), (g | (PAGE_GRANULES - 1)) + 1)
-        if read[j]:
-            for q in range(g, last):
-                if written[q] > stores[0] - buffer:
-                    found += 1
-                    break
-        if write[j]:
-            stores[0] += 1
-            for q in range(g, last):
-                written[q] = stores[0]
-    return found
+        self._lines = timing.room(self._lines, self._memory.page_count)
+        simulate(window, self._static, self._cost, self._state, self._lines, self._spent, None)
+        buffer = int(self.gus.core.value("store_buffer", RECENT))
+        from_store = window.code & (FORWARDED | BLOCKED) != 0
+        self.forwards += int(np.count_nonzero(from_store & (window.code >> DISTANCE_SHIFT < buffer)))

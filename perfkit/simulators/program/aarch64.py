@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.machine.core import Microarchitecture
-from perfkit.simulators.program.program import Forms, Program
+from perfkit.simulators.program.program import CONDITIONAL, Forms, Program
 from perfkit.trace.aarch64 import FLAGS, VECTORS, decode
 from perfkit.trace.code import StaticCode
 
@@ -63,9 +63,10 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         write_start=write_start,
         write_register=written,
         vector=np.array([any(VECTORS <= r < FLAGS for r in own) for own in results], dtype=np.bool_),
-        branch=np.array([i.conditional for i in decoded], dtype=np.bool_),
         early=np.zeros(len(decoded)),
         scheduler=np.zeros(len(decoded), dtype=np.int8),
+        ending=np.array([CONDITIONAL if i.conditional else 0 for i in decoded], dtype=np.int8),
+        expression=np.full(len(code.size), -1, dtype=np.int32),
         forms=tuple(found),
     )
 

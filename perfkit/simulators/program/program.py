@@ -19,8 +19,9 @@ from perfkit.trace.code import StaticCode
 
 Forms = Callable[[str], InstructionForm]
 
-REGISTERS = 72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags
+REGISTERS = 72  # x86-64: 0-15 integer, 16-47 vector, 48-55 masks, 56-63 x87/MMX, 64 flags, 65 flags of INC and DEC
 VECTOR, STORE = 1, 2  # schedulers
+CONDITIONAL, INDIRECT, CALL, RETURN = 1, 2, 4, 8  # how an instruction may go on; an indirect call is both
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,16 @@ class Program:
         Registers read for addresses, read as data, and written.
     vector : (n,) bool
         Whether a loaded value goes to a vector register (L1 and store-forward latencies differ).
-    branch : (n,) bool
-        Conditional branches.
     early : (n,) float
         Cycles by which floating-point additions forward to each other earlier than to other operations (else 0).
     scheduler : (n,) int8
         What holds the instruction until it executes, where the core file gives its size: 0 nothing that is modelled,
         `VECTOR` operations, or the data of a vector `STORE` (and moves between the register files).
+    ending : (n,) int8
+        `CONDITIONAL`, `INDIRECT`, `CALL` (direct ones only this), `RETURN`, or 0 for what needs no prediction.
+    expression : (operands,) int32
+        A number for each way in which memory operands are addressed (base, index, scale, displacement), -1 for operands
+        that cannot be compared (lanes of gathers).
     forms : tuple of InstructionForm
         Where each instruction's figures come from.
     """
@@ -74,10 +78,16 @@ class Program:
     write_start: NDArray[np.int32]
     write_register: NDArray[np.int32]
     vector: NDArray[np.bool_]
-    branch: NDArray[np.bool_]
     early: NDArray[np.float64]
     scheduler: NDArray[np.int8]
+    ending: NDArray[np.int8]
+    expression: NDArray[np.int32]
     forms: tuple[InstructionForm, ...]
+
+    @staticmethod
+    def is_vector(register: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which of the program's register numbers are vector or mask registers."""
+        return np.asarray((register >= 16) & (register < 56))
 
     @cached_property
     def inverse_throughput(self) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
-from perfkit.simulators.program.program import STORE, VECTOR, Forms, Program
+from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, STORE, VECTOR, Forms, Program
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
 
@@ -48,6 +48,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     groups = tuple(core.ports)
     number = {name: k for k, name in enumerate(groups)}
     at_load = _load_groups(forms)
+    at_fused = _at_and_around(core, core.feature("fused_branch_ports", ""))
     slots = np.zeros(n, dtype=np.int32)
     latency = np.zeros(n)
     uses: list[list[tuple[int, float]]] = []
@@ -60,6 +61,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         latency[k] = 0.0 if eliminated else form.latency
         idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
         own = {} if idle else dict(form.uses)
+        if k in second and _writes(decoded[k - 1]) and at_fused:
+            own = at_fused
         pairs = [(number[g], float(amount)) for g, amount in own.items() if g in number and amount > 0]
         early = [p for p in pairs if form.loads and groups[p[0]] in at_load]
         uses.append(early + [p for p in pairs if p not in early])
@@ -81,14 +84,56 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("data", [o.data for o in operands]),
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
-        branch=np.array([_is_conditional(i) for i in decoded], dtype=np.bool_),
         early=np.array([_early(i, core) for i in decoded]),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
             dtype=np.int8,
         ),
+        ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
+        expression=_expressions(code, decoded),
         forms=tuple(found),
     )
+
+
+def _at_and_around(core: Microarchitecture, name: str) -> dict[str, float]:
+    """Return one operation on a port group, and so on every group that holds its units; nothing without a name."""
+    units = set(core.resource(name).units) if name else set()
+    return {other: 1.0 for other, group in core.ports.items() if units and units <= set(group.units)}
+
+
+def _writes(instruction: Any) -> bool:
+    """Whether an instruction that a branch fuses with has a result beside the flags."""
+    return _mnemonic(instruction) not in ("CMP", "TEST")
+
+
+def _ending(instruction: Any) -> int:
+    from iced_x86 import FlowControl
+
+    return {
+        FlowControl.CONDITIONAL_BRANCH: CONDITIONAL,
+        FlowControl.INDIRECT_BRANCH: INDIRECT,
+        FlowControl.INDIRECT_CALL: INDIRECT | CALL,
+        FlowControl.CALL: CALL,
+        FlowControl.RETURN: RETURN,
+    }.get(instruction.flow_control, 0)
+
+
+def _expressions(code: StaticCode, decoded: Sequence[Any]) -> NDArray[np.int32]:
+    """Return a number for the address expression of each memory operand of the trace."""
+    from iced_x86 import InstructionInfoFactory
+
+    factory = InstructionInfoFactory()
+    numbers: dict[tuple[Any, ...], int] = {}
+    found = np.full(len(code.size), -1, dtype=np.int32)
+    for k, instruction in enumerate(decoded):
+        first, last = code.operand_start[k], code.operand_start[k + 1]
+        memory = factory.info(instruction).used_memory() if last > first else ()
+        if len(memory) != last - first:
+            continue
+        for at, used in enumerate(memory, first):
+            key = (used.segment, used.base, used.index, used.scale, used.displacement)
+            found[at] = numbers.setdefault(key, len(numbers))
+    return found
 
 
 def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any) -> int:
@@ -250,7 +295,7 @@ def _size(register: Any) -> int:
 
 def _operands(instruction: Any) -> _Operands:
     """Return the registers that an instruction reads for addresses, reads as data, and writes."""
-    from iced_x86 import InstructionInfoFactory, OpAccess, OpKind
+    from iced_x86 import InstructionInfoFactory, OpAccess, OpKind, RflagsBits
 
     reads = (OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
     writes = (OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
@@ -273,10 +318,13 @@ def _operands(instruction: Any) -> _Operands:
             # A write of a part merges with the rest of the register.
             if used.access == OpAccess.COND_WRITE or (0 <= number < 16 and _size(used.register) < 4):
                 data.add(number)
+    # INC and DEC leave the carry as it is: what reads the carry does not wait for them, other flags may be theirs.
     if instruction.rflags_read:
         data.add(_FLAGS)
+        if instruction.rflags_read & ~RflagsBits.CF:
+            data.add(_FLAGS + 1)
     if instruction.rflags_modified:
-        written.add(_FLAGS)
+        written.add(_FLAGS + 1 if name in ("INC", "DEC") else _FLAGS)
     if form_name(instruction).split("/")[-1:] == ["same"] and name.removeprefix("V").startswith(_BREAKING):
         data -= explicit
     if stack:  # the stack engine keeps the stack pointer up to date without a uop

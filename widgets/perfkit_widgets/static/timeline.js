@@ -1,7 +1,7 @@
 // A window of the schedule over cycles, on a canvas. Rows are resources (bars: which instruction occupied them when) or
 // executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
 // last waited for, back to the window's start, and where its other operands came from.
-const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560;
+const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, DRAWN = 200_000;
 const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', MEMORY = '#E69F00', DONE = 'rgba(154, 165, 177, 0.22)', ARROW = '#D55E00', OTHER = '#B05A91';
 // Of instructions; the chosen one is drawn in the arrows' colour.
 const COLOURS = ['#0072B2', '#56B4E9', '#009E73', '#7F8FA6', '#9C8FD8', '#4E9A9A', '#A6A04B', '#6C7A89'];
@@ -23,7 +23,7 @@ function render({ model, el }) {
   el.append(bar, canvas, words);
   const context = canvas.getContext('2d');
   let times, uses, resources = [], n = 0, first = 0, row0 = 0, x0 = 0, span = 60, width = 800, height = MOST;
-  let lane = LANE, usesOf = new Map(), producersOf = new Map(), tops = [], full = 0;
+  let lane = LANE, longest = 0, pairs = new Float64Array(0), tops = [], full = 0;
 
   const at = (i, k) => times[7 * i + k]; // dispatch, start, end, retire, number of the text, parent, operate
   const use = (j, k) => uses[5 * j + k]; // resource, lane, n, start, end
@@ -41,19 +41,9 @@ function render({ model, el }) {
     resources = model.get('resources');
     n = times.length / 7;
     first = model.get('first');
-    usesOf = new Map();
-    for (let j = 0; j < uses.length / 5; j++) {
-      const i = use(j, 2) - first;
-      if (!usesOf.has(i)) usesOf.set(i, []);
-      usesOf.get(i).push(j);
-    }
-    producersOf = new Map();
-    const pairs = floats(model.get('producers'));
-    for (let k = 0; k < pairs.length; k += 2) {
-      const i = pairs[k] - first;
-      if (!producersOf.has(i)) producersOf.set(i, []);
-      producersOf.get(i).push(pairs[k + 1] - first);
-    }
+    longest = 0;
+    for (let j = 0; j < uses.length / 5; j++) longest = Math.max(longest, use(j, 4) - use(j, 3));
+    pairs = floats(model.get('producers'));
     const lanes = resources.reduce((sum, r) => sum + r.units, 0);
     lane = AXIS + GAP * (resources.length + 1) + LANE * lanes > MOST ? THIN : LANE;
     let top = AXIS + GAP;
@@ -167,22 +157,56 @@ function render({ model, el }) {
   // ---------------------------------------------------------------- resources
 
   const top = (r) => tops[r] - row0 * ROW;
+  // Uses come sorted by their start: the first one that starts at a cycle or later.
+  function firstFrom(cycle) {
+    let low = 0, high = uses.length / 5;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (use(middle, 3) < cycle) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  // An instruction's uses lie between its dispatch and its retirement.
+  function usesOf(i) {
+    const found = [], until = at(i, 3) + longest;
+    for (let j = firstFrom(at(i, 0) - longest - 1); j < uses.length / 5 && use(j, 3) <= until; j++) {
+      if (use(j, 2) - first === i) found.push(j);
+    }
+    return found;
+  }
+
+  // Pairs of an instruction and what made its operand come sorted by the instruction.
+  function producersOf(i) {
+    let low = 0, high = pairs.length / 2;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (pairs[2 * middle] < i + first) low = middle + 1;
+      else high = middle;
+    }
+    const found = [];
+    for (let k = low; k < pairs.length / 2 && pairs[2 * k] === i + first; k++) found.push(pairs[2 * k + 1] - first);
+    return found;
+  }
+
   const laneMiddle = (j) => top(use(j, 0)) + (use(j, 1) + 0.5) * lane;
 
   // The use that stands for an instruction where arrows begin and end: its operation's, on the fewest ports.
   function mainUse(i) {
     let best = -1;
-    for (const j of usesOf.get(i) ?? []) {
+    const own = usesOf(i);
+    for (const j of own) {
       if (resources[use(j, 0)].kind !== 'ports') continue;
       const rank = (q) => 1000 * use(q, 3) - resources[use(q, 0)].units;
       if (best < 0 || rank(j) > rank(best)) best = j;
     }
-    return best >= 0 ? best : (usesOf.get(i) ?? [-1])[0];
+    return best >= 0 ? best : (own[0] ?? -1);
   }
 
   function drawResources(causes, style, ink) {
     const blamed = new Set(causes.slice(1)), mine = chosen();
-    const made = new Set(inside(mine) ? (producersOf.get(mine) ?? []) : []);
+    const made = new Set(inside(mine) ? producersOf(mine) : []);
     resources.forEach((r, k) => {
       const y = top(k), tall = r.units * lane;
       if (k && resources[k - 1].kind !== r.kind) {
@@ -202,9 +226,16 @@ function render({ model, el }) {
     });
     clipToCycles();
     context.font = `9px ${style.getPropertyValue('--jp-code-font-family') || 'monospace'}`;
-    for (let j = 0; j < uses.length / 5; j++) {
+    // Of uses that fall on one pixel of a lane, one is drawn: a window of a million instructions costs no more than
+    // what the screen can show.
+    const from = firstFrom(x0 - longest), to = firstFrom(x0 + span), filled = new Map();
+    const step = Math.max(1, Math.floor((to - from) / DRAWN));
+    for (let j = from; j < to; j += step) {
       const start = use(j, 3), end = use(j, 4);
-      if (end < x0 || start > x0 + span) continue;
+      if (end < x0) continue;
+      const row = 64 * use(j, 0) + use(j, 1), pixel = Math.floor(x(end));
+      if (filled.get(row) === pixel && use(j, 2) - first !== mine) continue;
+      filled.set(row, pixel);
       const i = use(j, 2) - first, left = x(start), wide = Math.max(1, x(end) - left - 0.5), y = laneMiddle(j);
       const strong = i === mine || blamed.has(i) || made.has(i);
       context.globalAlpha = inside(mine) && !strong ? 0.45 : 0.92;
@@ -243,7 +274,7 @@ function render({ model, el }) {
 
   // Where the operands came from that were there before.
   function others(i, parent, place) {
-    for (const p of producersOf.get(i) ?? []) if (p !== parent && inside(p)) arrow(p, i, OTHER, place);
+    for (const p of producersOf(i)) if (p !== parent && inside(p)) arrow(p, i, OTHER, place);
   }
 
   // From the end of what was waited for to the start of what waited.
@@ -330,9 +361,9 @@ function render({ model, el }) {
       return;
     }
     const earlier = at(i, 5) >= 0 ? `; last waited for instruction ${at(i, 5)}, before this window` : '; waited for no other result';
-    const by = !byResource() || (producersOf.get(i) ?? []).includes(causes[1]) ? '' : 'a resource that was in use by ';
+    const by = !byResource() || producersOf(i).includes(causes[1]) ? '' : 'a resource that was in use by ';
     const parent = causes.length > 1 ? `; last waited for ${by}${named(causes[1])}` : earlier;
-    const rest = (producersOf.get(i) ?? []).filter((p) => p !== causes[1] && inside(p));
+    const rest = producersOf(i).filter((p) => p !== causes[1] && inside(p));
     const more = rest.length ? ` Other operands came from ${rest.slice(0, 4).map(named).join(', ')}${rest.length > 4 ? ', …' : ''}.` : '';
     const back = causes.length > 1 ? ` Orange arrows: ${causes.length - 1} waits back.` : '';
     words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${number(at(i, 0))}, started ${number(at(i, 1))}, ${at(i, 6) > at(i, 1) + 0.01 ? `waited ${number(at(i, 6) - at(i, 1))} cycles for memory, ` : ''}executed for ${number(at(i, 2) - at(i, 6))}, ended ${number(at(i, 2))}, retired ${number(at(i, 3))}${parent}.${more}${back}`;
@@ -352,16 +383,16 @@ function render({ model, el }) {
     x0 += at(after, 0) - at(before, 0);
   }
 
-  function zoom(factor, place = x0 + span / 2) {
-    const wider = Math.min(1e6, Math.max(6, span * factor));
+  function zoom(factor, place = x0 + span / 2, then = draw) {
+    const wider = Math.min(1e8, Math.max(6, span * factor));
     x0 = place - ((place - x0) * wider) / span;
     span = wider;
-    draw();
+    then();
   }
 
-  const along = (share) => {
+  const along = (share, then = draw) => {
     x0 += share * span;
-    draw();
+    then();
   };
 
   function choose(i) {
@@ -426,7 +457,7 @@ function render({ model, el }) {
     const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top;
     const cycle = x0 + ((px - gutter()) / (width - gutter())) * span, slack = (2 * span) / (width - gutter());
     let best = -1;
-    for (let j = 0; j < uses.length / 5; j++) {
+    for (let j = firstFrom(cycle - slack - longest); j < uses.length / 5 && use(j, 3) <= cycle + slack; j++) {
       if (Math.abs(laneMiddle(j) - py) > lane / 2 || cycle < use(j, 3) - slack || cycle > use(j, 4) + slack) continue;
       best = j;
     }
@@ -439,6 +470,14 @@ function render({ model, el }) {
   const down = (event) => {
     drag = { x: event.clientX, y: event.clientY, moved: false, at: x0, row: row0 };
     canvas.setPointerCapture(event.pointerId);
+  };
+  // Pointers and wheels report faster than the screen draws.
+  let pending = 0;
+  const drawSoon = () => {
+    pending ||= requestAnimationFrame(() => {
+      pending = 0;
+      draw();
+    });
   };
   const move = (event) => {
     if (!drag) {
@@ -458,7 +497,7 @@ function render({ model, el }) {
     x0 = drag.at - ((event.clientX - drag.x) / (width - gutter())) * span;
     const most = byResource() ? Math.max(0, (full - height) / ROW) : Math.max(0, n - visible());
     row0 = Math.min(most, Math.max(0, drag.row - (event.clientY - drag.y) / ROW));
-    draw();
+    drawSoon();
   };
   const up = (event) => {
     if (drag && !drag.moved) {
@@ -479,11 +518,11 @@ function render({ model, el }) {
     const box = canvas.getBoundingClientRect();
     if (event.shiftKey || event.ctrlKey) {
       const cycle = x0 + ((event.clientX - box.left - gutter()) / (width - gutter())) * span;
-      zoom(event.deltaY + event.deltaX > 0 ? 1.2 : 1 / 1.2, cycle);
-    } else if (byResource()) along(Math.sign(event.deltaY || event.deltaX) / 10);
+      zoom(event.deltaY + event.deltaX > 0 ? 1.2 : 1 / 1.2, cycle, drawSoon);
+    } else if (byResource()) along(Math.sign(event.deltaY || event.deltaX) / 10, drawSoon);
     else {
       rowsBy(Math.sign(event.deltaY) * 3);
-      draw();
+      drawSoon();
     }
   };
 
@@ -509,7 +548,7 @@ function render({ model, el }) {
   function legend() {
     const entries = byResource()
       ? [['an instruction each', COLOURS[0]], ['chosen, and what it waited for', ARROW], ['its other operands', OTHER]]
-      : [['waits', WAIT], ['waits for memory or a stored value', MEMORY], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW], ...(producersOf.size ? [['other operands', OTHER]] : [])];
+      : [['waits', WAIT], ['waits for memory or a stored value', MEMORY], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW], ...(pairs.length ? [['other operands', OTHER]] : [])];
     if (key.dataset.for === `${byResource()}`) return;
     key.dataset.for = `${byResource()}`;
     key.replaceChildren(
@@ -538,6 +577,7 @@ function render({ model, el }) {
   load();
   requestAnimationFrame(show);
   return () => {
+    cancelAnimationFrame(pending);
     resized.disconnect();
     model.off(data, load);
     model.off('change:selected', show);

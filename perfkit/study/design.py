@@ -1,0 +1,150 @@
+"""Sequential designs: which configurations to measure next, and what that says of those that were not measured.
+
+A Gaussian process of the target's logarithm over the dimensions (and columns derived from them alone) predicts every
+configuration with an uncertainty. Each round measures the most uncertain ones, and as many drawn at random: only these
+give an error estimate that nothing has chosen, from predictions that were made before they were measured.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError, SettingError
+
+_FIRST = 24  # configurations of the first round, all drawn at random
+_ROUND = 12  # of each later one
+_LEAST_CHECKED = 30  # random configurations that an error estimate needs
+_CHECKED = 60  # the latest ones that it looks at
+
+
+@dataclass
+class SequentialDesign:
+    """Chooses configurations until its own error estimate is met or the budget is used up.
+
+    Parameters
+    ----------
+    features : DataFrame
+        One row per configuration: what is known of it before it is measured.
+    budget : int
+        The most configurations to measure.
+    error : float
+        The median relative error of predictions at which it stops.
+    seed : int
+        Of the random choices.
+    """
+
+    features: pd.DataFrame
+    budget: int
+    error: float = 0.05
+    seed: int = 0
+    values: dict[int, float] = field(default_factory=dict, init=False)
+    """Row -> the measured target; NaN where measuring failed."""
+    checked: list[float] = field(default_factory=list, init=False)
+    """Relative errors of predictions of random configurations, in the order of measurement."""
+
+    def __post_init__(self) -> None:
+        if self.budget < _FIRST + _LEAST_CHECKED:
+            raise SettingError(f"a budget of {self.budget}: an error estimate needs at least {_FIRST + _LEAST_CHECKED}")
+        if not 0 < self.error < 1:
+            raise SettingError(f"an error lies between 0 and 1, not {self.error}")
+        self._random = np.random.default_rng(self.seed)
+        self._inputs = _encoded(self.features)
+        self._awaited: dict[int, float] = {}
+        self._model: Any = None
+        self._shift, self._scale = 0.0, 1.0
+
+    @property
+    def estimate(self) -> float:
+        """The median relative error to expect of what was not measured, from above: the upper 90 % bound of the median.
+
+        NaN as long as too few random configurations were predicted before they were measured.
+        """
+        latest = self.checked[-_CHECKED:]
+        if len(latest) < _LEAST_CHECKED:
+            return math.nan
+        # The rank whose chance to lie under the median is under 10 % (the binomial distribution, by its normal limit).
+        rank = min(math.ceil(len(latest) / 2 + 1.2816 * math.sqrt(len(latest)) / 2), len(latest) - 1)
+        return sorted(latest)[rank]
+
+    def propose(self) -> list[int]:
+        """Return the rows to measure next; none when the design is done."""
+        left = np.setdiff1d(np.arange(len(self.features)), list(self.values))
+        room = self.budget - len(self.values)
+        if not len(left) or room <= 0 or self.estimate <= self.error:
+            return []
+        if len(self.values) < _FIRST:  # also where a study that was stopped goes on
+            size = min(_FIRST - len(self.values), room, len(left))
+            return [int(row) for row in self._random.choice(left, size, replace=False)]
+        size = min(_ROUND, room, len(left))
+        drawn = self._random.choice(left, max(size // 2, 1), replace=False)
+        mean, spread = self._predict(left)
+        self._awaited = {int(row): float(mean[np.searchsorted(left, row)]) for row in drawn}
+        uncertain = [int(row) for row in left[np.argsort(-spread)] if row not in self._awaited]
+        return [*self._awaited, *uncertain[: size - len(drawn)]]
+
+    def observe(self, rows: Sequence[int], values: Sequence[float]) -> None:
+        """Tell what was measured; NaN for a configuration that failed."""
+        for row, value in zip(rows, values, strict=True):
+            if math.isfinite(value) and value <= 0:
+                raise DataError(f"a budget needs a target over 0, row {row} has {value}")
+            self.values[row] = value
+            if row in self._awaited and math.isfinite(value):
+                self.checked.append(abs(math.exp(self._awaited[row]) / value - 1))
+        self._model = None
+
+    def predictions(self) -> pd.DataFrame:
+        """Return what is expected of every row that was not measured: ``predicted``, ``low`` and ``high`` (90 %)."""
+        left = np.setdiff1d(np.arange(len(self.features)), list(self.values))
+        if not len(left):
+            return pd.DataFrame(columns=["predicted", "low", "high"])
+        mean, spread = self._predict(left)
+        bounds = {"predicted": mean, "low": mean - 1.645 * spread, "high": mean + 1.645 * spread}
+        return pd.DataFrame({name: np.exp(value) for name, value in bounds.items()}, index=left)
+
+    def _predict(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if self._model is None:
+            self._fit()
+        mean, spread = self._model.predict(self._inputs[rows], return_std=True)
+        return mean * self._scale + self._shift, spread * self._scale
+
+    def _fit(self) -> None:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+        known = [row for row, value in self.values.items() if math.isfinite(value)]
+        if len(known) < 5:
+            raise DataError(f"only {len(known)} of the first {len(self.values)} configurations were measured")
+        targets = np.log([self.values[row] for row in known])
+        self._shift, self._scale = float(targets.mean()), float(targets.std()) or 1.0
+        width = self._inputs.shape[1]
+        kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(np.ones(width), (5e-2, 1e3), nu=2.5)
+        kernel += WhiteKernel(1e-2, (1e-6, 1.0))
+        model = GaussianProcessRegressor(kernel, n_restarts_optimizer=0, random_state=self.seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: of a feature without effect
+            self._model = model.fit(self._inputs[known], (targets - self._shift) / self._scale)
+
+
+def _encoded(features: pd.DataFrame) -> NDArray[np.float64]:
+    """Return features as columns from 0 to 1: numbers by their rank among the values, text as one column per value."""
+    columns = []
+    for name in features:
+        values = features[name]
+        distinct = sorted(values.unique(), key=lambda value: (isinstance(value, str), value))
+        if len(distinct) < 2:
+            continue
+        if pd.api.types.is_numeric_dtype(values):
+            rank = {value: at / (len(distinct) - 1) for at, value in enumerate(distinct)}
+            columns.append(values.map(rank).to_numpy(dtype=float))
+        else:
+            columns += [(values == value).to_numpy(dtype=float) for value in distinct]
+    if not columns:
+        raise DataError("all configurations are alike: there is nothing to learn from")
+    return np.column_stack(columns)

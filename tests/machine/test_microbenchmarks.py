@@ -1,0 +1,72 @@
+"""Loops of a few instructions, measured on two machines, against the model of their cores."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from iced_x86 import Decoder, InstructionInfoFactory, Mnemonic, Register, RegisterInfo
+
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+from tests.simulators.assembled import assemble, loop, needs_assembler
+
+pytestmark = needs_assembler
+
+HERE = Path(__file__).parent
+PAGE = 0x12345000
+WITHIN = 0.1
+# What the model does not know: divisions of simple values are faster, NOPs go in pairs, a conversion waits less for the
+# register it merges with than for its operand, flags that a shift by zero would leave, VZEROALL's microcode.
+OFF: dict[str, set[str]] = {
+    "zen4": {"divsd4", "nops6", "cvtsi2sd"},
+    "golden_cove": {"shl_cl", "vzeroall"},
+}
+
+
+def measured(core: str) -> dict[str, tuple[str, float]]:
+    lines = (HERE / f"{core}_loops.csv").read_text().splitlines()
+    return {row["name"]: (row["asm"], float(row["cycles"])) for row in csv.DictReader(lines[1:])}
+
+
+def addresses(body: str) -> list[int]:
+    """Where a loop's operands lie: its registers hold addresses 192 bytes apart in one page, vectors nothing."""
+    found = []
+    factory = InstructionInfoFactory()
+    stack = 0  # what PUSH and POP have moved the stack pointer by
+    for instruction in Decoder(64, assemble(body), ip=0x1000):
+        if instruction.mnemonic == Mnemonic.LEA:
+            continue
+        for memory in factory.info(instruction).used_memory():
+            place = memory.displacement
+            for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
+                if register != Register.NONE and not register >= Register.XMM0:
+                    place += scale * (PAGE + 0x100 + 192 * RegisterInfo(register).number)
+            if instruction.mnemonic == Mnemonic.POP:
+                found.append(place + stack)
+                stack += 8
+                continue
+            stack -= 8 * (instruction.mnemonic == Mnemonic.PUSH)
+            found.append((place + stack + 8 * (instruction.mnemonic == Mnemonic.PUSH)) & 0x7FFFFFFFFFFF)
+    return found
+
+
+def cycles(gus: Gus, body: str, turns: int = 600) -> float:
+    whole = body.replace(";", "\n") + "\ndec r15\njnz ."
+    places = addresses(whole)
+    if "and rax,-4096" in body:  # then RAX is the page
+        places = [place - (0x100 if place - PAGE > 0x100 else 0) for place in places]
+    once, twice = (gus.run(loop(whole, k, lambda _, m: places[m])).cycles for k in (turns, 2 * turns))
+    return (twice - once) / turns
+
+
+@pytest.mark.parametrize("core", sorted(OFF))
+def test_the_model_takes_as_long_as_the_machine(core):
+    gus = Gus(Microarchitecture.load(core), warm="all")
+    off = {}
+    for name, (body, truth) in measured(core).items():
+        if "call" in body:
+            continue
+        found = cycles(gus, body)
+        if abs(found / truth - 1) > WITHIN:
+            off[name] = (round(found, 2), truth, body)
+    assert set(off) == OFF[core], off

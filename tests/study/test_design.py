@@ -1,0 +1,60 @@
+"""Sequential designs: the shipped gather table, measured by looking rows up, and rules planted by hand."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import SettingError
+from perfkit.study.design import SequentialDesign
+
+
+def run(design, values):
+    while rows := design.propose():
+        design.observe(rows, [values[row] for row in rows])
+    return design
+
+
+def test_150_of_3318_gather_variants_tell_the_rest():
+    """The tree of measured and predicted rows splits as the tree of all measured ones, at its top two levels."""
+    runs = pk.datasets.load("studies/gather")
+    table = runs.ok.reset_index(drop=True)
+    design = run(SequentialDesign(table[[*runs.dimensions, "LINES"]], 150), table["tsc"].tolist())
+    found = design.predictions()
+    off = (found["predicted"] / table.loc[found.index, "tsc"] - 1).abs()
+    assert len(design.values) <= 150
+    assert len(found) == 3318 - len(design.values)
+    assert off.median() <= 0.05
+    assert off.median() <= design.estimate <= 0.05  # it says so itself, from above
+    filled = table["tsc"].astype(float).copy()
+    filled.loc[found.index] = found["predicted"]
+    trees = [
+        pk.DecisionTree(["LINES", "WIDTH", "ELEMENTS"], max_depth=4).fit(table.assign(tsc=values), "tsc")
+        for values in (table["tsc"], filled)
+    ]
+    splits = [[(node.feature, node.threshold) for node in tree.nodes if node.depth < 2] for tree in trees]
+    assert splits[0] == splits[1]
+
+
+def test_a_target_that_nothing_explains_uses_the_budget_up_and_says_so():
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame({"N": np.arange(400), "word": rng.choice(["a", "b"], 400)})
+    design = run(SequentialDesign(features, 90, error=0.02), np.exp(rng.normal(0, 1, 400)).tolist())
+    assert len(design.values) == 90
+    assert design.estimate > 0.3
+
+
+def test_failed_configurations_are_spent_and_no_target():
+    features = pd.DataFrame({"N": np.arange(100)})
+    values = [math.nan if n % 2 else 10.0 + n for n in range(100)]
+    design = run(SequentialDesign(features, 60), values)
+    assert sum(math.isnan(value) for value in design.values.values()) > 10
+    left = design.predictions()
+    assert (left["predicted"] / (10 + left.index) - 1).abs().max() < 0.05
+
+
+def test_a_budget_too_small_to_judge_itself_is_refused():
+    with pytest.raises(SettingError, match="an error estimate needs at least 54"):
+        SequentialDesign(pd.DataFrame({"N": [1, 2]}), 20)
