@@ -38,12 +38,13 @@ _FORMAT_VERSION = 1
 
 def no_problems() -> pd.DataFrame:
     """Return the empty table of a reader's problems: file, line (1-based), text and reason."""
-    return pd.DataFrame({"file": [], "line": pd.Series([], dtype="int64"), "text": [], "reason": []})
+    kinds = {"file": "str", "line": "int64", "text": "str", "reason": "str"}
+    return pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in kinds.items()})
 
 
 def no_accounting() -> pd.DataFrame:
     """Return the empty table of what became of each file's lines."""
-    return pd.DataFrame({c: pd.Series([], dtype=object if c in ("file", "unit") else "int64") for c in ACCOUNT_COLUMNS})
+    return pd.DataFrame({c: pd.Series([], dtype="str" if c in ("file", "unit") else "int64") for c in ACCOUNT_COLUMNS})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,9 +73,9 @@ class Samples(Summarised):
         What a reader left out by design, with numbers.
     accounting : DataFrame
         One row per file that was read: how many of its lines that are not blank (``unit``; the values of a JSON
-        document, the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what the counts
-        are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are ``problems``. The
-        four add up to the total.
+        document, the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what
+        the counts are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are
+        ``problems``. The four add up to the total.
     """
 
     table: pd.DataFrame
