@@ -69,12 +69,19 @@ from .fitters.studies.analysis import Analysis as Analysis
 from .fitters.studies.categories import Categories as Categories
 from .fitters.studies.categories import FixedBins as FixedBins
 from .fitters.studies.categories import KdeCategories as KdeCategories
+from .fitters.studies.categories import KMeansCategories as KMeansCategories
+from .fitters.studies.classifier import Classification as Classification
+from .fitters.studies.classifier import Classifier as Classifier
 from .fitters.studies.decision_tree import DecisionTree as DecisionTree
 from .fitters.studies.decision_tree import Tree as Tree
 from .fitters.studies.random_forest import Importance as Importance
 from .fitters.studies.random_forest import RandomForest as RandomForest
 from .study.runs import StudyRuns as StudyRuns
 from .study.study import Study as Study
+
+# Which of two kernels, builds, compilers or commits is faster.
+from .collectors.host.compare import compare as compare
+from .collectors.host.comparison import KernelComparison as KernelComparison
 
 # What every error of perfkit is.
 from .errors import PerfkitError as PerfkitError

@@ -13,6 +13,7 @@ DEPEND_ON_THE_MACHINE = (
     "collectors/microbenchmark/",
     "collectors/test_asm.py",
     "collectors/test_calibrate.py",
+    "collectors/test_compare.py",
     "collectors/test_known_answers.py",
     "collectors/test_true_cycles.py",
     "collectors/test_machine_state.py",

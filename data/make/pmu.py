@@ -15,7 +15,8 @@ from pathlib import Path
 import pandas as pd
 
 import perfkit as pk
-from perfkit.collectors import SimulatedPmu, corpus, corpus_kernel
+from perfkit import SimulatedPmu
+from perfkit.collectors import corpus, corpus_kernel
 from perfkit.errors import PerfkitError
 from perfkit.scoring import spire_scores, stack_scores
 from perfkit.scoring.importances import resource_importance, resource_study

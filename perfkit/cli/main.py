@@ -29,6 +29,7 @@ COMMANDS = {
     "study": ("study:app", "Microbenchmark studies: measure every configuration of a kernel's dimensions."),
     "analyze": ("analyze:analyze", "Filter, categorise and learn from a table, as an analysis file says."),
     "asm": ("asm:asm", "Measure the cycles that a list of instructions takes."),
+    "compare": ("compare:compare", "Compare two kernels, builds, compilers or commits: the effect with its interval."),
     "calibrate": ("calibrate:calibrate", "Measure this host's latencies and throughputs with the time stamp counter."),
     "report": ("report:app", "Run a notebook with your own parameters, and write it as a page or a notebook."),
     "data": ("data:data", "List the shipped data sets."),

@@ -12,6 +12,7 @@ from .kernels import Kernel as Kernel
 from .kernels import compile_kernel as compile_kernel
 from .kernels import corpus as corpus
 from .kernels import corpus_kernel as corpus_kernel
+from .kernels import library_kernel as library_kernel
 from .tracer.tracer import Tracer as Tracer
 
 # Time on this machine.

@@ -208,6 +208,37 @@ def compile_kernel(
     )
 
 
+def library_kernel(path: str | Path, function: str, name: str | None = None) -> Kernel:
+    """Take a function of a shared library that you built yourself, in any language, as a kernel to time.
+
+    Parameters
+    ----------
+    path
+        The library (``.so``).
+    function
+        The symbol; of Fortran often with a trailing underscore, of C++ and Rust best exported unmangled.
+    name
+        What to call it; the symbol by default.
+    """
+    library = Path(path)
+    if not library.is_file():
+        raise SettingError(f"no shared library {library}")
+    elf = ElfFile(library)
+    return Kernel(
+        path=library.resolve(),
+        function=elf.function(function).name,
+        name=name or function,
+        source="",
+        compiler=f"built before ({library.name})",
+        flags=(),
+        isa=elf.isa,
+        has_setup="setup" in elf.functions,
+        file=library.resolve(),
+        command=(),
+        _folder=_Folder(),
+    )
+
+
 def corpus_folder() -> Path:
     """Where the kernels of the corpus lie: in the installed package, or in the checkout."""
     package = Path(str(files("perfkit")))

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from perfkit.machine.instruction_tables import Coverage
 
 SCHEMA = 1
-# Simulated time is an integer number of ticks, so that ties are exact. 7920 = 60 * 132 divides by 1..6, 8, 11 and 12:
-# widths and port counts give whole ticks, also when weighted by 1.1, 1.5 or 2.
-TICKS_PER_CYCLE = 7920
 
 # Section of the core file -> kind of resource, the unit of its value, the names it must define and those it may.
 _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 from perfkit.samples.table import Samples
@@ -84,53 +84,6 @@ def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
     if kind_note(samples.kind):
         ax.set_title(kind_note(samples.kind), fontsize=8, loc="right", color=ACCENT)
     return ax
-
-
-def plot_pair(samples: Samples, x: str, y: str, *, per: str = "work", log: bool = True) -> "Figure":
-    """Draw the rates of two events against each other, one point per interval."""
-    from matplotlib.figure import Figure
-
-    check_events(samples, (x, y))
-    timeline = TimeAxis.of(samples)
-    across, up = (timeline.rates(e, per) * PER[per] for e in (x, y))
-    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
-    ax = figure.subplots()
-    shown = np.isfinite(across) & np.isfinite(up) & ((across > 0) & (up > 0) if log else True)
-    ax.scatter(across[shown], up[shown], s=10, color=SERIES[0], alpha=0.6, lw=0)
-    if log and shown.any():
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-    ax.set_xlabel(f"{x} {rate_label(samples, per)}")
-    ax.set_ylabel(f"{y} {rate_label(samples, per)}")
-    hidden = int((np.isfinite(across) & np.isfinite(up)).sum() - shown.sum())
-    if hidden:
-        ax.annotate(
-            f"{hidden} intervals with a zero are not on log axes", (0.02, 0.02), xycoords="axes fraction", size=8
-        )
-    mark_kind(ax, samples.kind)
-    return figure
-
-
-def plot_coverage(samples: Samples, top: int = 40) -> "Figure":
-    """Draw how much of each event was counted: its mean running share (multiplexing) and its missing samples."""
-    from matplotlib.figure import Figure
-
-    summary = samples.describe().head(top)
-    figure = Figure(figsize=(10, 1.2 + 0.24 * len(summary)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    names = [abbreviate(str(e), 38) for e in summary.index]
-    at = np.arange(len(summary))
-    left.barh(at, summary["running"], color=SERIES[0])
-    left.set(xlim=(0, 1), xlabel="mean share of the interval in which it was counted", yticks=at, yticklabels=names)
-    for i in at[summary["running"].isna().to_numpy()]:
-        left.annotate("not recorded", (0.01, i), va="center", size=7)
-    right.barh(at, summary["missing"] / summary["samples"], color=ACCENT)
-    right.set(xlim=(0, 1), xlabel="share of samples missing")
-    left.invert_yaxis()
-    if len(samples.describe()) > top:
-        left.set_title(f"first {top} of {len(samples.describe())} events", fontsize=9, loc="left")
-    mark_kind(right, samples.kind)
-    return figure
 
 
 def position_label(timeline: TimeAxis) -> str:

@@ -14,6 +14,7 @@ from perfkit.files import replaced
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
     from perfkit.fitters.studies.categories import Categories
+    from perfkit.fitters.studies.classifier import Classification
     from perfkit.fitters.studies.decision_tree import Tree
     from perfkit.fitters.studies.random_forest import Importance
 
@@ -191,11 +192,11 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
     return ax
 
 
-def plot_confusion(tree: "Tree", ax: Any = None) -> Any:
+def plot_confusion(tree: "Tree | Classification", ax: Any = None) -> Any:
     """Draw the confusion matrix of held-out rows."""
     import matplotlib.pyplot as plt
 
-    if tree.is_regression:
+    if not tree.classes:
         raise SettingError("a regression has no confusion matrix: fit the tree to categories")
     if ax is None:
         _, ax = plt.subplots(
@@ -235,6 +236,33 @@ def plot_lines(
         ax.set_yscale("log")
     else:
         ax.set_ylim(0)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    if by:
+        ax.legend(title=", ".join(by), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    ax.grid(visible=True, alpha=0.25)
+    return ax
+
+
+def plot_scatter(
+    table: Any, x: str, y: str, by: Sequence[str] = (), log_x: bool = False, log_y: bool = False, ax: Any = None
+) -> Any:
+    """Draw every row as a point of `y` over `x`, one colour and sign a combination of the `by` columns."""
+    import matplotlib.pyplot as plt
+
+    from perfkit.fitters.studies.categories import as_frame, column
+
+    frame = as_frame(table)
+    for name in (x, y, *by):
+        column(frame, name)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
+    for (label, group), style in zip(_groups(frame, by), _styles(), strict=False):
+        ax.plot(group[x], group[y], label=label, alpha=0.6, **{**style, "ls": "none"})
+    if log_x:
+        ax.set_xscale("log", base=2)
+    if log_y:
+        ax.set_yscale("log")
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     if by:
@@ -293,17 +321,22 @@ def pictures(result: "AnalysisResult") -> dict[str, Any]:
         out["importance"] = plot_importance(result.importance)
     for number, one in enumerate(result.settings.lines, 1):
         out[f"lines-{number}"] = plot_lines(result.table, **one.model_dump())
+    for number, one in enumerate(result.settings.scatter, 1):
+        out[f"scatter-{number}"] = plot_scatter(result.table, **one.model_dump())
+    for number, told in enumerate(result.classifications, 1):
+        out[f"classifier-{number}"] = plot_confusion(told)
     return out
 
 
 def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
-    """Write the `pictures` of an analysis as PNG files."""
+    """Write the `pictures` of an analysis in each format that it asks for."""
     import matplotlib.pyplot as plt
 
     files = []
     for name, ax in pictures(result).items():
-        files.append(folder / f"{name}.png")
-        with replaced(files[-1]) as temporary:
-            ax.figure.savefig(temporary, dpi=110, format="png")
+        for kind in result.settings.formats:
+            files.append(folder / f"{name}.{kind}")
+            with replaced(files[-1]) as temporary:
+                ax.figure.savefig(temporary, dpi=110, format=kind)
         plt.close(ax.figure)
     return files

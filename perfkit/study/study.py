@@ -103,7 +103,7 @@ class Study(Strict):
         Column -> expression over dimensions and measurements.
     expect : mapping
         Mnemonic -> least count in the compiled region; in assembly mode filled in from the instructions.
-    static : sequence of {"mix", "mca", "vectorization"}
+    static : sequence of {"mix", "mca", "vectorization", "osaca"}
         Static columns to add.
     machine : MachineSettings
         Governor, turbo and scheduler while measuring.
@@ -150,7 +150,7 @@ class Study(Strict):
     finalize: tuple[str, ...] = ()
     derive: dict[str, str] = Field(default_factory=dict)
     expect: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    static: tuple[Literal["mix", "mca", "vectorization"], ...] = ()
+    static: tuple[Literal["mix", "mca", "vectorization", "osaca"], ...] = ()
     machine: MachineSettings = MachineSettings()
     limits: Limits = Limits()
     host: dict[str, int] = Field(default_factory=dict)

@@ -26,6 +26,7 @@ WORKING = {
     "analyze": ["a.yaml", "--input", "d.csv"],
     "asm": ["add %rax, %rbx", "--repetitions", "3"],
     "calibrate": ["--form", "ADD_R64_RM64", "--no-memory", "--repetitions", "5", "--core", "skylake_x"],
+    "compare": ["none.c"],
     "convert": ["dump.txt", "out.csv"],
     "cpi": ["cpi/planted"],
     "dag compare": ["--core", "none"],

@@ -1,9 +1,12 @@
 """True cycles against known answers: chains whose length in cycles is known, and the Gus paper's Fig. 1."""
 
+import contextlib
 import ctypes
+import dataclasses
 import itertools
 import os
 import subprocess
+import time
 import warnings
 from pathlib import Path
 
@@ -11,7 +14,8 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, interval, judge, link_cycles
-from perfkit.collectors.host.true_cycles import TrueCycles, _build_timer, _sample, true_cycles
+from perfkit.collectors.host.measuring import build_timer
+from perfkit.collectors.host.true_cycles import TrueCycles, _sample, true_cycles
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
@@ -127,17 +131,18 @@ def test_samples_beside_a_busy_thread_are_told_apart(share, quiet_width, width, 
     judged = judge(beside_a_neighbour(share, width, turns, quiet_width), 3)
     assert np.count_nonzero(judged.busy) == pytest.approx(400 * share)
     assert judged.width == pytest.approx(quiet_width, rel=0.02)
-    cycles, quiet = judged.counted()
+    counted, quiet = judged.counted()
     assert quiet
-    assert cycles == pytest.approx(20_000, rel=0.02)
+    assert judged.cycles[counted] == pytest.approx(20_000, rel=0.02)
 
 
 def test_a_core_that_is_never_quiet_is_said_to_be_so():
     judged = judge(beside_a_neighbour(1.0, 0.45, 1.9, 0.252), 3)
     assert not judged.quiet.any()
     assert np.isnan(judged.width)
-    cycles, quiet = judged.counted()
-    assert len(cycles) == 400
+    counted, quiet = judged.counted()
+    assert counted.all()
+    cycles = judged.cycles[counted]
     assert not quiet
     low, high = interval(cycles, 0.1, quiet)
     assert low < 20_000 < 30_000 < high, "the error bar reaches down to what a quiet core takes"
@@ -147,13 +152,14 @@ def test_a_core_that_is_never_quiet_is_said_to_be_so():
 
 def test_a_figure_beside_a_busy_thread_is_no_result_without_a_warning(monkeypatch):
     ticks = beside_a_neighbour(1.0, 0.45, 1.9, 0.252)
-    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, ticks))
+    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, ticks, np.zeros(400, int)))
     with pytest.warns(PerfkitWarning, match="100% of the samples of latency-add ran beside a busy thread"):
         found = true_cycles(corpus_kernel("latency-add", "scalar"))
     assert (found.quiet, found.busy, found.busy_share) == (False, 400, 1.0)
     assert found.interval[0] < 20_000 < 30_000 < found.interval[1]
     monkeypatch.setattr(
-        "perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, beside_a_neighbour(0.31, 0.45, 1.9, 0.252))
+        "perfkit.collectors.host.true_cycles._run",
+        lambda *_: (3, 1, beside_a_neighbour(0.31, 0.45, 1.9, 0.252), np.zeros(400, int)),
     )
     found = true_cycles(corpus_kernel("latency-add", "scalar"))
     assert found.quiet
@@ -164,7 +170,7 @@ def test_a_figure_beside_a_busy_thread_is_no_result_without_a_warning(monkeypatc
 def test_sampling_goes_on_until_the_neighbour_rests():
     """The first three rounds run beside a busy thread, the fourth does not."""
     rounds = iter(beside_a_neighbour(share, 0.45, 1.9, 0.252, seed) for seed, share in enumerate([1.0, 1.0, 1.0, 0.0]))
-    wanted = {"patience": 60.0, "repetitions": 400, "calls": 1, "tolerance": 0.02}
+    wanted = {"patience": 60.0, "repetitions": 400, "processes": 1, "calls": 1, "tolerance": 0.02}
     ticks, calls = _sample(lambda *_: next(rounds), 3, wanted)
     assert (len(ticks), calls) == (1600, 1)
     assert np.count_nonzero(judge(ticks, 3).quiet) == 400
@@ -173,7 +179,7 @@ def test_sampling_goes_on_until_the_neighbour_rests():
 
 
 def test_the_c_clock_judges_as_the_python_one(tmp_path):
-    timer = ctypes.CDLL(str(_build_timer(tmp_path)))
+    timer = ctypes.CDLL(str(build_timer(tmp_path)))
     for share, (quiet_width, width, turns) in itertools.product((0.0, 0.31, 1.0), NEIGHBOURS):
         ticks = np.ascontiguousarray(beside_a_neighbour(share, width, turns, quiet_width))
         ticks[5::40, 0] = ticks[5::40, 0] * 11 // 10  # an interruption
@@ -263,12 +269,34 @@ def test_the_quoted_quantile():
     assert result.per(10) == 11
 
 
+def test_the_median_of_the_processes_is_quoted_and_their_range_is_the_error_bar():
+    """Three processes, of which one had its data at unlucky addresses."""
+    samples = np.concatenate([np.full(10, 100.0), np.full(10, 130.0), np.full(10, 101.0)])
+    result = TrueCycles("k", samples, 30, 0, 1, 0.10, 1.0, 3, "", quiet=True, process=np.repeat([0, 1, 2], 10))
+    assert result.by_process.tolist() == [100, 130, 101]
+    assert result.cycles == 101
+    assert result.interval == (100, 130)
+    assert dataclasses.replace(result, quiet=False).interval == (50, 130)
+
+
 def test_results_are_kept(tmp_path):
     result = TrueCycles("k", np.arange(9.0), 10, 1, 2, 0.1, 1.25, 3, "a host")
     back = TrueCycles.load(result.save(tmp_path / "cycles.npz"))
     assert back.samples.tolist() == result.samples.tolist()
+    assert back.process is None
+    several = dataclasses.replace(result, process=np.arange(9) // 3)
+    assert TrueCycles.load(several.save(tmp_path / "several.npz")).by_process.tolist() == several.by_process.tolist()
     assert back.to_frame().equals(result.to_frame())
     assert back.host == "a host"
+
+
+def running(word: str) -> list[int]:
+    """The processes whose command line holds a word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            found += [int(path.parent.name)] if word in path.read_text(errors="replace") else []
+    return found
 
 
 def test_mistakes_are_told():
@@ -285,12 +313,17 @@ def test_mistakes_are_told():
         true_cycles(kernel, *range(7))
     with pytest.raises(DataError, match="failed while it was timed"):
         true_cycles(compile_kernel("void f(void) { __builtin_trap(); }"))
+    endless = compile_kernel('void f(void) { for (;;) __asm__ volatile(""); }')
     with pytest.raises(DataError, match="not done after 2 s"):
-        true_cycles(compile_kernel('void f(void) { for (;;) __asm__ volatile(""); }'), timeout=2)
+        true_cycles(endless, timeout=2)
+    until = time.monotonic() + 10
+    while (left := running(str(endless.path))) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == [], "no process is left behind"
 
 
 def test_a_machine_that_never_stays_quiet_is_refused(monkeypatch):
     chaos = np.tile(readings(CHAIN, 10_000, 2 * CHAIN), (400, 1)).astype(np.int64)
-    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, chaos))
+    monkeypatch.setattr("perfkit.collectors.host.true_cycles._run", lambda *_: (3, 1, chaos, np.zeros(400, int)))
     with pytest.raises(UnavailableError, match="400 of 400 repetitions were rejected"):
         true_cycles(corpus_kernel("latency-add", "scalar"), calls=1)

@@ -313,3 +313,52 @@ def test_the_authors_gather_tables(marta):
     assert default.bandwidth == pytest.approx(result.categories.bandwidth * (4 / 3) ** 0.2 / 0.9)
     assert result.tree.baseline == pytest.approx(0.6115, abs=1e-3)
     assert result.importance.mdi["N_CL"] == pytest.approx(0.997, abs=0.002)
+
+
+# -- what MARTA has beside trees ---------------------------------------------------------------------------------------
+
+
+def test_k_means_cuts_half_way_between_its_centres():
+    table = mixture([100, 120, 150], [500, 300, 200])
+    found = pk.KMeansCategories("t", 3).fit(table)
+    assert found.counts == (500, 300, 200)
+    assert found.centroids == pytest.approx((100, 120, 150), abs=0.2)
+    assert found.boundaries == pytest.approx((110, 135), abs=0.2)
+    decades = pk.KMeansCategories("t", 2, log=True).fit(pd.DataFrame({"t": [1.0, 1.0, 100.0, 100.0]}))
+    assert decades.boundaries == pytest.approx((10,))
+    with pytest.raises(DataError, match="2 different values: too few for 3"):
+        pk.KMeansCategories("t", 3).fit(pd.DataFrame({"t": [1.0, 2.0]}))
+
+
+@pytest.mark.parametrize("method", ["knn", "svm"])
+def test_classifiers_tell_a_planted_rule_and_not_more_than_there_is(method):
+    table = planted(noise=0.5)
+    bins = pk.FixedBins("t", (15, 30)).fit(table)
+    told = pk.Classifier(["N", "layout"], method=method).fit(table, bins)
+    assert told.score > 0.97
+    assert told.baseline == pytest.approx(max(bins.counts) / len(table))
+    assert sum(map(sum, told.confusion)) == len(table)
+    nothing = pk.Classifier(["nothing"], method=method).fit(table, bins)
+    assert nothing.score < told.baseline + 0.1
+
+
+def test_an_analysis_file_asks_for_classifiers_scatter_plots_and_formats(tmp_path):
+    result = pk.Analysis(
+        categories={"target": "t", "method": "kmeans", "bins": 3},
+        classifiers=[{"features": ["N", "layout"]}, {"features": ["N"], "method": "svm"}],
+        scatter=[{"x": "N", "y": "t", "by": ["layout"], "log_y": True}],
+        formats=["svg", "pdf"],
+    ).run(planted(noise=0.5))
+    assert "knn: accuracy 1.000" in result.summary() or "knn: accuracy 0.99" in result.summary()
+    result.save(tmp_path)
+    assert {path.name for path in tmp_path.glob("scatter-1.*")} == {"scatter-1.svg", "scatter-1.pdf"}
+    again = type(result).load(tmp_path)
+    assert again.classifications == result.classifications
+    assert len(again.pictures()["scatter-1"].lines) == 2
+
+
+def test_rows_of_two_processors_are_not_mixed():
+    table = planted().assign(processor=["one"] * 200 + ["other"] * 200)
+    with pytest.raises(DataError, match=r"rows of 2 processors \(one, other\) do not compare"):
+        pk.DecisionTree(["N"]).fit(table, "t")
+    assert pk.DecisionTree(["N"]).fit(table.query("processor == 'one'"), "t").rows == 200

@@ -133,7 +133,9 @@ def test_notebook_is_stripped_and_defines_no_functions(path: Path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert notebook.nbformat_minor >= 5, "cells need ids"
-    assert set(notebook.metadata) <= {"kernelspec", "language_info", "title"}
+    assert set(notebook.metadata) <= {"kernelspec", "language_info", "title", "perfkit"}
+    # How many pictures a reader must see (tests/browser/test_look.py looks).
+    assert notebook.metadata.perfkit.pictures >= 1
     assert notebook.metadata.kernelspec.name == "python3"
     for cell in notebook.cells:
         if cell.cell_type != "code":

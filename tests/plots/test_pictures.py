@@ -4,7 +4,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
-from perfkit.plots.samples import plot_coverage, plot_over_time, plot_pair, throughput_label
+from perfkit.plots.samples import plot_over_time, throughput_label
 from perfkit.plots.spire_steps import plot_left_steps, plot_right_steps, plot_sample
 from perfkit.plots.spire_views import plot_spire_exploration, sample_positions
 
@@ -25,16 +25,6 @@ def test_over_time_has_a_panel_for_each_event_and_labels_generated_data(workload
     assert "GENERATED" in texts(figure)
     with pytest.raises(SettingError, match="did you mean"):
         plot_over_time(workload, ["longest_lat_cache.mis"])
-
-
-def test_pair_counts_what_a_logarithm_hides(workload):
-    a, b = workload.events[:2]
-    figure = plot_pair(workload, a, b)
-    assert len(figure.axes[0].collections[0].get_offsets()) == workload.n_intervals
-
-
-def test_coverage_says_when_sharing_was_not_recorded(workload):
-    assert "not recorded" in texts(plot_coverage(workload, top=5))
 
 
 def test_units_are_named(workload):

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -133,3 +134,22 @@ def test_a_strict_type_checker_sees_the_type_of_every_public_name(tmp_path):
     found = dict(zip(asked, revealed, strict=True))
     assert {each: found[each] for each in ASKED} == ASKED
     assert [each for each, kind in found.items() if kind == "Any"] == []
+
+
+def test_scripts_and_benchmarks_import_what_there_is():
+    """No other test runs them: a name that moved would be missed."""
+    scripts = [p for pattern in ("data/make/*.py", "tests/benchmarks/**/*.py") for p in ROOT.glob(pattern)]
+    wanted = {
+        (path.name, node.module, alias.name)
+        for path in scripts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and not node.level and str(node.module).startswith("perfkit")
+        for alias in node.names
+    }
+    assert len(wanted) > 50
+    assert [each for each in sorted(wanted) if not _is_there(*each[1:])] == []
+
+
+def _is_there(module: str, name: str) -> bool:
+    found = importlib.import_module(module)
+    return hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}") is not None

@@ -130,6 +130,11 @@ def tree() -> pk.Tree:
     return pk.DecisionTree(["N", "layout"]).fit(configurations(), categories())
 
 
+@example(pk.Classification)
+def classification() -> pk.Classification:
+    return pk.Classifier(["N", "layout"]).fit(configurations(), categories())
+
+
 @example(pk.Importance)
 def importance() -> pk.Importance:
     return pk.RandomForest(["N", "layout"], trees=5).fit(configurations(), "t")
@@ -196,3 +201,11 @@ def dag_schedule() -> pk.Schedule:
 @example(pk.ExtendedRoofline)
 def extended_roofline() -> pk.ExtendedRoofline:
     return dag_schedule().roofline(0.1)
+
+
+@example(pk.KernelComparison)
+def kernel_comparison() -> pk.KernelComparison:
+    ratios = np.random.default_rng(0).normal(1.02, 0.003, 12)
+    table = pd.DataFrame({"process": range(12), "cycles_a": 1000.0, "cycles_b": 1000 * ratios, "ratio": ratios})
+    table = table.assign(rounds=20, busy=3, rejected=1)
+    return pk.KernelComparison(("old", "new"), ("gcc -O2", "gcc -O3"), table, 0.99, 0.005, True, 4, "no machine")

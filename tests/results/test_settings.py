@@ -25,7 +25,9 @@ ESTIMATORS = [
     pk.CpiStack(events=["a", "b"], bounds={"a": (1, 30)}, method="nnls", resamples=10),
     pk.KdeCategories("t", bandwidth="isj", log=True),
     pk.FixedBins("t", bins=[1, 2]),
+    pk.KMeansCategories("t", count=3),
     pk.DecisionTree(["N"], max_depth=2, group="N"),
+    pk.Classifier(("N",), method="svm", penalty=2.0),
     pk.RandomForest(("N",), trees=3),
 ]
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
     from perfkit.collectors.dag.kernel_trace import KernelTrace
 
-Floats = npt.NDArray[np.float64]
 
 _BLOCK = 20  # block size of the six-fold multiplication: three blocks of doubles fit in 32 KB
 _SWEEPS = 5

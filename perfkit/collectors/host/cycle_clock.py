@@ -109,11 +109,11 @@ class Judged:
         """The number of samples that are not steady."""
         return int(len(self.quiet) - np.count_nonzero(self.quiet | self.busy))
 
-    def counted(self, least: int = 1) -> tuple[NDArray[np.float64], bool]:
-        """Return the cycles that count, and whether they are quiet: quiet samples if there are `least`, else all."""
+    def counted(self, least: int = 1) -> tuple[NDArray[np.bool_], bool]:
+        """Return which samples count, and whether these are quiet: the quiet ones if there are `least`, else all."""
         if np.count_nonzero(self.quiet) >= least:
-            return self.cycles[self.quiet], True
-        return self.cycles[self.quiet | self.busy], False
+            return self.quiet, True
+        return self.quiet | self.busy, False
 
 
 def judge(ticks: NDArray[np.int64], link: int, tolerance: float = TOLERANCE, width: float | None = None) -> Judged:

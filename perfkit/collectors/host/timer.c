@@ -1,6 +1,9 @@
 /* Time a function in ticks between readings of the clock of clock.h; Python judges the samples (docs/tracing.md). */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 #include "clock.h"
 
 typedef void (*function)(long, long, long, long, long, long, double, double, double, double, double, double, double,
@@ -15,25 +18,43 @@ void perfkit_compare(long repetitions, uint64_t (*out)[2]) {
     }
 }
 
-/* Per repetition: the reading before (chain, width, turns), ticks of the calls, the reading after. The kernel's integers
-   and pointers go to the six integer registers and its floating-point arguments to the eight vector registers, in any
-   order of both. */
+/* One sample: the reading before (chain, width, turns), ticks of the calls, the reading after. The kernel's integers and
+   pointers go to the six integer registers and its floating-point arguments to the eight vector registers, in any order
+   of both. */
+static void sample(const pk_clock *clock, function f, const long *i, const double *d, long calls, uint64_t *row) {
+    pk_reading before, after;
+    pk_clock_before(clock, &before);
+    uint64_t from = pk_clock_begin();
+    for (long c = 0; c < calls; c++)
+        f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+    uint64_t ticks = pk_clock_end() - from - clock->overhead;
+    pk_clock_after(clock, &after);
+    uint64_t found[7] = {before.chain, before.width, before.turns, ticks, after.chain, after.width, after.turns};
+    memcpy(row, found, sizeof found);
+}
+
 void perfkit_time(function f, const long *i, const double *d, long calls, long repetitions, uint64_t (*out)[7],
                   void (*setup)(void)) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
+    uint64_t warm[7];
     if (setup) setup();
-    for (long r = -3; r < repetitions; r++) { /* three to warm up */
-        pk_reading before, after;
-        pk_clock_before(&clock, &before);
-        uint64_t from = pk_clock_begin();
-        for (long c = 0; c < calls; c++)
-            f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
-        uint64_t ticks = pk_clock_end() - from - clock.overhead;
-        pk_clock_after(&clock, &after);
-        if (r < 0) continue;
-        uint64_t row[7] = {before.chain, before.width, before.turns, ticks, after.chain, after.width, after.turns};
-        memcpy(out[r], row, sizeof row);
-    }
+    for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, r < 0 ? warm : out[r]); /* three to warm up */
+}
+
+/* Two kernels in turns: in each round both are sampled, in the order that the round's number says (0: the first kernel
+   first). An untimed call before each sample brings back what the other kernel evicted. */
+void perfkit_pairs(const function *f, const long *const *i, const double *const *d, long calls, long rounds,
+                   const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void)) {
+    pk_clock clock = {.overhead = pk_clock_overhead()};
+    uint64_t warm[7];
+    for (int k = 0; k < 2; k++)
+        if (setup[k]) setup[k]();
+    for (long r = -3; r < rounds; r++)
+        for (int turn = 0; turn < 2; turn++) {
+            int k = r < 0 ? turn : turn ^ order[r];
+            sample(&clock, f[k], i[k], d[k], 1, warm);
+            sample(&clock, f[k], i[k], d[k], calls, r < 0 ? warm : out[r][k]);
+        }
 }
 
 /* clock.h's judgement of given samples, so that it can be compared with Python's: flags of pk_clock_judge. */
@@ -48,6 +69,12 @@ void perfkit_judge(long count, int link, const uint64_t (*samples)[7], int *verd
 }
 
 int perfkit_find_link(int count, const uint64_t (*pairs)[2]) { return pk_clock_link(pairs, count); }
+
+/* Be killed when the parent ends, however it ends: a kernel may never return. 0 if it ended already. */
+int perfkit_end_with(int parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return getppid() == parent;
+}
 
 int perfkit_pin(int processor) {
     cpu_set_t set;

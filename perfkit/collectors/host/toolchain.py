@@ -219,7 +219,7 @@ def mca(loops: Mapping[str, Sequence[Disassembled]], cpu: str = "native") -> dic
     lines = []
     for at, name in enumerate(names):
         lines.append(f"# LLVM-MCA-BEGIN r{at}")
-        lines += [_for_mca(one) for one in loops[name]]
+        lines += [for_assembler(one) for one in loops[name]]
         lines.append(f"# LLVM-MCA-END r{at}")
     command = [find_mca(), f"-mcpu={cpu}", "-resource-pressure=false", "-instruction-info=false"]
     done = run_tool([*command, "-"], input="\n".join(lines) + "\n")
@@ -244,7 +244,8 @@ def mca(loops: Mapping[str, Sequence[Disassembled]], cpu: str = "native") -> dic
     return out
 
 
-def _for_mca(line: Disassembled) -> str:
+def for_assembler(line: Disassembled) -> str:
+    """Return an instruction as an assembler takes it: jumps and calls go to the next line."""
     operands = re.sub(r"\s*<[^>]*>", "", line.operands)
     if line.mnemonic.startswith("j") or line.mnemonic == "call":
         return f"{line.mnemonic} 1f\n1:"

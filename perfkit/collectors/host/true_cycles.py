@@ -3,30 +3,42 @@
 The clock is `perfkit.collectors.host.cycle_clock`: before and after the kernel, a chain of dependent multiplications
 says how long a cycle is, and two probes say whether the core's other hardware thread was at work. Where the chains
 differ, the sample is rejected; samples beside a busy thread do not count while there are quiet ones.
+
+Where a program's code and data lie in memory changes its cycles, too (conflicts in caches, aliases in predictors), and
+stays the same as long as the process lives. So the samples are taken in several processes, each of which loads the
+kernel to other addresses, and the median of the processes is quoted.
 """
 
-import contextlib
 import ctypes
 import json
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.resources import as_file, files
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.collectors.host.cycle_clock import QUANTILE, TOLERANCE, Judged, interval, judge, link_cycles
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.collectors.host.cycle_clock import QUANTILE, SHARED, TOLERANCE, Judged, interval, judge, link_cycles
+from perfkit.collectors.host.measuring import (
+    SHORTEST,
+    Callee,
+    build_timer,
+    described,
+    in_measuring_process,
+    in_own_place,
+    loaded,
+    pointer,
+    started,
+)
+from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.files import existing, replaced
 from perfkit.results import Kind, Summarised, draw
 
@@ -35,13 +47,10 @@ if TYPE_CHECKING:
 
     from perfkit.collectors.kernels import Kernel
 
-CLOCK = files("perfkit.collectors.host") / "clock.h"
-"""The clock for C programs: its first lines say how to use it."""
-_SHORTEST = 20_000  # cycles of a kernel below which several calls are timed as one
-_INTEGERS, _FLOATS = 6, 8  # argument registers
 _TRIAL = 15  # samples that say how many calls make one
 _PAUSE = 0.02  # seconds between rounds of samples while the core is busy
-_TRIES = 9  # to find the cycles of a multiplication
+_FEW = 3  # processes below which they say nothing about the differences between processes
+_ARRAYS = ("samples", "process")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +64,8 @@ class TrueCycles(Summarised):
     samples : (kept,) float64
         Cycles per call, one for each repetition that counts, in order: the quiet ones, or all that were not rejected if
         too few were quiet (`quiet`).
+    process : (kept,) int64, optional
+        Which of the processes each sample was taken in.
     repetitions, rejected : int
         How many were made, and how many of them rejected because the clock rate changed or something interrupted.
     calls : int
@@ -85,11 +96,18 @@ class TrueCycles(Summarised):
     host: str
     busy: int = 0
     quiet: bool | None = None
+    process: NDArray[np.int64] | None = None
+
+    @property
+    def by_process(self) -> NDArray[np.float64]:
+        """The quoted quantile of each process's samples: cycles per call."""
+        process = np.zeros(len(self.samples)) if self.process is None else self.process
+        return np.array([np.quantile(self.samples[process == one], self.quantile) for one in np.unique(process)])
 
     @property
     def cycles(self) -> float:
-        """The quoted quantile of the samples: cycles per call."""
-        return float(np.quantile(self.samples, self.quantile))
+        """Cycles per call: the quoted quantile of a process's samples, the median of the processes."""
+        return float(np.median(self.by_process))
 
     @property
     def spread(self) -> float:
@@ -98,8 +116,14 @@ class TrueCycles(Summarised):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the quoted quantile lies with 95 % probability; down to half of it where no sample was quiet."""
-        return interval(self.samples, self.quantile, self.quiet is not False)
+        """Where `cycles` lie with about 95 % probability; reaches down to half of them if no sample was quiet.
+
+        From the lowest process to the highest, which hold the median in 94 % of five; of one process, from its samples.
+        """
+        found = self.by_process
+        if len(found) < _FEW:
+            return interval(self.samples, self.quantile, self.quiet is not False)
+        return float(found.min() / (SHARED if self.quiet is False else 1)), float(found.max())
 
     @property
     def busy_share(self) -> float:
@@ -159,9 +183,10 @@ class TrueCycles(Summarised):
 
     def save(self, path: str | Path) -> Path:
         """Write as npz."""
-        described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "samples"}
+        arrays: dict[str, Any] = {"samples": self.samples} | ({} if self.process is None else {"process": self.process})
+        described = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _ARRAYS}
         with replaced(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, samples=self.samples, described=np.array(json.dumps(described)))
+            np.savez_compressed(file, described=np.array(json.dumps(described)), **arrays)
         return Path(path)
 
     @classmethod
@@ -178,7 +203,8 @@ class TrueCycles(Summarised):
         path = existing(path)
         try:
             with np.load(path, allow_pickle=False) as data:
-                return cls(samples=data["samples"], **json.loads(str(data["described"])))
+                arrays = {name: data[name] for name in _ARRAYS if name in data}
+                return cls(**arrays, **json.loads(str(data["described"])))
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise FormatError(f"{path}: expected a file of TrueCycles.save; it cannot be read: {error}") from error
 
@@ -193,6 +219,7 @@ def true_cycles(
     processor: int | None = None,
     timeout: float = 120.0,
     patience: float = 10.0,
+    processes: int = 5,
 ) -> TrueCycles:
     """Measure a kernel's core cycles with the time stamp counter.
 
@@ -204,7 +231,8 @@ def true_cycles(
         As for :meth:`Kernel.trace <perfkit.collectors.kernels.Kernel.trace>`; at most six integers and pointers, and
         eight floating-point numbers.
     repetitions : int
-        Samples to take at first. While fewer than half are quiet, as many again are taken for up to `patience` seconds.
+        Samples to take at first, in all processes together. While fewer than half are quiet, as many again are taken
+        for up to `patience` seconds.
     calls : int, optional
         Calls timed as one; by default as many as make 20,000 cycles. The first call's data are what ``setup()`` made.
     quantile : float
@@ -218,6 +246,8 @@ def true_cycles(
         Seconds after which to give up.
     patience : float
         Seconds to wait for a quiet core.
+    processes : int
+        Processes to measure in, one after another, each with the kernel at other addresses. Their median is quoted.
 
     Warns
     -----
@@ -239,27 +269,32 @@ def true_cycles(
     8.0
     """
     _check(repetitions, calls, quantile, tolerance, kernel.isa)
+    if processes < 1:
+        raise SettingError(f"processes must be 1 or more, found {processes}")
     with tempfile.TemporaryDirectory(prefix="perfkit-timer-") as scratch:
         folder = Path(scratch)
-        timer = _build_timer(folder)
         specification = {
-            "timer": str(timer),
+            "timer": str(build_timer(folder)),
+            "name": kernel.function,
             "library": str(kernel.path),
             "function": kernel.function,
             "setup": kernel.has_setup,
-            "arguments": _arguments(arguments, folder),
+            "arguments": described(arguments, folder),
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
             "output": str(folder / "ticks.npz"),
             "calls": calls,
             "repetitions": repetitions,
             "tolerance": tolerance,
             "patience": patience,
+            "processes": processes,
         }
-        link, calls, ticks = _run(specification, timeout)
-    return _result(kernel.name, judge(ticks, link, tolerance), calls, quantile, link)
+        link, calls, ticks, process = _run(specification, timeout)
+    return _result(kernel.name, judge(ticks, link, tolerance), process, calls, quantile, link)
 
 
-def _result(name: str, judged: Judged, calls: int, quantile: float, link: int) -> TrueCycles:
+def _result(
+    name: str, judged: Judged, process: NDArray[np.int64], calls: int, quantile: float, link: int
+) -> TrueCycles:
     """Make the result of judged samples, refuse if there are hardly any, and warn of what makes it uncertain."""
     repetitions, rejected, least = len(judged.cycles), judged.rejected, max(5, len(judged.cycles) // 50)
     if repetitions - rejected < least:
@@ -267,10 +302,11 @@ def _result(name: str, judged: Judged, calls: int, quantile: float, link: int) -
             f"{rejected} of {repetitions} repetitions were rejected: this machine is too busy, or its clock changes "
             "too often, to measure; try again on a quiet one, or raise repetitions"
         )
-    samples, quiet = judged.counted(min(least, 20))
+    counted, quiet = judged.counted(min(least, 20))
     result = TrueCycles(
         kernel=name,
-        samples=samples / calls,
+        samples=judged.cycles[counted] / calls,
+        process=process[counted],
         repetitions=repetitions,
         rejected=rejected,
         calls=calls,
@@ -309,127 +345,56 @@ def _check(repetitions: int, calls: int | None, quantile: float, tolerance: floa
         raise SettingError(f"tolerance must be positive, found {tolerance}")
 
 
-def _arguments(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
-    from perfkit.collectors.tracer.tracer import describe_argument
-
-    found = []
-    for number, value in enumerate(arguments):
-        kind, what = describe_argument(value)
-        if kind == "array":
-            path = folder / f"argument{number}.npy"
-            np.save(path, what, allow_pickle=False)
-            what = str(path)
-        found.append([kind, what])
-    floats = sum(kind in ("double", "float") for kind, _ in found)
-    if floats > _FLOATS or len(found) - floats > _INTEGERS:
-        raise SettingError(
-            f"a timed kernel takes at most {_INTEGERS} integers and arrays and {_FLOATS} floating-point numbers; "
-            f"found {len(found) - floats} and {floats}"
-        )
-    return found
-
-
-def _build_timer(folder: Path) -> Path:
-    timer = folder / "timer.so"
-    with as_file(files("perfkit.collectors.host") / "timer.c") as source, as_file(CLOCK) as header:
-        command = ["gcc", "-O2", "-shared", "-fPIC", f"-I{header.parent}", "-o", str(timer), str(source)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            raise UnavailableError("timing needs a C compiler (Debian's package gcc)") from None
-    if done.returncode:
-        raise UnavailableError(f"the timer does not compile: {done.stderr[:1000]}")
-    return timer
-
-
-def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64]]:
-    """Return a multiplication's cycles, the calls timed as one, and the ticks of each repetition: see `judge`.
-
-    Measure in a process of its own: it is pinned, and a crash is not ours.
-    """
-    root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-c", f"from {__name__} import _measure; import sys; _measure(sys.argv[1])"]
-    try:
-        done = subprocess.run(
-            [*command, json.dumps(specification)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        )
-    except subprocess.TimeoutExpired:
-        raise DataError(
-            f"{specification['function']} was not done after {timeout:g} s; give it more time, less work or fewer "
-            "repetitions"
-        ) from None
-    if done.returncode:
-        raise DataError(
-            f"{specification['function']} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}"
-        )
-    with np.load(specification["output"], allow_pickle=False) as data:
-        return link_cycles(data["pairs"]), int(data["calls"]), data["ticks"]
+def _run(specification: dict[str, Any], timeout: float) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
+    """Return a multiplication's cycles, the calls timed as one, and each sample's ticks (see `judge`) and process."""
+    found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
+    return link_cycles(found["pairs"]), int(found["calls"]), found["ticks"], found["process"]
 
 
 def _measure(argument: str) -> None:
-    """Be the measuring process."""
+    """Be the measuring process: start one process after another that loads the kernel and samples it."""
     spec = json.loads(argument)
-    timer, library = ctypes.CDLL(spec["timer"]), ctypes.CDLL(spec["library"])
-    if timer.perfkit_pin(spec["processor"]):
-        raise SystemExit(f"cannot run on processor {spec['processor']}")
-    integers, floats, keep = (ctypes.c_long * _INTEGERS)(), (ctypes.c_double * _FLOATS)(), []
-    at_integer = at_float = 0
-    for kind, value in spec["arguments"]:
-        if kind in ("double", "float"):
-            # A float is passed in the lower half of a vector register.
-            raw = np.array([value], dtype=np.float64 if kind == "double" else np.float32).tobytes().ljust(8, b"\0")
-            floats[at_float] = np.frombuffer(raw, dtype=np.float64)[0]
-            at_float += 1
-            continue
-        if kind == "array":
-            values = np.load(value, allow_pickle=False)
-            room = np.zeros(values.nbytes + 64, dtype=np.uint8)
-            start = -room.ctypes.data % 64
-            room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)
-            keep.append(room)
-            value = room.ctypes.data + start
-        integers[at_integer] = value
-        at_integer += 1
+    timer, pairs, link = started(spec)
+    ticks, process = [np.zeros((0, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    calls = spec["calls"] or 1
+    for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
 
-    def samples(repetitions: int, calls: int) -> NDArray[np.int64]:
-        ticks = np.zeros((repetitions, 7), dtype=np.int64)
-        timer.perfkit_time(
-            getattr(library, spec["function"]),
-            integers,
-            floats,
-            ctypes.c_long(calls),
-            ctypes.c_long(repetitions),
-            ctypes.c_void_p(ticks.ctypes.data),
-            library.setup if spec["setup"] else None,
-        )
-        return ticks
+        def work() -> NDArray[np.int64]:
+            callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
+            found, calls = _sample(partial(_times, timer, callee), link, spec)
+            return np.concatenate([np.full((1, 7), calls), found])
 
-    pairs = np.zeros((100, 2), dtype=np.int64)
-    for _ in range(_TRIES):  # the parent says so if none succeeds
-        timer.perfkit_compare(ctypes.c_long(len(pairs)), ctypes.c_void_p(pairs.ctypes.data))
-        with contextlib.suppress(UnavailableError):
-            ticks, calls = _sample(samples, link_cycles(pairs), spec)
-            np.savez(spec["output"], pairs=pairs, ticks=ticks, calls=calls)
-            return
-    np.savez(spec["output"], pairs=pairs, ticks=np.zeros((0, 7), dtype=np.int64), calls=1)
+        found = in_own_place(timer, number, work, f"{spec['output']}.{number}.npy")
+        spec["calls"] = calls = int(found[0, 0])  # the first process says how many calls are timed as one
+        ticks.append(found[1:])
+        process.append(np.full(len(found) - 1, number))
+    np.savez(spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls)
+
+
+def _times(timer: ctypes.CDLL, callee: Callee, repetitions: int, calls: int) -> NDArray[np.int64]:
+    ticks = np.zeros((repetitions, 7), dtype=np.int64)
+    timer.perfkit_time(
+        callee.function,
+        callee.integers,
+        callee.floats,
+        ctypes.c_long(calls),
+        ctypes.c_long(repetitions),
+        pointer(ticks),
+        callee.setup,
+    )
+    return ticks
 
 
 def _sample(
     samples: Callable[[int, int], NDArray[np.int64]], link: int, spec: dict[str, Any]
 ) -> tuple[NDArray[np.int64], int]:
     """Choose the calls timed as one, and sample until half of the wanted samples are quiet, or patience ends."""
-    until = time.monotonic() + spec["patience"]
+    until = time.monotonic() + spec["patience"] / spec["processes"]
     calls = spec["calls"]
     if calls is None:
         one = judge(samples(_TRIAL, 1), link, tolerance=np.inf).cycles
-        calls = max(1, int(np.ceil(_SHORTEST / max(float(np.nanmedian(one)), 1.0))))
-    wanted = spec["repetitions"]
+        calls = max(1, int(np.ceil(SHORTEST / max(float(np.nanmedian(one)), 1.0))))
+    wanted = -(-spec["repetitions"] // spec["processes"])
     ticks = samples(wanted, calls)
     while time.monotonic() < until:
         if np.count_nonzero(judge(ticks, link, spec["tolerance"]).quiet) >= wanted // 2:

@@ -196,6 +196,12 @@ class Microbenchmark:
                 toolchain.find_tool(compiler)
             except UnavailableError as error:
                 yield str(error)
+        for one, program in (("mca", "llvm-mca"), ("osaca", "osaca")):
+            if one in study.static:
+                try:
+                    toolchain.find_mca() if one == "mca" else toolchain.find_tool(program)
+                except UnavailableError as error:
+                    yield f"static: {one} is asked for, but {error}"
         usable = usable_cpus(study)
         if max(study.threads) > len(usable):
             yield f"{max(study.threads)} threads on {len(usable)} CPUs: those rows will be marked failed"

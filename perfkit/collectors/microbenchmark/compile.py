@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfkit.collectors.host import toolchain
+from perfkit.collectors.host.osaca import osaca
 from perfkit.collectors.microbenchmark.sources import (
     EMPTY_REGION,
     NATIVE,
@@ -241,6 +242,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     regions = {key: toolchain.region(functions, start) for key, functions in found.items()}
     loops = {key: toolchain.hottest_loop(region) for key, region in regions.items()}
     figures = toolchain.mca(loops) if "mca" in study.static and loops else {}
+    more = osaca(loops) if "osaca" in study.static and loops else {}
     kernel = not study.is_program and study.assembly is None
     empty = _empty(batch, place) if kernel and good else None
     out = []
@@ -262,7 +264,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
         static: dict[str, float] = {}
         if "mix" in study.static:
             static |= toolchain.instruction_mix(loops[one.key])
-        static |= figures.get(one.key, {})
+        static |= figures.get(one.key, {}) | more.get(one.key, {})
         if "vectorization" in study.static:
             static |= _vectorized(place, one.key, whole=study.is_program)
         out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, _files_noted(one.key, place)))

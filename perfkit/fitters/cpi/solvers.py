@@ -4,14 +4,12 @@ Everything is computed from the moment matrix M = Z' diag(w) Z of Z = [A, y], th
 Moments of disjoint sets of rows add up, so a cross-validation fold costs a subtraction and a bootstrap resample a sum.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 Form = Literal["ipc", "cpi"]
-Solve = Callable[[np.ndarray], np.ndarray]
 
 _RIDGE = 1e-12  # relative to columns of unit length: keeps collinear events solvable, and is refined away
 

@@ -10,7 +10,10 @@
     tree: {features: [N_CL, WIDTH], max_depth: 4}
     regression: {features: [N_CL, WIDTH]}
     forest: {features: [N_CL, WIDTH]}
+    classifiers: [{features: [N_CL, WIDTH], method: knn}]    # or svm
     lines: [{x: N_CL, y: tsc, by: [WIDTH]}]
+    scatter: [{x: N_CL, y: tsc, by: [WIDTH], log_y: true}]
+    formats: [png, svg]             # of the pictures; or pdf
     output: analysis                # a folder for tables, JSON and pictures
 """
 
@@ -31,7 +34,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
 from perfkit.files import replaced
-from perfkit.fitters.studies.categories import Categories, FixedBins, KdeCategories, as_frame, column
+from perfkit.fitters.studies.categories import (
+    Categories,
+    FixedBins,
+    KdeCategories,
+    KMeansCategories,
+    as_frame,
+    column,
+)
+from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
 from perfkit.results import Summarised, draw, kind_of, labelled
@@ -44,10 +55,10 @@ class _Strict(BaseModel):
 
 
 class CategorySettings(_Strict):
-    """How the target is cut: `KdeCategories` or `FixedBins`."""
+    """How the target is cut: `KdeCategories`, `FixedBins` or `KMeansCategories` (`bins`: how many)."""
 
     target: str
-    method: Literal["kde", "bins"] = "kde"
+    method: Literal["kde", "bins", "kmeans"] = "kde"
     bandwidth: Literal["silverman", "silverman-0.9", "isj", "grid"] | float = "silverman"
     prominence: float = 1e-4
     log: bool = False
@@ -83,8 +94,20 @@ class ForestSettings(_Strict):
     group: tuple[str, ...] = ()
 
 
+class ClassifierSettings(_Strict):
+    """See `Classifier`."""
+
+    features: Annotated[tuple[str, ...], Field(min_length=1)]
+    method: Literal["knn", "svm"] = "knn"
+    neighbours: int = 5
+    penalty: float = 1.0
+    folds: int = 5
+    seed: int = 0
+    group: tuple[str, ...] = ()
+
+
 class LineSettings(_Strict):
-    """See `perfkit.plots.studies.plot_lines`."""
+    """See `perfkit.plots.studies.plot_lines` and `plot_scatter`."""
 
     x: str
     y: str
@@ -107,6 +130,8 @@ class AnalysisResult(Summarised):
         Rows before the filters.
     settings : Analysis
         What made it.
+    classifications : tuple of Classification
+        Of the other classifiers.
     """
 
     table: pd.DataFrame
@@ -116,6 +141,7 @@ class AnalysisResult(Summarised):
     importance: Importance | None
     rows_read: int
     settings: "Analysis"
+    classifications: tuple[Classification, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -133,6 +159,7 @@ class AnalysisResult(Summarised):
             lines.append(f"{len(self.categories)} categories of {self.categories.target} ({self.categories.method})")
         if self.tree is not None:
             lines.append(f"tree: {self.tree.verdict}")
+        lines += [f"{one.method}: {one.verdict}" for one in self.classifications]
         if self.regression is not None:
             lines.append(f"regression: {self.regression.verdict}")
         if self.importance is not None:
@@ -152,6 +179,8 @@ class AnalysisResult(Summarised):
         for name in _PARTS:
             if (part := getattr(self, name)) is not None:
                 part.save(folder / f"{name}.json")
+        for number, one in enumerate(self.classifications, 1):
+            one.save(folder / f"classifier-{number}.json")
         draw("studies:save_pictures", self, folder=folder)
         about = {"format": _FORMAT, "rows_read": self.rows_read, "settings": self.settings.model_dump(mode="json")}
         about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
@@ -187,6 +216,8 @@ class AnalysisResult(Summarised):
             name: kind.load(folder / f"{name}.json") if name in about["parts"] else None for name, kind in kinds.items()
         }
         settings = Analysis(**about["settings"])
+        files = [folder / f"classifier-{number}.json" for number in range(1, len(settings.classifiers) + 1)]
+        parts["classifications"] = tuple(Classification.load(file) for file in files)
         return cls(table=table.to_pandas(), rows_read=about["rows_read"], settings=settings, **parts)
 
     def plot(self, ax: Any = None) -> Any:
@@ -224,8 +255,10 @@ class Analysis(_Strict):
         Column -> expression.
     normalize : mapping
         Column -> "min-max" or "z-score": adds ``COLUMN.normalized``.
-    categories, tree, regression, forest, lines
+    categories, tree, regression, forest, classifiers, lines, scatter
         The parts; each is made if it is there.
+    formats : sequence of {"png", "svg", "pdf"}
+        Of the pictures.
     output : str, optional
         Folder of the results, relative to the analysis file.
     """
@@ -238,7 +271,10 @@ class Analysis(_Strict):
     tree: TreeSettings | None = None
     regression: RegressionSettings | None = None
     forest: ForestSettings | None = None
+    classifiers: tuple[ClassifierSettings, ...] = ()
     lines: tuple[LineSettings, ...] = ()
+    scatter: tuple[LineSettings, ...] = ()
+    formats: Annotated[tuple[Literal["png", "svg", "pdf"], ...], Field(min_length=1)] = ("png",)
     output: str | None = None
     folder: Path = Path()
 
@@ -252,6 +288,8 @@ class Analysis(_Strict):
             raise SettingError(explain(error, type(self))) from None
         for text in (*self.filter, *self.derive.values()):
             Expression(text)
+        if self.classifiers and self.categories is None:
+            raise SettingError("classifiers need categories")
         if self.tree is not None and self.categories is None:
             raise SettingError("a tree needs categories; `regression` learns the target itself")
 
@@ -284,6 +322,9 @@ class Analysis(_Strict):
             importance=RandomForest(**_plain(self.forest)).fit(frame, self._target(target)) if self.forest else None,
             rows_read=read,
             settings=self,
+            classifications=tuple(
+                Classifier(**_plain(one)).fit(frame, self._target(target)) for one in self.classifiers
+            ),
         )
 
     def _prepared(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -305,6 +346,10 @@ class Analysis(_Strict):
             return None
         if one.method == "bins":
             return FixedBins(one.target, one.bins, one.log).fit(frame)
+        if one.method == "kmeans":
+            if not isinstance(one.bins, int):
+                raise SettingError("method: kmeans needs a number of categories as `bins`, not boundaries")
+            return KMeansCategories(one.target, one.bins, one.log).fit(frame)
         return KdeCategories(one.target, one.bandwidth, one.log, one.prominence).fit(frame)
 
     def _regressed(self, frame: pd.DataFrame, categories: Categories | None) -> Tree | None:
@@ -316,7 +361,7 @@ class Analysis(_Strict):
             raise SettingError("a regression needs a target")
         return DecisionTree(**plain).fit(frame, target)
 
-    def _target(self, categories: Categories | str | None) -> Categories | str:
+    def _target(self, categories: Categories | str | None) -> Any:
         if categories is None:
             raise SettingError("a forest needs categories")
         return categories

@@ -250,6 +250,51 @@ class FixedBins(Settings):
         return _from_boundaries(empty, boundaries if np.ptp(data) > 0 else (), raw, "bins")
 
 
+@dataclass(frozen=True)
+class KMeansCategories(Settings):
+    """Cut a target half-way between the centres that k-means finds (scikit-learn).
+
+    Parameters
+    ----------
+    target : str
+        The column.
+    count : int
+        How many categories.
+    log : bool
+        Of the natural logarithm.
+    seed : int
+        Of the first centres.
+    """
+
+    target: str
+    count: int = 5
+    log: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise SettingError(f"count={self.count}: at least 1")
+
+    def fit(self, table: Any) -> Categories:
+        """Categorise a table's column; DataError if it has fewer different values than categories."""
+        from sklearn.cluster import KMeans
+
+        raw = _values(table, self.target)
+        data = _scaled(raw[~np.isnan(raw)], self.log, self.target)
+        different = len(np.unique(data))
+        if different < self.count:
+            raise DataError(f"{self.target!r} has {different} different values: too few for {self.count} categories")
+        model = KMeans(self.count, n_init=10, random_state=self.seed).fit(data[:, None])
+        centres = np.sort(model.cluster_centers_.ravel())
+        back = np.exp if self.log else np.asarray
+        empty = Categories(
+            self.target, (), (), (), int(np.isnan(raw).sum()), self.log, "k-means", math.nan, kind=kind_of(table)
+        )
+        boundaries = tuple(float(value) for value in back((centres[1:] + centres[:-1]) / 2))
+        found = _from_boundaries(empty, boundaries, raw, "k-means")
+        return Categories(**{**found.__dict__, "centroids": tuple(float(value) for value in back(centres))})
+
+
 # -- the density -------------------------------------------------------------------------------------------------------
 
 
@@ -336,7 +381,7 @@ def _modes(
 def as_frame(table: Any) -> pd.DataFrame:
     """Return a DataFrame of a table: itself, or what its ``to_frame`` gives (of `StudyRuns`, the measured rows)."""
     if isinstance(table, pd.DataFrame):
-        return table
+        return _of_one_processor(table)
     if hasattr(table, "ok") and isinstance(table.ok, pd.DataFrame):
         frame = table.ok.copy(deep=False)
         frame.attrs["kind"] = kind_of(table)
@@ -344,6 +389,17 @@ def as_frame(table: Any) -> pd.DataFrame:
     if hasattr(table, "to_frame"):
         return table.to_frame()
     raise DataError(f"expected a DataFrame or an object with to_frame(), found {type(table).__name__}")
+
+
+def _of_one_processor(frame: pd.DataFrame) -> pd.DataFrame:
+    """Refuse measurements of several processors: their figures do not compare."""
+    names = [name for name in frame["processor"].unique() if name] if "processor" in frame else []
+    if len(names) > 1:
+        raise DataError(
+            f"rows of {len(names)} processors ({', '.join(names)}) do not compare: take those of one, for example "
+            f'runs.where("processor == {names[0]!r}")'
+        )
+    return frame
 
 
 def column(frame: pd.DataFrame, name: str) -> pd.Series:

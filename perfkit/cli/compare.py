@@ -1,0 +1,100 @@
+"""``perfkit compare``: which of two kernels, builds, compilers or commits is faster, and by how much."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from perfkit.cli import options
+from perfkit.cli.output import notes_to_stderr
+
+ENDINGS = (".md", ".html", ".json", ".csv", ".parquet")
+
+
+def compare(
+    a: str = typer.Argument(
+        ...,
+        metavar="A",
+        callback=options.plain,
+        help="A C or C++ file, REVISION:FILE of a git commit, a library (.so), or corpus:NAME.",
+    ),
+    b: str = typer.Argument(
+        "", metavar="[B]", callback=options.plain, help="The same for the other side (default: A, built otherwise)."
+    ),
+    function: str = typer.Option(
+        "", "--function", "-f", metavar="NAME", callback=options.plain, help="Time this function of A and B."
+    ),
+    function_b: str = typer.Option(
+        "", "--function-b", metavar="NAME", callback=options.plain, help="Time this function of B instead."
+    ),
+    flags: str = typer.Option(
+        "", "--flags", callback=options.plain, help="Compiler flags (default: -O3 -march=native)."
+    ),
+    flags_b: str = typer.Option("", "--flags-b", callback=options.plain, help="Compiler flags of B (default: as A)."),
+    compiler: str = typer.Option(
+        "", "--compiler", callback=options.plain, help="The compiler (default: gcc, or g++ for C++)."
+    ),
+    compiler_b: str = typer.Option(
+        "", "--compiler-b", callback=options.plain, help="The compiler of B (default: as A)."
+    ),
+    define: list[str] = typer.Option(
+        [], "--define", "-D", metavar="NAME=VALUE", callback=options.plain, help="Define a macro; may be repeated."
+    ),
+    define_b: list[str] = typer.Option(
+        [], "--define-b", metavar="NAME=VALUE", callback=options.plain, help="Define a macro of B; may be repeated."
+    ),
+    arguments: str = typer.Option(
+        "",
+        "--arguments",
+        metavar="A,B,...",
+        callback=options.plain,
+        help="Arguments of both functions, separated by commas: 1000, 2.0, f8[1000] (an array).",
+    ),
+    processes: int = typer.Option(
+        30, "--processes", min=6, max=1000, help="Measure in so many processes; more make the interval narrower."
+    ),
+    confidence: float = typer.Option(
+        0.99, "--confidence", min=0.5, max=0.9999, callback=options.finite, help="Confidence of the interval."
+    ),
+    least: float = typer.Option(
+        0.005, "--least", min=0.0, max=0.5, callback=options.finite, help="The smallest relative effect that matters."
+    ),
+    output: Annotated[
+        Path | None, options.output("Write a report (.md, .html), the result (.json) or the processes.", *ENDINGS)
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare two kernels, builds, compilers or commits: the effect with its interval.
+
+    Both run in turns, shuffled, in many processes; only what ran on a quiet core counts.
+
+    Example: perfkit compare kernel.c --flags-b "-O2"
+
+    Example: perfkit compare HEAD~1:src/kernel.c src/kernel.c --function work
+    """
+    from perfkit.collectors.host.compare import compare as measure
+    from perfkit.collectors.host.sides import kernel_from
+    from perfkit.collectors.open_traces import kernel_arguments
+
+    given = kernel_arguments(arguments)
+    macros = dict(map(_macro, define))
+    both = macros | dict(map(_macro, define_b))
+    first = kernel_from(a, function or None, compiler or None, _build(flags, macros))
+    other = kernel_from(
+        b or a, function_b or function or None, compiler_b or compiler or None, _build(flags_b or flags, both)
+    )
+    with notes_to_stderr():
+        found = measure(first, other, *given, processes=processes, confidence=confidence, least=least)
+    typer.echo(found.to_json() if as_json else found.summary())
+    if output is not None:
+        found.write(output)
+        typer.echo(f"wrote {output}", err=True)
+
+
+def _build(flags: str, defines: dict[str, str]) -> dict[str, Any]:
+    return {"defines": defines} | ({"flags": flags} if flags else {})
+
+
+def _macro(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value or "1"

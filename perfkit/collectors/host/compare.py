@@ -1,0 +1,287 @@
+"""Which of two kernels is faster, and by how much: interleaved, shuffled runs in many processes.
+
+In each process both kernels are loaded, at addresses of its own, and sampled in turns, in a random order within each
+round, between readings of the clock (`perfkit.collectors.host.cycle_clock`). So what changes over time or with the
+place in memory hits both. Only rounds count in which both samples are steady and quiet. A process gives one figure: the
+median ratio of its rounds; and the processes, which are independent, give the effect and its confidence interval
+(Student's t of the logarithms).
+"""
+
+import ctypes
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.collectors.host.code import processor as processor_name
+from perfkit.collectors.host.comparison import KernelComparison
+from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles
+from perfkit.collectors.host.measuring import (
+    SHORTEST,
+    Callee,
+    build_timer,
+    described,
+    in_measuring_process,
+    in_own_place,
+    loaded,
+    pointer,
+    started,
+)
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.collectors.kernels import Kernel
+
+_TRIAL = 15  # rounds that say how many calls make one sample
+_FEWEST = 5  # rounds of a process that must count, else it gives no figure
+_PROCESSES = 6  # that must give a figure
+
+
+def compare(
+    a: "Kernel",
+    b: "Kernel",
+    *arguments: Any,
+    processes: int = 30,
+    rounds: int = 30,
+    confidence: float = 0.99,
+    least: float = 0.005,
+    processor: int | None = None,
+    patience: float = 20.0,
+    timeout: float = 600.0,
+    seed: int = 0,
+) -> KernelComparison:
+    """Compare the cycles of two kernels: other code, another build, another compiler, another commit.
+
+    Parameters
+    ----------
+    a, b : Kernel
+        From :func:`~perfkit.collectors.compile_kernel` or :func:`~perfkit.collectors.corpus_kernel`. The effect is that
+        of b relative to a.
+    *arguments
+        Of both, as for :meth:`Kernel.trace <perfkit.collectors.kernels.Kernel.trace>`.
+    processes : int
+        Processes to measure in, at least 6; the confidence interval is that of their mean, so more make it narrower.
+    rounds : int
+        Rounds in each process; in each round both kernels are sampled once.
+    confidence : float
+        Of the interval. An A/A comparison is called a difference in at most ``1 - confidence`` of all cases.
+    least : float
+        The smallest effect that matters to you: if the whole interval lies within ±``least``, the verdict is "same".
+    processor : int, optional
+        Which processor to pin to; by default the first that this process may use.
+    patience : float
+        Seconds, over all processes, to wait for a quiet core.
+    timeout : float
+        Seconds after which to give up.
+    seed : int
+        Of the orders.
+
+    Warns
+    -----
+    PerfkitWarning
+        If too few rounds were quiet: the effect is then one beside a busy thread of the same core.
+
+    Raises
+    ------
+    UnavailableError
+        When this machine is not x86-64, or too busy to measure.
+    DataError
+        When a kernel crashes or does not end.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> source = "double f(double *x) { double s = 0; for (int i = 0; i < 999; i++) s += x[i]; return s; }"
+    >>> slow = pk.collectors.compile_kernel(source, flags="-O3")  # doctest: +SKIP
+    >>> fast = pk.collectors.compile_kernel(source, flags="-O3 -ffast-math")  # doctest: +SKIP
+    >>> pk.compare(slow, fast, np.ones(999)).verdict  # doctest: +SKIP
+    'faster'
+    """
+    _check(a, b, processes, rounds, confidence, least)
+    with tempfile.TemporaryDirectory(prefix="perfkit-compare-") as scratch:
+        folder = Path(scratch)
+        specification = {
+            "timer": str(build_timer(folder)),
+            "name": f"{a.name} or {b.name}",
+            "sides": [_side(kernel, folder / f"{k}.so") for k, kernel in enumerate((a, b))],
+            "arguments": described(arguments, folder),
+            "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
+            "output": str(folder / "ticks.npz"),
+            "processes": processes,
+            "rounds": rounds,
+            "patience": patience,
+            "seed": seed,
+        }
+        found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
+    link = link_cycles(found["pairs"])
+    table, quiet = by_process(judge(found["ticks"].reshape(-1, 7), link), found["process"], int(found["calls"]))
+    if len(table) < _PROCESSES:
+        raise UnavailableError(
+            f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: this machine is too busy, or its "
+            "clock rate changes too often, to compare; try again on a quieter one, or give more patience"
+        )
+    result = KernelComparison(
+        names=_names(a, b),
+        builds=(_build(a), _build(b)),
+        table=table,
+        confidence=confidence,
+        least=least,
+        quiet=quiet,
+        calls=int(found["calls"]),
+        host=processor_name(),
+    )
+    if not quiet:
+        warnings.warn(
+            f"{result.busy_share:.0%} of the rounds ran beside a busy thread of the same core and too few on a quiet "
+            "one: the effect is one beside a busy thread; compare again when the machine is quieter",
+            PerfkitWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def by_process(judged: Judged, process: NDArray[np.int64], calls: int) -> tuple["pd.DataFrame", bool]:
+    """Return one row per process that has enough rounds, and whether only quiet rounds count.
+
+    Parameters
+    ----------
+    judged
+        Of the samples, two in a row per round: of a and of b.
+    process : (rounds,) int64
+        Which process each round was made in.
+    calls
+        Calls timed as one.
+    """
+    import pandas as pd
+
+    cycles = judged.cycles.reshape(-1, 2) / calls
+    still, awake = judged.quiet.reshape(-1, 2).all(axis=1), judged.busy.reshape(-1, 2).any(axis=1)
+    steady = (judged.quiet | judged.busy).reshape(-1, 2).all(axis=1)
+    rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for number in np.unique(process):
+        mine = process == number
+        for quiet, counts in ((True, still & mine), (False, steady & mine)):
+            if np.count_nonzero(counts) < _FEWEST:
+                continue
+            rows[quiet].append(
+                {
+                    "process": int(number),
+                    "cycles_a": float(np.median(cycles[counts, 0])),
+                    "cycles_b": float(np.median(cycles[counts, 1])),
+                    "ratio": float(np.exp(np.median(np.log(cycles[counts, 1] / cycles[counts, 0])))),
+                    "rounds": int(np.count_nonzero(counts)),
+                    "busy": int(np.count_nonzero(awake & steady & mine)),
+                    "rejected": int(np.count_nonzero(~steady & mine)),
+                }
+            )
+    quiet = len(rows[True]) >= max(_PROCESSES, len(np.unique(process)) // 3)
+    return pd.DataFrame(rows[quiet]), quiet
+
+
+def _check(a: "Kernel", b: "Kernel", processes: int, rounds: int, confidence: float, least: float) -> None:
+    for kernel in (a, b):
+        if kernel.isa != "x86-64" or os.uname().machine != "x86_64":
+            raise UnavailableError(
+                f"comparing needs an x86-64 machine and kernels (found {os.uname().machine} and {kernel.isa})"
+            )
+    if processes < _PROCESSES:
+        raise SettingError(f"processes must be {_PROCESSES} or more, found {processes}")
+    if rounds < 2 * _FEWEST:
+        raise SettingError(f"rounds must be {2 * _FEWEST} or more, found {rounds}")
+    if not 0.5 <= confidence < 1:
+        raise SettingError(f"confidence must lie between 0.5 and 1, found {confidence}")
+    if not 0 <= least < 1:
+        raise SettingError(f"least must lie between 0 and 1, found {least}")
+
+
+def _side(kernel: "Kernel", copy: Path) -> dict[str, Any]:
+    """Describe a kernel; a copy of its library, because a library is loaded only once, whatever its name."""
+    copy.write_bytes(Path(kernel.path).read_bytes())
+    return {"library": str(copy), "function": kernel.function, "setup": kernel.has_setup}
+
+
+def _build(kernel: "Kernel") -> str:
+    return f"{kernel.compiler} {' '.join(kernel.flags)}".strip()
+
+
+def _names(a: "Kernel", b: "Kernel") -> tuple[str, str]:
+    return (a.name, b.name) if a.name != b.name else (f"{a.name} (A)", f"{b.name} (B)")
+
+
+def _measure(argument: str) -> None:
+    """Be the measuring process: start one process after another that loads both kernels and samples them in turns."""
+    spec = json.loads(argument)
+    timer, pairs, link = started(spec)
+    ticks, process = [np.zeros((0, 2, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    spec["calls"] = None
+    for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
+        found = in_own_place(
+            timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
+        )
+        spec["calls"] = int(found[0, 0, 0])
+        ticks.append(found[1:])
+        process.append(np.full(len(found) - 1, number))
+    calls = spec["calls"] or 1
+    np.savez(spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls)
+
+
+def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the rounds of one process, (rounds, 2, 7), after a row that says how many calls are timed as one."""
+    import time
+
+    random = np.random.default_rng([spec["seed"], number])
+    # Half of the processes swap the kernels in everything: order of loading, of setting up, addresses.
+    swap = -1 if random.random() < 0.5 else 1
+    sides = [
+        loaded(side["library"], side["function"], side["setup"], spec["arguments"]) for side in spec["sides"][::swap]
+    ]
+
+    def sampler(calls: int, rounds: int) -> NDArray[np.int64]:
+        return _rounds(timer, sides, random, calls, rounds)[:, ::swap]
+
+    if spec["calls"] is None:
+        judged = judge(sampler(1, _TRIAL).reshape(-1, 7), link, tolerance=np.inf)
+        shorter = float(np.nanmin(np.nanmedian(judged.cycles.reshape(-1, 2), axis=0)))
+        spec["calls"] = max(1, int(np.ceil(SHORTEST / max(shorter, 1.0))))
+    until = time.monotonic() + spec["patience"] / spec["processes"]
+    found = sampler(spec["calls"], spec["rounds"])
+    while time.monotonic() < until:
+        quiet = judge(found.reshape(-1, 7), link).quiet.reshape(-1, 2).all(axis=1)
+        if np.count_nonzero(quiet) >= spec["rounds"] // 2:
+            break
+        time.sleep(0.01)
+        found = np.concatenate([found, sampler(spec["calls"], spec["rounds"])])
+    return np.concatenate([np.full((1, 2, 7), spec["calls"]), found])
+
+
+def _rounds(
+    timer: ctypes.CDLL, sides: Sequence[Callee], random: np.random.Generator, calls: int, rounds: int
+) -> NDArray[np.int64]:
+    order = random.integers(0, 2, rounds).astype(np.uint8)
+    out = np.zeros((rounds, 2, 7), dtype=np.int64)
+
+    def both(values: list[Any]) -> Any:
+        return (ctypes.c_void_p * 2)(
+            *(ctypes.cast(value, ctypes.c_void_p).value if value else None for value in values)
+        )
+
+    timer.perfkit_pairs(
+        both([side.function for side in sides]),
+        both([side.integers for side in sides]),
+        both([side.floats for side in sides]),
+        ctypes.c_long(calls),
+        ctypes.c_long(rounds),
+        pointer(order),
+        pointer(out),
+        both([side.setup for side in sides]),
+    )
+    return out

@@ -1,0 +1,185 @@
+"""The result of comparing two kernels: the effect, its confidence interval, and what that says."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from perfkit.files import replaced
+from perfkit.results import Kind, Tabled, draw
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+Verdict = Literal["slower", "faster", "same", "undecided"]
+
+
+@dataclass(frozen=True, repr=False)
+class KernelComparison(Tabled):
+    """How much slower or faster kernel b is than kernel a, measured.
+
+    Parameters
+    ----------
+    names
+        Of a and of b.
+    builds
+        Compiler and flags of each.
+    table
+        One row per process: ``process``, ``cycles_a`` and ``cycles_b`` per call (medians), ``ratio`` (median of the
+        rounds' b/a), the ``rounds`` that count, those ``busy`` (beside a busy thread of the same core) and those
+        ``rejected`` (the clock rate changed or something interrupted).
+    confidence
+        Of the interval.
+    least
+        The smallest effect that matters, relative.
+    quiet
+        Whether only quiet rounds count; if not, too few were, and the effect is one beside a busy thread.
+    calls
+        Calls timed as one.
+    host
+        Where this was measured.
+    """
+
+    names: tuple[str, str]
+    builds: tuple[str, str]
+    table: "pd.DataFrame"
+    confidence: float
+    least: float
+    quiet: bool
+    calls: int
+    host: str
+
+    _rows: ClassVar[str] = "table"
+
+    @property
+    def kind(self) -> Kind:
+        """Measured."""
+        return "measured"
+
+    @property
+    def cycles(self) -> tuple[float, float]:
+        """Cycles per call of a and of b: medians of the processes."""
+        return float(self.table["cycles_a"].median()), float(self.table["cycles_b"].median())
+
+    @property
+    def effect(self) -> float:
+        """How much longer b takes than a, relative: 0.02 is 2 % slower, -0.02 is 2 % faster."""
+        return float(np.expm1(np.log(self.table["ratio"]).mean()))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Confidence interval of the effect: Student's t over the processes, of the logarithms of their ratios."""
+        from scipy.stats import t
+
+        logs = np.log(self.table["ratio"].to_numpy())
+        half = t.ppf((1 + self.confidence) / 2, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+        return float(np.expm1(logs.mean() - half)), float(np.expm1(logs.mean() + half))
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the interval says of b.
+
+        "same" if all of it lies within ±`least`; else "slower" or "faster" if zero lies outside; else "undecided": the
+        difference may be zero, or as large as the interval says.
+        """
+        low, high = self.interval
+        if -self.least <= low and high <= self.least:
+            return "same"
+        return "slower" if low > 0 else "faster" if high < 0 else "undecided"
+
+    @property
+    def busy_share(self) -> float:
+        """Share of the steady rounds that ran beside a busy thread of the same core."""
+        quiet = self.table["rounds"].sum() if self.quiet else self.table["rounds"].sum() - self.table["busy"].sum()
+        return float(self.table["busy"].sum() / max(quiet + self.table["busy"].sum(), 1))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per process; see `table`."""
+        return self.table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values: names, builds, cycles, effect and interval, verdict, how it was found."""
+        low, high = self.interval
+        return {
+            "kind": self.kind,
+            "a": {"name": self.names[0], "build": self.builds[0], "cycles": self.cycles[0]},
+            "b": {"name": self.names[1], "build": self.builds[1], "cycles": self.cycles[1]},
+            "effect": self.effect,
+            "interval": [low, high],
+            "confidence": self.confidence,
+            "verdict": self.verdict,
+            "least": self.least,
+            "processes": len(self.table),
+            "rounds": int(self.table["rounds"].sum()),
+            "busy_share": self.busy_share,
+            "quiet": self.quiet,
+            "host": self.host,
+        }
+
+    def summary(self) -> str:
+        """Say what was found: verdict, effect and interval first."""
+        a, b = self.names
+        low, high = self.interval
+        verdict = {
+            "slower": f"{b} is slower than {a} by {self.effect:.2%}",
+            "faster": f"{b} is faster than {a}: it takes {-self.effect:.2%} fewer cycles",
+            "same": f"{b} and {a} take the same time, within {self.least:.1%}",
+            "undecided": f"no difference between {b} and {a} was found, but one is not excluded either",
+        }[self.verdict]
+        beside = f"{self.busy_share:.0%} of the steady rounds ran beside a busy thread"
+        beside += " and do not count" if self.quiet else ""
+        lines = [
+            f"{verdict} ({low:+.2%} to {high:+.2%} with {self.confidence:.0%} confidence; measured).",
+            f"{a}: {self.cycles[0]:,.1f} cycles per call; {b}: {self.cycles[1]:,.1f}.",
+            f"{len(self.table)} processes, {int(self.table['rounds'].sum())} rounds; {beside}.",
+        ]
+        if not self.quiet:
+            lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
+        spread = float(self.table["ratio"].std(ddof=1))
+        if spread > 0.02:
+            lines.append(
+                f"The ratio depends on where code and data lie in memory: it varies by {spread:.1%} between processes."
+            )
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Return the answer, and the table of processes, as JSON."""
+        return json.dumps(self.to_dict() | {"table": self.table.to_dict("records")}, indent=1)
+
+    def to_markdown(self) -> str:
+        """Return the answer as Markdown, for a commit message or a review."""
+        a, b = self.names
+        low, high = self.interval
+        return (
+            f"| | cycles per call | build |\n| --- | ---: | --- |\n"
+            f"| {_cell(a)} | {self.cycles[0]:,.1f} | {_cell(self.builds[0])} |\n"
+            f"| {_cell(b)} | {self.cycles[1]:,.1f} | {_cell(self.builds[1])} |\n"
+            f"| **effect** | **{self.effect:+.2%}** ({low:+.2%} to {high:+.2%}) | **{self.verdict}** |\n\n"
+            + "  \n".join(self.summary().splitlines())
+            + f"  \nMeasured on {self.host}.\n"
+        )
+
+    def to_html(self) -> str:
+        """Return the answer as a page that needs nothing else, with the picture."""
+        return draw("compare:page", self)
+
+    def write(self, path: str | Path) -> Path:
+        """Write a report: ``.md``, ``.html``, ``.json``; or the table, as `save` does: ``.csv``, ``.parquet``."""
+        makers = {".md": self.to_markdown, ".html": self.to_html, ".json": self.to_json}
+        target = Path(path)
+        if target.suffix not in makers:
+            return self.save(target)
+        with replaced(target) as temporary:
+            temporary.write_text(makers[target.suffix](), encoding="utf-8")
+        return target
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the ratio of each process, and the effect with its interval."""
+        return draw("compare:plot_comparison", self, ax=ax)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,199 @@
+"""Time compiled kernels in processes of their own: pinned, apart from the caller, each with the code elsewhere."""
+
+import ctypes
+import json
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.collectors.host.cycle_clock import link_cycles
+from perfkit.errors import DataError, SettingError, UnavailableError
+
+CLOCK = files("perfkit.collectors.host") / "clock.h"
+"""The clock for C programs: its first lines say how to use it."""
+SHORTEST = 20_000
+"""Cycles of a kernel below which several calls are timed as one."""
+_INTEGERS, _FLOATS = 6, 8  # argument registers
+_TRIES = 9  # to find the cycles of a multiplication
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A kernel, loaded in this process, as timer.c calls it.
+
+    Parameters
+    ----------
+    function, setup
+        Its addresses; no setup is None.
+    integers, floats
+        What goes to the argument registers of either kind.
+    arrays
+        What the integers point to.
+    """
+
+    function: Any
+    setup: Any
+    integers: Any
+    floats: Any
+    arrays: tuple[NDArray[np.uint8], ...]
+
+
+def described(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
+    """Return a kernel's arguments as JSON holds them; arrays go to files in `folder`.
+
+    Raises
+    ------
+    SettingError
+        If there are more than fit the registers.
+    """
+    from perfkit.collectors.tracer.tracer import describe_argument
+
+    found = []
+    for number, value in enumerate(arguments):
+        kind, what = describe_argument(value)
+        if kind == "array":
+            path = folder / f"argument{number}.npy"
+            np.save(path, what, allow_pickle=False)
+            what = str(path)
+        found.append([kind, what])
+    floats = sum(kind in ("double", "float") for kind, _ in found)
+    if floats > _FLOATS or len(found) - floats > _INTEGERS:
+        raise SettingError(
+            f"a timed kernel takes at most {_INTEGERS} integers and arrays and {_FLOATS} floating-point numbers; "
+            f"found {len(found) - floats} and {floats}"
+        )
+    return found
+
+
+def build_timer(folder: Path) -> Path:
+    """Compile timer.c in `folder`."""
+    timer = folder / "timer.so"
+    with as_file(files("perfkit.collectors.host") / "timer.c") as source, as_file(CLOCK) as header:
+        command = ["gcc", "-O2", "-shared", "-fPIC", f"-I{header.parent}", "-o", str(timer), str(source)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise UnavailableError("timing needs a C compiler (Debian's package gcc)") from None
+    if done.returncode:
+        raise UnavailableError(f"the timer does not compile: {done.stderr[:1000]}")
+    return timer
+
+
+def in_measuring_process(task: str, specification: dict[str, Any], timeout: float) -> dict[str, NDArray[Any]]:
+    """Run `task` (module:function) in a process of its own, and return the arrays that it saved in its "output".
+
+    A process of its own, because it is pinned, and a crash of the kernel is not the caller's.
+
+    Raises
+    ------
+    DataError
+        If the kernel crashed or did not end in time.
+    """
+    module, _, function = task.partition(":")
+    root = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-c", f"from {module} import {function}; import sys; {function}(sys.argv[1])"]
+    name = specification["name"]
+    try:
+        done = subprocess.run(
+            [*command, json.dumps(specification)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        )
+    except subprocess.TimeoutExpired:
+        raise DataError(
+            f"{name} was not done after {timeout:g} s; give it more time, less work or fewer repetitions"
+        ) from None
+    if done.returncode:
+        raise DataError(f"{name} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}")
+    with np.load(specification["output"], allow_pickle=False) as data:
+        return {key: data[key] for key in data.files}
+
+
+def started(spec: dict[str, Any]) -> tuple[ctypes.CDLL, NDArray[np.int64], int]:
+    """Load the timer into this process and pin it; return it, pairs for `link_cycles`, and the link (0: unknown)."""
+    timer = ctypes.CDLL(spec["timer"])
+    if timer.perfkit_pin(spec["processor"]):
+        raise SystemExit(f"cannot run on processor {spec['processor']}")
+    pairs = np.zeros((100, 2), dtype=np.int64)
+    for _ in range(_TRIES):
+        timer.perfkit_compare(ctypes.c_long(len(pairs)), pointer(pairs))
+        try:
+            return timer, pairs, link_cycles(pairs)
+        except UnavailableError:
+            continue
+    return timer, pairs, 0
+
+
+def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any]], part: str) -> NDArray[Any]:
+    """Do `work` in a forked process that maps its memory elsewhere than the others do, and return its result."""
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if not timer.perfkit_end_with(parent):
+                os._exit(status)
+            pad = mmap.mmap(-1, mmap.PAGESIZE * (1 + int(np.random.default_rng(number).integers(1 << 12))))
+            np.save(part, work())
+            del pad
+            status = 0
+        except BaseException:  # noqa: BLE001 - this process must end here
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise SystemExit(f"the kernel ended the measuring process: {_ending(os.waitstatus_to_exitcode(status))}")
+    return np.asarray(np.load(part, allow_pickle=False))
+
+
+def _ending(code: int) -> str:
+    try:
+        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    """Return an array's address."""
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def loaded(library_path: str, function: str, setup: bool, arguments: list[list[Any]]) -> Callee:
+    """Load a kernel and its `described` arguments into this process."""
+    library = ctypes.CDLL(library_path)
+    integers, floats, keep = (ctypes.c_long * _INTEGERS)(), (ctypes.c_double * _FLOATS)(), []
+    at_integer = at_float = 0
+    for kind, value in arguments:
+        if kind in ("double", "float"):
+            # A float is passed in the lower half of a vector register.
+            raw = np.array([value], dtype=np.float64 if kind == "double" else np.float32).tobytes().ljust(8, b"\0")
+            floats[at_float] = np.frombuffer(raw, dtype=np.float64)[0]
+            at_float += 1
+            continue
+        if kind == "array":
+            values = np.load(value, allow_pickle=False)
+            room = np.zeros(values.nbytes + 64, dtype=np.uint8)
+            start = -room.ctypes.data % 64
+            room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)
+            keep.append(room)
+            value = room.ctypes.data + start
+        integers[at_integer] = value
+        at_integer += 1
+    return Callee(getattr(library, function), library.setup if setup else None, integers, floats, tuple(keep))

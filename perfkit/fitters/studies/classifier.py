@@ -1,0 +1,153 @@
+"""Other classifiers of MARTA's kind: nearest neighbours and support vector machines, judged as decision trees are.
+
+They say how far a target can be told from its dimensions, not why: a tree that does as well is the better answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from perfkit.errors import SettingError
+from perfkit.fitters.studies.categories import Categories
+from perfkit.fitters.studies.decision_tree import folds_of, learning_data
+from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
+
+
+@dataclass(frozen=True, repr=False)
+class Classification(Plain):
+    """How well a classifier tells the categories of rows that it was not fitted to.
+
+    Parameters
+    ----------
+    method : str
+        "knn" or "svm".
+    target : str
+        The column whose categories are told.
+    features : tuple of str
+        The columns that it sees.
+    classes : tuple of str
+        The categories' labels.
+    scores : tuple of float
+        Each fold's accuracy.
+    baseline : float
+        The share of the commonest category.
+    confusion : tuple of tuple of int
+        Held-out rows: true category (row) by told category (column).
+    rows, left_out : int
+        Rows used, and rows left out for a missing value.
+    kind : str
+        What the data is.
+    """
+
+    method: str
+    target: str
+    features: tuple[str, ...]
+    classes: tuple[str, ...]
+    scores: tuple[float, ...]
+    baseline: float
+    confusion: tuple[tuple[int, ...], ...]
+    rows: int
+    left_out: int
+    kind: str = UNKNOWN
+
+    @property
+    def score(self) -> float:
+        """Mean of the folds' accuracies."""
+        return float(np.mean(self.scores))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the folds' accuracies."""
+        return float(np.std(self.scores, ddof=1))
+
+    @property
+    def verdict(self) -> str:
+        """The score with its spread beside what guessing the commonest category scores."""
+        return (
+            f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
+            f"guessing the commonest of {len(self.classes)} categories ({self.rows} rows)"
+        )
+
+    def summary(self) -> str:
+        """Say what was told from what, and how well."""
+        left = f", {self.left_out} left out for a missing value" if self.left_out else ""
+        return (
+            f"{self.method}: {self.verdict}{left}\n{self.target} from {', '.join(self.features)}{labelled(self.kind)}"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the confusion matrix: true categories by told ones."""
+        return pd.DataFrame(self.confusion, index=list(self.classes), columns=list(self.classes))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the confusion matrix (`perfkit.plots.studies.plot_confusion`)."""
+        return draw("studies:plot_confusion", self, ax=ax)
+
+    def confusion_frame(self) -> pd.DataFrame:
+        """Return what `to_frame` does, by the name that trees have for it."""
+        return self.to_frame()
+
+
+@dataclass(frozen=True)
+class Classifier(Settings):
+    """A classifier of a target's categories by other columns, which are scaled to one spread.
+
+    Parameters
+    ----------
+    features : sequence of str
+        The columns to look at; text columns become one column per value.
+    method : {"knn", "svm"}
+        k nearest neighbours, or a support vector machine with a radial kernel.
+    neighbours : int
+        Of "knn".
+    penalty : float
+        C of "svm".
+    folds, seed, group
+        As of `DecisionTree`.
+    """
+
+    features: Sequence[str]
+    method: Literal["knn", "svm"] = "knn"
+    neighbours: int = 5
+    penalty: float = 1.0
+    folds: int = 5
+    seed: int = 0
+    group: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.features, str) or not self.features:
+            raise SettingError("features is a list of at least one column's name")
+        if self.method not in {"knn", "svm"}:
+            raise SettingError(f"a method is 'knn' or 'svm', not {self.method!r}")
+        if self.neighbours < 1 or self.penalty <= 0 or self.folds < 2:
+            raise SettingError("neighbours are at least 1, penalty is over 0, folds are at least 2")
+
+    def fit(self, table: Any, target: Categories) -> Classification:
+        """Judge the classifier by cross-validation."""
+        data = learning_data(table, self.features, target, self.group)
+        scores, confusion = [], np.zeros((len(data.classes),) * 2, dtype=int)
+        for held in folds_of(data.groups, self.folds, self.seed):
+            model = self._model(int((~held).sum())).fit(data.encoded[~held], data.target[~held])
+            guess: NDArray[np.float64] = model.predict(data.encoded[held])
+            truth = data.target[held]
+            np.add.at(confusion, (truth.astype(int), guess.astype(int)), 1)
+            scores.append(float((guess == truth).mean()))
+        return Classification(
+            method=self.method, target=data.name, features=tuple(self.features), classes=data.classes,
+            scores=tuple(scores), baseline=data.baseline, confusion=tuple(tuple(map(int, row)) for row in confusion),
+            rows=len(data.target), left_out=data.left_out, kind=kind_of(table),
+        )  # fmt: skip
+
+    def _model(self, rows: int) -> Any:
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.svm import SVC
+
+        if self.method == "knn":
+            return make_pipeline(StandardScaler(), KNeighborsClassifier(min(self.neighbours, rows)))
+        return make_pipeline(StandardScaler(), SVC(C=self.penalty, random_state=self.seed))

@@ -1,0 +1,212 @@
+"""Comparing two kernels: known effects, planted noise, how often it is wrong, reports, and what can be compared."""
+
+import json
+import subprocess
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.collectors.host import compare as module
+from perfkit.collectors.host.compare import by_process, compare
+from perfkit.collectors.host.comparison import KernelComparison
+from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
+from perfkit.collectors.host.sides import kernel_from
+from perfkit.collectors.kernels import compile_kernel, library_kernel
+from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
+
+# A chain through memory: calls do not overlap, and no core shortens additions of two registers.
+CHAIN_OF = """static volatile unsigned long carried = 1;
+void work(void) {
+    unsigned long x = carried, y = 3;
+    for (int k = 0; k < LINKS; k++) __asm__ volatile("add %1, %0" : "+r"(x) : "r"(y) : "cc");
+    carried = x;
+}"""
+
+
+def chain(links: int, **options):
+    return compile_kernel(CHAIN_OF, defines={"LINKS": links}, flags="-O2", **options)
+
+
+def comparison(ratios, **changes) -> KernelComparison:
+    """A comparison of processes with these ratios."""
+    table = pd.DataFrame({"process": range(len(ratios)), "cycles_a": 1000.0, "ratio": ratios, "rounds": 20, "busy": 5})
+    table = table.assign(cycles_b=1000 * table["ratio"], rejected=1)
+    figures = {"names": ("old", "new"), "builds": ("gcc -O2", "gcc -O3"), "confidence": 0.99, "least": 0.005}
+    return KernelComparison(**{**figures, "table": table, "quiet": True, "calls": 1, "host": "a host", **changes})
+
+
+@pytest.mark.measures
+def test_two_percent_more_links_are_found_and_the_same_library_is_the_same():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)  # a machine that is never quiet is told of, and compared
+        slower = compare(chain(4000), chain(4080), processes=10, rounds=12)
+        same = compare(chain(4000), chain(4000), processes=10, rounds=12)
+    assert slower.verdict == "slower"
+    assert slower.effect == pytest.approx(0.02, abs=0.004)
+    assert same.verdict in ("same", "undecided")
+    assert same.effect == pytest.approx(0, abs=0.005)
+    assert slower.cycles[0] == pytest.approx(4000, rel=0.02)
+
+
+def samples(cycles: np.ndarray, busy: np.ndarray) -> np.ndarray:
+    """Make the ticks of samples of so many cycles, at 2 ticks per cycle; those beside a busy thread look so."""
+    width, turns = np.where(busy, 0.5, 0.25) * 2 * WIDTH, np.where(busy, 1.9, 1.0) * 2 * TURNS
+    rest = np.full(len(cycles), 6.0 * CHAIN)
+    return np.column_stack([rest, width, turns, 2 * cycles, rest, width, turns]).astype(np.int64)
+
+
+def planted(
+    seed: int, effect: float, busy_share: float = 0.3, processes: int = 20, rounds: int = 20
+) -> KernelComparison:
+    """A comparison of generated samples: noise of 1 % per sample and process, and neighbours that cost up to 90 %."""
+    random = np.random.default_rng(seed)
+    place = np.exp(0.01 * random.normal(size=(processes, 1, 2)))  # where code and data lie
+    cycles = 20_000 * np.exp(0.01 * random.normal(size=(processes, rounds, 2))) * place
+    cycles[:, :, 1] *= 1 + effect
+    busy = random.random((processes, rounds, 2)) < busy_share
+    cycles[busy] *= random.uniform(1.2, 1.9, np.count_nonzero(busy))
+    table, quiet = by_process(
+        judge(samples(cycles.reshape(-1), busy.reshape(-1)), 3), np.repeat(np.arange(processes), rounds), 1
+    )
+    return comparison([1.0] * 6, table=table, quiet=quiet)
+
+
+def test_false_alarms_are_as_rare_as_the_confidence_says_and_the_planted_effect_is_found():
+    """100 generated A/A comparisons at 99 %: five alarms or more happen once in 300 such hundreds."""
+    alike = [planted(seed, 0.0) for seed in range(100)]
+    assert sum(one.verdict in ("slower", "faster") for one in alike) <= 4
+    assert all(one.quiet for one in alike)
+    assert np.mean([one.busy_share for one in alike]) == pytest.approx(1 - 0.7**2, abs=0.02)
+    slowed = [planted(seed, 0.02) for seed in range(100)]
+    assert sum(one.verdict == "slower" for one in slowed) >= 95
+    held = sum(one.interval[0] <= 0.02 <= one.interval[1] for one in slowed)
+    assert held >= 96
+    assert [one.verdict for one in (planted(seed, -0.05) for seed in range(20))] == ["faster"] * 20
+
+
+def test_only_quiet_rounds_count_and_where_there_are_none_it_is_said():
+    beside = planted(0, 0.02, busy_share=1.0)
+    assert not beside.quiet
+    assert beside.busy_share == 1.0
+    assert "effect beside a busy thread" in beside.summary()
+    mixed = planted(0, 0.02, busy_share=0.3)
+    assert mixed.cycles[0] == pytest.approx(20_000, rel=0.01), "a busy round would have raised it"
+
+
+def test_interval_by_hand():
+    """Four ratios, their logarithms -0.01, 0, 0.01, 0.04: mean 0.01, s = 0.0216025, t(0.975, 3) = 3.18245."""
+    found = comparison(np.exp([-0.01, 0.0, 0.01, 0.04]), confidence=0.95)
+    half = 3.18245 * 0.0216025 / 2
+    assert found.effect == pytest.approx(np.exp(0.01) - 1)
+    assert found.interval == pytest.approx((np.exp(0.01 - half) - 1, np.exp(0.01 + half) - 1), rel=1e-4)
+    assert found.verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict", "words"),
+    [
+        ([1.02, 1.021, 1.019, 1.02], "slower", "new is slower than old by 2.00%"),
+        ([0.98, 0.981, 0.979, 0.98], "faster", "new is faster than old: it takes 2.00% fewer cycles"),
+        ([1.001, 1.0011, 1.0012, 1.001], "same", "new and old take the same time, within 0.5%"),
+        ([0.9, 1.1, 0.95, 1.05], "undecided", "one is not excluded either"),
+    ],
+)
+def test_verdicts(ratios, verdict, words):
+    found = comparison(ratios)
+    assert found.verdict == verdict
+    assert words in found.summary()
+    assert found.kind == "measured"
+    assert ("varies by" in found.summary()) == (verdict == "undecided")
+
+
+def test_reports(tmp_path):
+    found = comparison([1.02, 1.021, 1.019, 1.02, 1.02], names=("a|b", "<new>"))
+    told = json.loads(found.to_json())
+    assert (told["verdict"], told["processes"], len(told["table"])) == ("slower", 5, 5)
+    assert told["effect"] == pytest.approx(0.02, abs=1e-4)
+    text = found.write(tmp_path / "r.md").read_text()
+    assert "| a\\|b | 1,000.0 | gcc -O2 |" in text
+    assert "**+2.00%**" in text
+    page = found.write(tmp_path / "r.html").read_text()
+    assert "<svg" in page
+    assert "&lt;new&gt; is slower" in page
+    assert "<new>" not in page
+    assert json.loads(found.write(tmp_path / "r.json").read_text()) == told
+    back = KernelComparison.load(found.write(tmp_path / "r.parquet"))
+    assert back.to_dict() == found.to_dict()
+    with pytest.raises(SettingError, match=r"r\.pdf"):
+        found.write(tmp_path / "r.pdf")
+
+
+def test_a_comparison_is_drawn():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    axes = comparison([1.02, 1.021, 1.019, 1.02]).plot()
+    assert axes.get_xlabel() == "cycles of new relative to old in %"
+    assert len(axes.lines[0].get_xdata()) == 4
+    plt.close("all")
+
+
+@pytest.mark.measures
+def test_kernels_are_found_by_file_commit_and_library(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "links.h").write_text("#define LINKS 100\n")
+    (tmp_path / "src" / "k.c").write_text('#include "links.h"\n' + CHAIN_OF)
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    (tmp_path / "src" / "links.h").write_text("#define LINKS 200\n")
+    old, new = kernel_from("HEAD:src/k.c", options={"flags": "-O1"}), kernel_from("src/k.c", options={"flags": "-O1"})
+    assert (old.name, new.name) == ("k.c at HEAD", "k")
+    assert new.trace().instruction_count - old.trace().instruction_count == 500  # 100 turns of five
+    monkeypatch.chdir(tmp_path / "src")
+    assert kernel_from("HEAD:k.c").name == "k.c at HEAD"
+    (tmp_path / "k.cpp").write_text('extern "C" long twice(long x) { return 2 * x; }')
+    subprocess.run(["g++", "-shared", "-fPIC", "../k.cpp", "-o", "../k.so"], check=True)
+    assert kernel_from("../k.cpp").function == kernel_from("../k.so", "twice").function == "twice"
+    assert kernel_from("corpus:gemm").name == "gemm"
+    for text, message in [
+        ("no.c", "no file no.c: expected a C or C.. file, REVISION:FILE"),
+        ("HEAD~7:k.c", "git says: .*HEAD~7"),
+        ("HEAD:no.c", "commit HEAD has no file src/no.c"),
+        ("../k.so", "which function of k.so to time: --function NAME"),
+        ("links.h", "neither C .* nor a shared library"),
+    ]:
+        with pytest.raises(SettingError, match=message):
+            kernel_from(text)
+    with pytest.raises(SettingError, match="no shared library"):
+        library_kernel("no.so", "f")
+
+
+@pytest.mark.measures
+def test_mistakes_are_told(monkeypatch):
+    kernel = chain(10)
+    for settings, message in [
+        ({"processes": 5}, "processes must be 6 or more, found 5"),
+        ({"rounds": 9}, "rounds must be 10 or more"),
+        ({"confidence": 1}, "confidence must lie"),
+        ({"least": -1}, "least must lie"),
+    ]:
+        with pytest.raises(SettingError, match=message):
+            compare(kernel, kernel, **settings)
+    with pytest.raises(DataError, match=r"f or work failed while it was timed.*SIGILL"):
+        compare(compile_kernel("void f(void) { __builtin_trap(); }"), kernel)
+    ticks = samples(np.full(24, 1000.0), np.zeros(24, bool))
+    ticks[:, 0] *= 2  # the clock rate changed in every sample
+    wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": ticks.reshape(-1, 2, 7), "calls": np.array(1)}
+    monkeypatch.setattr(module, "in_measuring_process", lambda *_: wild | {"process": np.arange(12)})
+    with pytest.raises(UnavailableError, match="only 0 of 30 processes had 5 steady rounds"):
+        compare(kernel, kernel)
+    busy = samples(np.full(480, 1000.0), np.ones(480, bool)).reshape(-1, 2, 7)
+    monkeypatch.setattr(
+        module, "in_measuring_process", lambda *_: wild | {"ticks": busy, "process": np.repeat(np.arange(12), 20)}
+    )
+    with pytest.warns(PerfkitWarning, match="100% of the rounds ran beside a busy thread"):
+        assert not pk.compare(kernel, kernel).quiet
