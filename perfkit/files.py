@@ -92,6 +92,7 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
     import csv
     import lzma
     import struct
+    import tokenize
     import zipfile
     import zlib
 
@@ -101,7 +102,8 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         raise
     except (
         ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, TypeError,
-        ValueError, csv.Error, lzma.LZMAError, struct.error, zipfile.BadZipFile, zlib.error,
+        ValueError, SyntaxError, csv.Error, lzma.LZMAError, struct.error, tokenize.TokenError,
+        zipfile.BadZipFile, zlib.error,
     ) as error:  # fmt: skip
         told = "more than memory holds" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
         raise FormatError(

@@ -345,4 +345,6 @@ def draw(picture: str, result: Any, /, **options: Any) -> Any:
         Passed on; ``ax`` among them.
     """
     module, _, name = picture.partition(":")
-    return getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
+    drawn = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
+    import_module("perfkit.plots.style").as_written(getattr(drawn, "figure", drawn))
+    return drawn

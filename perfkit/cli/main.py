@@ -19,6 +19,10 @@ from perfkit.errors import PerfkitError
 # Command -> the function or typer application that it is, and its line in the list of commands (the first sentence of
 # its own help).
 COMMANDS = {
+    "explore": (
+        "explore:explore",
+        "Say what dumps are, which methods they allow and why not the others, and what to measure next.",
+    ),
     "spire": ("spire:spire", "Rank a workload's events by SPIRE's throughput bounds, lowest first."),
     "cpi": ("cpi:cpi", "Fit a CPI stack to each workload; compare several."),
     "samples": ("samples:samples", "Print what counter dumps hold."),

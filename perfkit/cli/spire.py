@@ -20,8 +20,11 @@ def spire(
         [], "--train", metavar="FILE...", help="Train on these samples: counter dumps, or names of shipped data sets."
     ),
     analyse: list[str] = typer.Option(
-        ..., "--analyse", metavar="FILE", help="Samples of the workload to analyse; may be repeated."
+        [], "--analyse", metavar="FILE", help="Samples of the workload to analyse; may be repeated."
     ),
+    output: Annotated[
+        Path | None, options.output("With train: the file of the model.", ".spire", ".parquet", ".json")
+    ] = None,
     model: Path | None = typer.Option(
         None, "--model", metavar="FILE", help="Use this saved model instead of training."
     ),
@@ -54,7 +57,16 @@ def spire(
     """Rank a workload's events by SPIRE's throughput bounds, lowest first.
 
     Example: perfkit spire --train a.txt b.txt c.txt --analyse d.txt --top 10
+
+    With the word train first it trains a model on your runs and writes it:
+    perfkit spire train 'runs/*.txt' -o mine.spire
     """
+    if more and more[0] == "train" and not train:
+        _train(more[1:], output, time_event, work_event, min_running)
+        return
+    if not analyse:
+        raise SettingError("say what to analyse with --analyse FILE, or train: perfkit spire train RUNS -o mine.spire")
+
     from perfkit.readers.open_samples import open_samples
     from perfkit.samples.areas import Areas
 
@@ -72,7 +84,24 @@ def spire(
         typer.echo(_as_text(trained, ranking, of, top))
 
 
+_FEW = 100
+
 # ------------------------------------------------------------------ helpers
+
+
+def _train(runs: list[str], output: Path | None, time_event: str, work_event: str, min_running: float) -> None:
+    """Train a model on runs and write it; say how much it was trained on."""
+    if not runs or output is None:
+        raise SettingError("give runs and the file to write: perfkit spire train 'runs/*.txt' -o mine.spire")
+    trained = _model(runs, None, time_event, work_event, min_running)
+    trained.save(output)
+    most = int(trained.training["n_samples"].max()) if len(trained.training) else 0
+    typer.echo(f"{output}: {len(trained.rooflines)} rooflines of {trained.kind} samples, at most {most:,} per event")
+    left = trained.training["status"].value_counts().drop("ok", errors="ignore")
+    if len(left):
+        typer.echo("not trained: " + ", ".join(f"{n} {status}" for status, n in left.items()))
+    if most < _FEW:
+        typer.echo(f"caution: under {_FEW} samples per event; train on many intervals of several programs")
 
 
 def _model(train: list[str], saved: Path | None, time_event: str, work_event: str, min_running: float) -> "SpireModel":

@@ -107,6 +107,6 @@ def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
         previous = int(p.block_origin[block])
         at += 1 + int(p.block_addresses[block])
     frame = pd.DataFrame(rows, columns=["op", "deps", "address", "level", "width", "bytes"])
-    frame["address"] = frame["address"].astype("Int64")
+    frame["address"] = pd.array([row[2] for row in rows], dtype="Int64")  # exact above 2**53 too
     frame.index.name = "node"
     return frame

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 from perfkit.samples.table import Samples
@@ -14,6 +14,8 @@ from perfkit.samples.table import Samples
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from perfkit.exploration.exploration import Exploration
 
 PER = {"work": 1000.0, "time": 1000.0, "seconds": 1.0}
 
@@ -108,3 +110,15 @@ def _strip(ax: "Axes", timeline: TimeAxis, values: np.ndarray, label: str, colou
     ax.set_title(label, fontsize=9, loc="left")
     ax.set_ylim(bottom=0)
     ax.grid(color="#e4e4e4", lw=0.6)
+
+
+def plot_compared(exploration: "Exploration", ax: "Axes | None" = None) -> "Axes":
+    """Draw time per work of each run of an exploration, the slowest on top; return the axes."""
+    import matplotlib.pyplot as plt
+
+    ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")[1] if ax is None else ax
+    of_run = exploration.compared["time per work"].dropna().sort_values().tail(20)
+    ax.barh([abbreviate(str(name)) for name in of_run.index], of_run.to_numpy(), color=ACCENT, height=0.6)
+    ax.set_xlabel(f"time per work ({exploration.facts.get('time and work', '')})")
+    mark_kind(ax, exploration.kind)
+    return ax

@@ -10,6 +10,7 @@ from perfkit.samples.areas import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
 # Top-down areas, and the work that is done in none of them.
@@ -104,3 +105,14 @@ def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) ->
     low, high = (float(v) for v in np.quantile(known[np.isfinite(known)], [outside, 1 - outside]))
     room = margin * (high - low) or 0.01
     return low - room, high + room
+
+
+def as_written(figure: "Figure") -> None:
+    """Show the names in a picture as they are: events and functions hold dollar signs, which are no formulas."""
+    from matplotlib.text import Text
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_ticklabels()  # those that are not there yet would read their text as formulas
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)

@@ -67,6 +67,14 @@ class Header:
     text: str
 
 
+def cells_of(line: str, delimiter: str = ",") -> list[str]:
+    """Return a line's cells; one that is no CSV (a stray carriage return, a field of megabytes) is simply cut."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
+
+
 def find_header(head: str) -> Header | None:
     """Return the first line that is neither empty nor a comment, taken apart at its most frequent delimiter."""
     at = 0
@@ -77,7 +85,7 @@ def find_header(head: str) -> Header | None:
             continue
         bare = re.sub(r'"(?:[^"]|"")*"', "", text)
         delimiter = max(_DELIMITERS, key=bare.count)
-        names = tuple(n.strip() for n in next(csv.reader([text], delimiter=delimiter)))
+        names = tuple(n.strip() for n in cells_of(text, delimiter))
         return Header(number, at, delimiter, names, text)
     return None
 
@@ -179,7 +187,7 @@ def _sound_rows(
             parts.append(len(kept))
             report.describes(number)
             continue
-        fields = next(csv.reader([text], delimiter=header.delimiter))
+        fields = cells_of(text, header.delimiter)
         if len(fields) != len(header.names):
             cut = number - header.line == len(rows) and not ends
             reason = f"expected {len(header.names)} fields as in the header, found {len(fields)}"

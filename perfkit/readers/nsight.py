@@ -5,13 +5,13 @@ Each launch is an interval and the kernel's name its place. Metrics that count (
 profiler picks the unit of each value by its size. Percentages and rates are no counts and are left out.
 """
 
-import csv
 import re
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.readers.grid import cells_of
 from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
@@ -71,7 +71,7 @@ def _long_rows(content: Opened, report: Report) -> list[tuple[int, str, str, str
             if line.strip():
                 report.left_out(number, "that the profiler and the program print, not read")
             continue
-        cells = next(csv.reader([line]))
+        cells = cells_of(line)
         if "Kernel Name" in cells:
             header, units = cells, None
             report.describes(number)

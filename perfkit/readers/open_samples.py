@@ -51,6 +51,11 @@ def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str =
     return parts[0] if len(parts) == 1 else Samples.concat(parts)
 
 
+def dump_files(source: str | Path) -> list[Path]:
+    """Return the files that a path or a pattern names; SettingError where there are none."""
+    return _files(source, [])
+
+
 def _files(source: str | Path, known: list[str]) -> list[Path]:
     if Path(source).is_file():
         return [Path(source)]
@@ -61,7 +66,7 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
         near = closest(str(source), known) or known[:3]
         raise MissingFileError(
             f"{str(source)!r} is neither a data set nor a file, and no file matches it as a pattern (looked in "
-            f"{Path.cwd()}). Data sets with the nearest names: {', '.join(near)}."
+            f"{Path.cwd()})." + (f" Data sets with the nearest names: {', '.join(near)}." if near else "")
         )
     return found
 

@@ -111,6 +111,8 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
         return ""
     if _AT.match(fields[0]):
         at = float(fields.pop(0))
+        if not fields:
+            return "expected a count, a unit and an event"
     timed = at == at
     if state.timed and not timed:
         return "expected the interval's end in the first field, as in the other lines"

@@ -80,6 +80,13 @@ def read_samples(
     return _together(dumps, reports, time_event, work_event, kind)
 
 
+def events_of(path: str | Path) -> list[str]:
+    """Return the names of a dump's events, whether or not any of them measures time and work."""
+    path = Path(path)
+    counts = _read_one(path, Report(printable(path.name), collect=True), None).counts
+    return [str(e) for e in pd.unique(counts["event"])]
+
+
 def _read_one(path: Path, report: Report, name: str | None) -> Dump:
     with reading(report.file, "a counter dump"):
         return _taken_apart(path, report, name)

@@ -5,13 +5,13 @@ many slots or clocks there were (run toplev with ``--nodes +SLOTS,+CLKS,+Instruc
 else it stays in units of a share of the interval's seconds, and its event says so: ``Frontend_Bound [slots x s]``.
 """
 
-import csv
 import re
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.readers.grid import cells_of
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
 
@@ -55,7 +55,7 @@ def _rows(lines: list[str], report: Report) -> list[dict[str, object]]:
         if line.startswith("#"):
             report.describes(number)
             continue
-        cells = [c.strip() for c in next(csv.reader([line]))]
+        cells = [c.strip() for c in cells_of(line)]
         if set(cells) >= _COLUMNS:
             header = cells
             report.describes(number)

@@ -4,13 +4,13 @@ A function is an interval, and its name the place. uProf estimates counts from s
 further tables (processes, modules, threads) of the same samples; they are left out, as are ratios.
 """
 
-import csv
 import re
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.readers.grid import cells_of
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
 
@@ -64,7 +64,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 
 
 def _cells(line: str) -> list[str]:
-    return [c.strip() for c in next(csv.reader([line.strip("\ufeff\r")]), [])]
+    return [c.strip() for c in cells_of(line.strip("\ufeff\r"))]
 
 
 def _is_event(cell: str) -> bool:

@@ -105,6 +105,9 @@ def test_tables_of_other_types_lengths_and_claims_are_refused(dag, tmp_path):
     refused(bad, edited(dag, stream__npy=lambda _: HUGE), pk.Dag.load)
     refused(bad, edited(dag, about__npy=lambda _: npy(np.array("[" * 100_000))), pk.Dag.load)
     refused(bad, dag.read_bytes()[:-30], pk.Dag.load)
+    for broken in (b"{'descr': ,", b"{'descr': (("):  # numpy parses headers as Python
+        data = edited(dag, stream__npy=lambda old, b=broken: old[:10] + b.ljust(len(old) - 10))
+        refused(bad, data, pk.Dag.load)
     assert len(pk.Dag.load(dag)) == 5
 
 

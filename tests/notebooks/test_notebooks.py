@@ -21,6 +21,7 @@ SHARED = ROOT.parent / "shared" / "data" / "perf"
 # defaults only. "{dumps}" is a folder of small perf dumps that this test writes.
 CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
     "00_tour": [({"source": "{dumps}/app.csv"}, ["2 events in 20 intervals"])],
+    "01_your_dump": [({"dump": "{dumps}/train-*.csv"}, ["runs: CPI from", "measure next"])],
     "30_gus_optimization": [
         (
             {"kernel": "triad", "core": "zen4", "calibration": "{dumps}/host.toml", "top": 3},

@@ -52,6 +52,11 @@ def samples() -> pk.Samples:
     return pk.Samples.from_frame(pd.DataFrame(rows), kind="generated")
 
 
+@example(pk.Exploration)
+def exploration() -> pk.Exploration:
+    return pk.explore(samples())
+
+
 @example(pk.SpireModel)
 def spire_model() -> pk.SpireModel:
     return pk.Spire().fit(samples())

@@ -12,3 +12,4 @@ from .study_explorer import StudyExplorer as StudyExplorer
 from .timeline_view import TimelineView as TimelineView
 from .tree_view import TreeView as TreeView
 from .what_if import WhatIf as WhatIf
+from .your_dump import YourDump as YourDump

@@ -218,6 +218,13 @@ class Tracer:
                 PerfkitWarning,
                 stacklevel=4,
             )
+        if recording.stopped.startswith("timeout"):
+            warnings.warn(
+                f"the trace of {provenance.function} was cut off by its {recording.stopped}: what would have run later "
+                "is missing from it, and from every figure made of it; give it more time, or a smaller problem",
+                PerfkitWarning,
+                stacklevel=4,
+            )
         trace = recording.trace(
             replace(
                 provenance,

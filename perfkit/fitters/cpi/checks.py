@@ -94,10 +94,15 @@ def _same_counter(counts: CpiCounts, j: int) -> str | None:
 
 def same_counters(counts: CpiCounts) -> list[tuple[str, str]]:
     """Return the pairs of events that count the same thing by their names."""
-    names = [normalise(e) for e in counts.events]
+    return same_names(counts.events)
+
+
+def same_names(events: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs of events whose names stand for the same count."""
+    names = [normalise(e) for e in events]
     pairs = []
     for group in _ALIASES:
-        here = [e for e, name in zip(counts.events, names, strict=True) if name in group]
+        here = [e for e, name in zip(events, names, strict=True) if name in group]
         pairs += list(pairwise(here))
     return pairs
 

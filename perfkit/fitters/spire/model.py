@@ -222,7 +222,7 @@ class SpireModel(Summarised):
     # ---------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> Path:
-        """Write the model as ``.json`` or ``.parquet`` (by the name's ending) and return the path."""
+        """Write the model (``.spire`` or ``.parquet``; ``.json`` for other programs too) and return the path."""
         path = Path(path)
         training = self.training.assign(**{c: self.training[c].map(repr) for c in _RANGE})
         head = {
@@ -236,8 +236,8 @@ class SpireModel(Summarised):
             "training": training.reset_index().to_dict(orient="records"),
         }
         lines = [_as_record(r) for r in self.rooflines.values()]
-        if path.suffix not in (".json", ".parquet"):
-            raise SettingError(f"a SPIRE model is saved as .json or .parquet; found {path.name!r}")
+        if path.suffix not in (".json", ".parquet", ".spire"):
+            raise SettingError(f"a SPIRE model is saved as .spire, .parquet or .json; found {path.name!r}")
         with replaced(path) as temporary:
             if path.suffix == ".json":
                 text = json.dumps({**head, "rooflines": lines}, indent=1, allow_nan=False)
@@ -258,7 +258,7 @@ class SpireModel(Summarised):
             The file is no model of SPIRE, is damaged, or of a newer version.
         """
         path = existing(path)
-        head, lines = _read_parquet(path) if path.suffix == ".parquet" else _read_json(path)
+        head, lines = _read_parquet(path) if path.suffix in (".parquet", ".spire") else _read_json(path)
         if head.get("format") != _FORMAT:
             raise FormatError(f"{path}: expected a model that SpireModel.save wrote; its format is not {_FORMAT!r}")
         if head["version"] > _FORMAT_VERSION:

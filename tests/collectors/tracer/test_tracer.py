@@ -11,7 +11,7 @@ import pytest
 import perfkit as pk
 from perfkit.collectors.kernels import compile_kernel, corpus, corpus_kernel
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, UnavailableError
 
 PROGRAM = """
 #include <stdio.h>
@@ -134,7 +134,8 @@ def test_a_timeout_keeps_what_was_recorded():
     kernel = compile_kernel(
         "#include <unistd.h>\nvoid f(void) { for (volatile long i = 0; i < 9; i++) if (i == 5) sleep(60); }", "f"
     )
-    trace = kernel.trace(timeout=3)
+    with pytest.warns(PerfkitWarning, match="cut off by its timeout of 3 s"):
+        trace = kernel.trace(timeout=3)
     assert trace.provenance.stopped == "timeout of 3 s"
     assert 10 < trace.instruction_count < 60
 

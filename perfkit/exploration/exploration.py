@@ -1,0 +1,279 @@
+"""`explore`: dumps of any kind, and what can be said of them in one look."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from perfkit import datasets
+from perfkit.errors import PerfkitError, SettingError
+from perfkit.exploration import facts as known
+from perfkit.exploration.measure_next import advice
+from perfkit.exploration.methods import TYPICAL_COSTS, Tried, try_all
+from perfkit.fitters.spire.model import SpireModel
+from perfkit.readers.open_samples import dump_files, open_samples
+from perfkit.readers.read import events_of, read_samples
+from perfkit.results import Tabled, draw
+from perfkit.samples.clocks import is_fixed_rate
+from perfkit.samples.events import normalise
+from perfkit.samples.table import Samples
+
+_ORDER = ("top-down", "CPI stack", "SPIRE", "typical costs")
+_RATIO = 1.1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exploration(Tabled):
+    """What one look at dumps tells.
+
+    Attributes
+    ----------
+    methods : DataFrame
+        One row per method: method, trust (supported, uncertain, unsupported or not applicable), finding, why.
+    headline : str
+        The first insight, in one sentence.
+    facts : dict
+        What the dumps are.
+    quality, notes, measure_next, failed : tuple of str
+        What to know of the counts; what the readers left out; ready commands; files that could not be read, with why.
+    kind : str
+        What the data are: measured, simulated, generated or published.
+    compared : DataFrame
+        One row per run: cycles per work and rates per 1000 of work.
+    """
+
+    _rows: ClassVar[str] = "methods"
+
+    methods: pd.DataFrame
+    headline: str
+    facts: dict[str, str]
+    quality: tuple[str, ...]
+    notes: tuple[str, ...]
+    measure_next: tuple[str, ...]
+    failed: tuple[str, ...]
+    kind: str
+    compared: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per method: method, trust, finding and why."""
+        return self.methods.copy()
+
+    def summary(self) -> str:
+        """Return the headline, the methods by how far each can be trusted, and the first thing to measure next."""
+        lines = [self.headline]
+        for trust in ("supported", "uncertain", "unsupported", "not applicable"):
+            here = self.methods.loc[self.methods["trust"] == trust, "method"]
+            lines += [f"{trust}: {', '.join(here)}"] if len(here) else []
+        lines += [f"beware: {self.quality[0]}"] if self.quality else []
+        lines += [f"measure next: {self.measure_next[0]}"] if self.measure_next else []
+        return "\n".join(lines)
+
+    def report(self) -> str:
+        """Return all of it as text: what the dump is, its quality, each method with reasons, what to measure next."""
+        lines = [self.headline, ""]
+        lines += [f"{name + ':':15}{value}" for name, value in self.facts.items()]
+        lines += ["", *(f"- {told}" for told in self.quality)] if self.quality else []
+        lines += ["", "methods"]
+        for row in self.methods.itertuples():
+            lines.append(f"  {row.method}: {row.trust}" + (f". {row.finding}" if row.finding else ""))
+            lines.append(f"      {row.why}")
+        lines += ["", "measure next", *(f"  {told}" for told in self.measure_next)]
+        lines += ["", *(f"note: {n}" for n in self.notes)] if self.notes else []
+        lines += ["", *(f"not read: {n}" for n in self.failed)] if self.failed else []
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw cycles per work of each run; return the matplotlib axes."""
+        return draw("samples:plot_compared", self, ax=ax)
+
+
+def explore(
+    source: "Samples | str | Path | Iterable[str | Path]",
+    *,
+    model: SpireModel | str | Path | None = None,
+    time_event: str = "",
+    work_event: str = "",
+    samples_out: list[Samples] | None = None,
+    tried_out: list[Tried] | None = None,
+) -> Exploration:
+    """Look at dumps: what they are, what they allow, the first insight, and what to measure next.
+
+    Parameters
+    ----------
+    source : Samples, path or several paths
+        Dumps of any format, or patterns of them; a file that cannot be read is told of, and the others are explored.
+    model : SpireModel or path, optional
+        A model trained on runs of the same machine (``perfkit spire train``); without it one trained on simulated runs
+        is used where it knows the events, and said to be so.
+    time_event, work_event : str
+        The events that measure time and work; "" leaves the choice to the dump.
+    samples_out, tried_out : list, optional
+        Given lists take the samples and the methods' results, for a closer look.
+
+    Raises
+    ------
+    SettingError
+        No file could be read; the message says why, for each.
+    """
+    failed: list[str] = []
+    if isinstance(source, Samples):
+        parts = [source]
+    else:
+        parts, failed = _read(source, time_event, work_event)
+    if not parts:
+        raise SettingError("no dump could be read: " + " | ".join(failed))
+    if isinstance(model, str | Path):
+        model = SpireModel.load(model)
+    samples = _joined(parts, failed)
+    tried = try_all(samples, model)
+    compared = compared_runs(samples)
+    frame = pd.DataFrame(
+        [(t.method, t.trust, t.finding, t.why) for t in tried], columns=["method", "trust", "finding", "why"]
+    )
+    if samples_out is not None:
+        samples_out.append(samples)
+    if tried_out is not None:
+        tried_out.extend(tried)
+    return Exploration(
+        frame,
+        headline(samples, tried, compared),
+        known.facts(samples),
+        tuple(known.quality(samples)),
+        samples.notes,
+        tuple(advice(samples)),
+        tuple(failed),
+        samples.kind,
+        compared,
+    )
+
+
+def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples], list[str]]:
+    parts, failed = [], []
+    for each in [source] if isinstance(source, str | Path) else source:
+        try:
+            if str(each) in datasets.names():
+                parts.append(open_samples(each, time_event=time_event, work_event=work_event))
+                continue
+            paths = dump_files(each)
+        except PerfkitError as error:
+            failed.append(f"{each}: {error}")
+            continue
+        for path in paths:
+            try:
+                parts.append(_one(path, time_event, work_event))
+            except (PerfkitError, OSError) as error:
+                failed.append(str(error) if Path(path).name in str(error) else f"{Path(path).name}: {error}")
+    return parts, failed
+
+
+def _one(path: Path, time_event: str, work_event: str) -> Samples:
+    """Read a file; where some of its lines cannot be used, read the others."""
+    time, work = time_event or None, work_event or None
+    try:
+        return read_samples(path, time_event=time, work_event=work)
+    except SettingError:
+        return _without_axes(path, time, work)
+    except PerfkitError:
+        return read_samples(path, errors="collect", time_event=time, work_event=work)
+
+
+def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
+    """Read a dump in which cycles or instructions were not counted: seconds, or its first event, stand in for them."""
+    names = events_of(path)
+    if time is not None and time != "seconds" and time not in names:
+        raise SettingError(f"{path.name}: no event {time!r} among {', '.join(names[:8])}")
+    done = [e for e in names if not is_fixed_rate(e)] or names
+    for t in dict.fromkeys([time, "seconds", *names]):
+        for w in dict.fromkeys([work, *done]):
+            try:
+                found = read_samples(path, time_event=t, work_event=w, errors="collect")
+            except SettingError:
+                continue
+            if not np.isfinite(found.throughput()):
+                continue
+            told = (
+                f"{path.name}: cycles or instructions were not counted; {found.work_event} per {found.time_event} "
+                "stands in for the throughput. Count them too: -e cycles,instructions,..."
+            )
+            return replace(found, notes=(told, *found.notes))
+    raise SettingError(f"{path.name}: no event of it can stand for time and work")
+
+
+def _joined(parts: Sequence[Samples], failed: list[str]) -> Samples:
+    """Put samples together that measure time and work alike; others are told of."""
+    first = parts[0]
+    alike = [p for p in parts if (p.time_event, p.work_event) == (first.time_event, first.work_event)]
+    for part in parts:
+        if all(part is not other for other in alike):
+            source = part.runs["source"].iloc[0]
+            try:
+                alike.append(part.with_axes(first.time_event, first.work_event))
+            except PerfkitError:
+                failed.append(
+                    f"{source}: its time and work are {part.time_event} and {part.work_event}, those of the others "
+                    f"{first.time_event} and {first.work_event}; explore it alone"
+                )
+    return alike[0] if len(alike) == 1 else Samples.concat(alike)
+
+
+def compared_runs(samples: Samples) -> pd.DataFrame:
+    """Return one row per run: time per work (CPI), and each event's count per 1000 of work."""
+    known = samples.table[samples.table["work"].notna() & samples.table["time"].notna()]
+    keys = ["run", "place", "interval"]
+    each = known.drop_duplicates([*keys, "time", "work"]).groupby("run", observed=True)[["time", "work"]].sum()
+    counted = known[known["count"].notna() & known["event"].isin(samples.events)]
+    sums = counted.groupby(["run", "event"], observed=True)[["count", "work"]].sum()
+    rates = (1000 * sums["count"] / sums["work"].where(sums["work"] > 0)).unstack("event")
+    out = pd.DataFrame({"time per work": each["time"] / each["work"].where(each["work"] > 0)}).join(rates)
+    out.index = out.index.astype(str)
+    out.columns = [str(c) for c in out.columns]
+    return out
+
+
+def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -> str:
+    """Return the first insight: of several runs what tells them apart, of one what it spends its time on."""
+    label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
+    if 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
+        return told + label
+    throughput = samples.throughput()
+    unit = "IPC" if "inst" in samples.work_event.lower() and samples.time_event != "seconds" else ""
+    amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {samples.work_event} per {samples.time_event}"
+    by_name = {t.method: t for t in tried}
+    for trust in ("supported", "uncertain"):
+        for method in _ORDER:
+            one = by_name.get(method)
+            if one is not None and one.trust == trust and one.finding:
+                how = "" if trust == "supported" else f"; {method}: uncertain"
+                return f"{amount}: {one.finding}{how}.{label}"
+    return f"{amount}; the events that were counted allow no further conclusion, see what to measure next.{label}"
+
+
+def _joint(samples: Samples, compared: pd.DataFrame) -> str:
+    """Say which run is slowest, and which event's rate tells it apart, weighted by what such events usually cost."""
+    cpi = compared["time per work"].dropna()
+    if len(cpi) < 2:
+        return ""
+    slow, fast = str(cpi.idxmax()), str(cpi.idxmin())
+    unit = "CPI" if samples.time_event != "seconds" and "inst" in samples.work_event.lower() else "time per work"
+    opening = f"{len(cpi)} runs: {unit} from {cpi.min():.3g} ({fast}) to {cpi.max():.3g} ({slow})"
+    if cpi.max() < _RATIO * cpi.min():
+        return f"{opening}: they hardly differ."
+    gap, told = cpi.max() - cpi.min(), ""
+    best = 0.0
+    for event in compared.columns[1:]:
+        cost = next((c for names, c in TYPICAL_COSTS if normalise(event) in names), None)
+        more = compared.loc[slow, event] - compared.loc[fast, event]
+        if cost is None or not np.isfinite(more):
+            continue
+        share = more / 1000 * cost / gap
+        if share > max(best, 0.05):
+            best = share
+            told = (
+                f"; {event} differs most for it: {compared.loc[slow, event]:.3g} against "
+                f"{compared.loc[fast, event]:.3g} per 1000 instructions, at its usual cost "
+                f"{'all' if share >= 1 else f'{share:.0%}'} of the difference (uncertain)"
+            )
+    return f"{opening}{told or '; none of the counted events accounts for it'}."

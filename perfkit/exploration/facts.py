@@ -1,0 +1,157 @@
+"""What a dump is, and how good: the first things to know of counts that somebody else took."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from perfkit.fitters.cpi.checks import same_names
+from perfkit.samples.clocks import is_fixed_rate
+from perfkit.samples.table import Samples
+
+_FEW = 20
+_SHOWN = 8
+
+
+def facts(samples: Samples) -> dict[str, str]:
+    """Return what the dump is, in words: files, machine, events, intervals, runs and kind."""
+    files = [s for s in dict.fromkeys(samples.runs["source"]) if s]
+    events = samples.events
+    shown = ", ".join(events[:_SHOWN]) + (f" and {len(events) - _SHOWN} more" if len(events) > _SHOWN else "")
+    seconds = _seconds(samples)
+    length = f", {seconds[0]:.4g} s in all, {seconds[1]:.3g} s the median interval" if seconds else ""
+    out = {
+        "files": ", ".join(files) or "no file",
+        "data": samples.kind,
+        "processor": processor_of(samples)[1],
+        "runs": _names(list(samples.runs.index)),
+        "intervals": f"{samples.n_intervals:,}{length}",
+        "events": f"{len(events)}: {shown}" if events else "none besides time and work",
+        "time and work": f"{samples.time_event} and {samples.work_event}",
+    }
+    commands = [c for c in dict.fromkeys(samples.runs["command"]) if c]
+    return out | ({"command": _names(commands)} if commands else {})
+
+
+def processor_of(samples: Samples) -> tuple[str, str]:
+    """Return a processor's family (intel, intel-hybrid, intel-topdown, amd, arm or "") and what it is, in words."""
+    said = " ".join(samples.runs["parameters"]).lower() + " " + " ".join(samples.runs["host"]).lower()
+    names = [str(e).lower() for e in samples.table["event"].cat.categories]
+    named = _named(samples)
+    starts = {
+        "intel-hybrid": ("cpu_core/", "cpu_atom/"),
+        "amd": ("ex_ret_", "ls_", "de_", "bp_l1", "ic_", "retired_inst", "cycles_not_in_halt", "l2_cache_req_stat"),
+        "arm": ("armv8", "armv9", "stall_slot", "inst_retired", "l1d_cache_refill", "cpu_cycles", "ll_cache"),
+        "intel-topdown": ("topdown-retiring", "slots", "topdown.slots"),
+        "intel": (
+            "cpu_clk_unhalted",
+            "inst_retired.",
+            "uops_",
+            "mem_load_",
+            "br_misp_retired",
+            "idq_",
+            "cycle_activity",
+        ),
+    }
+    words = {"intel": "intel", "amd": "amd", "arm": "cortex", "neoverse": "arm", "epyc": "amd", "ryzen": "amd"}
+    for word, family in words.items():
+        if word in named.lower() or (word in ("epyc", "ryzen", "neoverse") and word in said):
+            return (word if word in ("intel", "amd", "arm") else family), named or family
+    for family, prefixes in starts.items():
+        if any(n.startswith(prefixes) and not (family == "arm" and n.startswith("inst_retired.")) for n in names):
+            vendor = {"amd": "AMD", "arm": "Arm"}.get(family, "Intel")
+            return family, f"{vendor}, by the names of its events" + (f" ({named})" if named else "")
+    return "", named or "not named in the dump"
+
+
+def _named(samples: Samples) -> str:
+    for text in samples.runs["parameters"]:
+        try:
+            told = json.loads(text)
+        except ValueError:
+            continue
+        for key in ("cpu", "cpu_info"):
+            if isinstance(told, dict) and isinstance(told.get(key), str) and told[key]:
+                return str(told[key])
+    return ""
+
+
+def quality(samples: Samples) -> list[str]:
+    """Return what its reader should know of the counts, the gravest first."""
+    told = [*_aliases(samples), *_multiplexing(samples), *_missing(samples), *_few(samples), *_phases(samples)]
+    clocks = [e for e in samples.events if is_fixed_rate(e)]
+    if clocks:
+        told.append(f"{_names(clocks)} count time or slots: read, and never ranked or fitted")
+    if len(samples.problems):
+        told.append(f"{len(samples.problems):,} line(s) could not be used; samples.problems lists them")
+    return told
+
+
+def _aliases(samples: Samples) -> list[str]:
+    pairs = same_names(samples.events)
+    return [f"{a} and {b} count the same thing under two names: use one of them" for a, b in pairs]
+
+
+def _multiplexing(samples: Samples) -> list[str]:
+    running = samples.table.groupby("event", observed=True)["running"].mean()
+    low = running[running < 0.95]
+    if not len(low):
+        return []
+    told = (
+        f"{len(low)} of {len(running)} events were counted only part of the time (on average {low.mean():.0%}, least "
+        f"{low.idxmin()} with {low.min():.0%}) and scaled up: their counts are estimates"
+    )
+    return [told]
+
+
+def _missing(samples: Samples) -> list[str]:
+    summary = samples.describe()
+    never = [str(e) for e in summary.index[summary["missing"] == summary["samples"]]]
+    some = summary[(summary["missing"] > 0) & (summary["missing"] < summary["samples"])]
+    zero = [str(e) for e in summary.index[(summary["zero"] == summary["samples"]) & (summary["samples"] > 1)]]
+    out = [f"never counted: {_names(never)}"] if never else []
+    if len(some):
+        worst = (some["missing"] / some["samples"]).idxmax()
+        share = some.loc[worst, "missing"] / some.loc[worst, "samples"]
+        out.append(f"{len(some)} events have gaps (most {worst}, missing in {share:.0%} of its intervals)")
+    return [*out, *([f"zero throughout: {_names(zero)}"] if zero else [])]
+
+
+def _few(samples: Samples) -> list[str]:
+    n = samples.n_intervals
+    return [f"{n} interval(s) only: nothing can be fitted to them"] if n < _FEW else []
+
+
+def _phases(samples: Samples) -> list[str]:
+    each = _each(samples)
+    if each is None or len(each) < _FEW:
+        return []
+    rate = (each["work"] / each["time"].where(each["time"] > 0)).dropna()
+    if not len(rate) or rate.mean() <= 0:
+        return []
+    low, high = np.quantile(rate, [0.05, 0.95])
+    if high < 1.2 * low:
+        return ["one phase: the throughput hardly changes over the run, so little can be told from its changes"]
+    return [f"phases: {samples.work_event} per {samples.time_event} lies between {low:.3g} and {high:.3g} (5 to 95 %)"]
+
+
+def _each(samples: Samples) -> pd.DataFrame | None:
+    from perfkit.errors import DataError
+
+    try:
+        return samples.intervals()
+    except DataError:  # every event was sampled for itself
+        return None
+
+
+def _seconds(samples: Samples) -> tuple[float, float] | None:
+    each = _each(samples)
+    if each is None or not each["seconds"].notna().any():
+        return None
+    return float(each["seconds"].sum()), float(each["seconds"].median())
+
+
+def _names(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more

@@ -1,0 +1,64 @@
+"""What to measure next: a ready ``perf stat`` line with the events that a dump lacks, for its processor."""
+
+from perfkit.exploration.facts import processor_of
+from perfkit.samples.events import normalise
+from perfkit.samples.table import Samples
+
+_GENERIC = ("branch-misses", "L1-dcache-load-misses", "LLC-load-misses", "dTLB-load-misses", "iTLB-load-misses")
+# The events of one level of top-down analysis and of the misses that make up a CPI stack, by family of processors.
+_TOPDOWN: dict[str, tuple[str, ...]] = {
+    "intel-topdown": ("slots", "topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound"),
+    "intel-hybrid": ("slots", "topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound"),
+    "intel": (
+        "uops_issued.any", "uops_retired.retire_slots", "idq_uops_not_delivered.core", "int_misc.recovery_cycles",
+    ),
+    "amd": ("ex_ret_ops", "de_src_op_disp.all", "de_no_dispatch_per_slot.no_ops_from_frontend"),
+    "arm": ("stall_slot_frontend", "stall_slot_backend", "op_retired", "op_spec"),
+}  # fmt: skip
+_MISSES: dict[str, tuple[str, ...]] = {
+    "intel": ("branch-misses", "mem_load_retired.l1_miss", "mem_load_retired.l2_miss", "mem_load_retired.l3_miss"),
+    "amd": ("branch-misses", "L1-dcache-load-misses", "ls_dmnd_fills_from_sys.mem_io_local", "iTLB-load-misses"),
+    "arm": ("branch-misses", "l1d_cache_refill", "l2d_cache_refill", "ll_cache_miss_rd", "l1i_cache_refill"),
+}
+
+
+def wanted(samples: Samples, what: str) -> list[str]:
+    """Return the events of ``what`` (topdown or misses) for this processor; none where the dump has all of them."""
+    family, _ = processor_of(samples)
+    table = _TOPDOWN if what == "topdown" else _MISSES
+    events = table.get(family, table.get(family.partition("-")[0], () if what == "topdown" else _GENERIC))
+    have = {normalise(e) for e in samples.table["event"].cat.categories}
+    return [] if all(normalise(e) in have for e in events) else list(events)
+
+
+def perf_line(events: list[str], program: str = "./program", interval: int = 100) -> str:
+    """Return the command that counts these events in intervals, in a group that is not multiplexed where it fits."""
+    listed = ",".join(["cycles", "instructions", *events])
+    return f"perf stat -I {interval} -x, -o dump.csv -e '{listed}' -- {program}"
+
+
+def advice(samples: Samples) -> list[str]:
+    """Return ready commands, each with what it would tell; "" of events are those that the dump has already."""
+    out = []
+    top, misses = wanted(samples, "topdown"), wanted(samples, "misses")
+    program = _program(samples)
+    if top:
+        out.append(f"for top-down analysis (where the issue slots go): {perf_line(top, program)}")
+    running = samples.table["running"].mean()
+    if misses or samples.n_intervals < 50:
+        events = misses or samples.events[:4]
+        out.append(f"for a CPI stack (what each kind of miss costs): {perf_line(events, program)}")
+    if running < 0.9:
+        few = samples.events[:4]
+        out.append(f"fewer events at a time, so that none is scaled up: {perf_line(few, program)}")
+    if not out:
+        out.append(
+            "the same events for 3 to 5 other programs, to train SPIRE on this machine: "
+            "perfkit spire train 'runs/*.csv' -o mine.spire"
+        )
+    return out
+
+
+def _program(samples: Samples) -> str:
+    commands = [c for c in samples.runs["command"] if c and not c.startswith(("process id", "system wide", "CPU"))]
+    return commands[0] if commands and len(set(commands)) == 1 and len(commands[0]) < 80 else "./program"

@@ -1,0 +1,165 @@
+"""Each method of the kit tried on a dump: whether it applies, why not, and what it finds."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from perfkit.errors import PerfkitError
+from perfkit.exploration.facts import processor_of
+from perfkit.exploration.models import nearest_core, simulated_model
+from perfkit.fitters.cpi.stack import CpiStack
+from perfkit.fitters.spire.model import SpireModel
+from perfkit.fitters.topdown import TopDown
+from perfkit.samples.clocks import is_fixed_rate
+from perfkit.samples.events import normalise
+from perfkit.samples.table import Samples
+
+Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
+_WORDS: dict[str, Trust] = {"carries": "supported", "doubtful": "uncertain", "cannot": "unsupported"}
+# What one event usually costs, in cycles, on cores of today: to order events of dumps that allow no fit.
+TYPICAL_COSTS: tuple[tuple[tuple[str, ...], float], ...] = (
+    (("branch-misses", "branch-load-misses", "br_misp_retired.all_branches", "ex_ret_brn_misp"), 17),
+    (("llc-load-misses", "cache-misses", "longest_lat_cache.miss", "mem_load_retired.l3_miss"), 200),
+    (("ll_cache_miss_rd",), 200),
+    (("l2_rqsts.miss", "mem_load_retired.l2_miss", "l2d_cache_refill"), 40),
+    (("l1-dcache-load-misses", "l1d.replacement", "mem_load_retired.l1_miss", "l1d_cache_refill"), 12),
+    (("l1-icache-load-misses", "l1i_cache_refill", "icache.misses"), 12),
+    (("dtlb-load-misses", "itlb-load-misses", "dtlb_load_misses.walk_completed", "itlb_misses.walk_completed"), 30),
+    (("page-faults", "faults", "minor-faults"), 1000),
+)  # fmt: skip
+
+
+_TRAIN = "train one on your own runs: perfkit spire train 'runs/*.txt' -o mine.spire"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A method tried on a dump.
+
+    ``finding`` in one sentence ("" where it does not apply), ``why`` it does or does not, and how far to trust it;
+    ``result`` is what the method returned.
+    """
+
+    method: str
+    trust: Trust
+    finding: str
+    why: str
+    how: str = ""
+    result: Any = None
+
+
+def try_all(samples: Samples, model: SpireModel | None = None) -> list[Tried]:
+    """Try the methods that read samples; what fails says why and stops none of the others."""
+    return [
+        _tried("top-down", "pk.TopDown().fit(samples)", lambda: _topdown(samples)),
+        _tried("CPI stack", "pk.CpiStack().fit(samples)", lambda: _cpi(samples)),
+        _tried("SPIRE", "model.rank(samples)", lambda: _spire(samples, model)),
+        _tried("typical costs", "rates times what such events usually cost", lambda: typical_costs(samples)),
+        Tried("Gus, extended roofline, studies", "not applicable", "", "they need the program, not counts of it",
+              "pk.Gus, pk.Dag, perfkit asm"),
+    ]  # fmt: skip
+
+
+def _tried(method: str, how: str, attempt: Callable[[], Tried]) -> Tried:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return attempt()
+    except PerfkitError as error:
+        return Tried(method, "not applicable", "", str(error), how)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        return Tried(method, "not applicable", "", f"it failed on this dump: {type(error).__name__}: {error}", how)
+
+
+def _topdown(samples: Samples) -> Tried:
+    found = TopDown().fit(samples)
+    shares = found.intervals[["retiring", "front_end", "bad_speculation", "back_end"]].dropna()
+    lost = found.runs.mean()
+    main = lost.drop("retiring").idxmax()
+    outside = bool(((found.runs < -0.02) | (found.runs > 1.02)).any(axis=None))
+    words = str(main).replace("_", " ")
+    finding = (
+        f"{lost['retiring']:.0%} of the issue slots retire work; most of the others are lost to the {words} "
+        f"({lost[main]:.0%})"
+    )
+    why = f"the events of {found.scheme} are there, over {len(shares):,} intervals"
+    if outside:
+        return Tried("top-down", "unsupported", finding, f"{why}, but fractions lie outside 0 to 1", "", found)
+    return Tried("top-down", "supported", finding, why, "pk.TopDown().fit(samples).plot()", found)
+
+
+def _cpi(samples: Samples) -> Tried:
+    places = samples.table["place"].cat.categories
+    fit = CpiStack(resamples=60, placebos=20).fit(samples)
+    parts = fit.components.drop("base").sort_values(ascending=False)
+    first, share = str(parts.index[0]), parts.iloc[0] / fit.cpi
+    finding = f"CPI {fit.cpi:.3g}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {first} ({share:.0%})"
+    why = str(fit.verdict)
+    trust = _WORDS[fit.verdict.level]
+    if len(places) > 1:
+        why += f" {len(places)} places are in one fit."
+    if len(samples.runs) > 1:
+        why += f" {len(samples.runs)} runs are in one fit, whose penalties may differ: pk.CpiStack().fit_each(samples)."
+        trust = "uncertain" if trust == "supported" else trust
+    return Tried("CPI stack", trust, finding, why, "pk.CpiStack().fit(samples).plot()", fit)
+
+
+def _spire(samples: Samples, model: SpireModel | None) -> Tried:
+    own = model is not None
+    family, _ = processor_of(samples)
+    if model is None:
+        model = simulated_model(samples, family)
+    if model is None:
+        why = f"no event of this dump is in a shipped model; {_TRAIN}"
+        return Tried("SPIRE", "not applicable", "", why)
+    ranking = model.rank(samples, bootstrap=50)
+    finding = (
+        f"{ranking.table['event'].iloc[0]} has the lowest bound ({ranking.throughput_bound:.3g} {samples.work_event} "
+        f"per {samples.time_event}, where {ranking.throughput:.3g} was reached)"
+    )
+    if not own and ranking.throughput_bound > 2 * ranking.throughput:
+        why = (
+            f"the model was trained on simulated runs of {nearest_core(family)}; all its bounds lie far above what was "
+            f"reached, so that it tells nothing of this workload; {_TRAIN}"
+        )
+        return Tried("SPIRE", "unsupported", "", why, "perfkit spire train, then --model mine.spire", ranking)
+    if not own:
+        why = (
+            f"the model was trained on simulated runs of {nearest_core(family)}, with {len(model.rooflines)} events: a "
+            f"hint what to look at, no finding; {_TRAIN}"
+        )
+        return Tried("SPIRE", "uncertain", finding, why, "perfkit spire train, then --model mine.spire", ranking)
+    below = ranking.throughput > 1.02 * ranking.throughput_bound
+    why = f"{len(model.rooflines)} rooflines trained on {model.kind} runs" + "".join(f"; {c}" for c in ranking.caveats)
+    if below:
+        why += "; the workload is faster than its lowest bound, so training lacks runs like it"
+    trust: Trust = "unsupported" if ranking.caveats else "uncertain" if below else "supported"
+    return Tried("SPIRE", trust, finding, why, "model.rank(samples).plot()", ranking)
+
+
+def typical_costs(samples: Samples) -> Tried:
+    """Order the events by their rate times their usual cost: an estimate, for dumps of one interval too."""
+    cpi = 1 / samples.throughput() if samples.throughput() > 0 else np.nan
+    rates = samples.describe()["rate"]
+    costs = {}
+    for event, rate in rates.items():
+        cost = next((c for names, c in TYPICAL_COSTS if normalise(str(event)) in names), None)
+        if cost is not None and np.isfinite(rate) and not is_fixed_rate(str(event)):
+            costs[str(event)] = rate * cost / cpi
+    if not costs or not np.isfinite(cpi) or samples.time_event == "seconds":
+        why = "no event whose usual cost is known was counted together with cycles and instructions"
+        return Tried("typical costs", "not applicable", "", why)
+    first = max(costs, key=lambda e: costs[e])
+    share = costs[first]
+    told = f"up to {share:.0%}" if share <= 1 else "all"
+    finding = (
+        f"at its usual cost {first} would take {told} of the cycles ({rates[first] * 1000:.3g} per 1000 instructions)"
+    )
+    if share < 0.05:
+        finding = f"none of the counted misses takes over {max(share, 0.001):.1%} of the cycles at its usual cost"
+    return Tried(
+        "typical costs", "uncertain", finding, "an estimate from rates; misses overlap, and costs differ", "", costs
+    )

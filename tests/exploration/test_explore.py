@@ -1,0 +1,241 @@
+"""A first look at unknown dumps: right, never empty-handed, and honest about what it does not know."""
+
+import html.parser
+import json
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import perfkit as pk
+from perfkit.cli.main import app
+from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
+from perfkit.errors import SettingError
+from perfkit.exploration.facts import processor_of
+
+TRUST = {"supported", "uncertain", "unsupported", "not applicable"}
+
+
+def dump(folder, name, *, base=0.5, penalty=180.0, rate=0.002, n=120, seed=0, events=None):
+    """Write a perf dump whose CPI is ``base`` and a penalty for each miss."""
+    rng = np.random.default_rng(seed)
+    instructions = rng.integers(10**8, 2 * 10**8, n)
+    misses = (instructions * rate * rng.uniform(0.2, 1.8, n)).astype(int)
+    cycles = (base * instructions + penalty * misses + rng.normal(0, 1e5, n)).astype(int)
+    columns = {"cycles": cycles, "instructions": instructions, "LLC-load-misses": misses} | (events or {})
+    lines = [
+        f"{0.1 * (i + 1):.9f},{values[i]},,{event},100000,100.00,,"
+        for i in range(n)
+        for event, values in columns.items()
+    ]
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_first_sentence_of_one_dump_is_its_bottleneck(tmp_path):
+    found = pk.explore(dump(tmp_path, "app.csv"))
+    share = 180 * 0.002 / (0.5 + 180 * 0.002)
+    assert re.match(
+        r"IPC 1\.1\d?: CPI 0\.8\d+; after the base \(\d+%\) the largest part is LLC-load-misses", found.headline
+    )
+    said = int(re.search(r"LLC-load-misses \((\d+)%\)", found.headline)[1]) / 100
+    assert said == pytest.approx(share, abs=0.05)
+    trust = found.methods.set_index("method")["trust"]
+    assert trust["CPI stack"] == "supported"
+    assert trust["top-down"] == "not applicable"
+    assert set(trust) <= TRUST
+    assert found.methods["why"].str.len().min() > 10
+    assert "perf stat -I 100 -x, -o dump.csv -e 'cycles,instructions,branch-misses" in found.measure_next[0]
+
+
+def test_several_dumps_get_one_headline_that_tells_them_apart(tmp_path):
+    paths = [
+        dump(tmp_path, "a.csv", rate=0.0001, seed=1),
+        dump(tmp_path, "b.csv", rate=0.004, seed=2),
+        dump(tmp_path, "c.csv", rate=0.0002, seed=3),
+    ]
+    found = pk.explore(paths)
+    assert found.headline.startswith("3 runs: CPI from 0.51")
+    assert "(b); LLC-load-misses differs most for it: 3.96 against 0.1" in found.headline
+    assert found.compared["time per work"].idxmax() == "b"
+    assert found.methods.set_index("method")["trust"]["CPI stack"] != "supported"  # runs are mixed in it
+
+
+def test_runs_that_hardly_differ_are_said_to(tmp_path):
+    paths = [dump(tmp_path, f"{i}.csv", seed=i) for i in range(2)]
+    assert "they hardly differ" in pk.explore(paths).headline
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_explored(tmp_path):
+    good = dump(tmp_path, "good.csv")
+    (tmp_path / "bad.txt").write_text("no dump at all\n")
+    found = pk.explore([good, tmp_path / "bad.txt", tmp_path / "absent.txt"])
+    assert "LLC-load-misses" in found.headline
+    assert len(found.failed) == 2
+    assert "bad.txt" in found.failed[0]
+    with pytest.raises(SettingError, match=r"no dump could be read: bad\.txt"):
+        pk.explore(tmp_path / "bad.txt")
+
+
+def test_a_dump_without_cycles_and_instructions_is_described(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("".join(f"{i}.000000000,{100 * i},,page-faults,1000,100.00,,\n" for i in range(1, 9)))
+    found = pk.explore(path)
+    assert found.facts["time and work"] == "seconds and page-faults"
+    assert any("cycles or instructions were not counted" in n for n in found.notes)
+    assert found.headline.startswith("450 page-faults per seconds")
+    assert any("cycles,instructions" in m for m in found.measure_next)
+
+
+def test_lines_that_cannot_be_used_do_not_stop_it(tmp_path):
+    path = dump(tmp_path, "d.csv")
+    path.write_text(path.read_text() + "some words of the program\n")
+    found = pk.explore(path)
+    assert any("1 line(s) could not be used" in q for q in found.quality)
+
+
+def test_quality_tells_of_aliases_multiplexing_and_clocks(tmp_path):
+    rng = np.random.default_rng(1)
+    branch = rng.integers(1000, 2000, 60)
+    extra = {"branch-misses": branch, "branch-load-misses": branch + 1, "ref-cycles": np.full(60, 10**6)}
+    path = dump(tmp_path, "d.csv", n=60, events=extra)
+    path.write_text(path.read_text().replace("100.00", "40.00"))
+    told = " | ".join(pk.explore(path).quality)
+    assert "branch-misses and branch-load-misses count the same thing under two names" in told
+    assert "counted only part of the time (on average 40%" in told
+    assert "ref-cycles count time or slots" in told
+
+
+@pytest.mark.parametrize(
+    ("event", "family"),
+    [
+        ("cpu_core/branch-misses/", "intel-hybrid"),
+        ("ex_ret_brn_misp", "amd"),
+        ("armv8_pmuv3_0/l1d_cache_refill/", "arm"),
+        ("topdown-retiring", "intel-topdown"),
+        ("uops_issued.any", "intel"),
+        ("branch-misses", ""),
+    ],
+)
+def test_the_processor_is_told_by_its_events_and_gets_its_own_line(tmp_path, event, family):
+    samples = pk.read_samples(dump(tmp_path, "d.csv", n=5, events={event: np.arange(1, 6)}))
+    assert processor_of(samples)[0] == family
+    line = " ".join(pk.explore(samples).measure_next)
+    own = {"amd": "ex_ret_ops", "arm": "stall_slot_backend", "intel": "idq_uops_not_delivered.core"}
+    assert own.get(family, "branch" if not family else "cycles") in line or family in ("intel-hybrid", "intel-topdown")
+
+
+def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):
+    runs = [str(dump(tmp_path, f"run{i}.csv", rate=r, seed=i)) for i, r in enumerate((0.0001, 0.001, 0.003))]
+    result = CliRunner().invoke(app, ["spire", "train", *runs, "-o", str(tmp_path / "mine.spire")])
+    assert result.exit_code == 0, result.output
+    assert "1 rooflines of measured samples, at most 360 per event" in result.output
+    target = dump(tmp_path, "app.csv", seed=9)
+    own = pk.explore(target, model=tmp_path / "mine.spire").methods.set_index("method").loc["SPIRE"]
+    assert "rooflines trained on measured runs" in own["why"]
+    shipped = pk.explore(target).methods.set_index("method").loc["SPIRE"]
+    assert "trained on simulated runs of" in shipped["why"]
+    assert shipped["trust"] != "supported"
+
+
+def test_it_takes_seconds_of_processor_time(tmp_path):
+    path = dump(tmp_path, "d.csv", n=1000)
+    pk.explore(path)  # compiled and loaded
+    begin = time.process_time()
+    pk.explore(path)
+    assert time.process_time() - begin < 5
+
+
+# ------------------------------------------------------------------ pages
+
+
+HOSTILE = '<img src=x onerror="alert(1)">$\\alpha$'
+
+
+class Names(html.parser.HTMLParser):
+    """Collects the tags and the visible text of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def parsed(text):
+    reader = Names()
+    reader.feed(text)
+    return reader
+
+
+def test_names_are_text_on_a_page(tmp_path):
+    samples = pk.read_samples(dump(tmp_path, "<b>run.csv", n=60, events={HOSTILE: np.arange(60) % 7}))
+    tried = []
+    found = pk.explore(samples, tried_out=tried)
+    seen = parsed(page(of_exploration(found, tried)))
+    assert HOSTILE in seen.text
+    assert all(a["src"].startswith("data:image/png") for t, a in seen.tags if t == "img")
+    assert not any(t in ("script", "b", "iframe", "object", "link") for t, _ in seen.tags if t != "b")
+    assert not any(name.startswith("on") for _, a in seen.tags for name in a)
+    fit = pk.CpiStack(resamples=0, placebos=2).fit(samples)
+    assert HOSTILE in parsed(page(of_cpi(fit))).text
+
+
+def test_dollar_signs_in_names_are_text_in_pictures(tmp_path):
+    import matplotlib.pyplot as plt
+
+    samples = pk.read_samples(dump(tmp_path, "d.csv", n=60, events={"$\\nosuchmacro$": np.arange(60) % 7}))
+    for drawn in (
+        pk.CpiStack(resamples=0, placebos=2).fit(samples).plot(),
+        pk.Spire().fit(samples).rank(samples).plot(),
+    ):
+        drawn.figure.canvas.draw()
+        plt.close(drawn.figure)
+
+
+def numbers_of(text):
+    return set(re.findall(r"\d+\.\d{2,}", text))
+
+
+def test_no_number_of_a_shipped_data_set_gets_onto_a_page(tmp_path):
+    """Pages of one's own dump hold its own figures only: none of those that the shipped data sets give."""
+    samples = pk.read_samples(dump(tmp_path, "mine.csv"))
+    training = pk.read_samples(dump(tmp_path, "train.csv", seed=4))
+    tried = []
+    mine = parsed(page(of_exploration(pk.explore(samples, tried_out=tried), tried))).text
+    mine += parsed(page(of_cpi(pk.CpiStack(resamples=20, placebos=5).fit(samples)))).text
+    mine += parsed(page(of_spire(pk.Spire().fit(training).rank(samples), "train.csv"))).text
+    for name in ("cpi/planted", "spire/memory", "spire/train"):
+        shipped = pk.datasets.load(name)
+        theirs = numbers_of(pk.explore(shipped).report()) | numbers_of(shipped.describe().to_string())
+        assert len(theirs) > 5
+        assert not [r for r in shipped.runs.index if len(r) > 3 and str(r) in mine]
+        assert numbers_of(mine).isdisjoint({n for n in theirs if len(n) > 5})
+
+
+def test_thousands_of_intervals_are_counted_in_thousands(tmp_path):
+    tried = []
+    found = pk.explore(dump(tmp_path, "d.csv", n=1234), tried_out=tried)
+    assert ("1,234", "intervals") in of_exploration(found, tried).numbers
+
+
+def test_the_command_prints_and_writes(tmp_path):
+    path = dump(tmp_path, "d.csv")
+    out = tmp_path / "look.html"
+    result = CliRunner().invoke(app, ["explore", str(path), "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("IPC 1.1")
+    assert "<b>120</b><span>intervals</span>" in out.read_text()
+    verdict = out.read_text().index("<h1>")
+    assert verdict < out.read_text().index("<img")
+    whole = json.loads(CliRunner().invoke(app, ["explore", str(path), "--json"]).output)
+    assert whole["headline"].startswith("IPC")
+    assert pd.DataFrame(whole["methods"])["trust"].isin(TRUST).all()
