@@ -56,12 +56,15 @@ from .trace.trace import Trace as Trace
 # The extended roofline: a dependence graph scheduled on a parameterised core.
 from .collectors.dag.clang_kernel import trace_c as trace_c
 from .collectors.dag.numba_kernel import trace_numba as trace_numba
+from .collectors.dag.own_code import open_dags as open_dags
 from .collectors.dag.x86_dag import trace_dag as trace_dag
 from .dag.graph import Dag as Dag
 from .simulators.dag.core import DagCore as DagCore
 from .simulators.dag.measures import ExtendedRoofline as ExtendedRoofline
 from .simulators.dag.measures import Schedule as Schedule
 from .simulators.dag.schedule import DagScheduler as DagScheduler
+from .simulators.dag.relax import Relaxation as Relaxation
+from .simulators.dag.relax import relax as relax
 from .simulators.dag.schedule import rescheduler as rescheduler
 from .simulators.dag.sweep import sweep as sweep
 

@@ -17,6 +17,7 @@ DEPEND_ON_THE_MACHINE = (
     "collectors/test_known_answers.py",
     "collectors/test_true_cycles.py",
     "collectors/test_machine_state.py",
+    "cli/test_calibrate.py",
     "cli/test_studies.py",
 )
 HERE = Path(__file__).parent

@@ -1,14 +1,28 @@
 """``perfkit dag``: the extended roofline on the command line."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from perfkit.cli import options
 from perfkit.cli.output import draw, print_json, progress_bar, rows
 
+
+class _OwnCode(typer.core.TyperGroup):
+    """Commands, and without one of their names ``run``: ``perfkit dag --source kernel.c -f f``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put ``run`` before arguments that name no command."""
+        if args and args[0] not in self.commands and args[0] not in ("--help", "--install-completion"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
+    cls=_OwnCode,
     help="Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks.",
     no_args_is_help=True,
     add_completion=False,
@@ -29,6 +43,93 @@ Change = Annotated[
 ]
 
 
+@app.command("run")
+def run_command(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="[WHAT]",
+            help="A program, a source, module:function, a trace or a kernel of the paper; several with commas.",
+        ),
+    ] = "",
+    source: Annotated[Path | None, typer.Option("--source", metavar="FILE", help="A C, C++ or LLVM IR file.")] = None,
+    python: Annotated[str, typer.Option("--python", metavar="MODULE:FUNCTION", help="A function for numba.")] = "",
+    trace: Annotated[str, typer.Option("--trace", metavar="TRACE", help="A trace file or a shipped trace.")] = "",
+    function: options.Function = "",
+    arguments: Annotated[
+        str, typer.Option("--arguments", metavar="LIST", help='"f8[1000], 2.0, 1000"; N stands for each of --sizes.')
+    ] = "",
+    sizes: Annotated[str, typer.Option("--sizes", metavar="LIST", help="Sizes to try, with commas between.")] = "",
+    core: Core = "skylake_x",
+    cold: Cold = False,
+    change: Change = [],  # noqa: B006  typer reads it and copies it
+    paper_nodes: Annotated[
+        bool, typer.Option("--paper-nodes", help="Leave out integer work, addresses and branches, as the paper does.")
+    ] = False,
+    ranked: Annotated[
+        bool, typer.Option("--relax/--no-relax", help="Try what each better resource would gain.")
+    ] = True,
+    gus: Annotated[bool, typer.Option("--gus/--no-gus", help="Of traces: ask Gus, too.")] = True,
+    top: options.Top = 5,
+    picture: Annotated[Path | None, options.picture("Draw the roofline of the first")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Schedule your own code: C, C++, Python, a program or a trace.
+
+    perfkit dag --source kernel.c -f f --arguments "f8[N], N" --sizes 1000,100000
+    """
+    from perfkit.collectors.dag.own_code import open_dags
+    from perfkit.errors import SettingError
+    from perfkit.machine.core import Microarchitecture
+
+    given = [str(word) for word in (what, source, python, trace) if word]
+    if not given:
+        raise SettingError("say what to schedule: WHAT, --source FILE, --python MODULE:FUNCTION or --trace TRACE")
+    found: list[dict[str, Any]] = []
+    machine = Microarchitecture.load(core)
+    scheduler = _scheduler(core, change, cold)
+    counts = [int(size) for size in options.numbers(sizes, "--sizes")] if sizes else []
+    for name, dag in open_dags(
+        ",".join(given), function=function, arguments=arguments, sizes=counts, whole=not paper_nodes, core=machine
+    ).items():
+        row = _analysed(name, dag, scheduler, machine, ranked, gus, top)
+        if picture is not None and not found:
+            draw(row["roofline"], picture)
+        found.append(row)
+        if not as_json:
+            typer.echo(row["text"] + "\n")
+    if as_json:
+        print_json([{key: value for key, value in row.items() if key not in ("roofline", "text")} for row in found])
+
+
+def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, gus: bool, top: int) -> dict[str, Any]:
+    """Return everything that is said of one DAG."""
+    from perfkit.simulators.dag.relax import relax
+
+    trace = getattr(dag, "trace", None)
+    if trace is not None:
+        dag = dag.in_memory()
+    schedule = scheduler.run(dag)
+    roofline = schedule.roofline()
+    lines = [roofline.verdict]
+    row = {"name": name, "core": machine.name, "cycles": schedule.cycles, "roofline": roofline}
+    row |= {"performance": schedule.performance, "unit": f"{schedule.unit}/cycle", "verdict": roofline.verdict}
+    row["coverage"] = None if math.isnan(schedule.coverage) else schedule.coverage
+    if ranked:
+        with progress_bar(f"{name}: relaxing") as progress:
+            relaxation = relax(dag, scheduler, schedule, progress)
+        table = relaxation.to_frame()
+        lines += ["", relaxation.summary(), table[:top].to_string(index=False, float_format=lambda v: f"{v:.3f}")]
+        row["gains"] = rows(table)
+        if gus and trace is not None:
+            from perfkit.scoring.dag_gus import second_opinion
+
+            opinion = second_opinion(trace, machine, relaxation)
+            lines += ["", opinion["sentence"]]
+            row["gus"] = opinion
+    return row | {"text": "\n".join(lines)}
+
+
 @app.command("kernel")
 def kernel_command(
     name: Name,
@@ -44,10 +145,8 @@ def kernel_command(
 ) -> None:
     """Schedule one of the paper's kernels and print the verdict and all roofs."""
     from perfkit.collectors.dag.paper_kernels import kernel
-    from perfkit.simulators.dag.schedule import DagScheduler
 
-    model = _model(core, change)
-    schedule = DagScheduler(model, warm=not cold, record=False).run(kernel(name).trace(size, count_all=count_all))
+    schedule = _scheduler(core, change, cold).run(kernel(name).trace(size, count_all=count_all))
     roofline = schedule.roofline()
     if picture is not None:
         draw(roofline, picture)
@@ -85,30 +184,45 @@ def sweep_command(
     from perfkit.collectors.dag.paper_kernels import kernel
     from perfkit.simulators.dag.sweep import sweep
 
-    model = _model(core, change)
+    scheduler = _scheduler(core, change, cold)
     with progress_bar(f"{name} {parameter}") as progress:
         source = kernel(name).trace(size)
-        table = sweep(source, model, parameter, values, folder=folder, progress=progress, warm=not cold)
+        switches = {name: value for name, value in scheduler.settings().items() if name not in (parameter, "record")}
+        table = sweep(source, scheduler.core, parameter, values, folder=folder, progress=progress, **switches)
     if as_json:
         print_json(rows(table))
         return
     typer.echo(table.to_string(index=False, float_format=lambda v: f"{v:.4g}"))
 
 
-def _model(core: str, change: list[str]) -> Any:
-    """Return a core with the changes of --set."""
-    from perfkit.errors import SettingError
-    from perfkit.simulators.dag.core import DagCore
+def _scheduler(core: str, change: list[str], cold: bool) -> Any:
+    """Return a scheduler for a core with the changes of --set: the core's parameters, and the scheduler's switches."""
+    from dataclasses import replace
 
-    model = DagCore.load(core)
+    from perfkit.errors import SettingError
+    from perfkit.simulators.dag.core import DagCore, parameter_names
+    from perfkit.simulators.dag.schedule import DagScheduler
+
+    scheduler: Any = DagScheduler(DagCore.load(core), warm=not cold, record=False)
+    switches = scheduler.settings()
     for item in change:
-        parameter, sign, value = item.partition("=")
+        parameter, sign, text = item.partition("=")
+        if not sign:
+            raise SettingError(f"--set {item}: PARAMETER=NUMBER expected")
+        words = parameter in ("l3_rounding", "below_l1")
         try:
-            model = model.replace(**{parameter: float(value)})
+            value: Any = text if words else float(text)
         except ValueError as error:
-            reason = "" if sign else " (PARAMETER=NUMBER expected)"
-            raise SettingError(f"--set {item}: {error}{reason}") from error
-    return model
+            raise SettingError(f"--set {item}: {error}") from error
+        if parameter in switches:
+            whole = isinstance(switches[parameter], bool) or parameter in ("x86_order", "inflight_merging")
+            scheduler = replace(scheduler, **{parameter: bool(value) if whole else value})
+        elif parameter in parameter_names():
+            scheduler = replace(scheduler, core=scheduler.core.replace(**{parameter: value}))
+        else:
+            known = ", ".join(sorted({*parameter_names(), *switches} - {"record"}))
+            raise SettingError(f"--set {item}: unknown parameter {parameter}; known: {known}")
+    return scheduler
 
 
 @app.command("paper")
@@ -123,6 +237,9 @@ def paper_command(as_json: options.Json = False) -> None:
     for _, row in table.iterrows():
         typer.echo(f"{row['of']} ({row['source']}): {'agrees' if row['agrees'] else 'DIFFERS'}")
         typer.echo(f"    stated: {row['stated']}\n    found:  {row['found']}")
+    for part, words in (("engine", "of the scheduler"), ("kernel", "of the kernels' curves")):
+        own = table[table["part"] == part]
+        typer.echo(f"{own['agrees'].sum()} of {len(own)} statements {words} agree")
     typer.echo(f"{table['agrees'].sum()} of {len(table)} statements agree")
 
 

@@ -15,6 +15,7 @@ from perfkit.simulators.dag.measures import ExtendedRoofline
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import Schedule
+    from perfkit.simulators.dag.relax import Relaxation
 
 COLOURS = {
     "comp": "#c0392b",
@@ -92,6 +93,19 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
     ax.grid(True, which="major", alpha=0.25)
     handles, texts = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], texts[::-1], fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax
+
+
+def plot_relaxation(relaxation: Relaxation, ax: Any = None, top: int = 12) -> Any:
+    """Draw what each resource, twice as good, would gain, the largest first; return the axes."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(7, 3.5), layout="constrained").add_subplot()
+    table = relaxation.to_frame()[:top][::-1]
+    ax.barh(table["resource"], table["gain"] * 100, color=COLOURS["L1"])
+    ax.set_xlabel("gain if twice as good [%]")
+    ax.set_title(f"{relaxation.name} on {relaxation.core} (simulated)")
     return ax
 
 

@@ -32,6 +32,7 @@ WORKING = {
     "dag compare": ["--core", "none"],
     "dag kernel": ["reduction", "--size", "50"],
     "dag paper": None,  # it takes no values
+    "dag run": ["triad"],
     "dag sweep": ["reduction", "rs", "8", "--size", "50"],
     "data": [],
     "gus": ["fig1a", "--sensitivity"],
@@ -48,6 +49,7 @@ BAD_TEXT = ["", "-1", "nan", "9" * 20, "[bold]", "\udcff", "a,b", "rs=nan", "%s{
 BAD = list(dict.fromkeys(BAD_NUMBERS + BAD_FILES + BAD_TEXT))
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"),
+    pytest.mark.filterwarnings("ignore:left out, because conditions:perfkit.errors.PerfkitWarning"),
     pytest.mark.filterwarnings("default::ResourceWarning"),
 ]
 

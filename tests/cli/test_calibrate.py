@@ -15,6 +15,7 @@ pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="perfkit calibrate measures x86-64 hosts only"),
     # A busy host says that it is busy; what is measured must be right all the same.
     pytest.mark.filterwarnings("ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"),
+    pytest.mark.filterwarnings("ignore:left out, because conditions:perfkit.errors.PerfkitWarning"),
 ]
 QUICK = ["calibrate", "--form", "ADD_R64_RM64", "--no-memory", "--repetitions", "5", "--core", "skylake_x"]
 
@@ -39,4 +40,6 @@ def test_json():
         "throughputs",
         "resources",
         "rejected",
+        "busy",
+        "left_out",
     }

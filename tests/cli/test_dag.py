@@ -1,6 +1,8 @@
 """`perfkit dag`."""
 
 import re
+import shutil
+from pathlib import Path
 
 from typer.testing import CliRunner
 
@@ -56,3 +58,34 @@ def test_sweep_keeps_and_goes_on(tmp_path):
     assert len(list(tmp_path.glob("*.json"))) == 3
     assert first.stdout == second.stdout
     assert [line.split()[0] for line in first.stdout.splitlines()] == ["rs", "54", "20", "inf"]
+
+
+def test_own_code_in_every_language(tmp_path, monkeypatch):
+    (tmp_path / "own folder").mkdir()
+    monkeypatch.chdir(tmp_path / "own folder")
+    source = "double sum(const double *x, long n) { double s = 0; for (long i = 0; i < n; i++) s += x[i]; return s; }"
+    Path("sum.c").write_text(source)
+    Path("scale.py").write_text("def scale(x, a):\n    for i in range(x.size):\n        x[i] *= a\n")
+    for arguments in (
+        ["--source", "sum.c", "-f", "sum", "--arguments", "f8[N], N", "--sizes", "100,200"],
+        ["--python", "scale.py:scale", "--arguments", "f8[100], 2.0", "--set", "inflight_blocking=1"],
+        ["--trace", "triad"],
+    ):
+        if "--source" in arguments and shutil.which("clang") is None:
+            continue
+        done = RUN.invoke(app, ["dag", *arguments, "--core", "zen4"])
+        assert done.exit_code == 0, done.output
+        assert "twice as good would gain" in done.stdout
+        assert done.stdout.count("(simulated): ") == 2 * (1 + ("--sizes" in arguments))
+    assert "Gus agrees" in done.stdout
+
+
+def test_own_code_that_is_not_there():
+    for arguments, words in (
+        (["--trace", "nosuch"], "no trace"),
+        (["sum.c"], "which function"),
+        (["--core", "zen4"], "say what"),
+    ):
+        done = RUN.invoke(app, ["dag", *arguments])
+        assert done.exit_code
+        assert words in str(done.exception)

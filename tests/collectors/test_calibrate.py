@@ -23,6 +23,7 @@ FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
 @pytest.mark.filterwarnings(
     "ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"
 )  # a busy host may say so
+@pytest.mark.filterwarnings("ignore:left out, because conditions:perfkit.errors.PerfkitWarning")
 def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
     found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert found.latencies["ADD_R64_RM64"] == pytest.approx(1, rel=0.04)

@@ -19,8 +19,8 @@ from perfkit.simulators.dag.schedule import DagScheduler
 
 CORE = DagCore.sandy_bridge_erm()
 SMALL = {
-    "reduction": 50, "mvm": 9, "mmm_triple": 7, "mmm_sixfold": 23, "fft": 32, "wht_iterative": 32,
-    "wht_recursive": 32, "stencil": 6, "kmeans": 40,
+    "reduction": 50, "mvm": 9, "mvm_register": 9, "mmm_triple": 7, "mmm_sixfold": 23, "mmm_sixfold_register": 23,
+    "fft": 32, "wht_iterative": 32, "wht_recursive": 32, "stencil": 6, "stencil_multiplied": 6, "kmeans": 40,
 }  # fmt: skip
 
 
@@ -55,6 +55,9 @@ def test_kernels_compute_what_they_should(traced):
     n = SMALL["mmm_triple"]
     a, b, c = (rng.random((n, n)) for _ in range(3))
     assert np.allclose(traced["mmm_triple"].run()[2], c + a @ b)
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.random((23, 23)) for _ in range(3))
+    assert np.allclose(traced["mmm_sixfold_register"].run()[2], c + a @ b)
     rng = np.random.default_rng(0)
     a, b, c = (rng.random((23, 23)) for _ in range(3))
     assert np.allclose(traced["mmm_sixfold"].run()[2], c + a @ b)
@@ -286,3 +289,72 @@ def test_timing_keeps_a_call_whose_result_nobody_uses():
     kernel = pk.trace_c(code, "dot", np.ones(20_000), np.ones(20_000), 20_000)
     # A chain of additions: no x86-64 core takes fewer than 2 cycles a link, and none runs at 10 GHz.
     assert kernel.seconds(3) > 20_000 * 2 / 10e9
+
+
+OTHERS = r"""
+#include <string.h>
+long find(const char *t, const char *p, long n, long m) {
+    for (long i = 0; i + m <= n; i++) { long j = 0; while (j < m && t[i + j] == p[j]) j++; if (j == m) return i; }
+    return -1;
+}
+long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+long chase(long *next, long n) { long i = 0; for (long k = 0; k < n; k++) i = next[i]; return i; }
+void move(double *a, long n) { memmove(a + 1, a, n * 8); }
+double fused(double *a, double *b, long n) {
+    double s = 0; for (long i = 0; i < n; i++) s = __builtin_fma(a[i], b[i], s); return s;
+}
+"""
+COMPILERS = [name for name in ("clang-14", "clang-16", "clang-19") if shutil.which(name)] or ["clang"]
+
+
+@needs_clang
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_integer_code_of_several_compilers(compiler):
+    def run(function, *arguments):
+        source = pk.trace_c(OTHERS, function, *arguments, compiler=compiler, whole=True)
+        return DagScheduler(DagCore.load("zen4"), record=False).run(source)
+
+    found = run("find", b"abcabdabcabcabz" * 50, b"abcabz", 750, 6)
+    assert found.work_unit == "integer operations"
+    assert found.coverage > 0.9
+    assert "ops/cycle" in found.roofline().verdict
+    # A pointer chase takes the latency of an integer load of L1 a link: 4 cycles.
+    chased = run("chase", (np.arange(1, 1001) % 1000).astype(np.int64), 1000)
+    assert 3990 < chased.cycles < 4200
+    assert run("fib", 12).n_nodes("I") > 400
+    chain = run("fused", np.ones(500), np.ones(500), 500)
+    assert (chain.n_nodes("F"), chain.n_nodes("A"), chain.work) == (500, 0, 1000)
+    assert 4 * 500 <= chain.cycles < 4 * 500 + 100
+
+
+@needs_clang
+def test_a_move_that_overlaps_keeps_its_meaning():
+    source = pk.trace_c(OTHERS, "move", np.arange(9.0), 8)
+    assert source.run()[0].tolist() == [0, *range(8)]
+    counts = source.dag().counts
+    assert (counts["L"], counts["S"]) == (8, 8)
+
+
+@needs_clang
+def test_cpp_by_its_plain_name_and_missing_symbols(tmp_path):
+    path = tmp_path / "total.cpp"
+    path.write_text(
+        "#include <vector>\ndouble total(const double *x, long n) { std::vector<double> v(x, x + n);"
+        "double s = 0; for (double y : v) s += y; return s; }\n"
+        'extern "C" double nowhere(double); double lost(double x) { return nowhere(x); }\n'
+    )
+    assert pk.trace_c(path, "total", np.ones(100), 100).dag().counts["A"] == 100
+    with pytest.warns(PerfkitWarning, match="nowhere"):
+        source = pk.trace_c(path, "lost", 1.0)
+    with pytest.raises(DataError, match="nowhere, which neither"):
+        source.dag()
+
+
+def test_blas_is_named():
+    with pytest.warns(PerfkitWarning, match="BLAS"):
+        pk.trace_numba(lambda x, y: x @ y, np.ones(10), np.ones(10))
+
+
+def test_ir_that_cannot_be_read_says_which_llvm():
+    with pytest.raises(DataError, match=r"LLVM \d+\.\d+.* cannot read"):
+        instrument("define nonsense", "f")

@@ -25,13 +25,14 @@ COMPUTES = {"fit", "run", "collect", "trace", "simulate"}
 COMPUTES |= {"quantile", "nanquantile", "percentile", "nanpercentile", "histogram", "bincount", "polyfit", "accumulate"}
 COMPUTES |= {"median", "nanmedian", "mean", "nanmean", "average", "std", "var", "corr", "groupby", "rolling", "dot"}
 # The modules that may import others by their name as text: results from plots (`draw`), readers of their own package,
-# the loaders of data sets, the program's commands, and solvers found by their file's name.
+# the loaders of data sets, the program's commands, solvers found by their file's name, and a user's own module.
 BY_NAME = {
     "perfkit/cli/main.py",
     "perfkit/fitters/cpi/estimator.py",
     "perfkit/results.py",
     "perfkit/readers/recognise.py",
     "perfkit/datasets.py",
+    "perfkit/collectors/dag/own_code.py",
 }
 
 

@@ -31,6 +31,7 @@ VOCABULARY = """
 --dry-run          --yes              --jobs             --batch            --retry --cluster --budget
 --function-b       --flags-b          --compiler-b       --define-b         --processes        --confidence
 --least
+--python           --trace            --sizes            --paper-nodes      --relax --no-relax --gus --no-gus
 --intel            --unroll           --init             --first            --subsets          --permutations
 """
 WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))

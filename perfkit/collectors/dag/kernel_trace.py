@@ -173,7 +173,7 @@ class KernelTrace:
 
     def _compiled(self, which: str, text: str) -> tuple[Any, Any]:
         if which not in self._loaded:
-            machine = jit(text)
+            machine = jit(text, (self.code.entry, REPEAT))
             types = [_CTYPES[kind] for kind in self.code.parameters]
             address = machine.get_function_address(self.code.entry)
             self._loaded[which] = (machine, ctypes.CFUNCTYPE(_CTYPES[self.returns], *types)(address))
@@ -181,11 +181,14 @@ class KernelTrace:
         return machine, function
 
 
-def jit(text: str) -> Any:
-    """Compile a module for this machine; loops stay as scalar as they came."""
+def jit(text: str, keep: Sequence[str] = ()) -> Any:
+    """Compile a module for this machine; loops stay as scalar as they came. Keep these functions, or all."""
     import llvmlite.binding as llvm
 
     machine, module = _prepared(text)
+    for function in module.functions if keep else ():
+        if not function.is_declaration and function.name not in keep:
+            function.linkage = "internal"  # goes, with what it calls, where nothing calls it
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)

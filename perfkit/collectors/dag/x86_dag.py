@@ -67,6 +67,13 @@ def trace_dag(
         If a floating-point operand has no address (masked accesses, gathers with lanes off) and `whole` is off: there
         is no such node.
     """
+    return trace_source(trace, count_all, whole, core).in_memory()
+
+
+def trace_source(
+    trace: Trace, count_all: bool = False, whole: bool = False, core: Microarchitecture | None = None
+) -> TraceSource:
+    """Return the source of a trace's nodes, which keeps the trace; see `trace_dag`."""
     if whole:
         from perfkit.collectors.dag.x86_whole import WholeReader
 
@@ -78,8 +85,7 @@ def trace_dag(
     program = _program(trace.code, blocks, reader.slots)
     name = trace.provenance.function or trace.provenance.workload or "trace"
     facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}
-    source = TraceSource(trace, program, blocks, whole, name, facts)
-    return source if isinstance(trace, StreamedTrace) else source.dag()
+    return TraceSource(trace, program, blocks, whole, name, facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +116,10 @@ class TraceSource:
         for chunk in self.trace.chunks():
             stream = _stream(self.trace.code, chunk, self.blocks, self.masked, last)
             consume(stream, len(stream))
+
+    def in_memory(self) -> Dag | TraceSource:
+        """Return the nodes in memory, unless the trace stays in its file."""
+        return self if isinstance(self.trace, StreamedTrace) else self.dag()
 
     def dag(self) -> Dag:
         """Keep all nodes in memory."""

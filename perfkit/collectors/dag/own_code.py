@@ -1,0 +1,162 @@
+"""One way in for one's own code: DAGs of C, C++ and Python functions, programs, traces and the paper's kernels."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfkit.errors import SettingError
+
+if TYPE_CHECKING:
+    from perfkit.dag.program import NodeSource
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.trace.trace import Trace
+
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".ll")
+_PYTHON = re.compile(r"^([\w./-]+):(\w+)$")
+
+
+def open_dags(
+    what: str,
+    *,
+    function: str = "",
+    arguments: str = "",
+    sizes: Sequence[int] = (),
+    whole: bool = True,
+    core: Microarchitecture | None = None,
+    limit: int = 10_000_000,
+) -> dict[str, NodeSource]:
+    """Return the DAGs that a notebook's parameter or a command's argument names, by a short name each.
+
+    Parameters
+    ----------
+    what
+        Several with commas between: C, C++ or LLVM IR files (``kernel.c``); Python functions that numba compiles
+        (``module:function`` or ``file.py:function``); programs, run and recorded (``./program``); kernels of the paper
+        (``mmm_triple``); and all that `perfkit.open_traces` knows: trace files and shipped traces.
+    function
+        Of a source or a program the function; several with commas between.
+    arguments
+        What the function is called with, as in `perfkit.open_traces`: ``"f8[1000], 2.0, 1000"``; of a program its
+        command line. ``N`` stands for each of `sizes`: ``"f8[NxN], f8[N], N"``.
+    sizes
+        Sizes to try, one DAG each.
+    whole
+        Trace integer work, addresses and branches, too; off: floating-point operations and accesses, as in the paper.
+    core
+        Of a trace: take latencies of instructions that are no arithmetic from this core's table.
+    limit
+        Of a program: record at most so many instructions.
+
+    Raises
+    ------
+    SettingError
+        Nothing has this name, or a source needs a function.
+    """
+    found: dict[str, NodeSource] = {}
+    functions = [name.strip() for name in function.split(",") if name.strip()]
+    for each in (part.strip() for part in what.split(",") if part.strip()):
+        for size in sizes or (0,):
+            text = re.sub(r"\bN\b|(?<=[\[x])N|N(?=[x\]])", str(size), arguments) if size else arguments
+            found |= _opened(each, functions, text, size, whole, core, limit)
+    if not found:
+        raise SettingError(
+            "name a source, a Python function, a program, a trace or a kernel of the paper; found nothing"
+        )
+    return found
+
+
+def _opened(
+    what: str,
+    functions: list[str],
+    arguments: str,
+    size: int,
+    whole: bool,
+    core: Microarchitecture | None,
+    limit: int,
+) -> dict[str, NodeSource]:
+    from perfkit.collectors.dag.paper_kernels import KERNELS
+
+    suffix = f"({size})" if size else ""
+    if what in KERNELS:
+        source = KERNELS[what].trace(size or None, whole=whole)
+        return {source.name: source}
+    if Path(what).suffix in _SOURCES:
+        return {f"{name}{suffix}": _from_c(what, name, arguments, whole) for name in _named(what, functions)}
+    if python := _PYTHON.match(what):
+        return {f"{python[2]}{suffix}": _from_python(python[1], python[2], arguments, whole)}
+    if _is_program(what):
+        return {f"{n}{suffix}": _of(_recorded(what, n, arguments, limit), whole, core) for n in _named(what, functions)}
+    from perfkit.collectors.open_traces import open_traces
+
+    try:
+        traces = open_traces(what, function=",".join(functions), arguments=arguments, limit=limit)
+    except SettingError as error:
+        raise SettingError(f"{error} (or a kernel of the paper: {', '.join(KERNELS)})") from error
+    return {name: _of(trace, whole, core) for name, trace in traces.items()}
+
+
+def _named(what: str, functions: list[str]) -> list[str]:
+    if not functions:
+        raise SettingError(f"say which function of {what} to trace: --function NAME (function=... in Python)")
+    return functions
+
+
+def _from_c(path: str, function: str, arguments: str, whole: bool) -> NodeSource:
+    from perfkit.collectors.dag.clang_kernel import trace_c
+    from perfkit.collectors.open_traces import kernel_arguments
+
+    return trace_c(Path(path), function, *kernel_arguments(arguments), whole=whole)
+
+
+def _from_python(module: str, function: str, arguments: str, whole: bool) -> NodeSource:
+    from perfkit.collectors.dag.numba_kernel import trace_numba
+    from perfkit.collectors.open_traces import kernel_arguments
+
+    loaded = _module(module)
+    if not callable(getattr(loaded, function, None)):
+        raise SettingError(f"{module} has no function {function!r}")
+    return trace_numba(getattr(loaded, function), *kernel_arguments(arguments), whole=whole)
+
+
+def _module(name: str) -> Any:
+    """Import a module by its name, or a file of one."""
+    path = Path(name if name.endswith(".py") else f"{name}.py")
+    if not path.is_file():
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            raise SettingError(f"there is no Python module or file {name!r}: {error}") from error
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None, path
+    assert spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _is_program(what: str) -> bool:
+    path = Path(what)
+    if not path.is_file() or not os.access(path, os.X_OK):
+        return bool(os.sep not in what and not path.exists() and shutil.which(what))
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _recorded(program: str, function: str, arguments: str, limit: int) -> Trace:
+    from perfkit.collectors.tracer.tracer import Tracer
+
+    path = program if os.sep in program or not Path(program).exists() else str(Path(program).resolve())
+    return Tracer(limit=limit).run(path, function, arguments.split())
+
+
+def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> NodeSource:
+    from perfkit.collectors.dag.x86_dag import trace_source
+
+    return trace_source(trace, whole=whole, core=core if whole else None)

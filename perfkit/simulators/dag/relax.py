@@ -1,0 +1,169 @@
+"""Which resource would help: the DAG scheduled again with each candidate twice as good (one answer out of many roofs).
+
+A roof that hits the performance point is a candidate, not a proof (Caparros Cabezas and Pueschel, section IV-C): here
+each is put to the test. What is gained is the speedup with a latency halved, a throughput or a buffer doubled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perfkit.results import Kind, Tabled, draw
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.dag.program import NodeSource
+    from perfkit.simulators.dag.measures import Schedule
+    from perfkit.simulators.dag.schedule import DagScheduler
+
+_LEVELS = {"L1": "L1", "L2": "L2", "L3": "L3", "mem": "memory"}
+_BUFFERS = {
+    "rs": "reservation station",
+    "rob": "reorder buffer",
+    "lb": "load buffer",
+    "sb": "store buffer",
+    "lfb": "line fill buffers",
+}
+_LEAST = 0.005  # a smaller gain names no bottleneck
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Relaxation(Tabled):
+    """What each resource would gain if it were twice as good.
+
+    Parameters
+    ----------
+    name, core
+        What was scheduled, on what.
+    cycles
+        Of the core as it is.
+    resources
+        What was made better, in words.
+    changes
+        The parameters that were changed for it, as text.
+    relaxed
+        The cycles then.
+    """
+
+    name: str
+    core: str
+    cycles: int
+    resources: tuple[str, ...]
+    changes: tuple[str, ...]
+    relaxed: tuple[int, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``."""
+        return "simulated"
+
+    @property
+    def bottleneck(self) -> str:
+        """The resource that gains most, "" where none gains half a percent."""
+        frame = self.to_frame()
+        return str(frame["resource"].iloc[0]) if len(frame) and frame["gain"].iloc[0] >= _LEAST else ""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per resource, the largest gain first: resource, gain (a fraction), cycles, change."""
+        import pandas as pd
+
+        gains = [self.cycles / cycles - 1 for cycles in self.relaxed]
+        columns = {"resource": self.resources, "gain": gains, "cycles": self.relaxed, "change": self.changes}
+        return pd.DataFrame(columns).sort_values("gain", ascending=False, kind="stable").reset_index(drop=True)
+
+    def summary(self) -> str:
+        """Say what holds the kernel back."""
+        frame = self.to_frame()
+        shown = frame[frame["gain"] >= _LEAST].head(3)
+        if not len(shown):
+            return f"{self.name} on {self.core} (simulated): no resource alone, twice as good, gains half a percent"
+        gains = ", ".join(f"{row.resource} {row.gain:.0%}" for row in shown.itertuples())
+        return f"{self.name} on {self.core} (simulated): twice as good would gain: {gains}"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the gains as bars; return the axes."""
+        return draw("extended_roofline:plot_relaxation", self, ax=ax)
+
+
+def relax(
+    dag: NodeSource,
+    scheduler: DagScheduler,
+    schedule: Schedule | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Relaxation:
+    """Schedule a DAG again with each resource that it uses twice as good.
+
+    Parameters
+    ----------
+    dag, scheduler
+        What is scheduled, and how.
+    schedule
+        Its schedule, if there is one already.
+    progress
+        Called as ``progress(done, total)``.
+
+    Examples
+    --------
+    >>> from perfkit import Dag, DagCore, DagScheduler
+    >>> chain = Dag.from_nodes("AAA", [[], [0], [1]])
+    >>> relax(chain, DagScheduler(DagCore.sandy_bridge_erm().replace(latency_A=4))).bottleneck
+    'latency of additions'
+    """
+    from dataclasses import replace
+
+    base = replace(scheduler, record=False)
+    before = schedule or base.run(dag)
+    wanted = candidates(before)
+    after = []
+    for done, changes in enumerate(wanted.values()):
+        if progress is not None:
+            progress(done, len(wanted))
+        after.append(replace(base, core=base.core.replace(**changes)).run(dag).cycles)
+    texts = tuple(", ".join(f"{name}={value:g}" for name, value in changes.items()) for changes in wanted.values())
+    return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), texts, tuple(after))
+
+
+def candidates(schedule: Schedule) -> dict[str, dict[str, float]]:
+    """Return what may hold a schedule back and the parameters that make it twice as good."""
+    core = schedule.core
+    found: dict[str, dict[str, float]] = {}
+    kinds = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
+    for kind, words in kinds.items():
+        if schedule.n_nodes(kind):
+            _add(found, f"latency of {words}", {f"latency_{kind}": core.latency(kind)}, halved=True)
+    if schedule.n_nodes("D"):
+        _add(found, "divider", {"throughput_D": core.throughput("D")})
+    if any(schedule.n_nodes(kind) for kind in "AMF"):
+        units = {f"throughput_{kind}": core.throughput(kind) for kind in "AMF" if schedule.n_nodes(kind)}
+        _add(found, "floating-point units", {**units, "fp_ports": core.fp_ports})
+    if schedule.n_nodes("I"):
+        units = {"throughput_I": core.throughput("I"), "branch_ports": core.branch_ports}
+        _add(found, "integer units", units)
+        _add(found, "latency of integer work", {"latency_I": core.latency("I")}, halved=True)
+    for level, words in _LEVELS.items():
+        if schedule.n_nodes(level):
+            _add(found, f"latency of {words}", {f"latency_{level}": core.latency(level)}, halved=True)
+            bandwidth = {f"throughput_{level}": core.throughput(level)}
+            if level == "L1":
+                bandwidth |= {name: getattr(core, name) for name in ("load_ports", "store_ports", "agus")}
+            _add(found, f"bandwidth of {words}", bandwidth)
+    for buffer, words in _BUFFERS.items():
+        _add(found, words, {buffer: getattr(core, buffer)})
+    _add(found, "fetch", {"fetch": core.fetch})
+    return found
+
+
+def _add(found: dict[str, dict[str, float]], words: str, values: Mapping[str, float], halved: bool = False) -> None:
+    """Add a candidate unless it is not modelled."""
+    modelled = {name: value for name, value in values.items() if value and not math.isinf(value)}
+    if modelled:
+        found[words] = {name: _half(value) if halved else value * 2 for name, value in modelled.items()}
+
+
+def _half(latency: float) -> float:
+    """Return half a latency, rounded up; of one cycle none is left."""
+    return math.ceil(latency / 2) if latency > 1 else 0
