@@ -56,7 +56,7 @@ def _own_folder() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     if not _is_private(folder):
         raise UnavailableError(
-            f"{folder}: expected a folder that only this user can write to, for the lock of measurements; it belongs to "
+            f"{folder}: expected a folder that only this user can write to, for the measuring lock; it belongs to "
             "another, or is open to others. Remove it, or set XDG_RUNTIME_DIR to a folder of your own."
         )
     return folder
