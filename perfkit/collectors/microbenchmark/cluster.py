@@ -69,7 +69,7 @@ def connected(where: str) -> Iterator[Any]:
         try:
             from dask_jobqueue import SLURMCluster
         except ImportError:
-            raise UnavailableError("SLURM needs the package dask-jobqueue: pip install 'perfkit[cluster]'") from None
+            raise UnavailableError("SLURM needs the package dask-jobqueue: pip install dask-jobqueue") from None
         made = SLURMCluster(n_workers=int(rest or 1))
     with made, Client(made) as client:
         yield client
