@@ -1,6 +1,6 @@
 """The shipped data sets: named, described, and checked by their sums when loaded.
 
-Each folder of ``data/`` has a ``manifest.toml`` with one table a data set::
+Each folder of ``data/`` has a ``manifest.toml`` with one table per data set::
 
     ["spire/train"]
     file = "spire-train.parquet"     # beside the manifest
@@ -133,7 +133,7 @@ def names(root: str | Path | None = None) -> list[str]:
 
 
 def to_frame(root: str | Path | None = None) -> "pd.DataFrame":
-    """Return one row a data set: its name, kind, format, what it holds, source, licence and size in bytes."""
+    """Return one row per data set: its name, kind, format, what it holds, source, licence and size in bytes."""
     rows = [
         {
             "name": d.name,
@@ -190,7 +190,7 @@ def _read(manifest: Path) -> list[Dataset]:
 
 def _described(manifest: Path, name: str, fields: Any) -> Dataset:
     if not isinstance(fields, dict):
-        raise DataError(f"{manifest}: expected one table a data set; found {name} = {fields!r}")
+        raise DataError(f"{manifest}: expected one table per data set; found {name} = {fields!r}")
     lacking = [f for f in _FIELDS if not isinstance(fields.get(f), str)]
     if lacking:
         raise DataError(

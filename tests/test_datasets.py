@@ -108,7 +108,7 @@ def test_a_changed_or_absent_file_is_refused(tmp_path):
     ("text", "why"),
     [
         ("not toml", "expected TOML"),
-        ("x = 1", "one table a data set"),
+        ("x = 1", "one table per data set"),
         (entry(sha256=None), "lacking: sha256"),
         (entry(kind="guessed"), "kind is one of"),
         (entry() + entry("y").replace("y", "x"), "expected TOML"),

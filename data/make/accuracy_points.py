@@ -50,7 +50,7 @@ def main() -> None:
             'format = "csv"',
             'kind = "measured"',
             f'holds = "{HOLDS[name]}: {len(points)} points"',
-            'units = "core cycles a call (10th percentile; spread is the median\'s relative distance to it)"',
+            'units = "core cycles per call (10th percentile; spread is the median\'s relative distance to it)"',
             f'source = "perfkit.collectors.host.true_cycles on {host}, {time.strftime("%Y-%m-%d")}; {compiler}"',
             'licence = "MIT"',
             'made_by = "data/make/accuracy_points.py"',

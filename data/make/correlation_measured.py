@@ -27,7 +27,7 @@ v6|vectorized, register tiling 3x12, hoisting, tiling|82.8|Backend (ports usage)
 """
 SIZES = {48: ("-small", 400), 144: ("", 100)}  # size: (suffix of the shipped trace, repetitions)
 STEADY, ATTEMPTS = 0.1, 4  # a busy host disturbs kernels of milliseconds: measured again until the spread is small
-PEAK = 16.0  # double operations a cycle: two FMA units, four doubles, a multiplication and an addition
+PEAK = 16.0  # double operations per cycle: two FMA units, four doubles, a multiplication and an addition
 ENTRY = """
 ["gus/{name}"]
 file = "{name}.csv"
@@ -70,9 +70,9 @@ def main() -> None:
         rows,
         kind="measured",
         holds="core cycles of the seven correlation kernels at two sizes, and per cent of a peak of 16 double "
-        "operations a cycle, of useful operations (N M (M + 1): the lower triangle) and of executed ones; empty where "
-        "other work on the host disturbed every attempt",
-        units="core cycles a call (10th percentile; spread is the median's relative distance to it)",
+        "operations per cycle, of useful operations (N M (M + 1): the lower triangle) and of executed ones; empty "
+        "where other work on the host disturbed every attempt",
+        units="core cycles per call (10th percentile; spread is the median's relative distance to it)",
         source=f"pk.collectors.true_cycles on {facts['host']} (a virtual machine, KVM; other work ran on it), "
         f"{today}; {facts['compiler']}; {flags} -DM=size -DN=size",
         licence="MIT",

@@ -77,7 +77,7 @@ def generated() -> list[dict[str, str]]:
     for name, holds in what.items():
         entry = {"name": f"cpi/{name}", "file": f"{name}.parquet", "format": "samples", "holds": holds, "units": COUNTS}
         out.append({**common, **entry})
-    truth_entry = {"name": "cpi/truth", "file": "truth.csv", "format": "csv", "units": "cycles an instruction"}
+    truth_entry = {"name": "cpi/truth", "file": "truth.csv", "format": "csv", "units": "cycles per instruction"}
     out.append({**common, **truth_entry, "holds": "the true CPI stacks of cpi/planted and of cpi/workloads"})
     return [{**e, "sha256": sha256(FOLDER / e["file"])} for e in out]
 
@@ -87,8 +87,8 @@ def tables() -> list[dict[str, str]]:
     for file, (numbers, holds) in TABLES.items():
         path = FOLDER / "tables" / f"{file}.csv"
         columns = pd.read_csv(path).columns
-        cycles = "cycles an event; base in cycles an instruction"
-        units = cycles if "coefficient" in columns else "cycles an instruction"
+        cycles = "cycles per event; base in cycles per instruction"
+        units = cycles if "coefficient" in columns else "cycles per instruction"
         out.append(
             {
                 "name": f"cpi/paper/{file}",

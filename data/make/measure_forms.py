@@ -4,7 +4,7 @@
 
 Writes data/make/measured/CORE.csv, which data/make/zen_tables.py merges into the core's table. Needs a host of that
 core, and no hardware counters: everything is timed with the time stamp counter (perfkit.collectors.host.bench). Per
-form, in cycles: latency (operand to result), throughput (cycles an instruction, of independent ones), and with_add,
+form, in cycles: latency (operand to result), throughput (cycles per instruction, of independent ones), and with_add,
 with_mul, with_shuffle: the time of a pair of this form and a floating-point addition, multiplication or shuffle. Two
 forms that share their ports take the sum of their times, two that do not the larger: that finds the ports of a vector
 form. Only microbenchmarks, no kernel, go into these figures.

@@ -44,8 +44,8 @@ MOST_BYTES = 1_000_000
 # Part -> end of the file's name, format, what it holds, units.
 PARTS = {
     "samples": (".parquet", "samples", "interval samples", "cycles, instructions; counts as docs/simulated-pmu.md"),
-    "truth": ("-truth.parquet", "truth", "exact CPI stacks and sensitivities (x2)", "cycles an instruction; speedup"),
-    "roofs": ("-roofs.parquet", "parquet", "the extended roofline's roofs", "flops a cycle"),
+    "truth": ("-truth.parquet", "truth", "exact CPI stacks and sensitivities (x2)", "cycles per instruction; speedup"),
+    "roofs": ("-roofs.parquet", "parquet", "the extended roofline's roofs", "flops per cycle"),
     "truth-warm": ("-truth-warm.parquet", "truth", "the same with warm caches and predictor", "as the truth"),
     "importances": (
         "-importances.parquet",
@@ -71,7 +71,7 @@ def traces() -> dict[str, Trace]:
 
 
 def roofs(core: pk.Microarchitecture, of: dict[str, Trace]) -> pd.DataFrame:
-    """Return the roofs of every trace, one row a roof: with the method's defaults (warm caches), and with cold ones."""
+    """Return the roofs of every trace, one row per roof: with warm caches (the default), and with cold ones."""
     parts = []
     for caches in ("warm", "cold"):
         scheduler = pk.DagScheduler(core, warm=caches == "warm")
@@ -88,7 +88,7 @@ def roofs(core: pk.Microarchitecture, of: dict[str, Trace]) -> pd.DataFrame:
 
 
 def importances(gus: pk.Gus, of: dict[str, Trace]) -> pd.DataFrame:
-    """Return the forest's importance (mean decrease in impurity) of each resource, one row a run."""
+    """Return the forest's importance (mean decrease in impurity) of each resource, one row per run."""
     found = {}
     for run, trace in of.items():
         study = resource_study(gus, trace, 2.0, CONFIGURATIONS, SEED)

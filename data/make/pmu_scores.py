@@ -72,7 +72,7 @@ def lines(of_method: tuple[scoring.Scores, ...]) -> list[str]:
         shown.append(f"| {of_method[0].method} | {name} | {first['against']} | " + " | ".join(cells) + " |")
     for reason in of_method[0].left_out:
         counts = " | ".join(f"{len(one.left_out.get(reason, ()))} runs | " for one in of_method)
-        shown.append(f"| {of_method[0].method} | *left out: {reason}* | | {counts} |")
+        shown.append(f"| {of_method[0].method} | *excluded: {reason}* | | {counts} |")
     return shown
 
 

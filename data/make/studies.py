@@ -1,7 +1,7 @@
 """Measure the studies of data/studies on this machine and describe them in its manifest.
 
 Run it from the repository's root: python data/make/studies.py [NAME...]
-It takes minutes, goes on where it was stopped (perfkit-out/), and without names measures all. With --describe it only
+It takes minutes, resumes where it stopped (perfkit-out/), and without names measures all. With --describe it only
 writes the manifest anew, from the tables that are there.
 """
 

@@ -61,13 +61,13 @@ def asm(
         return
     for number, line in enumerate(lines):
         typer.echo(f"{number}: {line}")
-    typer.echo("list         instructions  cycles a list  instructions a cycle  TSC ticks  spread")
+    typer.echo("list         instructions  cycles per list  instructions per cycle  TSC ticks  spread")
     for _, row in table.iterrows():
         if row["status"] != "ok":
             typer.echo(f"{row['ORDER']:<12} failed: {row['message']}")
             continue
         note = "" if row["settled"] else "  (never settled)"
         typer.echo(
-            f"{row['ORDER']:<12} {row['INSTRUCTIONS']:>12} {row['cycles']:>14.3f} {row['per_cycle']:>21.3f} "
+            f"{row['ORDER']:<12} {row['INSTRUCTIONS']:>12} {row['cycles']:>16.3f} {row['per_cycle']:>23.3f} "
             f"{row['tsc']:>10.3f} {row['spread']:>7.2%}{note}"
         )

@@ -70,7 +70,7 @@ def progress_bar(title: str = "") -> Iterator[Any]:
         def update(done: int, total: int, what: str = "") -> None:
             if bar.total != total:
                 bar.reset(total)
-                bar.initial = done  # what an earlier run did says nothing about this one's speed
+                bar.initial = done  # what an earlier run did does not tell anything about this one's speed
             if what:
                 bar.set_description_str(what, refresh=False)
             bar.n = done

@@ -249,7 +249,7 @@ def corpus_folder() -> Path:
 
 
 def corpus() -> "pd.DataFrame":
-    """List the corpus: one row a kernel, with its title, group and sizes."""
+    """List the corpus: one row per kernel, with its title, group and sizes."""
     import pandas as pd
 
     rows = [

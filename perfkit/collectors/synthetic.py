@@ -23,7 +23,7 @@ from perfkit.errors import SettingError
 from perfkit.samples.table import Samples
 
 WIDTH = 4.0  # slots a cycle
-UOPS = 1.0  # micro-ops an instruction
+UOPS = 1.0  # micro-ops per instruction
 BASE = UOPS / WIDTH  # cycles an instruction costs when nothing goes wrong
 SLOW_DECODE = 0.4  # further cycles of an instruction whose micro-ops come from the slow decoder
 MOST_SLOW = 0.95  # no program runs from the slow decoder alone
@@ -96,10 +96,10 @@ class Generated:
     samples : Samples
         Of kind "generated".
     events : DataFrame
-        One row an event: area, cost (cycles an occurrence; NaN where the event only reports), sign (harmful,
+        One row per event: area, cost (cycles an occurrence; NaN where the event only reports), sign (harmful,
         beneficial or neutral).
     stacks : DataFrame
-        One row a run: cycles per instruction of each area, ``base`` and their sum ``cpi``, by exact accounting.
+        One row per run: cycles per instruction of each area, ``base`` and their sum ``cpi``, by exact accounting.
     """
 
     samples: Samples

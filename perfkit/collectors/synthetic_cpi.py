@@ -198,7 +198,7 @@ def _truth(
 
 def _check(base: float, penalties: Mapping[str, float], idle: Mapping[str, float], intervals: int, phases: int) -> None:
     if not base > 0:
-        raise SettingError(f"base is cycles an instruction, above 0; found {base}")
+        raise SettingError(f"base is cycles per instruction, above 0; found {base}")
     if intervals < 1 or phases < 1:
         raise SettingError(f"intervals and phases must be at least 1; found {intervals} and {phases}")
     wrong = [e for e, p in penalties.items() if not p >= 0]

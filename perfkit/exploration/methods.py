@@ -18,7 +18,6 @@ from perfkit.samples.events import normalise
 from perfkit.samples.table import Samples
 
 Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
-_WORDS: dict[str, Trust] = {"carries": "supported", "doubtful": "uncertain", "cannot": "unsupported"}
 # What one event usually costs, in cycles, on cores of today: to order events of dumps that allow no fit.
 TYPICAL_COSTS: tuple[tuple[tuple[str, ...], float], ...] = (
     (("branch-misses", "branch-load-misses", "br_misp_retired.all_branches", "ex_ret_brn_misp"), 17),
@@ -98,7 +97,7 @@ def _cpi(samples: Samples) -> Tried:
     first, share = str(parts.index[0]), parts.iloc[0] / fit.cpi
     finding = f"CPI {fit.cpi:.3g}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {first} ({share:.0%})"
     why = str(fit.verdict)
-    trust = _WORDS[fit.verdict.level]
+    trust = fit.verdict.level
     if len(places) > 1:
         why += f" {len(places)} places are in one fit."
     if len(samples.runs) > 1:

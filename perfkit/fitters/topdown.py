@@ -129,9 +129,9 @@ class TopDownFractions(Tabled):
     Attributes
     ----------
     runs : DataFrame
-        One row a run (index).
+        One row per run (index).
     intervals : DataFrame
-        One row an interval (index run, place, interval); NaN where an event was not counted in it.
+        One row per interval (index run, place, interval); NaN where an event was not counted in it.
     scheme, source : str
         Which events they were computed from, and whose formulas those are.
     kind : str

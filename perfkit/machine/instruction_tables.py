@@ -1,7 +1,7 @@
-"""What instructions cost on a core: layers of tables, the strongest that knows a form speaks.
+"""What instructions cost on a core: layers of tables; the highest-priority layer that defines a form wins.
 
-Strongest first: the user's overrides, the calibration of this host (``perfkit calibrate``), the user's own copy of
-uops.info's ``instructions.xml``, the corrections that ship with perfkit, the bundled table made from LLVM's
+Highest priority first: the user's overrides, the calibration of this host (``perfkit calibrate``), the user's own copy
+of uops.info's ``instructions.xml``, the corrections that ship with perfkit, the bundled table made from LLVM's
 scheduling model, what an installed ``llvm-mca`` says of the trace's forms that none of these knows, and the default
 of the instruction's class. A layer may say only part (a latency, a throughput): the
 rest stays what the weaker layers say. `Coverage` tells which layer served which share of a trace; class defaults are
@@ -165,7 +165,7 @@ class InstructionTables:
         return found
 
     def form(self, name: str) -> InstructionForm:
-        """Return what a form costs; `InstructionForm.source` names the strongest layer that said something."""
+        """Return what a form costs; `InstructionForm.source` names the highest-priority layer that contributed."""
         stand_ins = _rules(self.core.isa).simpler_forms(name)
         known = next((n for n in (name, *stand_ins) if self._base(n) is not None), name)
         row = self._base(known)
@@ -225,7 +225,7 @@ class Coverage:
     counts
         Form -> executions.
     layers
-        Form -> the strongest layer that knew it (`LAYERS`).
+        Form -> the highest-priority layer that defines it (`LAYERS`).
     titles
         Layer -> where it comes from (LLVM's version, the calibration's host and date).
     note
@@ -267,7 +267,7 @@ class Coverage:
             )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a form: executions, share, layer, where the layer comes from."""
+        """Return one row per form: executions, share, layer, where the layer comes from."""
         import pandas as pd
 
         total = sum(self.counts.values())

@@ -66,7 +66,7 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
     ax.set_xticks(places, [_label(name, fit) for name, fit in fits.items()])
     ax.set_xlim(-0.6, len(fits) - 0.4)
     ax.set_ylim(1.08 * float(bottom.min()), 1.08 * float(top.max()))
-    ax.set_ylabel("CPI (cycles an instruction)")
+    ax.set_ylabel("CPI (cycles per instruction)")
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
     return ax
@@ -213,7 +213,7 @@ def time_axis(table: pd.DataFrame) -> tuple[np.ndarray, str]:
 
 
 def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:
-    """Return one row a part (base, largest events, others, residual) and one column a fit."""
+    """Return one row per part (base, largest events, others, residual) and one column per fit."""
     table = pd.DataFrame({name: fit.components for name, fit in fits.items()}).fillna(0.0)
     events = table.drop(index="base").abs().max(axis=1).sort_values(ascending=False, kind="stable").index
     out = table.loc[["base", *events[:at_most]]]

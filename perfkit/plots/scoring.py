@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from perfkit.simulators.pmu.truth import Truth
 
-VERDICTS = {"carries": SERIES[0], "doubtful": SERIES[4], "cannot": CLOUD}
+VERDICTS = {"supported": SERIES[0], "uncertain": SERIES[4], "unsupported": CLOUD}
 
 
 def _axes(ax: Any, width: float, height: float) -> Any:
@@ -27,12 +27,12 @@ def _axes(ax: Any, width: float, height: float) -> Any:
 
 
 def plot_measures(measures: pd.DataFrame, ax: Any = None, *, xlabel: str = "share of runs") -> "Axes":
-    """Draw measures as bars with their intervals, and what they are held against as marks.
+    """Draw measures as bars with their intervals, and their baselines as marks.
 
     Parameters
     ----------
     measures : DataFrame
-        One row a bar (index: its label): score, low, high, and any further columns, each a mark of its own, named by
+        One row per bar (index: its label): score, low, high, and any further columns, each a mark of its own, named by
         the column: ``random order``, ``one answer for all``.
     ax : Axes, optional
         Where to draw.
@@ -111,7 +111,7 @@ def plot_truth(truth: "Truth", ax: Any = None, *, most: int = 30, causes: int = 
 
 
 def plot_components(table: pd.DataFrame, components: tuple[str, ...]) -> "Figure":
-    """Draw each component's share of the CPI as the regression has it against the exact one, a point a run.
+    """Draw each component's share of the CPI as the regression has it against the exact one, one point per run.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _MAP = "viridis"
 
 
 def category_colours(count: int) -> list[str]:
-    """Return one colour a category."""
+    """Return one colour per category."""
     import matplotlib as mpl
 
     return [mpl.colors.to_hex(mpl.colormaps[_MAP](x)) for x in np.linspace(0.05, 0.9, max(count, 1))]

@@ -1,4 +1,4 @@
-"""Readers of counter dumps: one format a file, each recognised by its content."""
+"""Readers of counter dumps: one format per file, each recognised by its content."""
 
 import lazy_loader
 

@@ -41,7 +41,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 
 
 def functions(lines: list[str], report: Report) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return one row a function (indexed by its name) with a column an event, and what the file says of the run.
+    """Return one row per function (indexed by its name) with one column per event, and what the file says of the run.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def estimate_note(
 
 
 def to_dump(frame: pd.DataFrame, run: str, about: dict[str, str]) -> Dump:
-    """Make a dump of one row a function."""
+    """Make a dump of one row per function."""
     order = [TIME_EVENT, *[c for c in frame.columns if c != TIME_EVENT]]
     wide = frame[order].reset_index(names="place").rename_axis(columns=None)
     wide["interval"] = range(len(wide))

@@ -75,7 +75,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r"\A\s*<\?xml[\s\S]{0,400}<trace-query-result",
         "xctrace's XML export of Instruments",
-        "Export a table of counters as CSV, one column an event.",
+        "Export a table of counters as CSV, one column per event.",
     ),
     (
         r"\A\s*<(?:\?xml|!DOCTYPE|html)",

@@ -1,4 +1,4 @@
-"""Plain tables: wide (one row an interval, one column an event) and long (one row a count), CSV, TSV or parquet.
+"""Plain tables: wide (one row per interval, one column per event) and long (one row a count), CSV, TSV or parquet.
 
 Long tables have a column ``event`` and a column ``count``, and as known ``run``, ``place``, ``interval``, ``at``,
 ``seconds``, ``running``, ``time`` and ``work``. In wide tables every column that is none of these is an event, except

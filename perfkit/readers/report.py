@@ -1,6 +1,6 @@
 """What a reader finds on its way through a file: counts, lines it cannot use, and notes on what it left out.
 
-Nothing is lost in silence: a reader says of every line that is not blank whether it became counts, describes them, was
+Nothing is lost silently: a reader says of every line that is not blank whether it became counts, describes them, was
 left out by design or cannot be used, and `Report.close` turns lines that nobody spoke of into problems.
 """
 
@@ -59,7 +59,7 @@ class Report:
         if not self.collect:
             where = f"{self.file}, line {line}" if line else self.file
             raise FormatError(
-                f"{where}: {reason}. Found: {shown!r}. Mend the file, or read what can be read with errors='collect'."
+                f"{where}: {reason}. Found: {shown!r}. Fix the file, or read what can be read with errors='collect'."
             )
         self.rows.append((self.file, line, shown, reason))
 

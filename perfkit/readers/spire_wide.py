@@ -1,4 +1,4 @@
-"""The wide CSV of SPIRE's authors: three columns an event, namely time, work and the event's count.
+"""The wide CSV of SPIRE's authors: three columns per event, namely time, work and the event's count.
 
 The header names time and work in its first two columns and an event in every third: ``T,W,event-1,T,W,event-2,...``;
 the names of time and work are repeated or left empty. Every event was sampled for itself, so each has its own time and
@@ -21,7 +21,7 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 from perfkit.samples.table import COLUMNS
 
 NAME = "spire-wide"
-TITLE = "three columns an event (SPIRE)"
+TITLE = "three columns per event (SPIRE)"
 
 _ROLE = re.compile(r"^(?P<event>.+?)[ ._:/-]+\(?(?P<role>time|work|count|metric)\)?$", re.IGNORECASE)
 _ROLES = {"time": 0, "work": 1, "count": 2, "metric": 2}
@@ -43,7 +43,7 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     layout = _layout(grid.names)
     if layout is None:
         raise FormatError(
-            f"{report.file}: expected three columns an event, as T,W,event-1,T,W,event-2; found {len(grid.names)} "
+            f"{report.file}: expected three columns per event, as T,W,event-1,T,W,event-2; found {len(grid.names)} "
             f"columns: {', '.join(grid.names[:6])}, ..."
         )
     time_name, work_name, groups = layout

@@ -1,4 +1,4 @@
-"""AMD uProf's ``AMDuProfCLI report`` as CSV: the table of functions, one column an event.
+"""AMD uProf's ``AMDuProfCLI report`` as CSV: the table of functions, one column per event.
 
 A function is an interval, and its name the place. uProf estimates counts from samples, as VTune does. Reports hold
 further tables (processes, modules, threads) of the same samples; they are left out, as are ratios.

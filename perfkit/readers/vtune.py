@@ -1,4 +1,4 @@
-"""VTune ``-report hw-events -format csv``: one row a function (or module, thread, ...), one column an event.
+"""VTune ``-report hw-events -format csv``: one row per function (or module, thread, ...), one column per event.
 
 Each row is an interval and its first column, with the module where there is one, the place. VTune estimates counts from
 samples: small ones are coarse, and a zero means "no sample". Metric columns (rates, times) are not read.

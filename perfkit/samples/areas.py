@@ -1,4 +1,4 @@
-"""Top-down areas of events: which of front end, bad speculation, memory and core an event speaks of."""
+"""Top-down areas of events: whether an event belongs to front end, bad speculation, memory or core."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ class Areas:
         return OTHER
 
     def to_frame(self, events: Iterable[str]) -> pd.DataFrame:
-        """Return one row an event: event and area."""
+        """Return one row per event: event and area."""
         listed = list(events)
         return pd.DataFrame({"event": listed, "area": [self.of(e) for e in listed]})
 

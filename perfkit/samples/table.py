@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
-# One row a file: its lines (or values) that are not blank, those that became counts, those that describe counts, those
-# left out by design, and those that could not be used.
+# One row per file: its lines (or values) that are not blank, those that became counts, those that describe counts,
+# those left out by design, and those that could not be used.
 ACCOUNT_COLUMNS = ("file", "unit", "total", "counts", "describes", "left_out", "problems")
 RUN_COLUMNS = ("workload", "host", "command", "parameters", "source", "kind")
 
@@ -38,7 +38,8 @@ _FORMAT_VERSION = 1
 
 def no_problems() -> pd.DataFrame:
     """Return the empty table of a reader's problems: file, line (1-based), text and reason."""
-    return pd.DataFrame({"file": [], "line": pd.Series([], dtype="int64"), "text": [], "reason": []})
+    kinds = {"file": "str", "line": "int64", "text": "str", "reason": "str"}
+    return pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in kinds.items()})
 
 
 def no_accounting() -> pd.DataFrame:
@@ -55,15 +56,15 @@ class Samples(Summarised):
     Attributes
     ----------
     table : DataFrame
-        One row a sample: ``run``, ``place`` (``""``, or the CPU, core, socket or thread, or the function, kernel or
+        One row per sample: ``run``, ``place`` (``""``, or the CPU, core, socket or thread, or the function, kernel or
         region for tools that count by those), ``interval`` (its number within the run), ``at`` (seconds from the run's
         start to the interval's end), ``seconds`` (its length on the clock), ``event``, ``time`` (T, in units of
         ``time_event``), ``work`` (W, in units of ``work_event``), ``count`` (M_x) and ``running`` (the fraction of the
         interval in which the event was counted, below 1 when counters were multiplexed). NaN means not measured or not
         known; it never means zero.
     runs : DataFrame
-        One row a run (indexed by run): ``workload``, ``host``, ``command``, ``parameters`` (JSON), ``source`` (the file
-        or program the counts come from) and ``kind``: measured, simulated, generated or published.
+        One row per run (indexed by run): ``workload``, ``host``, ``command``, ``parameters`` (JSON), ``source`` (the
+        file or program the counts come from) and ``kind``: measured, simulated, generated or published.
     time_event, work_event : str
         What ``time`` and ``work`` count: cycles and instructions make W/T the IPC.
     problems : DataFrame
@@ -71,10 +72,10 @@ class Samples(Summarised):
     notes : tuple of str
         What a reader left out by design, with numbers.
     accounting : DataFrame
-        One row a file that was read: how many of its lines that are not blank (``unit``; the values of a JSON document,
-        the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what the counts
-        are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are ``problems``. The
-        four add up to the total.
+        One row per file that was read: how many of its lines that are not blank (``unit``; the values of a JSON
+        document, the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what
+        the counts are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are
+        ``problems``. The four add up to the total.
     """
 
     table: pd.DataFrame
@@ -107,7 +108,7 @@ class Samples(Summarised):
         Parameters
         ----------
         df : DataFrame
-            One row a sample. ``run``, ``place``, ``interval``, ``at``, ``seconds`` and ``running`` may be there too;
+            One row per sample. ``run``, ``place``, ``interval``, ``at``, ``seconds`` and ``running`` may be there too;
             without ``interval`` the i-th row of an event in its run is interval i. Other columns are an error.
         runs : DataFrame, optional
             What is known of each run, indexed by run.
@@ -200,7 +201,7 @@ class Samples(Summarised):
         runs: pd.DataFrame | None = None,
         kind: Kind = "measured",
     ) -> "Samples":
-        """Make samples of a wide table: one row an interval, one column an event.
+        """Make samples of a wide table: one row per interval, one column per event.
 
         Columns (or index levels) called run, place, interval, at and seconds are taken as such.
         """
@@ -349,7 +350,7 @@ class Samples(Summarised):
         return float(each["work"][known].sum() / time) if time > 0 else float("nan")
 
     def intervals(self) -> pd.DataFrame:
-        """Return one row an interval: run, place, interval, at, seconds, time and work.
+        """Return one row per interval: run, place, interval, at, seconds, time and work.
 
         Raises
         ------
@@ -363,7 +364,7 @@ class Samples(Summarised):
             first = each.loc[again.idxmax(), _INTERVAL_KEY]
             raise DataError(
                 f"run {first['run']!r}, interval {first['interval']}: time or work differ between its events, so there "
-                "is no one row an interval. Every event was sampled for itself: use the long table (.table) instead."
+                "is no one row per interval. Every event was sampled for itself: use the long table (.table) instead."
             )
         return each.reset_index(drop=True)
 
@@ -419,7 +420,7 @@ class Samples(Summarised):
         return self._of(complete_table(out.reset_index().rename(columns={"group": "interval"}), like=self.table))
 
     def to_wide(self, value: str = "count") -> pd.DataFrame:
-        """Return one row an interval (indexed by run, place and interval) and one column an event.
+        """Return one row per interval (indexed by run, place and interval) and one column per event.
 
         ``value`` is count, running, time or work. Time and work of the interval come first, under their events' names,
         where ``value`` is count and every interval has one time and work.

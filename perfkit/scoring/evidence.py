@@ -63,12 +63,12 @@ _ACCESS = ("MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m")
 
 @dataclass(frozen=True)
 class Evidence:
-    """Which resources of a core each event or roof speaks of.
+    """The resources of a core that each event or roof corresponds to.
 
     Attributes
     ----------
     events : mapping of str to tuple of str
-        Event -> resources; an event that is not there speaks of none.
+        Event -> resources; an event that is not listed belongs to none.
     compute_ports, access_ports : tuple of str
         The port groups that floating-point operations, and loads and stores, go through.
     """
@@ -89,7 +89,7 @@ class Evidence:
         return cls({**RESOURCES_OF_EVENTS, **ports}, *groups)
 
     def right_events(self, events: Iterable[str], bottlenecks: Collection[str]) -> set[str]:
-        """Return the events that speak of any of the bottlenecks."""
+        """Return the events that belong to any of the bottlenecks."""
         return {e for e in events if set(self.events.get(e, ())) & set(bottlenecks)}
 
     def gains(self, events: Iterable[str], speedup: Mapping[str, float]) -> dict[str, float]:
@@ -97,7 +97,7 @@ class Evidence:
         return {e: max((float(speedup.get(r, 0.0)) for r in self.events.get(e, ())), default=0.0) for e in events}
 
     def of_roof(self, kind: str, of: tuple[str, ...], buffer: str) -> tuple[str, ...]:
-        """Return the resources that a roof of the extended roofline speaks of; an overlap names no single one."""
+        """Return the resources that a roof of the extended roofline corresponds to; an overlap names no single one."""
         if kind == "overlap":
             return ()
         if kind == "stall":

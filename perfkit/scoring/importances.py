@@ -22,7 +22,7 @@ TARGET = "cycles"
 
 
 def resource_study(gus: Gus, trace: Trace, weight: float, configurations: int, seed: int) -> pd.DataFrame:
-    """Return a table of configurations: a column a resource (1 or the weight) and the simulated cycles."""
+    """Return a table of configurations: one column per resource (1 or the weight) and the simulated cycles."""
     if configurations < 2:
         raise SettingError(f"a study has at least two configurations; found {configurations}")
     names = list(gus.core.resources)
@@ -55,7 +55,7 @@ def importance_scores(importances: Mapping[str, Mapping[str, float]], truth: Tru
     Returns
     -------
     Scores
-        The table has a row a run: bottleneck, most_important, first (rank of the first bottleneck), placement, tau.
+        The table has one row per run: bottleneck, most_important, first (rank of the first bottleneck), placement, tau.
     """
     left_out: dict[str, list[str]] = {"no resource gives a speedup": []}
     rows = {}

@@ -13,7 +13,7 @@ from perfkit.simulators.pmu.truth import Truth
 
 
 def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidence | None = None) -> Scores:
-    """Score the roofs by whether the nearest one (or any that hits the point) speaks of the true bottleneck.
+    """Score the roofs by whether the nearest one (or any that hits the point) corresponds to the true bottleneck.
 
     Roofs of an overlap name no single resource and are not counted. Two models of different grain meet here: the
     extended roofline sees floating-point operations and their accesses only, Gus every instruction.
@@ -25,17 +25,17 @@ def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidenc
     truth : Truth
         Of the same runs.
     evidence : Evidence, optional
-        Which resources each roof speaks of.
+        The resources each roof corresponds to.
 
     Returns
     -------
     Scores
-        The table has a row a run: bottleneck, nearest (label) and its distance, right (whether it speaks of the
-        bottleneck), hits (how many roofs hit the point), hit (whether a right one is among them), their chances, roofs
-        (how many there are) and right roofs (those that would be right).
+        The table has one row per run: bottleneck, nearest (label) and its distance, right (whether it corresponds to
+        the bottleneck), hits (how many roofs hit the point), hit (whether a right one is among them), their chances,
+        roofs (how many there are) and right roofs (those that would be right).
     """
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))
-    left_out: dict[str, list[str]] = {"no resource gives a speedup": [], "no roof speaks of the bottleneck": []}
+    left_out: dict[str, list[str]] = {"no resource gives a speedup": [], "no roof corresponds to the bottleneck": []}
     rows = {}
     for run, roofline in rooflines.items():
         bottlenecks = truth.bottlenecks(run)
@@ -44,7 +44,7 @@ def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidenc
             continue
         row = _row(roofline if isinstance(roofline, pd.DataFrame) else roofline.to_frame(), bottlenecks, evidence)
         if not row["right roofs"]:
-            left_out["no roof speaks of the bottleneck"].append(run)
+            left_out["no roof corresponds to the bottleneck"].append(run)
             continue
         rows[run] = row
     best = _constant(rows)

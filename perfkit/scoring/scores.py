@@ -23,7 +23,7 @@ class Scores(Tabled):
     method : str
         What was scored.
     table : DataFrame
-        One row a run (index) that could be scored.
+        One row per run (index) that could be scored.
     measures : DataFrame
         One row a measure (index): ``score``, ``low`` and ``high`` (95 % of bootstrap draws of whole workloads: their
         runs are no independent witnesses), ``baseline`` (what it would be without the method), ``against`` (what that

@@ -42,16 +42,16 @@ def spire_scores(
     events : iterable of str, optional
         The events to train on and to rank; all by default.
     evidence : Evidence, optional
-        Which resources each event speaks of; by default as written down in `perfkit.scoring.evidence`.
+        The resources each event belongs to; by default as written down in `perfkit.scoring.evidence`.
     top : sequence of int
         The k for which is counted how often a right event is among the first k.
 
     Returns
     -------
     Scores
-        The table has a row a run: bottleneck, first_event, events ranked, right events, first (rank), placement, tau,
-        a column for each k with its chance, pool (the candidates SPIRE gives) and pool_hit with its chance. Runs whose
-        bottleneck no event counts (chains of latency, above all), or that have none, are left out and named.
+        The table has one row per run: bottleneck, first_event, events ranked, right events, first (rank), placement,
+        tau, a column for each k with its chance, pool (the candidates SPIRE gives) and pool_hit with its chance. Runs
+        whose bottleneck no event counts (chains of latency, above all), or that have none, are left out and named.
     """
     check_runs(samples, truth)
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))

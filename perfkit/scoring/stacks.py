@@ -38,7 +38,7 @@ def stack_scores(
     Returns
     -------
     Scores
-        The table has a row a run: cpi, verdict, r2 (of phases kept out), placebo_r2, distance (half the sum of the
+        The table has one row per run: cpi, verdict, r2 (of phases kept out), placebo_r2, distance (half the sum of the
         components' absolute errors over the CPI: 0 is the exact stack, 1 has everything in the wrong place),
         base_only (the distance of the stack that puts everything into the base), nearer (than that), and ``true:`` and
         ``fitted:`` cycles an instruction of each component. Runs that no regression can be made of are left out.
@@ -105,7 +105,7 @@ def _row(fit: object, exact: dict[str, float], components: Components) -> dict[s
 def _measures(table: pd.DataFrame, components: Components) -> list[tuple[Measure, pd.DataFrame]]:
     against = "everything is base"
     found = [(Measure("distance, median", _median("distance"), _median("base_only"), against), table)]
-    for level in ("carries", "doubtful", "cannot"):
+    for level in ("supported", "uncertain", "unsupported"):
         part = table[table["verdict"] == level]
         if len(part):
             measure = Measure(f"distance, verdict {level}", _median("distance"), _median("base_only"), against)

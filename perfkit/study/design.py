@@ -30,7 +30,7 @@ class SequentialDesign:
     Parameters
     ----------
     features : DataFrame
-        One row a configuration: what is known of it before it is measured.
+        One row per configuration: what is known of it before it is measured.
     budget : int
         The most configurations to measure.
     error : float
@@ -133,7 +133,7 @@ class SequentialDesign:
 
 
 def _encoded(features: pd.DataFrame) -> NDArray[np.float64]:
-    """Return features as columns from 0 to 1: numbers by their rank among the values, text as one column a value."""
+    """Return features as columns from 0 to 1: numbers by their rank among the values, text as one column per value."""
     columns = []
     for name in features:
         values = features[name]

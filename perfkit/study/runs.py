@@ -1,4 +1,4 @@
-"""The measured table of a study: one row a configuration, and every raw repetition beside it."""
+"""The measured table of a study: one row per configuration, and every raw repetition beside it."""
 
 import json
 import math
@@ -24,7 +24,7 @@ class StudyRuns(Summarised):
     Parameters
     ----------
     table : DataFrame
-        One row a configuration, indexed by its key: the dimensions; ``compiler``, ``flags``, ``threads``; ``status``
+        One row per configuration, indexed by its key: the dimensions; ``compiler``, ``flags``, ``threads``; ``status``
         ("ok" or "failed"), ``message``; ``settled`` (whether the repetition policy was met), ``attempts``
         (experiments made, one a pass); ``passes`` (those that agree with the row's figure); ``steps`` (executions in a
         timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and ``cycles`` (core cycles by calibrated chains) an

@@ -169,7 +169,7 @@ class StaticCode:
         return np.concatenate(([0], np.cumsum(self.dynamic))).astype(np.int32)[self.block_operand_start]
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row an instruction: pc, length, bytes (hex), block, index, function, text, operands, file, line."""
+        """One row per instruction: pc, length, bytes (hex), block, index, function, text, operands, file, line."""
         import pandas as pd
 
         return pd.DataFrame(

@@ -30,7 +30,7 @@ def gus():
     return Gus(Microarchitecture.load("cortex_a72"))
 
 
-# Cycles of an iteration. The core dispatches 3 uops a cycle; it has 2 integer units (I), one for shifts and products
+# Cycles of an iteration. The core dispatches 3 uops per cycle; it has 2 integer units (I), one for shifts and products
 # (M), one for loads (L), one for stores (S), and 2 for vectors (W, X).
 LOOPS = {
     "a chain of additions": ("add x0, x0, #1\nadd x0, x0, #1\nadd x0, x0, x1", 3),
@@ -49,7 +49,7 @@ LOOPS = {
     "independent double additions": ("\n".join(f"fadd d{k}, d16, d17" for k in range(12)), 6),
     "vectors of 128 bits take both vector units": ("\n".join(f"fmla v{k}.2d, v16.2d, v17.2d" for k in range(8)), 8),
     "a division occupies its unit": ("fdiv d0, d1, d2", 32),
-    "one load a cycle": ("ldr x0, [x8]\nldr x1, [x9, #8]\nldp x2, x3, [x10]", 3),
+    "one load per cycle": ("ldr x0, [x8]\nldr x1, [x9, #8]\nldp x2, x3, [x10]", 3),
     "two vectors are two loads": ("ldp q0, q1, [x8]", 2),
     "stores": ("str x0, [x8]\nstr d0, [x9]", 2),
     "a pointer chase": ("ldr x0, [x0]", 4),

@@ -1,4 +1,4 @@
-"""From the key press to the redrawn roofline, in a real JupyterLab and Chromium, with 3000 samples an event.
+"""From the key press to the redrawn roofline, in a real JupyterLab and Chromium, with 3000 samples per event.
 
 The baseline of the same run is a bare ipywidgets list that moves a bqplot line of two points: what the round trip
 through the kernel costs by itself.

@@ -1,6 +1,6 @@
 """Reading 1.27 million samples: SPIRE's wide CSV and parquet, beside plain pandas.
 
-The data is generated with the shape of the paper's (424 events, 3000 rows, three columns an event).
+The data is generated with the shape of the paper's (424 events, 3000 rows, three columns per event).
 """
 
 import os

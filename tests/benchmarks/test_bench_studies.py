@@ -1,4 +1,4 @@
-"""Variants a minute: shared headers and one measuring process, against one process a variant.
+"""Variants a minute: shared headers and one measuring process, against one process per variant.
 
 Both sides compile the same sources with the same compiler, measure with the same policy, and run on this machine.
 """
@@ -37,7 +37,7 @@ def test_variants_a_minute(benchmark, study, tmp_path):
     assert all(record["status"] == "ok" for record in records)
 
     print(f"\nheaders compiled once, one process: {ours:.0f} variants a minute ({count} measured)")
-    print(f"one process a variant: {theirs:.0f} variants a minute ({len(records)} measured)")
+    print(f"one process per variant: {theirs:.0f} variants a minute ({len(records)} measured)")
     print(
         f"ratio {ours / theirs:.1f}; the paper's gather study ran at about {PAPER:.0f} a minute "
         "(its machine, with counters)"

@@ -48,7 +48,7 @@ def alternate(view, trait, values):
 
 def report(benchmark, what, limit):
     median = benchmark.stats.stats.median * 1000
-    print(f"\n{what}: {median:.1f} ms for {N} samples an event; limit {limit} ms, ratio {median / limit:.2f}")
+    print(f"\n{what}: {median:.1f} ms for {N} samples per event; limit {limit} ms, ratio {median / limit:.2f}")
     assert median < limit
 
 

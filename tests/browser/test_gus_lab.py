@@ -145,5 +145,5 @@ def test_a_better_core_takes_fewer_cycles(opened: Any):
     opened.wait_for_function("n => !n.innerText.includes('+0.0%')", arg=words.element_handle(), timeout=10_000)
     cycles, now = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+)(?: cycles| on the core)", words.inner_text()))
     assert cycles < now
-    here.get_by_role("button", name="As it is").click()
+    here.get_by_role("button", name="Reset to baseline").click()
     here.locator(".pk-hint", has_text="+0.0% against").wait_for(timeout=10_000)

@@ -37,7 +37,7 @@ def test_a_dump_gives_a_stack_with_placebo_bracket_and_verdict(perf_dump):
     assert "CPI stack of dump: CPI" in text
     assert "placebo R2" in text
     assert "bracket 0.3" in text
-    assert "The data can carry this stack" in text
+    assert "The data support this stack" in text
 
 
 def test_json_holds_the_stack_and_sums_to_the_cpi(perf_dump):

@@ -287,7 +287,7 @@ def test_a_relative_path_is_one_of_the_current_folder(tmp_path, monkeypatch):
 def test_timing_keeps_a_call_whose_result_nobody_uses():
     code = "double dot(const double*a,const double*b,long n){\ndouble s=0;for(long i=0;i<n;i++)s+=a[i]*b[i];return s;}"
     kernel = pk.trace_c(code, "dot", np.ones(20_000), np.ones(20_000), 20_000)
-    # A chain of additions: no x86-64 core takes fewer than 2 cycles a link, and none runs at 10 GHz.
+    # A chain of additions: no x86-64 core takes fewer than 2 cycles per link, and none runs at 10 GHz.
     assert kernel.seconds(3) > 20_000 * 2 / 10e9
 
 

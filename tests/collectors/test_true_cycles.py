@@ -88,7 +88,7 @@ def readings(before: float, ticks: float, after: float, width: float = 0.25, tur
 
 
 def test_ticks_become_cycles_and_disturbed_samples_are_rejected():
-    """By hand: at 2 ticks a cycle a chain of 3-cycle links takes 24576 ticks, and 1000 ticks are 500 cycles."""
+    """By hand: at 2 ticks per cycle a chain of 3-cycle links takes 24576 ticks, and 1000 ticks are 500 cycles."""
     chain = 2 * 3 * CHAIN
     ticks = np.array(
         [

@@ -64,7 +64,7 @@ def test_an_event_that_one_workload_lacks_is_not_compared():
 
 def test_verdicts_are_a_table(stacks):
     table = stacks.verdicts()
-    assert table["verdict"].tolist() == ["carries", "carries"]
+    assert table["verdict"].tolist() == ["supported", "supported"]
     assert (table["placebo_r2"] < 0.1).all()
 
 

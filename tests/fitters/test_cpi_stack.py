@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import perfkit as pk
 from perfkit.errors import SettingError
 
-# Hand-computed: base 0.5, 20 cycles a branch miss, 100 a cache miss; cycles = base*I + 20 b + 100 m, without noise.
+# Hand-computed: base 0.5, 20 cycles per branch miss, 100 a cache miss; cycles = base*I + 20 b + 100 m, without noise.
 I = np.array([1000.0, 800, 1200, 500, 900, 700, 1500, 400])  # noqa: E741
 B = np.array([10.0, 2, 30, 5, 8, 0, 12, 9])
 M = np.array([1.0, 5, 0, 2, 7, 3, 4, 1])
@@ -70,7 +70,7 @@ def test_a_planted_stack_is_recovered_within_its_intervals():
         truth.components[parts] <= frame.loc[parts, "high"]
     )
     assert inside.mean() >= 0.8  # 95 % each
-    assert fit.verdict.level == "carries"
+    assert fit.verdict.level == "supported"
     assert fit.kind == "generated"
     assert "[generated data]" in repr(fit)
 

@@ -19,7 +19,7 @@ from perfkit.scoring.importances import resource_importance, resource_study
 from perfkit.scoring.stacks import exact_components, stack_distance
 from perfkit.simulators.pmu.truth import Truth
 
-# Event that holds a workload back -> resource it speaks of; cycles that one count costs.
+# Event that holds a workload back -> resource it belongs to; cycles that one count costs.
 LIMITS = {"branch-misses": "misprediction_penalty", "l3.misses": "memory_latency", "uops.p5": "p5"}
 COST = {"branch-misses": 20.0, "l3.misses": 200.0, "uops.p5": 1.0}
 RESOURCES = ("misprediction_penalty", "memory_latency", "p5", "front_end", "instruction_latency")
@@ -159,7 +159,7 @@ def test_a_planted_stack_is_found_and_scored_so():
     row = found.table.iloc[0]
     assert row["distance"] < 0.02
     assert row["base_only"] > 0.1
-    assert row["verdict"] == "carries"
+    assert row["verdict"] == "supported"
     assert found.measures.loc["nearer than everything in the base", "score"] == 1.0
     true = row[[c for c in found.table.columns if c.startswith("true:")]].sum()
     fitted = row[[c for c in found.table.columns if c.startswith("fitted:")]].sum()
@@ -239,7 +239,7 @@ def test_roofs_are_right_where_they_speak_of_the_bottleneck():
     assert found.table["chance 1"].tolist() == pytest.approx([1 / 3, 1 / 3])  # the overlap is not counted
     assert found.left_out == {
         "no resource gives a speedup": ("none",),
-        "no roof speaks of the bottleneck": ("silent",),
+        "no roof corresponds to the bottleneck": ("silent",),
     }
     assert found.measures.loc["the same, nearest", "baseline"] == 0.5
 

@@ -127,7 +127,7 @@ def header_with(saved, **values):
         ({"forms": {}}, "forms of its own trace"),
         ({"core": "name = 3"}, "its core"),
         ({"branches": [1]}, "do not fit"),
-        ({"ticks_per_cycle": 60}, "60 ticks a cycle"),
+        ({"ticks_per_cycle": 60}, "60 ticks per cycle"),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused(saved, tmp_path, values, message):

@@ -60,7 +60,7 @@ def per_iteration(body, n=2000, core="zen5", address=None):
     return (gus.run(loop(body, 2 * n, place)).cycles - gus.run(loop(body, n, place)).cycles) / n
 
 
-# Measured on the host that the core file names as zen5-host: cycles an iteration.
+# Measured on the host that the core file names as zen5-host: cycles per iteration.
 MEASURED = [
     ("vaddsd xmm0,xmm0,xmm1", 2.0),
     ("vaddsd xmm0,xmm0,xmm1\nvmulsd xmm0,xmm0,xmm1", 5.95),

@@ -73,7 +73,7 @@ def plainly(levels: tuple[CacheLevel, ...], prefetch: bool, accesses: list[tuple
 
 
 def accesses(addresses, sizes, writes=None) -> Trace:
-    """A trace of one instruction an access: a load, or a store where ``writes`` says so; all sizes dynamic."""
+    """A trace of one instruction per access: a load, or a store where ``writes`` says so; all sizes dynamic."""
     writes = np.zeros(len(addresses), dtype=bool) if writes is None else writes
     code = StaticCode(
         "x86-64",

@@ -37,7 +37,7 @@ def test_it_begins_with_the_stacks_it_was_given(view, stacks):
     assert view.workload == "before"
     assert view.fit is stacks["before"]
     assert "GENERATED" in view._head.value
-    assert "The data can carry" in view._verdict.value
+    assert "The data support" in view._verdict.value
     assert all(box.value for box in view._list.boxes.values())
 
 

@@ -1,4 +1,4 @@
-"""CpiStackExplorer: play with a CPI stack and watch whether the data can carry it."""
+"""CpiStackExplorer: play with a CPI stack and watch whether the data support it."""
 
 import html
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ class CpiStackExplorer(Explorer):
     # ------------------------------------------------------------- results
 
     def table(self) -> pd.DataFrame:
-        """Return the chosen stack as it is now: one row a part."""
+        """Return the chosen stack as it is now: one row per part."""
         return self.fit.to_frame().reset_index()
 
     def picture(self) -> "Figure":

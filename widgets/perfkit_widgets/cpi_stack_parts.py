@@ -13,7 +13,7 @@ from perfkit.plots.style import ACCENT, SERIES, abbreviate, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 
-_VERDICTS = {"carries": "#007A5A", "doubtful": "#B36B00", "cannot": "#B3261E"}
+_VERDICTS = {"supported": "#007A5A", "uncertain": "#B36B00", "unsupported": "#B3261E"}
 
 
 class StackBars(widgets.VBox):

@@ -1,4 +1,4 @@
-"""ListingView: annotated assembly, a row an instruction, heat cells for where the time and the resources go."""
+"""ListingView: annotated assembly, one row per instruction, heat cells for where the time and the resources go."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +53,7 @@ class ListingView(Explorer):
     Parameters
     ----------
     frame : DataFrame
-        One row a static instruction, in the program's order (`perfkit.GusResult.to_frame`): ``pc`` and ``text``;
+        One row per static instruction, in the program's order (`perfkit.GusResult.to_frame`): ``pc`` and ``text``;
         ``att``, ``block``, ``file``, ``line``, ``source_line``, ``executions``, ``latency``, ``cause``, ``time_share``
         where known; every further numeric column is the instruction's share of one resource.
     causality : sequence of float, optional

@@ -93,7 +93,7 @@ class SamplesExplorer(Explorer):
         return self.timeline.select(*self.window)
 
     def table(self) -> pd.DataFrame:
-        """Return one row an event of the window: samples, missing, zero, count, rate per work and running share."""
+        """Return one row per event of the window: samples, missing, zero, count, rate per work and running share."""
         return self.selected().describe().reset_index()
 
     def picture(self) -> "Figure":

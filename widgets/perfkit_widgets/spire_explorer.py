@@ -41,7 +41,7 @@ class SpireExplorer(Explorer):
     training : Samples, optional
         What the model was trained on, drawn as a grey cloud behind each roofline.
     areas : Areas, optional
-        Which top-down area each event speaks of; by default the shipped mapping. ``Areas.load().extended({...})``
+        The top-down area each event belongs to; by default the shipped mapping. ``Areas.load().extended({...})``
         adds the events of another processor.
     top : int
         How many events the ranking shows.

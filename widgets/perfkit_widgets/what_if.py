@@ -63,7 +63,9 @@ class WhatIf(Explorer):
         self._first = self.result = self._simulated()
         self.sliders = {name: self._slider(name, text) for name, text in resources.items()}
         self._head, self._words = widgets.HTML(), widgets.HTML(layout={"width": "100%"})
-        self._reset = widgets.Button(description="As it is", tooltip="Every capacity as the core has it", icon="undo")
+        self._reset = widgets.Button(
+            description="Reset to baseline", tooltip="Every capacity as the core has it", icon="undo"
+        )
         self._reset.on_click(lambda _: setattr(self, "capacities", {}))
         self._bars = RankedBars("speedup at twice the capacity (%)", top)
         self._downloads = Downloads(self, "what-if")

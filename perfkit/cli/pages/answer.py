@@ -192,12 +192,12 @@ def of_cpi(fit: "CpiFit") -> AnswerPage:
     """Return the page of a CPI stack."""
     parts = fit.components.drop("base").sort_values(ascending=False)
     first, share = str(parts.index[0]), float(parts.iloc[0] / fit.cpi)
-    trust = {"carries": "supported", "doubtful": "uncertain", "cannot": "unsupported"}[fit.verdict.level]
+    trust = fit.verdict.level
     shown = (
         f"CPI {fit.cpi:.3g}: the base takes {fit.base / fit.cpi:.0%}; the largest other part is {first} ({share:.0%})."
     )
     if trust == "unsupported":
-        shown = f"CPI {fit.cpi:.3g}, and these counts cannot carry a CPI stack."
+        shown = f"CPI {fit.cpi:.3g}, and these counts do not support a CPI stack."
     return AnswerPage(
         f"CPI stack of {fit.name} ({fit.kind} data)",
         shown,

@@ -211,7 +211,7 @@ def mca(loops: Mapping[str, Sequence[Disassembled]], cpu: str = "native") -> dic
     Returns
     -------
     dict
-        Name -> ``mca_cycles`` (block reciprocal throughput in cycles an iteration), ``mca_ipc``,
+        Name -> ``mca_cycles`` (block reciprocal throughput in cycles per iteration), ``mca_ipc``,
         ``mca_uops_per_cycle``; NaN for a body that llvm-mca does not know.
     """
     nothing = {"mca_cycles": float("nan"), "mca_ipc": float("nan"), "mca_uops_per_cycle": float("nan")}

@@ -1,4 +1,4 @@
-"""The counts a CPI stack is fitted to: one row an interval, as arrays, with what was left out and why."""
+"""The counts a CPI stack is fitted to: one row per interval, as arrays, with what was left out and why."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

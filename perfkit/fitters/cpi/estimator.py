@@ -108,7 +108,7 @@ class Estimator:
 def make_estimator(
     method: Method, form: Form, events: Sequence[str], bounds: Bounds | None, alpha: float | None
 ) -> Estimator:
-    """Return the estimator of settings; bounds are in cycles an event, and in cycles an instruction for ``base``."""
+    """Return the estimator of settings; bounds are in cycles per event, and in cycles per instruction for ``base``."""
     limits = None if not bounds else _limits(form, events, bounds)
     return Estimator(method, limits, (alpha or 0.0) if method == "lasso" else 0.0)
 

@@ -26,7 +26,7 @@ class PaperCpiFit(Tabled):
     base : float
         The intercept a_0: "CPI in absence of any miss events" (section II-E).
     coefficients : Series
-        a_i, cycles an event (Tables III to VI).
+        a_i, cycles per event (Tables III to VI).
     stack : Series
         Base and a_i times the mean of the event's rate over all rows (Tables VIII, X, XII, XIV); sums to
         ``predicted_cpi``.
@@ -67,7 +67,7 @@ class PaperCpiFit(Tabled):
         return tuple(self.coefficients.index)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a part: coefficient (cycles an event) and component (CPI)."""
+        """Return one row per part: coefficient (cycles per event) and component (CPI)."""
         table = pd.DataFrame({"coefficient": self.coefficients, "component": self.stack})
         table = table.reindex(self.stack.index)
         table.loc["base", "coefficient"] = self.base

@@ -1,4 +1,4 @@
-"""CPI stacks by regression: base CPI plus a penalty an event, with what shows whether the data can carry one.
+"""CPI stacks by regression: base CPI plus one penalty per event, with what shows whether the data support one.
 
 After "Multiple Regression model for CPI stack" (Ratnawat, Shekhar, Gautam), with the additive model divided by cycles
 instead of instructions as the headline: that form has no built-in correlation (see `CpiFit.placebo_r2`).
@@ -163,16 +163,16 @@ class CpiStack(Settings):
 
 @dataclass(frozen=True)
 class CpiVerdict:
-    """Whether the data can carry a CPI stack: ``"carries"``, ``"doubtful"`` or ``"cannot"``, with the reasons."""
+    """Whether the data support a CPI stack: ``"supported"``, ``"uncertain"`` or ``"unsupported"``, with the reasons."""
 
-    level: Literal["carries", "doubtful", "cannot"]
+    level: Literal["supported", "uncertain", "unsupported"]
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
         opening = {
-            "carries": "The data can carry this stack",
-            "doubtful": "Take this stack with care",
-            "cannot": "The data cannot carry a stack",
+            "supported": "The data support this stack",
+            "uncertain": "Take this stack with care",
+            "unsupported": "The data do not support a stack",
         }
         return f"{opening[self.level]}: {'; '.join(self.reasons)}."
 
@@ -192,7 +192,7 @@ class CpiFit(Summarised):
     penalties : Series
         Cycles that one count of each event costs.
     components : Series
-        CPI of the base and of each event: penalty times events an instruction.
+        CPI of the base and of each event: penalty times events per instruction.
     cpi : float
         Total cycles over total instructions. Components and `residual` sum to it.
     other : Series
@@ -216,7 +216,7 @@ class CpiFit(Summarised):
     warnings : tuple of str
         What the reader should know, in words.
     verdict : CpiVerdict
-        Whether the data can carry this stack.
+        Whether the data support this stack.
     """
 
     settings: CpiStack
@@ -275,7 +275,7 @@ class CpiFit(Summarised):
         return self.data.rows.assign(cpi=cpi, predicted=predicted, residual=cpi - predicted)
 
     def contributions(self) -> pd.DataFrame:
-        """Return the CPI of the base and of each event in each interval, one row an interval."""
+        """Return the CPI of the base and of each event in each interval, one row per interval."""
         parts = self.data.counts * self.penalties.to_numpy() / self.data.instructions[:, None]
         table = pd.DataFrame(parts, columns=list(self.events))
         table.insert(0, "base", self.base)
@@ -289,7 +289,7 @@ class CpiFit(Summarised):
         return pd.DataFrame(values, columns=names).corr()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a part (base, events, residual): its CPI, interval, share, penalty, rate, VIF, other form."""
+        """Return one row per part (base, events, residual): CPI, interval, share, penalty, rate, VIF, other form."""
         none = [np.nan]
         low, high = (end.to_numpy() for end in self.intervals_of(self.component_draws))
         penalty_low, penalty_high = (end.to_numpy()[1:] for end in self.intervals_of(self.penalty_draws))
@@ -577,7 +577,7 @@ def _verdict(
 
     The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
     two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
-    of it, for a stack to be carried (to be doubtful).
+    of it, for a stack to be supported (to be uncertain).
     """
     impossible, unlikely, twice = wrong
     outside, split = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
@@ -598,10 +598,10 @@ def _verdict(
         reasons.append(f"{twice} pair(s) of events count the same thing under two names")
     sound = not (in_order or impossible or unlikely or twice)
     if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
-        return CpiVerdict("carries", tuple(reasons))
+        return CpiVerdict("supported", tuple(reasons))
     if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
-        return CpiVerdict("doubtful", tuple(reasons))
-    return CpiVerdict("cannot", tuple(reasons))
+        return CpiVerdict("uncertain", tuple(reasons))
+    return CpiVerdict("unsupported", tuple(reasons))
 
 
 def _within(stack: np.ndarray, settings: CpiStack, counts: CpiCounts) -> np.ndarray:

@@ -61,7 +61,7 @@ class Spire(Settings):
             raise SettingError(f"min_running is a share from 0 to 1; found {self.min_running}")
 
     def fit(self, samples: Samples) -> "SpireModel":
-        """Fit one roofline an event.
+        """Fit one roofline per event.
 
         Samples in which time, work or count was not measured, and those with neither work nor events (their
         intensity is undefined), are left out and counted in the model's ``to_frame()``. So are events that another
@@ -105,14 +105,14 @@ def _at_fixed_rate(event: str, intensity: np.ndarray, throughput: np.ndarray, ti
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SpireModel(Summarised):
-    """A trained ensemble: one roofline an event.
+    """A trained ensemble: one roofline per event.
 
     Attributes
     ----------
     rooflines : mapping of event to Roofline
         The events that could be trained, in the order of the training samples.
     training : DataFrame
-        One row an event, also of those that could not be trained: n_samples used, n_missing (not measured), n_empty
+        One row per event, also of those that could not be trained: n_samples used, n_missing (not measured), n_empty
         (neither work nor events), n_left_out (by the settings), min_intensity and max_intensity (the range trained,
         infinity where the event did not happen), status (ok, untrained, other core or fixed rate).
     time_event, work_event : str

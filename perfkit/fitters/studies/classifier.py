@@ -99,7 +99,7 @@ class Classifier(Settings):
     Parameters
     ----------
     features : sequence of str
-        The columns to look at; text columns become one column a value.
+        The columns to look at; text columns become one column per value.
     method : {"knn", "svm"}
         k nearest neighbours, or a support vector machine with a radial kernel.
     neighbours : int

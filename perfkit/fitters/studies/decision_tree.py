@@ -346,7 +346,7 @@ class LearningData:
         return out
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Turn rows into numbers: text columns become one column a value."""
+        """Turn rows into numbers: text columns become one column per value."""
         return _encode(frame, self.columns)
 
 

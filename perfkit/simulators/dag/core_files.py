@@ -9,7 +9,7 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 
-_WORD = 8  # bandwidths are in doubles a cycle, as in the paper
+_WORD = 8  # bandwidths are in doubles per cycle, as in the paper
 _OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64", "I": "ADD_R64_RM64"}
 _FUSED = "VEX_VFMADD231SD_XMM_XMM_XMMM64"
 _LOAD, _STORE, _BRANCH = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m", "JNE_REL8_64"

@@ -22,7 +22,7 @@ FIRST_LEVEL, FUSED_TYPE, INTEGER_TYPE = 3, 7, 8
 LOAD_PORT, STORE_PORT, AGU, FP_PORT, BRANCH_PORT, COLUMNS, NO_PORT = 9, 10, 11, 12, 13, 14, 15
 STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
 
-# `Rings.rows` has four words a cycle. BUSY: four bits of each column, a counter that begins at 8 - lanes, so that its
+# `Rings.rows` has four words per cycle. BUSY: four bits of each column, a counter that begins at 8 - lanes, so that its
 # highest bit says "all lanes are in use"; above them, whether the cycle has anything in `wide` and `skip`.
 # LEAVE, LEAVE + 1: how many entries of RS and LB, of SB and LFB are given back (32 bits each). ISSUED: types, and from
 # bit LASTING on those that take their type's latency (others came early: a prefetcher fetched their line).

@@ -61,7 +61,7 @@ rarely: Any = intrinsic(_rarely)
 
 
 class LruStack(NamedTuple):
-    """The lines in order of use. `index_of` tells a line's index in `lines` (flattened, 4 columns a line)."""
+    """The lines in order of use. `index_of` tells a line's index in `lines` (flattened, 4 columns per line)."""
 
     scalars: Ints
     page_key: Ints

@@ -50,7 +50,7 @@ def sweep(
         How many schedules run at once (of a `Dag` in memory; a kernel that is traced as it runs goes one by one).
     folder
         Keep each finished value in a file of this folder, named by a digest of the DAG, the core, the switches and
-        perfkit's version, and take what is there from it. A sweep that was stopped goes on where it was; several
+        perfkit's version, and take what is there from it. A sweep that was stopped resumes where it stopped; several
         processes (joblib) may share a folder.
     progress
         Called as ``progress(done, total)``, at first with what the folder had. Calls do not overlap.

@@ -267,7 +267,7 @@ class GusResult(Summarised):
         return pd.Series(use_of_resources(self), name="occupancy (simulated)", dtype=float)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row a static instruction: where it is, what it costs, and its share of the time (simulated).
+        """Return one row per static instruction: where it is, what it costs, and its share of the time (simulated).
 
         Columns: pc, function, text, att (AT&T syntax), block, executions, slots, latency (cycles), inverse_throughput
         (cycles), source (the layer of the instruction table), file, line and source_line (where the trace knows the
@@ -423,7 +423,7 @@ def _assembled(
     if spent.shape != shape:
         raise DataError(f"an account of {shape} instructions and causes expected, found {spent.shape}")
     if header["ticks_per_cycle"] != timing.TICKS:
-        raise DataError(f"times in {header['ticks_per_cycle']} ticks a cycle, where {timing.TICKS} are expected")
+        raise DataError(f"times in {header['ticks_per_cycle']} ticks per cycle, where {timing.TICKS} are expected")
     levels = len(timing.LEVELS)
     if any(arrays[name].shape != (levels,) for name in ("served", "prefetched")):
         raise DataError(f"counts of {levels} levels of memory expected")

@@ -34,7 +34,7 @@ class Timeline(Tabled):
     Attributes
     ----------
     schedule : DataFrame
-        One row an executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table.
+        One row per executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table.
     resources : DataFrame
         One row a resource that the window uses, in the order of the pipeline: resource, kind ("front end", "ports",
         "memory", "retirement"), units (lanes), busy (share of its capacity over the window's cycles).

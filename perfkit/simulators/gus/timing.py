@@ -54,7 +54,7 @@ READ, WRITE = 1, 2  # flags of an operand
 
 
 class Static(NamedTuple):
-    """The program, as the compiled pass reads it: a number an instruction, and lists that lie in its order."""
+    """The program, as the compiled pass reads it: one number per instruction, and lists that lie in its order."""
 
     block_start: NDArray[np.int32]  # (blocks + 1,) first instruction
     block_use: NDArray[np.int32]  # (blocks,) first entry of `use`

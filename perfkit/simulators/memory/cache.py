@@ -29,7 +29,7 @@ _U: Any = np.uint64  # an index of unsigned type saves numba the test for a nega
 class Caches(NamedTuple):
     """The state of all levels, as arrays that numba's functions change in place.
 
-    ``geometry`` has a row a level: number of sets, what masks a line to its set (-1 where the sets are no power of
+    ``geometry`` has one row per level: number of sets, what masks a line to its set (-1 where the sets are no power of
     two), ways, level code, 1 for LRU, first tag, first set. ``tags`` holds, set after set, the place of the line in
     each way, ``used`` when that way was last touched (LRU only); ``tree`` the PLRU bits of each set, ``point`` how a
     touched way changes them. ``clock`` counts the touches of LRU levels.

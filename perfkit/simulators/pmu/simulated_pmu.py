@@ -100,7 +100,7 @@ class SimulatedPmu:
         return Gus(self.core, self.tables, self.warm)
 
     def events(self) -> pd.DataFrame:
-        """Return what can be counted on this core: one row an event (index), its unit and its meaning."""
+        """Return what can be counted on this core: one row per event (index), its unit and its meaning."""
         rows = describe(tuple(self.gus.core.ports))
         return pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "meaning"]).rename_axis("event")
 
@@ -116,7 +116,7 @@ class SimulatedPmu:
         Returns
         -------
         Samples
-            Kind ``simulated``; time in cycles, work in instructions, one run a trace. ``seconds`` are cycles at the
+            Kind ``simulated``; time in cycles, work in instructions, one run per trace. ``seconds`` are cycles at the
             core's nominal clock. The table of runs holds core, settings and the trace's provenance.
 
         Raises

@@ -1,6 +1,6 @@
 """What is known of simulated runs: the exact CPI stack, by accounting, and the bottleneck, by sensitivity.
 
-Methods that infer these two from counters can be held against it (`perfkit.scoring`). It is the truth about the
+Methods that infer these two from counters can be validated against it (`perfkit.scoring`). It is the truth about the
 simulator's core, not about any machine.
 """
 
@@ -36,9 +36,9 @@ class Truth(Summarised):
     weight : float
         By what each resource's capacity was multiplied for its speedup.
     stack : DataFrame
-        Cycles per instruction by cause, one row a run (index); a row sums to the run's CPI.
+        Cycles per instruction by cause, one row per run (index); a row sums to the run's CPI.
     speedup : DataFrame
-        Sensitivity (Gus, section 3.2): s = f(c) / f(w c) - 1, one row a run (index), one column a resource.
+        Sensitivity (Gus, section 3.2): s = f(c) / f(w c) - 1, one row per run (index), one column per resource.
     workload : Series
         What each run (index) is a run of: runs of one workload are no independent witnesses.
     """
@@ -84,7 +84,7 @@ class Truth(Summarised):
         return tuple(str(r) for r in of_run.index[of_run >= near * of_run.iloc[0]])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a run: workload, CPI, bottleneck ("": none), its speedup, largest cause of the stack."""
+        """Return one row per run: workload, CPI, bottleneck ("": none), its speedup, largest cause of the stack."""
         bottleneck = [", ".join(self.bottlenecks(r)) for r in self.runs]
         return pd.DataFrame(
             {

@@ -1,6 +1,6 @@
 """How close Gus comes to the true cycles of this host, beside llvm-mca and OSACA on the same points.
 
-    python -m tests.benchmarks.accuracy measure --folder /tmp/accuracy                  # resumable; one file a point
+    python -m tests.benchmarks.accuracy measure --folder /tmp/accuracy                  # resumable; one file per point
     python -m tests.benchmarks.accuracy measure --folder /tmp/held-out --set held-out
     python -m tests.benchmarks.accuracy score --folder /tmp/accuracy --core zen5
     python -m tests.benchmarks.accuracy score --points data/accuracy/zen5-held-out.csv --core zen5
@@ -149,8 +149,8 @@ def by_mca(trace: Trace, cpu: str) -> float:
 def by_osaca(trace: Trace, architecture: str) -> float:
     """Return the cycles that OSACA gives the hot blocks: the larger of throughput and loop-carried dependence.
 
-    Its search for dependences takes minutes for long blocks; it is stopped after five seconds a block (its own option),
-    and a block that takes more than half a minute leaves the point without a figure.
+    Its search for dependences takes minutes for long blocks; it is stopped after five seconds per block (its own
+    option), and a block that takes more than half a minute leaves the point without a figure.
     """
     program = shutil.which("osaca") or str(Path(sys.executable).with_name("osaca"))
     total = 0.0
@@ -171,7 +171,7 @@ def by_osaca(trace: Trace, architecture: str) -> float:
 
 
 def osaca_cycles(report: str) -> float | None:
-    """Return cycles an iteration: the busiest port or the longest loop-carried dependence; not the critical path."""
+    """Return cycles per iteration: the busiest port or the longest loop-carried dependence; not the critical path."""
     body, _, carried = report.partition("Loop-Carried Dependencies Analysis Report")
     sums = [line.split() for line in body.splitlines() if re.match(r"^\s+[\d. ]+$", line)]
     if not sums:

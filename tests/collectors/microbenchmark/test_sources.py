@@ -108,7 +108,7 @@ def test_a_whole_program_is_timed_between_its_marks_and_starts_anew_for_each_win
         marked, {"N": [100, 200]}, arguments=["1000", "{N}"], flags=["-O1 -DFAIL=0"], policy={"metric": "cycles"}
     )
     table = collected(study)
-    # A chain of multiplications: 3 cycles a link (5 on Intel's small cores), and nothing of the ten times longer rest.
+    # A chain of multiplications: 3 cycles per link (5 on Intel's small cores), and none of the rest, ten times longer.
     assert [round(one / n) for one, n in zip(table["cycles"], (10_000, 20_000), strict=True)] in ([3, 3], [5, 5])
     whole = collected(study.replace(kernel=PROGRAM.replace("BEGIN", "").replace("END", ""), policy=QUICK))
     assert (whole["ns"].to_numpy() > 5 * table["ns"].to_numpy()).all()

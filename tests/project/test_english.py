@@ -1,0 +1,71 @@
+"""Plain English: phrases that readers stumbled over stay away from documents, notebooks, messages and docstrings."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A pattern, and what good scientific software says instead.
+BANNED = {
+    r"\bheld against (a machine|the truth)": "validated on real hardware; validated against ground truth",
+    r"\bguilty\b": "responsible",
+    r"\b(roof|event|form|component|resource)s? speaks?\b": "belongs to, corresponds to",
+    r"\bspeaks? of (the|a|an|no|memory)\b": "belongs to, corresponds to",
+    r"\bknows a form speaks": "the highest-priority layer that defines the form wins",
+    r"\b(can|cannot|could) carry (a|one|it|this)( stack)?\b": "support",
+    r"\bled astray\b": "biased",
+    r"\b[Mm]end the file\b": "fix the file",
+    r"\bAs it is\"": "Reset to baseline",
+    r"\b[Cc]lick on (a|the) column": "Click a column header",
+    r"\bwaiting is not counted\b": "CPU time",
+    r"\b[Oo]ne (row|column|roofline|line|file|process) an? (run|event|interval|sample|file|core)\b": "per",
+    r"\b(cycles|uops|bytes|instructions|flops) an? (cycle|instruction|event|iteration|call|link)(?= *[.,;:)\"])": "per",
+    r"\bin silence\b": "silently",
+    r"\bgoes on where it (was|stopped)\b": "resumes where it stopped",
+    r"\b[Ww]here from\b": "its source",
+}
+
+
+def pieces():
+    """(place, text): what people read."""
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
+    for name in files:
+        path = ROOT / name
+        if name in ("CHANGELOG.md", "tests/project/test_english.py") or not path.is_file():
+            continue
+        if path.suffix in (".md", ".py", ".pyi", ".js", ".toml") or name == "kit":
+            yield from ((f"{name}:{n}", line) for n, line in enumerate(path.read_text().splitlines(), 1))
+        elif path.suffix == ".ipynb":
+            cells = json.loads(path.read_text())["cells"]
+            yield from ((f"{name}, cell {n}", "".join(cell["source"])) for n, cell in enumerate(cells))
+
+
+def test_no_banned_phrase():
+    found = [
+        f"{place}: {match[0]!r}; say: {instead}"
+        for place, text in pieces()
+        for pattern, instead in BANNED.items()
+        for match in re.finditer(pattern, text)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The simulator is held against a machine",
+        "which instructions are guilty",
+        "no roof speaks of the bottleneck",
+        "whether the data can carry one",
+        "one row a run",
+        "3 cycles an iteration.",
+    ],
+)
+def test_the_list_finds_what_it_is_for(text):
+    assert any(re.search(pattern, text) for pattern in BANNED)
