@@ -35,6 +35,7 @@ WORKING = {
     "dag run": ["triad"],
     "dag sweep": ["reduction", "rs", "8", "--size", "50"],
     "data": [],
+    "explore": ["dump.txt"],
     "gus": ["fig1a", "--sensitivity"],
     "report": ["tour", "--list"],
     "samples": ["dump.txt"],
