@@ -411,8 +411,8 @@ def _assembled(
     weighed, branched = header["weights"], {str(i): n for i, n in enumerate(header["branches"])}
     check_fields(weighed, dict.fromkeys(weighed, float), path, "weights")
     check_fields(branched, dict.fromkeys(branched, int), path, "branches")
-    if any(n < 0 for n in branched.values()):
-        raise DataError("branches can only be counted from 0")
+    if len(branched) != 2 or any(n < 0 for n in branched.values()):
+        raise DataError("two counts of branches of at least 0 expected: those predicted, and those mispredicted")
     weights = {str(name): float(weight) for name, weight in header["weights"].items()}
     core = replace(Microarchitecture.from_toml(header["core"], f"{path}: its core"), weights=MappingProxyType(weights))
     forms = {name: files.form(name, values) for name, values in header["forms"].items()}
