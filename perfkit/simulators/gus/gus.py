@@ -1,6 +1,6 @@
 """Gus: simulate a traced binary on a resource-centric model of a core (section 3 and Algorithm 1 of the paper).
 
-Dutilleul, Pompougnac, Derumigny, Rodriguez-Canales, Trilla, Guillon, Pouchet, Rastello: "Performance debugging through
+Dutilleul, Pompougnac, Derumigny, Rodríguez, Trophime, Guillon, Rastello: "Performance debugging through
 microarchitectural sensitivity and causality analysis". The model only knows resources with a capacity; it goes through
 the executed instructions once and keeps, for each resource, register and word of memory, the earliest time at which it
 is available.
