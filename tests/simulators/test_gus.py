@@ -123,6 +123,14 @@ def test_perfect_scenarios_say_what_removing_the_cause_would_bring(skylake):
     assert found["window"] == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.parametrize("yes", [True, 1, np.True_])
+def test_warm_true_in_any_type_means_all(yes):
+    """1 equals True: it was let through, and simulated cold."""
+    core = Microarchitecture.load("skylake_x")
+    assert Gus(core, warm=yes).warm == "all"
+    assert Gus(core, warm=not yes).warm == "none"
+
+
 @pytest.mark.parametrize("warm", ["hot", "", 2])
 def test_warm_is_one_of_three_words(warm):
     with pytest.raises(SettingError, match="caches"):

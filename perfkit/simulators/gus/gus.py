@@ -80,7 +80,7 @@ class Gus:
             object.__setattr__(self, "core", Microarchitecture.load(self.core))
         if self.warm not in (True, False, *WARM):
             raise SettingError(f"warm is one of {', '.join(WARM)} (or True, False); found {self.warm!r}")
-        if isinstance(self.warm, bool):
+        if not isinstance(self.warm, str):  # 1 and numpy's True are True, too
             object.__setattr__(self, "warm", "all" if self.warm else "none")
 
     def program(self, trace: Trace) -> Program:
