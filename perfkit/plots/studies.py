@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+from perfkit.plots.style import as_written
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -325,6 +326,8 @@ def pictures(result: "AnalysisResult") -> dict[str, Any]:
         out[f"scatter-{number}"] = plot_scatter(result.table, **one.model_dump())
     for number, told in enumerate(result.classifications, 1):
         out[f"classifier-{number}"] = plot_confusion(told)
+    for ax in out.values():
+        as_written(ax.figure)
     return out
 
 
