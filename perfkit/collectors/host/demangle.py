@@ -24,8 +24,9 @@ def demangled(names: Iterable[str]) -> dict[str, str]:
     lines = done.stdout.splitlines()
     if done.returncode or len(lines) != len(mangled):
         return {}
-    # The hash at the end of Rust's older names says nothing to a person.
-    plain = (re.sub(r"::h[0-9a-f]{16}$", "", line) for line in lines)
+    # Hashes in Rust's names say nothing to a person: at the end of the older ones, behind the crate in the newer.
+    hashes = {True: r"(?<=\w)\[[0-9a-f]+\]", False: r"::h[0-9a-f]{16}$"}
+    plain = (re.sub(hashes[name.startswith("_R")], "", line) for name, line in zip(mangled, lines, strict=True))
     return {name: text for name, text in zip(mangled, plain, strict=True) if text != name}
 
 
