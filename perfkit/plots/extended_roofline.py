@@ -26,11 +26,11 @@ COLOURS = {
     "L3": "#8e44ad",
     "mem": "#d35400",
 }
-TYPE_COLOURS = {"A": "#c0392b", "M": "#e67e22", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
+TYPE_COLOURS = {"A": "#c0392b", "M": "#C0620F", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
 TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
 STALL_COLOURS = {"RS": "#f4d35e", "ROB": "#9d8189", "LB": "#90be6d", "SB": "#83c5be", "LFB": "#cdb4db"}
 DASHES = {"throughput": "-", "issue": "--", "latency": "-.", "stall": ":", "overlap": "-"}
-GREY = "#9a9a9a"
+GREY = "#808080"
 
 
 def intensities(roofline: ExtendedRoofline, decades: float = 1.5, points: int = 121) -> npt.NDArray[np.float64]:

@@ -17,7 +17,7 @@ from perfkit.fitters.topdown import FRACTIONS, TopDownFractions
 from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
 from perfkit.samples.table import Samples
 
-_TRAINING, _ANALYSED, _BOUND = "#9A9A9A", "#D55E00", "#0072B2"
+_TRAINING, _ANALYSED, _BOUND = "#808080", "#D55E00", "#0072B2"
 _BARS = {"retiring": "#56B4E9", "front_end": COLOURS["front-end"], "bad_speculation": COLOURS["bad speculation"]}
 
 

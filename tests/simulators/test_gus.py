@@ -123,6 +123,14 @@ def test_perfect_scenarios_say_what_removing_the_cause_would_bring(skylake):
     assert found["window"] == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.parametrize("yes", [True, 1, np.True_])
+def test_warm_true_in_any_type_means_all(yes):
+    """1 equals True: it was let through, and simulated cold."""
+    core = Microarchitecture.load("skylake_x")
+    assert Gus(core, warm=yes).warm == "all"
+    assert Gus(core, warm=not yes).warm == "none"
+
+
 @pytest.mark.parametrize("warm", ["hot", "", 2])
 def test_warm_is_one_of_three_words(warm):
     with pytest.raises(SettingError, match="caches"):
@@ -185,6 +193,65 @@ def test_the_stack_accounts_for_every_cycle(skylake, body):
     frame = result.to_frame()
     assert frame["time_share"].sum() == pytest.approx(1)
     assert frame["executions"].tolist() == [N] * len(frame)
+
+
+def shuffled(nodes: int, body: str = "mov rax, [rax]\nadd rbx, 1\nnop") -> Trace:
+    """A loop whose load goes through nodes of 64 bytes in random order."""
+    order = np.random.default_rng(1).permutation(nodes)
+    return loop(body, nodes, lambda k, m: 4096 + 64 * int(order[k]))
+
+
+def test_a_cold_chase_is_charged_to_memory_and_not_to_the_tlbs():
+    """20,000 nodes lie in 313 pages: as many page walks, each in the chain. Halving a latency wins half of its part.
+
+    But for the first, a walk begins while the two instructions after the load before it retire, which costs nothing.
+    """
+    core = Microarchitecture.load("zen4")
+    gus, trace, nodes = Gus(core), shuffled(20_000), 20_000
+    result = gus.run(trace)
+    stack = result.cpi_stack() * 3  # cycles a node
+    walks = 313 * core.value("page_walk_latency") - 312 * 2 / core.value("retire")
+    assert stack["page_walk_latency"] == pytest.approx(walks / nodes)
+    assert stack["second_tlb_latency"] < core.value("second_tlb_latency")
+    served = result.served.served[1:]
+    for level, n in zip(("L2", "L3", "memory"), served, strict=True):
+        latency = core.value(f"{level}_latency")
+        assert stack.get(f"{level}_latency", 0) == pytest.approx(n * latency / nodes, abs=0.01 * latency), level
+    assert stack.index[0] == "memory_latency"
+    assert stack["memory_latency"] > 0.9 * stack.sum()
+    names = [name for name in stack.index if name in core.resources and name.endswith("_latency")]
+    found = sensitivity(gus, trace, (2.0,), names)
+    gain = {name: float(s) for (name,), (s,) in zip(found.resources, found.speedup, strict=True)}
+    for name in ("memory_latency", "second_tlb_latency", "page_walk_latency"):
+        half = stack[name] / 2
+        assert gain[name] == pytest.approx(half / (stack.sum() - half), rel=0.05), name
+    largest = sorted(("memory_latency", "second_tlb_latency", "page_walk_latency"), key=lambda k: -gain[k])
+    assert largest == [name for name in stack.index if name in largest]
+
+
+@pytest.mark.parametrize(("pages", "resource"), [(2000, "second_tlb_latency"), (4000, "page_walk_latency")])
+def test_a_chase_over_pages_in_l2_waits_for_the_tlb_and_for_l2(pages, resource):
+    """2,000 pages are more than the first TLB holds, 4,000 more than both; a line of each fits into L2."""
+    core = Microarchitecture.load("zen4")
+    trace = loop("mov rax, [rax]", pages, lambda k, m: 4096 * k + 64 * (k // 32 % 64))
+    result = Gus(core, warm="caches").run(trace)
+    stack = result.cpi_stack()
+    assert stack[resource] == pytest.approx(core.value(resource), rel=0.01)
+    assert stack["L2_latency"] == pytest.approx(core.value("L2_latency"), rel=0.01)
+    assert result.cycles / pages == pytest.approx(core.value(resource) + core.value("L2_latency"), rel=0.01)
+
+
+@pytest.mark.parametrize("body", ["mov rax, [rdi]", "add rax, [rdi]\nimul rbx, rax", "mov rax, [rdi]\nmov [rsi], rax"])
+def test_walks_get_at_most_what_they_take(body):
+    """Loads that overlap hide each other's walks: what is left is less than latency times walks, and all adds up."""
+    core = Microarchitecture.load("zen4")
+    result = Gus(core).run(shuffled(8_000, body))
+    assert result.spent.sum() == result.ticks
+    assert (result.spent >= 0).all()
+    stack = result.cpi_stack() * result.instructions
+    pages = 8_000 * 64 // 4096 + 1
+    assert stack.get("page_walk_latency", 0) <= pages * core.value("page_walk_latency") * body.count("[")
+    assert stack.get("page_walk_latency", 0) + stack.get("second_tlb_latency", 0) < 0.1 * stack.sum()
 
 
 @pytest.mark.parametrize("body", MIXES)

@@ -194,7 +194,7 @@ class RooflineView(Explorer):
         present = {kind for roof in self.roofline.roofs for kind in roof.of}
         names = {"comp": "computation", "mem": "memory"}
         entries = {names.get(kind, kind): (COLOURS[kind], "line") for kind in COLOURS if kind in present}
-        entries |= {"classical bounds": (_INK, "line"), "overlaps": ("#9a9a9a", "line")}
+        entries |= {"classical bounds": (_INK, "line"), "overlaps": ("#808080", "line")}
         styles = "issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point"
         self._legend.value = f"{keys(entries)}<span class='pk-muted'>{styles}</span>"
 

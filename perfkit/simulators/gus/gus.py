@@ -1,6 +1,6 @@
 """Gus: simulate a traced binary on a resource-centric model of a core (section 3 and Algorithm 1 of the paper).
 
-Dutilleul, Pompougnac, Derumigny, Rodriguez-Canales, Trilla, Guillon, Pouchet, Rastello: "Performance debugging through
+Dutilleul, Pompougnac, Derumigny, Rodríguez, Trophime, Guillon, Rastello: "Performance debugging through
 microarchitectural sensitivity and causality analysis". The model only knows resources with a capacity; it goes through
 the executed instructions once and keeps, for each resource, register and word of memory, the earliest time at which it
 is available.
@@ -80,7 +80,7 @@ class Gus:
             object.__setattr__(self, "core", Microarchitecture.load(self.core))
         if self.warm not in (True, False, *WARM):
             raise SettingError(f"warm is one of {', '.join(WARM)} (or True, False); found {self.warm!r}")
-        if isinstance(self.warm, bool):
+        if not isinstance(self.warm, str):  # 1 and numpy's True are True, too
             object.__setattr__(self, "warm", "all" if self.warm else "none")
 
     def program(self, trace: Trace) -> Program:
@@ -411,8 +411,8 @@ def _assembled(
     weighed, branched = header["weights"], {str(i): n for i, n in enumerate(header["branches"])}
     check_fields(weighed, dict.fromkeys(weighed, float), path, "weights")
     check_fields(branched, dict.fromkeys(branched, int), path, "branches")
-    if any(n < 0 for n in branched.values()):
-        raise DataError("branches can only be counted from 0")
+    if len(branched) != 2 or any(n < 0 for n in branched.values()):
+        raise DataError("two counts of branches of at least 0 expected: those predicted, and those mispredicted")
     weights = {str(name): float(weight) for name, weight in header["weights"].items()}
     core = replace(Microarchitecture.from_toml(header["core"], f"{path}: its core"), weights=MappingProxyType(weights))
     forms = {name: files.form(name, values) for name, values in header["forms"].items()}

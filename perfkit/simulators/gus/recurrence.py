@@ -20,7 +20,8 @@ What is added to the printed algorithm, with its reason:
 - a load of bytes from several stores waits until these are written; on cores that rename memory, one of a whole
   register that was stored before has the register's value without loading;
 - a line that is on its way is not in L1: accesses to it wait until it arrives;
-- an access to a page that no TLB holds waits for the page walk;
+- an access to a page that no TLB holds waits for the page walk, one that only the second TLB holds for that TLB; both
+  are given the part of the time in which they hold up retirement, and not the rest of the access;
 - vector operations hold a scheduler's entry until they begin, where the core file gives its size.
 """
 
@@ -49,7 +50,6 @@ from perfkit.simulators.gus.timing import (
     MISPREDICTION,
     NEVER,
     OPERANDS,
-    PAGE_WALK,
     PORTS,
     QUICK,
     READ,
@@ -61,6 +61,7 @@ from perfkit.simulators.gus.timing import (
     STORE_BUFFER,
     STORES,
     TICKS,
+    TRANSLATION,
     VECTOR,
     WRITES,
 )
@@ -277,6 +278,7 @@ def simulate(  # pragma: no cover - compiled
                 x = later(x, left)
                 queued += 1
             loaded = like(disp, NEVER)
+            walked = 0  # whether the loaded value waited for a TLB: the bits of its access's code
             arrived = a
             first_access = j
             split_store = page_split = False
@@ -292,9 +294,9 @@ def simulate(  # pragma: no cover - compiled
                 got = a
                 # An L1 hit that waits for nothing of its own leaves the time with what held it up before.
                 which = by_address if level == 0 and by_address != LATENCY else LEVEL_LATENCY + level
-                if code >> WALK_SHIFT & WALK:
-                    got = got + load(c_walk, code >> WALK_SHIFT & WALK)
-                    which = PAGE_WALK
+                walk = code >> WALK_SHIFT & WALK
+                if walk:
+                    got = got + load(c_walk, walk)
                 v = load(s_level, 0)
                 if taint is not None:
                     no = to.start(taint, to.ACCESS, to.ADDRESS, na, n)
@@ -389,6 +391,9 @@ def simulate(  # pragma: no cover - compiled
                         nm = to.join(taint, nm, loaded, got, no, n)
                     if spent is not None and got > loaded:
                         by_memory = which
+                        # What came later than address, translation and level say waited for something else.
+                        alone = a + load(c_walk, walk) + load(c_load, i) + load(c_beyond, level + vector)
+                        walked = walk if got == alone and not code & RENAMED else 0
                     loaded = later(loaded, got)
                 else:
                     if code & SPLIT and not flags & LOADS:
@@ -438,8 +443,11 @@ def simulate(  # pragma: no cover - compiled
             loaded_end = loaded + load(c_value, i)
             if taint is not None:
                 to.result(taint, nx, nm, end, loaded_end, uses, n)
-            if spent is not None and loaded_end > end:
-                cause = by_memory
+            if spent is not None:
+                if loaded_end > end:
+                    cause = by_memory
+                else:
+                    walked = 0
             end = later(end, loaded_end)
             if flags & LOADS:
                 value = end
@@ -459,9 +467,14 @@ def simulate(  # pragma: no cover - compiled
                 to.retire(taint, ret, end, n)
             if spent is not None and end <= ret:
                 cause = RETIRE
+                walked = 0
             ret = later(ret, end)
             if spent is not None:
-                spent[_U(i), _U(cause)] += ret - before
+                part = 0
+                if walked:  # as much of the translation, which begins with the address, as retirement waited for
+                    part = max(min(a + load(c_walk, walked), ret) - later(a, before), 0)
+                    spent[_U(i), _U(TRANSLATION + walked - 1)] += part
+                spent[_U(i), _U(cause)] += ret - before - part
             for _ in range(u):
                 store(s_rob, slots & rob_mask, ret)
                 if taint is not None:

@@ -39,10 +39,11 @@ CAUSES = (
     "memory_bandwidth",
     "line_fill_buffers",
     "vector_scheduler",
+    "second_tlb_latency",
     "page_walk_latency",
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
-LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, PAGE_WALK, PORTS = 8, 12, 16, 17, 18, 19
+LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, PORTS = 8, 12, 16, 17, 18, 20
 
 
 # What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
