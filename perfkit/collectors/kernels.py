@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.collectors.host.demangle import forms
+from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from perfkit.collectors.dag.ir_module import IrFunction, IrModule, IrValue, read_module, reference
 from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, IrOperation, IrPart, IrReader
-from perfkit.collectors.host.demangle import demangled, matching
+from perfkit.collectors.tracer.demangle import demangled, matching
 from perfkit.dag.program import CALL, LOAD, RETURN, STORE, BlockProgram
 from perfkit.errors import DataError
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from perfkit.collectors.host.demangle import demangled, forms, matching
+from perfkit.collectors.tracer.demangle import demangled, forms, matching
 from perfkit.errors import DataError, FormatError
 
 _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}

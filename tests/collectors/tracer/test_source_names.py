@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from perfkit.collectors.host.demangle import demangled, forms, matching
 from perfkit.collectors.kernels import compile_kernel
+from perfkit.collectors.tracer.demangle import demangled, forms, matching
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError

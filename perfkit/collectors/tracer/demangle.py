@@ -1,10 +1,9 @@
 """The names of C++ and Rust functions as their source writes them, by binutils' ``c++filt``."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
-
-from perfkit.collectors.host.toolchain import run_tool
-from perfkit.errors import UnavailableError
 
 _MANGLED = re.compile(r"_Z|_R[A-Z]|_R\d|__Z")
 
@@ -15,12 +14,11 @@ def demangled(names: Iterable[str]) -> dict[str, str]:
     Without ``c++filt`` there are none.
     """
     mangled = [name for name in names if _MANGLED.match(name)]
-    if not mangled:
+    program = shutil.which("c++filt")
+    if not mangled or program is None:
         return {}
-    try:
-        done = run_tool(["c++filt"], timeout=60, input="\n".join(mangled) + "\n")
-    except UnavailableError:
-        return {}
+    text = "\n".join(mangled) + "\n"
+    done = subprocess.run([program], input=text, capture_output=True, text=True, timeout=60, check=False)
     lines = done.stdout.splitlines()
     if done.returncode or len(lines) != len(mangled):
         return {}
