@@ -347,6 +347,6 @@ def draw(picture: str, result: Any, /, **options: Any) -> Any:
     module, _, name = picture.partition(":")
     drawn = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
     figure = getattr(drawn, "figure", drawn)
-    if hasattr(figure, "findobj"):  # several pictures, or files of them, were seen to one by one
+    if hasattr(figure, "axes"):  # not the files that pictures were saved to
         import_module("perfkit.plots.style").as_written(figure)
     return drawn

@@ -6,7 +6,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json
-from perfkit.cli.samples import Collect, described, read_dumps
+from perfkit.cli.samples import Collect, Cumulative, described, read_dumps
 from perfkit.errors import SettingError
 from perfkit.files import replaced
 
@@ -16,6 +16,7 @@ def convert(
     time_event: options.TimeEvent = "",
     work_event: options.WorkEvent = "",
     collect: Collect = False,
+    cumulative: Cumulative = None,
     as_json: options.Json = False,
 ) -> None:
     """Convert counter dumps into one file.
@@ -29,7 +30,7 @@ def convert(
         raise SettingError(f"convert writes .parquet or .csv; found {out.name!r}")
     if out.resolve() in {s.resolve() for s in sources}:
         raise SettingError(f"{out.name} is both read and written; name another file to write")
-    read = read_dumps(sources, time_event, work_event, collect)
+    read = read_dumps(sources, time_event, work_event, collect, cumulative)
     if out.suffix == ".parquet":
         read.save(out)
     else:

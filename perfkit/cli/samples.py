@@ -7,7 +7,6 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
-from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,22 +18,33 @@ Collect = Annotated[
 ]
 
 
+Cumulative = Annotated[
+    bool | None,
+    typer.Option("--cumulative/--counts", help="Say whether the rows of tables are running totals or counts."),
+]
+
+
 def samples(
-    files: list[Path] = typer.Argument(
-        ..., metavar="FILE...", help="Counter dumps of any known format, plain or compressed."
+    files: list[str] = typer.Argument(
+        ..., metavar="FILE...", help="Counter dumps of any known format, patterns, or names of shipped data sets."
     ),
     time_event: options.TimeEvent = "",
     work_event: options.WorkEvent = "",
     collect: Collect = False,
+    cumulative: Cumulative = None,
     as_json: options.Json = False,
 ) -> None:
     """Print what counter dumps hold.
 
     The runs, the events with their rates, what is missing, what was multiplexed, and what was left out.
     """
-    read = read_dumps(files, time_event, work_event, collect)
-    intervals = read.table.drop_duplicates(["run", "place", "interval"])
-    per_run = intervals.groupby("run", observed=True).agg(intervals=("interval", "size"), seconds=("seconds", _total))
+    read = read_dumps(files, time_event, work_event, collect, cumulative)
+    # Places (CPUs, hardware threads) of one interval pass it together: the longest is its time on the clock.
+    each = read.table.groupby(["run", "place", "interval"], observed=True, sort=False)["seconds"].max().reset_index()
+    on_clock = each.groupby(["run", "interval"], observed=True)["seconds"].max().groupby("run", observed=True)
+    per_run = (
+        each.groupby("run", observed=True).agg(intervals=("interval", "size")).assign(seconds=on_clock.agg(_total))
+    )
     runs = read.runs[["workload", "kind", "source"]].join(per_run)
     summary = read.describe()
     if as_json:
@@ -71,13 +81,16 @@ def described(read: "Samples") -> dict[str, Any]:
     }
 
 
-def read_dumps(files: list[Path], time_event: str, work_event: str, collect: bool) -> "Samples":
+def read_dumps(
+    files: "list[str] | list[Path]", time_event: str, work_event: str, collect: bool, cumulative: bool | None = None
+) -> "Samples":
     """Read counter dumps; ``collect`` keeps the lines that cannot be used as the samples' problems."""
-    from perfkit.readers import read_samples
+    from perfkit.readers.open_samples import open_samples
 
-    missing = [str(f) for f in files if not f.exists()]
-    if missing:
-        raise SettingError(f"no such file: {', '.join(missing)}")
-    return read_samples(
-        files, time_event=time_event or None, work_event=work_event or None, errors="collect" if collect else "raise"
+    return open_samples(
+        files,
+        time_event=time_event,
+        work_event=work_event,
+        errors="collect" if collect else "raise",
+        cumulative=cumulative,
     )

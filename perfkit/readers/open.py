@@ -125,7 +125,7 @@ def open_dump(path: str | Path) -> Opened:
     """
     path = Path(path)
     if path.is_dir():
-        raise DataError(f"{path.name}: expected a file; found a folder. Give the files in it as a list of paths.")
+        raise DataError(f"{path}: expected a file; found a folder. Give the paths of the files in it.")
     with path.open("rb") as file:
         if file.read(4) == b"PAR1":
             return Opened(path, b"PAR1")  # Arrow maps it into memory by itself

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from perfkit.errors import MissingFileError, SettingError
 from perfkit.samples.events import closest
 from perfkit.samples.table import Samples
 
 
-def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str = "", work_event: str = "") -> Samples:
+def open_samples(
+    source: str | Path | Iterable[str | Path],
+    *,
+    time_event: str = "",
+    work_event: str = "",
+    errors: Literal["raise", "collect"] = "raise",
+    cumulative: bool | None = None,
+) -> Samples:
     """Return the samples that a notebook's parameter or a command's argument names.
 
     Parameters
@@ -18,6 +26,8 @@ def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str =
         knows, or a pattern such as ``dumps/*.txt`` whose files become one run each. Several are put together.
     time_event, work_event : str
         The events that measure time and work; "" leaves the choice to the data: cycles and instructions.
+    errors, cumulative
+        Of files, as in `perfkit.read_samples`.
 
     Raises
     ------
@@ -45,7 +55,15 @@ def open_samples(source: str | Path | Iterable[str | Path], *, time_event: str =
         else:
             files += _files(each, known)
     if files:
-        parts.append(read_samples(files, time_event=time_event or None, work_event=work_event or None))
+        parts.append(
+            read_samples(
+                files,
+                time_event=time_event or None,
+                work_event=work_event or None,
+                errors=errors,
+                cumulative=cumulative,
+            )
+        )
     if not parts:
         raise SettingError("a source is the name of a data set, a file, or a pattern of files; found none")
     return parts[0] if len(parts) == 1 else Samples.concat(parts)
@@ -59,6 +77,8 @@ def dump_files(source: str | Path) -> list[Path]:
 def _files(source: str | Path, known: list[str]) -> list[Path]:
     if Path(source).is_file():
         return [Path(source)]
+    if Path(source).is_dir():
+        raise SettingError(f"{str(source)!r} is a folder; name the files in it, as in '{Path(source) / '*'}'")
     pattern = Path(source)
     inside = str(pattern.relative_to(pattern.anchor))
     found = sorted(p for p in Path(pattern.anchor).glob(inside) if p.is_file()) if inside != "." else []

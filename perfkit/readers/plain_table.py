@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError
+from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
+from perfkit.readers.labels import labels
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
@@ -40,6 +42,7 @@ _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.
 _PROBE_ROWS = 8
 # Where the times of the rows are kept beside the columns of the table.
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
+_BEGINS = re.compile(r"start|begin", re.IGNORECASE)
 _SURE = 9  # steps that must all go up before it is no accident
 # Arm Streamline's names of what every tool counts; its columns are "Group:Counter (Core)".
 _STREAMLINE = {
@@ -95,10 +98,16 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if others:
         report.note(f"columns that say nothing of counts, left out: {', '.join(others)}")
     wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
-    values = numbers(grid, wanted, report)
+    dates = date_columns(grid, [keys[k] for k in ("at", "time") if k in keys], report)
+    values = numbers(grid, [i for i in wanted if i not in dates], report)
+    values |= {i: v - np.fmin.reduce(v) for i, v in dates.items()}
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
+    if "time" in table and keys["time"] in dates:
+        report.note(f"column {grid.names[keys['time']]} holds the date of each row; it is no event")
+        table = table.drop(columns="at", errors="ignore").rename(columns={"time": "at"})
+        keys = {k: i for k, i in keys.items() if k != "time"}
     table["event"] = _names(grid, keys["event"])
     table["run"] = _names(grid, keys["run"], run) if "run" in keys else run
     table["run"] = _with_parts(table["run"].to_numpy(dtype=object), grid)
@@ -153,6 +162,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         rest.remove(unnamed[0])
     elif unnamed:
         raise FormatError(f"{report.file}: column {unnamed[0] + 1} has no name; every event needs one")
+    dates = date_columns(grid, [*rest, *(keys[k] for k in ("at", "seconds") if k in keys)], report)
+    keys = {k: i for k, i in keys.items() if i not in dates}
+    rest = [i for i in rest if i not in dates]
     of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
     values = numbers(grid, rest, report)
     text = [grid.names[i] for i in rest if i not in values]
@@ -160,9 +172,13 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
     grid = _plain_names(grid, report)
     values = _drop_ratios(grid, values, report)
-    values, times = _take_clocks(grid, values, report)
+    values, times = _take_clocks(grid, values, dates, report)
     of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
+    of_run = np.array(_names(grid, keys["run"]) if "run" in keys else [""] * grid.n_rows, dtype=object)
+    values = labels(grid, values, _with_parts(of_run, grid), report)
     names = _settle_columns(grid, values, report)
+    if "at" not in keys:
+        _twice(grid, values, report)
     if _are_totals(grid, keys, names, values, report):
         values, of_keys, grid = _differences(grid, values, of_keys, report)
     missing = {names[i]: int(np.isnan(values[i]).sum()) for i in names}
@@ -244,7 +260,9 @@ def _lengthen(
         one["run"] = _split_by_time(one, report)
         if "seconds" not in keys:
             ends = one.groupby(["run", "place"], sort=False)["at"]
-            one["seconds"] = one["at"] - ends.shift().fillna(0.0)
+            one["seconds"] = one["at"] - ends.shift().fillna(_beginnings(one, report))
+            # A row that ends where its clock begins has a length that nobody knows, and not none.
+            one.loc[(one["seconds"] == 0) & (ends.cumcount() == 0), "seconds"] = np.nan
     number = of_keys.get(keys.get("interval", -1))
     one["interval"] = one.groupby(["run", "place"], sort=False).cumcount() if number is None else number
     columns: dict[str, object] = {}
@@ -264,6 +282,26 @@ def _stacked(grid: Grid, names: dict[int, str], values: dict[int, np.ndarray]) -
     if grid.matrix is not None and len(names) == len(grid.names) and all(values[i] is grid.columns[i] for i in names):
         return grid.matrix.reshape(-1)
     return np.concatenate([values[i] for i in names])
+
+
+def _beginnings(one: pd.DataFrame, report: Report) -> "pd.Series | float":
+    """Return where the clock of each row's run begins: zero, or with dates the first date of the run."""
+    if not report.dated:
+        return 0.0
+    return one.groupby("run", sort=False)["at"].transform("min")
+
+
+def _twice(grid: Grid, values: dict[int, np.ndarray], report: Report) -> None:
+    """Say where the second half of the rows repeats the first: a dump that was appended to itself."""
+    half = grid.n_rows // 2
+    halves = [(v[:half], v[half:]) for v in values.values()]
+    if half < 2 or grid.n_rows % 2 or not all(np.array_equal(a, b, equal_nan=True) for a, b in halves):
+        return
+    if any(np.ptp(a) > 0 for a, _ in halves):
+        report.note(
+            f"caution: rows {half + 1:,} to {grid.n_rows:,} are identical to the {half:,} before them: "
+            "the same dump twice? Identical rows are no further evidence"
+        )
 
 
 def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
@@ -286,12 +324,17 @@ def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
 
 
 def _take_clocks(
-    grid: Grid, values: dict[int, np.ndarray], report: Report
+    grid: Grid, values: dict[int, np.ndarray], dates: dict[int, np.ndarray], report: Report
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
     """Take out the columns that tell the time: they are no events. Return the rest, and ``at`` and ``seconds``."""
     taken: dict[str, str] = {}
     times: dict[int, np.ndarray] = {}
     rest = dict(values)
+    # Of the dates of a row's beginning and end, the end is its time.
+    for i in sorted(dates, key=lambda i: bool(_BEGINS.search(grid.names[i]))):
+        taken[grid.names[i]] = "a further date" if times else "the date of each row's end"
+        times.setdefault(_CLOCK_COLUMN["at"], dates[i] - np.fmin.reduce(dates[i]))
+        report.dated = True
     for i, column in values.items():
         name = grid.names[i]
         clock = None if name in report.asked.axes else clock_of(name, column)
@@ -311,6 +354,7 @@ def _take_clocks(
         column = column * clock.seconds
         if clock.stamps and since_1970(column, 1.0):
             column = column - column[np.isfinite(column)][0]
+            report.dated = report.dated or clock.stamps
         times[key] = column
         taken[name] = "the time of each row's end" if clock.stamps else "each row's length"
     if taken:
@@ -346,7 +390,8 @@ def _are_totals(
         return True
     raise FormatError(
         f"{report.file}: no count in any of the {grid.n_rows:,} rows ever falls. Are these running totals, or counts "
-        "that happen to rise? Say cumulative=True or cumulative=False (perfkit samples --cumulative / --counts)."
+        "that happen to rise? Say cumulative=True or cumulative=False "
+        "(in a shell: perfkit convert FILE OUT.parquet with --cumulative or --counts; every command reads OUT.parquet)."
     )
 
 
@@ -358,6 +403,7 @@ def _differences(
     if falls:
         raise FormatError(f"{report.file}: running totals cannot fall, but these do: {', '.join(falls[:5])}")
     report.note("rows are running totals: their differences are the counts, and the first row only their beginning")
+    report.dated = False  # the first row is the beginning of the second
     of_keys = {i: (v[1:] if i != _CLOCK_COLUMN["at"] else v[1:] - v[0]) for i, v in of_keys.items()}
     lines = list(grid.lines)
     columns = tuple(c[1:] for c in grid.columns)

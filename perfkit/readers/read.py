@@ -9,6 +9,7 @@ import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
 from perfkit.files import reading
+from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Asked, Dump, Lines, Report, account_table
@@ -77,7 +78,9 @@ def read_samples(
         report = Report(printable(each.name), errors == "collect", asked)
         dumps.append(_finish(_read_one(each, report, format), each, named, kind))
         reports.append(report)
-    return _together(dumps, reports, time_event, work_event, kind)
+    read = _together(dumps, reports, time_event, work_event, kind)
+    same = identical_runs(read.table)
+    return replace(read, notes=(*read.notes, *same)) if same else read
 
 
 def events_of(path: str | Path) -> list[str]:

@@ -48,6 +48,7 @@ class Report:
     rows: list[tuple[str, int, str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unit: str = "line"
+    dated: bool = False  # whether the times of the rows count from a date, so that the first row's length is unknown
     _said: list[tuple[int, "Iterable[int] | int"]] = field(default_factory=list)
     _left_out: dict[str, list[int]] = field(default_factory=dict)
     _account: tuple[int, int, int, int] | None = None

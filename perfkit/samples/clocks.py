@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -32,8 +31,6 @@ _FIXED_RATE = re.compile(
     r"elapsed-cycles|(?:real|cpu)_time|perf_cnt_clock.*|cnt_cycles|unc_.*clockticks|.*_clockticks|clks|core_cycles|"
     r"tot_cyc|papi_ref_cyc|papi_tot_cyc|cycles|cpu-cycles|cpu_cycles)(?::.*)?$"
 )
-_SAME = 1e-3
-_FEW = 5
 
 
 @dataclass(frozen=True)
@@ -87,22 +84,3 @@ def is_fixed_rate(event: str) -> bool:
     return _FIXED_RATE.match(name) is not None or (
         match is not None and (match["word"] or "").lower() not in ("t", "ts")
     )
-
-
-def fixed_rate_events(table: pd.DataFrame, events: list[str]) -> dict[str, str]:
-    """Return the events that say nothing of a cause, each with the reason in words.
-
-    Told by name, or by counts that are the same multiple of time or work in every interval (to one part in a thousand).
-    """
-    out = {e: "counts time or slots, which pass whatever the program does" for e in events if is_fixed_rate(e)}
-    rest = [e for e in events if e not in out]
-    of = table[table["event"].isin(rest)]
-    for axis in ("time", "seconds"):
-        base = of[axis].to_numpy()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = pd.Series(np.where(base > 0, of["count"].to_numpy() / base, np.nan))
-        by = rate.groupby(of["event"].astype(str).to_numpy(), sort=False)
-        low, high, n = by.min(), by.max(), by.count()
-        for event in low.index[(n >= _FEW) & (low > 0) & (high - low <= _SAME * high)]:
-            out.setdefault(str(event), f"comes at one rate per {axis} in all {n[event]:,} intervals")
-    return out

@@ -268,6 +268,7 @@ class Samples(Summarised):
             (
                 f"{len(t):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
                 f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}"
+                f"{self._axes_counted()}"
             )
         ]
         if len(t):
@@ -280,6 +281,10 @@ class Samples(Summarised):
         if len(self.problems):
             lines.append(f"{len(self.problems)} lines of the input could not be read: see problems")
         return "\n".join(lines)
+
+    def _axes_counted(self) -> str:
+        own = [e for e in (self.time_event, self.work_event) if e in self.table["event"].cat.categories]
+        return f" (samples of {' and '.join(dict.fromkeys(own))} included)" if own else ""
 
     def plot(self, events: Sequence[str] = (), ax: Any = None) -> Any:
         """Draw the throughput over time and return the axes; with events, a panel each, and return the figure.
@@ -389,6 +394,8 @@ class Samples(Summarised):
         if runs is not None:
             keep &= self.table["run"].isin(_known(runs, self.runs.index, "run")).to_numpy()
         if between is not None:
+            if not between[0] <= between[1]:
+                raise SettingError(f"between takes the earlier time first; found {between[0]:g} > {between[1]:g}")
             keep &= self.table["at"].between(*between).to_numpy()
         if mask is not None:
             keep &= np.asarray(mask, dtype=bool)

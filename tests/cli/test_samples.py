@@ -1,5 +1,6 @@
 """perfkit samples and perfkit convert."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,45 @@ def test_convert_refuses(perfkit, tmp_path):
     for arguments in ([source], [source, tmp_path / "a.xlsx"], [source, source], ["none.csv", tmp_path / "a.csv"]):
         done = perfkit("convert", *arguments)
         assert isinstance(done.exception, SettingError)
+
+
+def test_running_totals_have_a_way_on(perfkit, tmp_path):
+    rows = [f"{1000 * i + i % 3},{2000 * i + i % 2}" for i in range(1, 13)]
+    path = tmp_path / "rising.csv"
+    path.write_text("\n".join(["cycles,instructions", *rows]) + "\n")
+    assert "--cumulative or --counts" in str(perfkit("samples", path).exception)
+    assert "in 12 intervals" in perfkit("samples", path, "--counts").output
+    assert "in 11 intervals" in perfkit("samples", path, "--cumulative").output
+    out = tmp_path / "out.parquet"
+    assert perfkit("convert", path, out, "--cumulative").exit_code == 0
+    assert "in 11 intervals" in perfkit("samples", out).output
+
+
+def test_a_data_set_a_folder_and_what_is_counted(perfkit, tmp_path):
+    assert "generated" in perfkit("samples", "spire/memory").output
+    assert f"{str(tmp_path)!r} is a folder" in str(perfkit("samples", tmp_path).exception)
+    shown = perfkit("samples", FIXTURES / "hybrid-not-counted.txt").output
+    assert "(samples of cpu_core/cycles/ and cpu_core/instructions/ included)" in shown
+
+
+def test_wall_time_is_the_longest_of_the_threads(perfkit, tmp_path):
+    path = tmp_path / "places.csv"
+    path.write_text("cpu,seconds,cycles,instructions\n0,0.501,1000,2000\n1,0.502,1001,2003\n")
+    run = json.loads(perfkit("samples", path, "--json").stdout)["runs"][0]
+    assert (run["intervals"], run["seconds"]) == (2, 0.502)
+
+
+def test_the_same_dump_twice_is_said_to_be(perfkit, tmp_path):
+    path = tmp_path / "twice.txt"
+    path.write_text((FIXTURES / "hybrid-not-counted.txt").read_text() * 2)
+    assert "run twice (2) is identical to run twice" in perfkit("samples", path).output
+
+
+def test_between_takes_the_earlier_time_first(perfkit):
+    assert "5 > 1" in str(perfkit("cpi", "spire/memory", "--between", "5", "1").exception)
+
+
+def test_an_r2_of_zero_has_no_negative_f():
+    from perfkit.fitters.cpi.validation import f_test
+
+    assert f_test(-1e-15, 20, 2)[:2] == (0.0, 1.0)

@@ -36,7 +36,7 @@ def noted(samples, *words):
         ("Duration (us)", [50, 40, 60], [np.nan] * 3, [5e-5, 4e-5, 6e-5]),
         ("elapsed_time", [1.5, 1.25, 1.75], [np.nan] * 3, [1.5, 1.25, 1.75]),
         ("wall_time", [7, 3, 9], [np.nan] * 3, [np.nan] * 3),  # of unknown unit
-        ("epoch", [1.7e9, 1.7e9 + 1, 1.7e9 + 2], [0, 1, 2], [0, 1, 1]),
+        ("epoch", [1.7e9, 1.7e9 + 1, 1.7e9 + 2], [0, 1, 2], [np.nan, 1, 1]),
     ],
 )
 def test_columns_that_tell_the_time_are_no_events(tmp_path, name, values, at, seconds):

@@ -162,7 +162,10 @@ def variance_inflation(M: np.ndarray) -> np.ndarray:
 
 
 def f_test(r2: float, n: int, k: int) -> tuple[float, float, float]:
-    """Return F, its p-value and the adjusted R2 of k events on n intervals; NaN without degrees of freedom."""
+    """Return F, its p-value and the adjusted R2 of k events on n intervals; NaN without degrees of freedom.
+
+    An R2 that is zero or below (to rounding) explains nothing: F is 0 and p 1.
+    """
     from scipy.special import fdtrc  # scipy.stats has the same, and takes a second to import
 
     free = n - k - 1
@@ -171,5 +174,7 @@ def f_test(r2: float, n: int, k: int) -> tuple[float, float, float]:
     adjusted = 1.0 - (1.0 - r2) * (n - 1) / free
     if r2 >= 1.0:
         return math.inf, 0.0, adjusted
+    if r2 < 1e-12:
+        return 0.0, 1.0, adjusted
     F = (r2 / k) / ((1.0 - r2) / free)
     return F, float(fdtrc(k, free, F)), adjusted

@@ -1,0 +1,57 @@
+"""Columns that name a run's parameter (a size, a number of threads) and count nothing."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from perfkit.readers.grid import Grid
+from perfkit.readers.report import Report
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+
+# Names of parameters; they prove in few rows what other names prove in many.
+_PARAMETER = re.compile(
+    r"^(?:(?:array|problem|matrix|block|tile|batch|vector|input|working[ _-]?set|buffer|n|num|number[ _-]of)[ _-]?)?"
+    r"(?:size|n|m|k|threads?|stride|block|tile|batch|iterations?|iters?|reps?|repetitions?|repeat|seed|param(?:eter)?\w*|"
+    r"config\w*|level|freq\w*|mhz|ghz|cores|cpus|procs|processes|ranks|nodes|length|len|dim|width|height|depth|order|"
+    r"unroll|density|bytes|kib|kb|mib|mb|elements|id|variant|version)$",
+    re.IGNORECASE,
+)
+_MANY_ROWS = 10
+_LARGE = 1000.0
+_SHOWN = 3
+
+
+def labels(grid: Grid, values: dict[int, np.ndarray], runs: np.ndarray, report: Report) -> dict[int, np.ndarray]:
+    """Leave out the columns that are constant in all rows, or within each of several runs, and note them.
+
+    Counts are never exactly the same again and again, except zeros, and except where time or work are too, as in a
+    simulation of a loop; there only names of parameters are taken. In fewer than 10 rows, small numbers of another
+    name may be counts.
+    """
+    codes, names = pd.factorize(runs)
+    order = np.argsort(codes, kind="stable")
+    within = np.diff(codes[order]) == 0  # pairs of rows of one run
+    repeated = len(np.unique(codes[order][1:][within]))
+    if len(order) < 2 or not repeated or (len(names) > 1 and repeated < 2):
+        return values
+
+    def constant(column: np.ndarray) -> bool:
+        known = column[order]
+        return bool((known[1:] == known[:-1])[within].all() and known[0] == known[0] and (known != 0).any())
+
+    axes = [i for i in values if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    kept = {i for i in values if i in axes or grid.names[i] in report.asked.axes}
+    varies = bool(axes) and not any(constant(values[i]) for i in axes)
+    found = {}
+    for i in (i for i in values if i not in kept and constant(values[i])):
+        sure = len(order) >= _MANY_ROWS or (len(order) > 2 and float(values[i].max()) > _LARGE)
+        if _PARAMETER.match(grid.names[i]) or (varies and sure):
+            found[i] = [f"{v:g}" for v in dict.fromkeys(values[i].tolist())]
+    if found:
+        where = "in all rows" if len(names) == 1 else "within each run"
+        each = (
+            f"{grid.names[i]} ({', '.join(v[:_SHOWN])}{', ...' if len(v) > _SHOWN else ''})" for i, v in found.items()
+        )
+        report.note(f"columns constant {where}, labels and no counters, left out: {', '.join(each)}")
+    return {i: v for i, v in values.items() if i not in found}
