@@ -346,5 +346,7 @@ def draw(picture: str, result: Any, /, **options: Any) -> Any:
     """
     module, _, name = picture.partition(":")
     drawn = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
-    import_module("perfkit.plots.style").as_written(getattr(drawn, "figure", drawn))
+    figure = getattr(drawn, "figure", drawn)
+    if hasattr(figure, "axes"):  # not the files that pictures were saved to
+        import_module("perfkit.plots.style").as_written(figure)
     return drawn

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+from perfkit.plots.style import as_written
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -334,6 +335,7 @@ def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
 
     files = []
     for name, ax in pictures(result).items():
+        as_written(ax.figure)
         for kind in result.settings.formats:
             files.append(folder / f"{name}.{kind}")
             with replaced(files[-1]) as temporary:

@@ -54,6 +54,8 @@ def test_a_core_is_one_file(copy):
     assert "wrote perfkit/machine/cores/my_core.toml" in new(copy, "core", "my_core", "--like", "zen4")
     shutil.copytree(ROOT / "tests" / "machine", copy / "tests" / "machine")
     shutil.copy(ROOT / "tests" / "encoded.py", copy / "tests")
+    (copy / "tests" / "simulators").mkdir()
+    shutil.copy(ROOT / "tests" / "simulators" / "assembled.py", copy / "tests" / "simulators")
     check(copy, "tests/machine", "-k", "my_core")
     core = Microarchitecture.load(copy / "perfkit" / "machine" / "cores" / "my_core.toml")
     assert core.value("rob") == Microarchitecture.load("zen4").value("rob")

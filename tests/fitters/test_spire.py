@@ -92,7 +92,7 @@ def test_what_is_no_model_is_refused(train, tmp_path):
     (tmp_path / "b.json").write_text("{}")
     with pytest.raises(FormatError, match="perfkit-spire"):
         pk.SpireModel.load(tmp_path / "b.json")
-    with pytest.raises(SettingError, match=r"json or \.parquet"):
+    with pytest.raises(SettingError, match=r"\.parquet or \.json"):
         pk.Spire().fit(train).save(tmp_path / "a.pickle")
 
 

@@ -16,6 +16,7 @@ from perfkit.fitters.studies.analysis import AnalysisResult
 from perfkit.fitters.topdown import TopDown, TopDownFractions
 from perfkit.scoring.scores import Measure, Scores, mean, zero
 from perfkit.scoring.scores import scores as make_scores
+from perfkit.simulators.dag.relax import Relaxation, relax
 from perfkit.simulators.gus.causality import Causality, InstructionSchedule
 from perfkit.simulators.gus.sensitivity import Sensitivity
 from perfkit.simulators.gus.timeline import Timeline
@@ -194,6 +195,12 @@ def calibration() -> Calibration:
     host = MappingProxyType({"processor": "no machine: numbers of a test", "date": "2000-01-01"})
     latencies, throughputs = {"ADD_R64_RM64": 1.0, "IMUL_R64_RM64": 3.0}, {"ADD_R64_RM64": 0.25}
     return Calibration(host, 0.5e-9, latencies, throughputs, {"rob": 222.0}, left_out={"L3": "no sample was kept"})
+
+
+@example(Relaxation)
+def relaxation() -> Relaxation:
+    chain = pk.Dag.from_nodes("AAA", [[], [0], [1]])
+    return relax(chain, pk.DagScheduler(pk.DagCore.sandy_bridge_erm()))
 
 
 @example(pk.Schedule)
