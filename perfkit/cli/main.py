@@ -4,9 +4,12 @@ A command's module is imported when the command is used: ``perfkit --help`` read
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
+from types import FrameType
 from typing import Any, cast
 
 import typer
@@ -112,6 +115,7 @@ def main() -> None:
     """
     try:
         try:
+            _have_interrupts_end_quietly()
             for stream in (sys.stdout, sys.stderr):
                 if hasattr(stream, "reconfigure"):
                     stream.reconfigure(errors="backslashreplace")  # names of files need not be text
@@ -137,6 +141,21 @@ def main() -> None:
             f"unexpected {type(error).__name__}: {error}\n"
             "This is a fault of perfkit: please report it. PERFKIT_TRACEBACK=1 in the environment prints where it is.",
         )
+
+
+def _have_interrupts_end_quietly() -> None:
+    """Have Ctrl-C end the program without a traceback where no code of ours is left: while Python waits for threads."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a caller handles or ignores it
+        with suppress(ValueError):  # only the main thread may
+            signal.signal(signal.SIGINT, _interrupted)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":  # the program, a notebook's cell or a test is still running
+            signal.default_int_handler(number, frame)
+        frame = frame.f_back
+    os._exit(130)  # the program is over, its output written
 
 
 def _end(status: int, message: str = "") -> None:

@@ -62,7 +62,7 @@ def trace(
         if not function:
             raise SettingError("say which function of the program to record: --function NAME")
         recorded = tracer.run(what, function, arguments or [])
-    path = recorded.save(output or Path(f"{recorded.provenance.function}.trace"))
+    path = recorded.save(output or Path(f"{recorded.provenance.function.replace('/', '_')}.trace"))
     origin = recorded.provenance
     if as_json:
         print_json(

@@ -17,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, SettingError, UnavailableError
 
@@ -191,7 +192,7 @@ def compile_kernel(
     link = ["-fPIC", "-shared", "-o", str(library), str(file), "-lm"]
     command = [compiler, *debug, *chosen, *visibility, *include, *link]
     _compile(command)
-    elf = ElfFile(library)
+    elf = ElfFile(library, str(source) if isinstance(source, Path) or _is_path(source) else "the kernel's text")
     region = _choose(elf, function, file.read_text())
     return Kernel(
         path=library,
@@ -317,11 +318,13 @@ def _choose(elf: ElfFile, function: str | None, source: str) -> str:
     """Find the region of interest."""
     if function is not None:
         return elf.function(function).name
+    # Of C++: without qualifiers and parameters, as a definition names it.
+    plain = {s: forms(elf.demangled.get(s, s))[-1].rpartition("::")[2] for s in elf.functions}
     exported = [
-        s for s in elf.functions if s not in _NOT_KERNELS and re.search(rf"\b{re.escape(s)}\s*\(", source) is not None
+        s for s, name in plain.items() if s not in _NOT_KERNELS and re.search(rf"\b{re.escape(name)}\s*\(", source)
     ]
     if len(exported) != 1:
-        found = ", ".join(exported) or "none"
+        found = ", ".join(elf.demangled.get(s, s) for s in exported) or "none"
         raise SettingError(f"name the function to trace: the source has {len(exported)} that qualify ({found})")
     return exported[0]
 

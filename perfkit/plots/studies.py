@@ -326,6 +326,8 @@ def pictures(result: "AnalysisResult") -> dict[str, Any]:
         out[f"scatter-{number}"] = plot_scatter(result.table, **one.model_dump())
     for number, told in enumerate(result.classifications, 1):
         out[f"classifier-{number}"] = plot_confusion(told)
+    for ax in out.values():
+        as_written(ax.figure)
     return out
 
 
@@ -335,7 +337,6 @@ def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
 
     files = []
     for name, ax in pictures(result).items():
-        as_written(ax.figure)
         for kind in result.settings.formats:
             files.append(folder / f"{name}.{kind}")
             with replaced(files[-1]) as temporary:

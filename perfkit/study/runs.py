@@ -111,9 +111,9 @@ class StudyRuns(Summarised):
         return draw("studies:plot_lines", self.ok, x=across, y=y, by=lines, ax=ax)
 
     def counts(self) -> dict[str, int]:
-        """Count the rows: all, measured, settled, never settled, failed."""
+        """Count the rows: all, measured, settled, never settled, failed, predicted."""
         if not len(self.table):
-            return {"configurations": 0, "ok": 0, "settled": 0, "unsettled": 0, "failed": 0}
+            return {"configurations": 0, "ok": 0, "settled": 0, "unsettled": 0, "failed": 0, "predicted": 0}
         ok = self.table["status"] == "ok"
         settled = ok & self.table["settled"].fillna(value=False).astype(bool)
         return {
@@ -125,6 +125,8 @@ class StudyRuns(Summarised):
     def failures(self) -> pd.DataFrame:
         """Return the failed rows' dimensions, compiler and message."""
         wanted = [*self.dimensions, "compiler", "flags", "threads", "message"]
+        if not len(self.table):
+            return pd.DataFrame(columns=wanted)
         return self.table.loc[self.table["status"] == "failed", wanted]
 
     def derive(self, **columns: str) -> Self:

@@ -57,7 +57,8 @@ class Study(Strict):
     sources : sequence of str
         More C or C++ files to compile and link with the kernel, or a whole program's; ``{NAME}`` is replaced.
     include, libraries : sequence of str
-        Folders with headers; libraries to link after the sources, by name (``m``) or file (``lib/libx.a``).
+        Folders with headers (the kernel's own and `folder` are searched, too); libraries to link after the sources, by
+        name (``m``) or file (``lib/libx.a``).
     region : (str, str), optional
         Functions without arguments whose calls begin and end the timed part of a whole program, for example
         ``["polybench_timer_start", "polybench_timer_stop"]``. By default what the program marks, else all of ``main``.
@@ -447,7 +448,12 @@ def _with_source(settings: dict[str, Any]) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"cannot read the kernel {path}: {error}") from None
     folder = settings.get("folder") or str(path.parent.absolute())
-    return {**settings, "kernel": path.name, "source": source, "language": language, "folder": folder}
+    found = {**settings, "kernel": path.name, "source": source, "language": language, "folder": folder}
+    beside, given = str(Path(kernel).parent), settings.get("include")
+    given = [given] if isinstance(given, str) else list(given or ())
+    if path.parent.resolve() != Path(folder).resolve() and beside not in given:
+        found["include"] = [beside, *given]  # the kernel is compiled as a copy elsewhere: its headers lie beside it
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,8 @@ from perfkit._version import __version__
 from perfkit.cli import options
 
 PROGRAM = [sys.executable, "-m", "perfkit"]
+# Where tests run in the background, SIGINT is ignored and children inherit that: a person's shell does not do it.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
 
 def run(*words, **more):
@@ -31,6 +33,23 @@ def test_the_module_is_the_program():
     assert "Usage: python -m perfkit" in run("--help").stdout
     assert run().returncode == 2  # no command: the help
     assert "did you mean" in run("gsu").stderr.lower()
+
+
+def test_ctrl_c_while_the_program_ends_is_quiet():
+    """Its results are written; Python waits for a thread, where an interrupt is a traceback of `lock.acquire`."""
+    code = (
+        f"{LISTEN}; import sys, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "from perfkit.cli import main\n"
+        "sys.argv = ['perfkit', '--version']\n"
+        "main()\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == f"perfkit {__version__}\n"
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    assert (*child.communicate(timeout=30), child.returncode) == ("", "", 130)
 
 
 def test_a_reader_that_leaves_early_hears_nothing():

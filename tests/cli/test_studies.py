@@ -1,16 +1,20 @@
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
+from perfkit.collectors.microbenchmark.store import Store
 from perfkit.errors import PerfkitError
 from perfkit.study.runs import StudyRuns
+from perfkit.study.study import Study
 
 KERNEL = "PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }\n"
 FILE = "kernel: k.c\ndimensions: {N: [4, 16]}\npolicy: {repetitions: 3, attempts: 2, windows: 3, tolerance: 0.5}\n"
@@ -45,6 +49,22 @@ def test_run_show_and_export(study, tmp_path):
     assert shown.exit_code == 0, shown.output
     assert len(StudyRuns.from_parquet(tmp_path / "t.parquet").raw) >= 6
     assert "2 of them already" in invoke("study", "run", study, "--folder", tmp_path / "out", "--dry-run").output
+
+
+def test_a_folder_that_holds_no_row_yet_is_shown_as_such(study, tmp_path):
+    """A study that was stopped while it compiled."""
+    out = tmp_path / "out"
+    with Store(out, "of the study"):
+        pass
+    (out / "study.yaml").write_text(Study.from_yaml(study).to_yaml())
+    (out / "metadata.json").write_text("{}")
+    done = invoke("study", "show", out)
+    assert (done.exit_code, done.output.splitlines()[0]) == (
+        0,
+        "0 configurations: 0 settled, 0 measured but never settled, 0 failed",
+    )
+    shown = json.loads(invoke("study", "show", out, "--json").stdout)
+    assert (shown["predicted"], shown["failures"]) == (0, [])
 
 
 @pytest.mark.measures
@@ -110,6 +130,27 @@ def test_ctrl_c_and_resume(study, tmp_path):
     study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 6}") + "steps: 200000\n")
     assert "6 configurations" in invoke("study", "run", study, "--folder", out).output
     assert results.read_bytes().startswith(kept)
+
+
+def test_ctrl_c_in_a_terminal_is_quiet_while_workers_start(study, tmp_path):
+    """A terminal interrupts all of a program's processes, the workers in their imports among them."""
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = [sys.executable, "-c", f"{listen}; from perfkit.cli import main; main()"]
+    command = [*program, "study", "run", str(study), "--folder", str(tmp_path / "out"), "--jobs", "2", "--batch", "1"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not _descendants(child.pid):
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.killpg(child.pid, signal.SIGINT)
+    _, told = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "Traceback" not in told
+    assert "File" not in told
+
+
+def _descendants(process):
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
 def test_analyze(tmp_path):

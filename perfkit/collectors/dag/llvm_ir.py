@@ -16,6 +16,7 @@ import numpy as np
 
 from perfkit.collectors.dag.ir_module import IrFunction, IrModule, IrValue, read_module, reference
 from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, IrOperation, IrPart, IrReader
+from perfkit.collectors.tracer.demangle import demangled, matching
 from perfkit.dag.program import CALL, LOAD, RETURN, STORE, BlockProgram
 from perfkit.errors import DataError
 
@@ -165,7 +166,7 @@ def _entry(module: IrModule, entry: str) -> str:
     """Return the name of the traced function in the module."""
     if entry in module.functions:
         return entry
-    mangled = [name for name in module.functions if _plain(name) == entry]
+    mangled = matching(entry, demangled(module.functions)) or [f for f in module.functions if _plain(f) == entry]
     if len(mangled) == 1:
         return mangled[0]
     if mangled:

@@ -20,7 +20,7 @@ from perfkit.collectors.microbenchmark import compile as compiling
 from perfkit.collectors.microbenchmark.lock import measuring_lock
 from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
 from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_of, usable_cpus
-from perfkit.collectors.microbenchmark.process import event_numbers
+from perfkit.collectors.microbenchmark.process import deaf_to_interrupts, event_numbers
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.design import SequentialDesign
@@ -327,9 +327,10 @@ class Microbenchmark:
 
         jobs = list(compiling.batches_of(study, todo, self._cut(len(todo))))
         built: dict[str, compiling.Built] = {}
-        finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator_unordered")(
-            delayed(compiling.compile_batch)(one, objects) for one in jobs
-        )
+        with deaf_to_interrupts():  # starts the workers
+            finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator_unordered")(
+                delayed(compiling.compile_batch)(one, objects) for one in jobs
+            )
         for results in finished:
             built |= {one.key: one for one in results}
             self._say(before, total, f"compiling ({len(built)} of {len(todo)} variants)")
@@ -347,7 +348,9 @@ class Microbenchmark:
         cuts = [todo[at : at + self.batch] for at in range(0, len(todo), self.batch)]
         done = total - len(todo)
         tasks = (delayed(collect_batch)(plain, cut) for cut in cuts)
-        for records in Parallel(n_jobs=self.jobs, return_as="generator_unordered")(tasks):
+        with deaf_to_interrupts():  # starts the workers
+            batches = Parallel(n_jobs=self.jobs, return_as="generator_unordered")(tasks)
+        for records in batches:
             for record in records:
                 store.add(record)
                 done += 1

@@ -34,6 +34,7 @@ from perfkit.study.study import Study
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
+_FOLDER_FLAGS = ("-I", "-L", "-iquote", "-isystem", "-idirafter")
 # Hidden, so that what a kernel calls is bound, and may be inlined, as in a program of its own.
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
 
@@ -193,9 +194,25 @@ def _compile_words(batch: Batch) -> list[str]:
     study = batch.study
     extra = toolchain.vectorization_flags(batch.compiler) if "vectorization" in study.static else []
     flags = [word for word in shlex.split(batch.flags) if not word.startswith("-l")]
+    flags = _from_folder(flags, study.folder)
     folders = [f"-I{Path(study.folder, name)}" for name in study.include]
     folders += [f"-I{study.folder}"] if study.folder else []
     return [batch.compiler, *_SHARED, *flags, *extra, *folders, "-idirafter", str(NATIVE)]
+
+
+def _from_folder(flags: Sequence[str], folder: str) -> list[str]:
+    """Have the relative folders among compiler flags start at the study's folder: compilers run elsewhere."""
+    out: list[str] = []
+    for word in flags:
+        if not folder:
+            out.append(word)
+        elif out and out[-1] in _FOLDER_FLAGS:
+            out.append(str(Path(folder, word)))
+        elif found := re.fullmatch(r"(-[IL])([^=].*)", word):
+            out.append(found[1] + str(Path(folder, found[2])))
+        else:
+            out.append(word)
+    return out
 
 
 def _link_words(batch: Batch, one: Variant) -> list[str]:
@@ -405,9 +422,10 @@ def _version_or_nothing(compiler: str) -> str:
 
 
 def shortened(text: str, lines: int = 6, width: int = 300) -> str:
-    """Return the first error lines of a compiler's output."""
-    important = [line for line in text.splitlines() if "error" in line.lower() or "undefined" in line.lower()]
-    return "\n".join(line[:width] for line in (important or text.splitlines())[:lines]).strip()
+    """Return the first error lines of a compiler's output, each once; an assembler's without its temporary file."""
+    told = list(dict.fromkeys(re.sub(r"^\S*/cc\w+\.s:(\d+: )?", "", line) for line in text.splitlines()))
+    important = [line for line in told if "error" in line.lower() or "undefined" in line.lower()]
+    return "\n".join(line[:width] for line in (important or told)[:lines]).strip()
 
 
 def files_of(built: Iterable[Built]) -> dict[str, str]:

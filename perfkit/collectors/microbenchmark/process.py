@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,20 @@ EVENTS = {
     "ref-cycles": (0, 9), "cpu-clock": (1, 0), "task-clock": (1, 1), "page-faults": (1, 2), "context-switches": (1, 3),
     "cpu-migrations": (1, 4), "minor-faults": (1, 5), "major-faults": (1, 6),
 }  # fmt: skip
+
+
+@contextlib.contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C from processes that are started in here for as long as they live; it reaches this one afterwards.
+
+    A terminal interrupts all processes of a program. Workers that it meets in their imports would each print where;
+    this process stops them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class KernelError(PerfkitError):

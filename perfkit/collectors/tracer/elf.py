@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from perfkit.collectors.tracer.demangle import demangled, forms, matching
 from perfkit.errors import DataError, FormatError
 
 _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
@@ -46,6 +47,8 @@ class ElfFile:
     ----------
     path : path
         The file.
+    name : str, optional
+        What messages call it: the source that it was compiled from.
 
     Raises
     ------
@@ -53,8 +56,9 @@ class ElfFile:
         When the file is no such program, with what it seems to be.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, name: str = "") -> None:
         self.path = Path(path)
+        self.name = name or str(path)
         try:
             self.data = self.path.read_bytes()
         except OSError as error:
@@ -148,28 +152,54 @@ class ElfFile:
         """Whether the full symbol table is gone."""
         return not any(section[1] == _SHT_SYMTAB for section in self._sections)
 
+    @cached_property
+    def demangled(self) -> dict[str, str]:
+        """The mangled names among the functions' symbols, as their source writes them."""
+        return demangled(self.functions)
+
     def function(self, name: str) -> Symbol:
-        """Find a function.
+        """Find a function by its symbol or, of C++ and Rust, by its name in the source (docs/tracing.md).
 
         Raises
         ------
         DataError
             When there is none of that name; the message has the nearest names, or says that the file is stripped.
+            When several have it, with how to name each.
         """
         if name in self.functions:
             return self.functions[name]
+        meant = {self.functions[symbol].address: symbol for symbol in matching(name, self.demangled)}
+        if len(meant) == 1:
+            return self.functions[next(iter(meant.values()))]
+        if meant:
+            told = [self.demangled[symbol] for symbol in meant.values()]
+            several = ", ".join(sorted(told if len(set(told)) == len(told) else meant.values()))
+            raise DataError(f"{self.name}: several functions are called {name!r}; name one of them: {several}")
         if self.is_stripped:
             raise DataError(
-                f"{self.path}: no function {name!r}, and the symbol table was stripped; "
+                f"{self.name}: no function {name!r}, and the symbol table was stripped; "
                 "build it without -s and do not run strip on it"
             )
-        near = difflib.get_close_matches(name, self.functions, 5, 0.5)
-        near += [other for other in sorted(self.functions) if name in other and other not in near][: 5 - len(near)]
-        hint = f"nearest: {', '.join(near)}" if near else f"it has {len(self.functions)} functions"
+        mangled = not self.demangled and any(symbol.startswith("_Z") for symbol in self.functions)
         raise DataError(
-            f"{self.path}: no function {name!r} ({hint}). If it should be there, the compiler inlined or renamed it: "
-            "mark it __attribute__((noipa))"
+            f"{self.name}: no function {name!r} ({self._nearest(name)}). If it should be there, the compiler inlined "
+            "or renamed it: mark it __attribute__((noipa))"
+            + ("; names of C++ are read with c++filt (install the package binutils)" if mangled else "")
         )
+
+    def _nearest(self, name: str) -> str:
+        """Say which functions have names like one, as their source writes them."""
+        # What a person may write -> what is said of it.
+        known = {form: text for text in self.demangled.values() for form in forms(text)}
+        known |= {symbol: symbol for symbol in self.functions if symbol not in self.demangled}
+        near = difflib.get_close_matches(name, known, 5, 0.5)
+        near += [other for other in sorted(known) if name in other and other not in near]
+        told = list(dict.fromkeys(known[one] for one in near))[:5]
+        return f"nearest: {', '.join(told)}" if told else f"it has {len(self.functions)} functions"
+
+    def symbol(self, name: str) -> str:
+        """Return the symbol of a function, which may lie in another file: then the name is the symbol."""
+        return self.function(name).name if name in self.functions or matching(name, self.demangled) else name
 
     def holds(self, address: int) -> Symbol | None:
         """Return the function that an address (before relocation) lies in."""

@@ -97,8 +97,9 @@ class Tracer:
             )
         arguments = [str(word) for word in arguments]
         why_not = _unloadable(elf)
-        recording, backend, reason = self._record(elf, function, arguments, why_not, None)
-        return self._finish(
+        recording, backend, reason = self._record(elf, symbol.name, arguments, why_not, None)
+        settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
+        return settings._finish(
             recording,
             Provenance(
                 workload=Path(binary).name,

@@ -212,7 +212,7 @@ def _result(
         rmse=float(np.sqrt((error**2).mean())),
         adjusted_r2=1.0 - (1.0 - r2) * (n - 1) / free,
         f=f,
-        p=float(fdtrc(k, free, f)),
+        p=float(fdtrc(k, free, max(f, 0.0))),  # a negative F (R2 of unseen rows below zero) explains nothing
         rows=n,
         train_rows=len(train),
         test_rows=len(test),

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.collectors.microbenchmark.compile import shortened
 from perfkit.collectors.microbenchmark.sources import leading_includes
 from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
@@ -69,6 +70,41 @@ def test_sources_headers_and_libraries(tmp_path):
         "dimensions: {N: [1, 5], WHICH: [part]}\nsteps: 1\npolicy: {repetitions: 3, attempts: 1, windows: 3}\n"
     )
     assert collected(Study.from_yaml(tmp_path / "s.yaml"))["sum"].tolist() == [1, 5]
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("again", [False, True], ids=["file", "written and read again"])
+def test_headers_beside_a_kernel_in_a_subfolder_are_found_from_anywhere(tmp_path, again):
+    for name, value in (("k", 7), ("h", 8)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.h").write_text(f"#define {name.upper()} {value}\n")
+    (tmp_path / "k" / "walk.c").write_text(
+        '#include "k.h"\n#include <h.h>\nPK_REGION { PK_REPORT("sum", K + H + N); }\n'
+    )
+    text = "kernel: k/walk.c\nflags: ['-O1 -Ih', '-O1 -isystem h']\ndimensions: {N: [1]}\nsteps: 1\n"
+    (tmp_path / "s.yaml").write_text(text + "policy: {repetitions: 3, attempts: 1, windows: 3}\n")
+    study = Study.from_yaml(tmp_path / "s.yaml")
+    if again:
+        (tmp_path / "t.yaml").write_text(study.to_yaml())
+        study = Study.from_yaml(tmp_path / "t.yaml")
+    assert collected(study)["sum"].tolist() == [16, 16]
+
+
+@pytest.mark.measures
+def test_kernels_of_the_same_text_keep_their_own_headers(tmp_path):
+    (tmp_path / "s").mkdir()
+    for name, value in (("a", 1), ("b", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.h").write_text(f"#define X {value}\n")
+        (tmp_path / name / "k.c").write_text('#include "x.h"\nPK_REGION { PK_REPORT("x", X); }\n')
+    studies = [Study(f"{name}/k.c", {"N": [1]}, folder=str(tmp_path), policy=QUICK, steps=1) for name in "ab"]
+    assert [collected(one)["x"].item() for one in studies] == [1, 2]
+
+
+def test_a_complaint_that_is_repeated_for_every_copy_is_told_once_without_its_temporary_file():
+    told = "/tmp/ccX1.s: Assembler messages:\n"
+    told += "".join(f"/tmp/ccX1.s:{n}: Error: no such instruction: `foo %xmm0'\n" for n in range(50, 60))
+    assert shortened(told) == "Error: no such instruction: `foo %xmm0'"
 
 
 @pytest.mark.measures

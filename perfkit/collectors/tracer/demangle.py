@@ -1,0 +1,98 @@
+"""The names of C++ and Rust functions as their source writes them, by binutils' ``c++filt``."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+
+_MANGLED = re.compile(r"_Z|_R[A-Z]|_R\d|__Z")
+
+
+def demangled(names: Iterable[str]) -> dict[str, str]:
+    """Return the mangled ones among some symbols: symbol -> its name in the source, with the parameters' types.
+
+    Without ``c++filt`` there are none.
+    """
+    mangled = [name for name in names if _MANGLED.match(name)]
+    program = shutil.which("c++filt")
+    if not mangled or program is None:
+        return {}
+    text = "\n".join(mangled) + "\n"
+    done = subprocess.run([program], input=text, capture_output=True, text=True, timeout=60, check=False)
+    lines = done.stdout.splitlines()
+    if done.returncode or len(lines) != len(mangled):
+        return {}
+    # Hashes in Rust's names say nothing to a person: at the end of the older ones, behind the crate in the newer.
+    hashes = {True: r"(?<=\w)\[[0-9a-f]+\]", False: r"::h[0-9a-f]{16}$"}
+    plain = (re.sub(hashes[name.startswith("_R")], "", line) for name, line in zip(mangled, lines, strict=True))
+    return {name: text for name, text in zip(mangled, plain, strict=True) if text != name}
+
+
+def forms(name: str) -> tuple[str, ...]:
+    """Return the ways in which a demangled name may be written, the most exact first.
+
+    Whole; without a template's result type, without ``const`` at its end, without parameters, without a template's
+    arguments.
+
+    Examples
+    --------
+    >>> forms("int app::sum<int>(int)")
+    ('int app::sum<int>(int)', 'app::sum<int>(int)', 'app::sum<int>', 'app::sum')
+    >>> forms("app::Table::total(int) const")
+    ('app::Table::total(int) const', 'app::Table::total(int)', 'app::Table::total')
+    """
+    if " [clone " in name:  # a part or a variant of the function, not the function
+        return (name,)
+    head, tail = _before_parameters(name)
+    bare = head[_last_space(head) + 1 :]
+    found = [name, bare + tail, bare + tail[: tail.rfind(")") + 1], bare]
+    if bare.endswith(">") and "operator" not in bare:
+        found.append(bare[: _opening(bare, "<>")])
+    return tuple(dict.fromkeys(found))
+
+
+def matching(name: str, known: Mapping[str, str]) -> list[str]:
+    """Return the symbols of `known` (symbol -> demangled name) that a person means by `name`; spaces do not count.
+
+    Where `name` is the whole name of some, these alone are meant.
+    """
+    wanted = _spaceless(name)
+    near = {symbol: text for symbol, text in known.items() if wanted and wanted[:8] in _spaceless(text)}
+    exact = [symbol for symbol, text in near.items() if _spaceless(text) == wanted]
+    return exact or [symbol for symbol, text in near.items() if wanted in map(_spaceless, forms(text))]
+
+
+def _spaceless(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def _before_parameters(name: str) -> tuple[str, str]:
+    """Cut a name where its parameters begin; the second part is "" where it has none."""
+    end = re.search(r"\)(?: const| volatile| &&?)*$", name)
+    if end is None:
+        return name, ""
+    at = _opening(name[: end.start() + 1], "()")
+    head = name[:at]
+    return (name, "") if not head or head.endswith(("::", "operator")) else (head, name[at:])
+
+
+def _opening(text: str, pair: str) -> int:
+    """Return where the bracket opens that the last letter closes."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] == pair[1]) - (text[at] == pair[0])
+        if depth == 0:
+            return at
+    return 0
+
+
+def _last_space(head: str) -> int:
+    """Return where a result type ends in front of a name; -1 where there is none."""
+    if "operator" in head or head.startswith("<"):
+        return -1
+    depth = 0
+    for at in range(len(head) - 1, -1, -1):
+        depth += (head[at] in ">)}]") - (head[at] in "<({[")
+        if head[at] == " " and depth == 0:
+            return at
+    return -1

@@ -1,0 +1,91 @@
+"""Functions of C++ and Rust by the names that their source gives them."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from perfkit.collectors.kernels import compile_kernel
+from perfkit.collectors.tracer.demangle import demangled, forms, matching
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.errors import DataError
+
+pytestmark = pytest.mark.skipif(shutil.which("c++filt") is None, reason="no c++filt (binutils) on this machine")
+OUT = "__attribute__((noipa)) "
+SOURCE = f"""
+namespace app {{
+struct Table {{
+    int values[8];
+    {OUT}int total(int n) const {{ int s = 0; for (int i = 0; i < n; i++) s += values[i]; return s; }}
+    {OUT}int over(int n) const {{ return values[n]; }}
+    {OUT}int over(double n) const {{ return values[(int)n] * 2; }}
+    {OUT}int operator()(int n) const {{ return values[n] * 3; }}
+}};
+template <class T> {OUT}T only(T x) {{ return x * 3; }}
+}}
+int main() {{
+    app::Table t = {{{{1, 2, 3, 4, 5, 6, 7, 8}}}};
+    return t.total(4) + t.over(1) + t.over(2.0) + t(3) + app::only(1) == 0;
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on this machine")
+    folder = tmp_path_factory.mktemp("names")
+    (folder / "t.cpp").write_text(SOURCE)
+    subprocess.run(["g++", "-O1", "-o", folder / "t", folder / "t.cpp"], check=True, timeout=120)
+    return folder / "t"
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol"),
+    [
+        ("app::Table::total", "_ZNK3app5Table5totalEi"),
+        ("app::Table::total(int)", "_ZNK3app5Table5totalEi"),
+        ("app::Table::total( int ) const", "_ZNK3app5Table5totalEi"),
+        ("_ZNK3app5Table5totalEi", "_ZNK3app5Table5totalEi"),
+        ("app::Table::over(double)", "_ZNK3app5Table4overEd"),
+        ("app::Table::operator()", "_ZNK3app5TableclEi"),
+        ("app::only", "_ZN3app4onlyIiEET_S1_"),
+        ("app::only<int>(int)", "_ZN3app4onlyIiEET_S1_"),
+    ],
+)
+def test_a_function_is_found_with_and_without_parameters(program, name, symbol):
+    assert ElfFile(program).function(name).name == symbol
+
+
+def test_a_method_is_traced_by_its_name(program):
+    one, other = (Tracer().run(program, name) for name in ("app::Table::total", "_ZNK3app5Table5totalEi"))
+    assert one.instruction_count == other.instruction_count > 10
+    assert one.provenance.function == "app::Table::total"
+
+
+def test_overloads_are_not_guessed_and_a_miss_names_its_neighbours(program):
+    with pytest.raises(DataError, match=r"several .*over\(double\) const, app::Table::over\(int\) const"):
+        ElfFile(program).function("app::Table::over")
+    with pytest.raises(DataError, match=r"nearest: app::Table::total\(int\) const"):
+        ElfFile(program).function("app::Table::totl")
+
+
+def test_names_of_rust():
+    """The older mangling of Rust ends in a hash; the newer one is its own."""
+    symbols = ["_ZN4work5total17h0123456789abcdefE", "_RNvC4work5total", "main"]
+    assert demangled(symbols) == {symbols[0]: "work::total", symbols[1]: "work::total"}
+    assert matching("work::total", demangled(symbols[:1])) == symbols[:1]
+
+
+def test_a_part_of_a_function_is_not_the_function():
+    assert forms("app::f(int) [clone .part.0]") == ("app::f(int) [clone .part.0]",)
+    assert matching("app::f", {"a": "app::f(int) [clone .part.0]", "b": "app::f(int)"}) == ["b"]
+
+
+def test_a_source_is_called_by_its_name(tmp_path):
+    file = tmp_path / "h.cpp"
+    file.write_text("namespace app { int twice(int x) { return 2 * x; } }\n")
+    assert compile_kernel(file).function == compile_kernel(file, "app::twice").function == "_ZN3app5twiceEi"
+    with pytest.raises(DataError, match=r"h\.cpp: no function 'app::twic' \(nearest: app::twice\(int\)\)"):
+        compile_kernel(file, "app::twic")
