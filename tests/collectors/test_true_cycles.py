@@ -58,7 +58,9 @@ def test_a_dependent_addition_takes_a_cycle():
     assert measured.calls > 1  # 4000 cycles are too few for one sample
     counted = measured.repetitions - measured.rejected - (measured.busy if measured.quiet else 0)
     assert len(measured.samples) == counted
-    assert measured.repetitions % 400 == 0  # as often as it takes to find a quiet core
+    # 400 in five processes; each goes on by as many as it began with until it finds a quiet core.
+    assert measured.repetitions >= 400
+    assert measured.repetitions % (400 // 5) == 0
     assert 0 <= measured.spread < 0.5
     row = measured.to_frame().iloc[0]
     assert row["cycles"] == measured.cycles
