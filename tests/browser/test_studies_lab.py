@@ -22,7 +22,7 @@ def test_fma_tree_and_explorer(page: Any, lab: Lab):
     view.scroll_into_view_if_needed()
     view.locator("[data-node='1']").first.click()
     view.locator(".pk-hint", has_text="INSTRUCTIONS <=").wait_for(timeout=10_000)
-    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")  # the tree runs from left to right: the parent stands left
     view.locator(".pk-hint", has_text="all rows").wait_for(timeout=10_000)
 
     # A click in the explorer's own tree redraws its lines with the node's rows alone.
