@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import folds_of, learning_data
+from perfkit.fitters.studies.folds import CrossValidated
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 
 @dataclass(frozen=True, repr=False)
-class Classification(Plain):
+class Classification(Plain, CrossValidated):
     """How well a classifier tells the categories of rows that it was not fitted to.
 
     Parameters
@@ -53,16 +54,6 @@ class Classification(Plain):
     rows: int
     left_out: int
     kind: str = UNKNOWN
-
-    @property
-    def score(self) -> float:
-        """Mean of the folds' accuracies."""
-        return float(np.mean(self.scores))
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of the folds' accuracies."""
-        return float(np.std(self.scores, ddof=1))
 
     @property
     def verdict(self) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.studies.categories import Categories, as_frame, column
+from perfkit.fitters.studies.folds import CrossValidated
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 
@@ -64,7 +65,7 @@ class Node:
 
 
 @dataclass(frozen=True, repr=False)
-class Tree(Plain):
+class Tree(Plain, CrossValidated):
     """A fitted tree and how well it does on rows that it was not fitted to.
 
     Parameters
@@ -105,16 +106,6 @@ class Tree(Plain):
     left_out: int
     error: float = math.nan
     kind: str = UNKNOWN
-
-    @property
-    def score(self) -> float:
-        """Mean of the folds' scores."""
-        return float(np.mean(self.scores))
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of the folds' scores."""
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else math.nan
 
     @property
     def is_regression(self) -> bool:

@@ -10,11 +10,12 @@ import pandas as pd
 from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
+from perfkit.fitters.studies.folds import CrossValidated
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 
 @dataclass(frozen=True, repr=False)
-class Importance(Plain):
+class Importance(Plain, CrossValidated):
     """How much each feature decides.
 
     Parameters
@@ -46,16 +47,6 @@ class Importance(Plain):
     rows: int
     left_out: int
     kind: str = UNKNOWN
-
-    @property
-    def score(self) -> float:
-        """Mean of the folds' scores."""
-        return float(np.mean(self.scores))
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of the folds' scores."""
-        return float(np.std(self.scores, ddof=1))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per feature, the most important first."""
