@@ -5,6 +5,15 @@ Start with ``import perfkit as pk`` and ``pk.read_samples(path)``, or open ``not
 The public names stand in ``__init__.pyi``, by what they are for; each is loaded when it is first used.
 """
 
+from typing import Any
+
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the cell magics ``%%why``, ``%%gus`` and ``%%compare``: IPython calls this for ``%load_ext perfkit``."""
+    from perfkit.cli import magics  # the one import up: nobody else may, see tests/project/test_arrows.py
+
+    magics.register(shell)

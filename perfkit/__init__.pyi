@@ -1,6 +1,7 @@
 """Every public name of perfkit, by what it is for; `perfkit/__init__.py` loads each when it is first used."""
 
 from . import collectors as collectors  # perf, valgrind, tracing, compiled kernels, the cycle clock
+from . import course as course  # a class in a box: exercises on each student's own data
 from . import datasets as datasets  # the data sets that ship, by name
 from . import errors as errors
 from . import fitters as fitters
@@ -10,20 +11,32 @@ from . import scoring as scoring  # the methods against known answers
 from . import simulators as simulators
 from ._version import __version__ as __version__
 
+# Why a program is slow, from the program itself.
+from .collectors.profile.hot import Profile as Profile
+from .diagnosis.diagnosis import Diagnosis as Diagnosis
+from .diagnosis.kernel import why_kernel as why_kernel
+from .diagnosis.why import why as why
+
 # Samples: counts of hardware events over time.
 from .readers.open_samples import open_samples as open_samples
 from .readers.read import read_samples as read_samples
 from .exploration.exploration import Exploration as Exploration
 from .exploration.exploration import explore as explore
 from .samples.areas import Areas as Areas
+from .samples.fleet import Fleet as Fleet
 from .samples.table import Samples as Samples
 
 # SPIRE: which event bounds this workload; the top-down method beside it.
+from .fitters.spire.fleet import FleetRankings as FleetRankings
 from .fitters.spire.model import Spire as Spire
 from .fitters.spire.model import SpireModel as SpireModel
 from .fitters.spire.piecewise import Roofline as Roofline
 from .fitters.spire.ranking import Ranking as Ranking
 from .fitters.topdown import TopDown as TopDown
+
+# Which class of resources holds a program back, from its counters: rules and a model learnt on simulated runs.
+from .fitters.bottlenecks.explanation import Explanation as Explanation
+from .fitters.bottlenecks.model import Bottlenecks as Bottlenecks
 
 # CPI stacks by regression: how many cycles each event costs.
 from .collectors.synthetic_cpi import artefact_cpi as artefact_cpi
@@ -31,9 +44,17 @@ from .collectors.synthetic_cpi import synthetic_cpi as synthetic_cpi
 from .fitters.cpi.counts import CpiCounts as CpiCounts
 from .fitters.cpi.paper import PaperCpiFit as PaperCpiFit
 from .fitters.cpi.paper import paper_cpi_stack as paper_cpi_stack
+from .fitters.cpi.fleet import FleetStacks as FleetStacks
 from .fitters.cpi.stack import CpiComparison as CpiComparison
 from .fitters.cpi.stack import CpiFit as CpiFit
 from .fitters.cpi.stack import CpiStack as CpiStack
+
+# Fleets: what changed between two versions, by machine.
+from .fitters.fleet_changes import FleetChanges as FleetChanges
+from .fitters.fleet_changes import fleet_changes as fleet_changes
+
+# Numbers that a notebook keeps for tables of many runs.
+from .workers.record import record as record
 
 # Cores: resources, caches and what instructions cost.
 from .machine.core import Microarchitecture as Microarchitecture
@@ -50,6 +71,7 @@ from .simulators.gus.prepared import prepare as prepare
 from .simulators.gus.sensitivity import sensitivity as sensitivity
 from .simulators.gus.sensitivity import what_if as what_if
 from .simulators.gus.timeline import timeline as timeline
+from .simulators.gus.trace_events import save_trace_events as save_trace_events
 from .simulators.pmu.simulated_pmu import SimulatedPmu as SimulatedPmu
 from .trace.trace import Trace as Trace
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import DataError, SettingError
+from perfkit.files import shipped_folder
 from perfkit.results import KINDS
 from perfkit.samples.events import closest
 
@@ -36,6 +37,7 @@ FORMATS = {
     "parquet": "pandas:read_parquet",
     "trace": "perfkit.trace.trace:Trace.load",
     "truth": "perfkit.simulators.pmu.truth:Truth.from_parquet",
+    "forest": "perfkit.fitters.bottlenecks.forest:Forest.load",
     "text": "pathlib:Path.read_text",
 }
 _FIELDS = ("file", "sha256", "format", "kind", "holds", "units", "source", "licence", "made_by")
@@ -173,11 +175,7 @@ def data_root(root: str | Path | None = None) -> Path:
     """Return the folder of data: the given one, the wheel's, or the one beside the package in a checkout."""
     if root is not None:
         return Path(root)
-    package = Path(__file__).resolve().parent
-    for candidate in (package / "_data", package.parent / "data"):
-        if candidate.is_dir():
-            return candidate
-    raise DataError(f"no data found in {package / '_data'} or {package.parent / 'data'}; install perfkit again")
+    return shipped_folder("data")
 
 
 def _read(manifest: Path) -> list[Dataset]:

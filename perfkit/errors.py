@@ -2,7 +2,17 @@
 
 
 class PerfkitError(Exception):
-    """The base of every error that perfkit raises on purpose."""
+    """The base of every error that perfkit raises on purpose.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> try:
+    ...     pk.Microarchitecture.load("no such core")
+    ... except PerfkitError as error:
+    ...     print(type(error).__name__)
+    SettingError
+    """
 
 
 class DataError(PerfkitError, ValueError):

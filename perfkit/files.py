@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, MissingFileError, PerfkitError, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError
 
 if TYPE_CHECKING:
     import zipfile
@@ -59,6 +59,22 @@ def replaced(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def shipped_folder(name: str) -> Path:
+    """Return a folder that ships with perfkit (``data``, ``notebooks``): the wheel's, or the one beside the package.
+
+    Raises
+    ------
+    DataError
+        It is in neither place.
+    """
+    package = Path(__file__).resolve().parent
+    places = (package / f"_{name}", package.parent / name)
+    for candidate in places:
+        if candidate.is_dir():
+            return candidate
+    raise DataError(f"no {name} found in {places[0]} or {places[1]}; install perfkit again")
 
 
 def existing(path: str | Path) -> Path:
@@ -216,6 +232,23 @@ def array_of(
             wanted = f"{ndim} dimension(s)" + (f" of {dtype}" if dtype is not None else "")
             raise FormatError(f"{path}: expected {name} to have {wanted}; found shape {shape} of {kind}")
         return np.frombuffer(data, dtype=kind, offset=file.tell()).reshape(shape).copy()
+
+
+def arrow_table(source: Any) -> Any:
+    """Return the parquet file at a path (or in a file object) as an Arrow table that is sound throughout.
+
+    Arrow trusts what a file claims: a damaged one can hold offsets and indices that later crash the process.
+
+    Raises
+    ------
+    ValueError
+        Arrow's own: the file is no parquet, or damaged. Call it within `reading`.
+    """
+    import pyarrow.parquet as pq
+
+    table = pq.ParquetFile(source).read()
+    table.validate(full=True)
+    return table
 
 
 def whole_text(path: str | Path, what: str) -> str:

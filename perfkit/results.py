@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.files import existing, replaced
+from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -70,6 +70,14 @@ class Summarised:
     def __str__(self) -> str:
         """Return the summary."""
         return self.summary()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the result's table as Arrow's C stream: polars, duckdb and pyarrow read it without a copy by hand."""
+        import pyarrow as pa
+
+        table = self.to_frame()  # type: ignore[attr-defined]
+        flat = table if table.index.names == [None] else table.reset_index()
+        return pa.Table.from_pandas(flat, preserve_index=False).__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
         """Return the summary for a notebook, at most 4 kB."""
@@ -161,21 +169,29 @@ class Plain(Summarised):
             The file is damaged, or another result's.
         """
         name, found = cls.__name__, existing(path)
-        try:
+        with reading(path, f"JSON that {name}.save wrote"):
             head = json.loads(found.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FormatError(f"{path}: expected JSON that {name}.save wrote; it cannot be read: {error}") from error
-        if not isinstance(head, dict) or head.get("format") != _FORMAT or head.get("class") != name:
-            raise FormatError(f"{path}: JSON, but not what {name}.save wrote")
-        try:
-            return cls._of(_tuples(head["values"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(f"{path}: a {name} with a part missing or changed: {error}") from error
+            if not isinstance(head, dict) or head.get("format") != _FORMAT or head.get("class") != name:
+                raise FormatError(f"{path}: JSON, but not what {name}.save wrote")
+            return answering(cls._of(_tuples(head["values"])))
 
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Self:
         """Make the result of its fields' values."""
         return cls(**values)
+
+
+_R = TypeVar("_R", bound=Summarised)
+
+
+def answering(result: _R) -> _R:
+    """Return a result just loaded once it has answered: a file whose parts do not fit together fails here, not later.
+
+    To be called within `perfkit.files.reading`, which makes a FormatError of whatever goes wrong.
+    """
+    result.summary()
+    result.to_frame()  # type: ignore[attr-defined]
+    return result
 
 
 _FORMAT, _VERSION = "perfkit-result", 1
@@ -213,22 +229,11 @@ def _write_parquet(result: Tabled, table: "pd.DataFrame", temporary: Path) -> No
 
 
 def _loaded(cls: type[_T], path: Path) -> _T:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     name = cls.__name__
     if path.suffix in (".csv", ".json"):
         raise FormatError(f"{path}: {path.suffix} holds the table only; {name}.load reads what was saved as .parquet")
-    try:
-        arrow = pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"{path}: expected a parquet file of {name}.save; it cannot be read: {error}") from error
-    try:
-        return _rebuilt(cls, arrow, path)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"{path}: a {name} with a part missing or changed: {error}") from error
+    with reading(path, f"a parquet file of {name}.save"):
+        return answering(_rebuilt(cls, arrow_table(path), path))
 
 
 def _rebuilt(cls: type[_T], arrow: Any, path: Path) -> _T:
@@ -280,7 +285,9 @@ def _unpacked(data: bytes) -> Any:
     if data.startswith(b"\x93NUMPY"):
         return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     with pa.ipc.open_stream(data) as stream:
-        return stream.read_all().to_pandas()
+        table = stream.read_all()
+    table.validate(full=True)  # see perfkit.files.arrow_table
+    return table.to_pandas()
 
 
 def _tuples(value: Any) -> Any:
@@ -323,6 +330,11 @@ def kind_of(table: Any) -> str:
     """Return what data a table is: its ``kind``; a DataFrame's ``attrs["kind"]``, or unknown where it does not say."""
     found = table.attrs.get("kind") if hasattr(table, "attrs") else getattr(table, "kind", None)
     return str(found) if found else UNKNOWN
+
+
+def kinds_of(kind: str) -> list[str]:
+    """Return the kinds that ``mixed (...)`` names, or the one kind."""
+    return kind.removeprefix("mixed (").removesuffix(")").split(", ")
 
 
 def labelled(kind: str) -> str:

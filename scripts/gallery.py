@@ -4,7 +4,8 @@
     ./kit gallery --only spire          those whose name holds "spire"; the others' pages stay
     ./kit gallery --out /tmp/pages      elsewhere
 
-The widgets on the pages are live as far as they need no kernel (hovering, zooming, links); where a page's scripts do
+Live views on the pages compute in the browser; the other widgets work as far as they need no kernel (hovering,
+zooming, links). Where a page's scripts do
 not run, each shows its static picture. Everything comes from the installed packages.
 """
 
@@ -64,6 +65,7 @@ def main() -> int:
     assets.mkdir(parents=True, exist_ok=True)
     (assets / "widgets.js").write_text(bundle(), encoding="utf-8")
     failed = []
+    write_index(options.out)  # first, so that it can be opened at once and reloaded while the pages are made
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         if options.only not in path.stem:
             continue
@@ -90,15 +92,16 @@ def write_index(out: Path) -> None:
 
 def write_page(path: Path, out: Path, timeout: int) -> None:
     """Execute one notebook and write its page and its picture for the index."""
+    from perfkit.cli.notebook_runs import execute
     from perfkit.cli.pages import Site, page_of
-    from perfkit.cli.report import execute
 
     executed = execute(path, {}, timeout)
     for cell in executed.cells:
         if cell.cell_type == "markdown":
             cell.source = _LINK.sub(r"](\1.html", cell.source)
-    bar = '<a href="index.html">perfkit gallery</a> · executed with its shipped data; opened without a kernel, the '
-    bar += f"widgets show but compute nothing. To play: <code>./kit lab</code>, notebook <code>{path.name}</code>."
+    bar = '<a href="index.html">perfkit gallery</a> · executed with its shipped data; opened without a kernel, '
+    bar += "live views compute in the browser; the other widgets show, and compute nothing. To play with all: "
+    bar += f"<code>./kit lab</code>, notebook <code>{path.name}</code>."
     title = title_of(executed, path)
     (out / f"{path.stem}.html").write_text(page_of(executed, title, Site("assets/widgets.js", bar)), encoding="utf-8")
     picture = last_picture(executed)

@@ -4,14 +4,15 @@
     .venv/bin/python -m tests.benchmarks.accuracy measure --folder /tmp/held-out --set held-out
     .venv/bin/python data/make/accuracy_points.py zen5 /tmp/corpus /tmp/held-out
 
-Run it on the host that measured: its processor and compilers go into the manifest. The traces are recorded anew
-wherever they are needed.
+Run it on the host that measured: its processor and compilers go into the manifest, beside what it holds of other
+cores. The traces are recorded anew wherever they are needed.
 """
 
 import argparse
 import hashlib
 import json
 import time
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -36,27 +37,29 @@ def main() -> None:
     info = cpuinfo()
     host = f"{info['model name']}, family {info['cpu family']} model {info['model']}, under a hypervisor"
     FOLDER.mkdir(exist_ok=True)
-    manifest = ["# Made by data/make/accuracy_points.py; do not edit by hand.", ""]
+    manifest = FOLDER / "manifest.toml"
+    entries = tomllib.loads(manifest.read_text()) if manifest.exists() else {}
     for name, folder in zip(SETS, options.folders, strict=True):
         points = pd.DataFrame([json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))])
         points["host"] = host
         file = FOLDER / f"{options.core}-{name}.csv"
         points[COLUMNS].round({"cycles": 1, "spread": 4}).to_csv(file, index=False)
         compiler = version("clang" if name == "held-out" else "gcc")
-        manifest += [
-            f'["accuracy/{file.stem}"]',
-            f'file = "{file.name}"',
-            f'sha256 = "{hashlib.sha256(file.read_bytes()).hexdigest()}"',
-            'format = "csv"',
-            'kind = "measured"',
-            f'holds = "{HOLDS[name]}: {len(points)} points"',
-            'units = "core cycles per call (10th percentile; spread is the median\'s relative distance to it)"',
-            f'source = "perfkit.collectors.host.true_cycles on {host}, {time.strftime("%Y-%m-%d")}; {compiler}"',
-            'licence = "MIT"',
-            'made_by = "data/make/accuracy_points.py"',
-            "",
-        ]
-    (FOLDER / "manifest.toml").write_text("\n".join(manifest))
+        entries[f"accuracy/{file.stem}"] = {
+            "file": file.name,
+            "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+            "format": "csv",
+            "kind": "measured",
+            "holds": f"{HOLDS[name]}: {len(points)} points",
+            "units": "core cycles per call (10th percentile; spread is the median's relative distance to it)",
+            "source": f"perfkit.collectors.host.true_cycles on {host}, {time.strftime('%Y-%m-%d')}; {compiler}",
+            "licence": "MIT",
+            "made_by": "data/make/accuracy_points.py",
+        }
+    text = "# Made by data/make/accuracy_points.py; do not edit by hand.\n"
+    for name, about in sorted(entries.items()):
+        text += f'\n["{name}"]\n' + "".join(f'{key} = "{value}"\n' for key, value in about.items())
+    manifest.write_text(text)
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def importances(gus: pk.Gus, of: dict[str, Trace]) -> pd.DataFrame:
 
 
 def variants(core: str, of: dict[str, Trace], truth: Truth) -> pd.DataFrame:
-    """Return the scores of SPIRE and of CPI stacks with other settings of the PMU, one row a measure."""
+    """Return the scores of SPIRE and of CPI stacks with other settings of the PMU, one row per measure."""
     parts = []
     for name, settings in VARIANTS.items():
         samples = SimulatedPmu(core, **settings).collect(of)

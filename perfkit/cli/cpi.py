@@ -56,7 +56,7 @@ def cpi(
     from perfkit.fitters.cpi.stack import CpiStack
     from perfkit.readers.open_samples import open_samples
 
-    samples = open_samples(files, time_event=time_event, work_event=work_event)
+    samples = open_samples(files, memory=True, time_event=time_event, work_event=work_event)
     if between is not None:
         samples = samples.select(between=between)
     chosen = tuple(options.words(events)) or None

@@ -98,8 +98,7 @@ def gus(
         tables["sensitivity"] = _rows(ranked.to_frame())
         tables["if it were perfect"] = [{"scenario": name, "speedup": s} for name, s in ranked.perfect.items()]
     if causality:
-        responsible = result.causality().to_frame()
-        tables["causality"] = _rows(responsible[responsible["share"] > 0][["pc", "text", "executions", "share"]])
+        tables["causality"] = _responsible(result)
     if as_json:
         print_json(found | {name.replace(" ", "_"): table for name, table in tables.items()})
         return
@@ -115,6 +114,15 @@ def gus(
         print(_text(table[:top]))
 
 
+def _responsible(result: "GusResult") -> list[dict[str, Any]]:
+    """Return the instructions that the time hangs on, each with its address as objdump prints it and its line."""
+    found = result.causality().to_frame()
+    code, addresses = result.trace.code, result.trace.object_addresses()
+    found["address"] = [f"{addresses[k]:#x}" for k in found.index]
+    found["place"] = [f"{Path(code.file[k]).name}:{code.line[k]}" if code.line[k] else "" for k in found.index]
+    return _rows(found[found["share"] > 0][["address", "place", "text", "executions", "share"]])
+
+
 def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
     return found
@@ -125,10 +133,10 @@ def _text(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "(nothing)"
 
-    def said(name: str, value: Any) -> str:
-        return f"{value:#x}" if name == "pc" else f"{value:.3f}" if isinstance(value, float) else str(value)
+    def said(value: Any) -> str:
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
 
-    lines = [list(rows[0]), *([said(name, value) for name, value in row.items()] for row in rows)]
+    lines = [list(rows[0]), *([said(value) for value in row.values()] for row in rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
     return "\n".join("  ".join(word.rjust(w) for word, w in zip(line, widths, strict=True)) for line in lines)
 

@@ -22,6 +22,10 @@ from perfkit.errors import PerfkitError
 # Command -> the function or typer application that it is, and its line in the list of commands (the first sentence of
 # its own help).
 COMMANDS = {
+    "why": (
+        "why:why",
+        "Say why a program is slow: its hot function, what holds it back, on which line, and what would help.",
+    ),
     "explore": (
         "explore:explore",
         "Say what dumps are, which methods they allow and why not the others, and what to measure next.",
@@ -38,7 +42,13 @@ COMMANDS = {
     "asm": ("asm:asm", "Measure the cycles that a list of instructions takes."),
     "compare": ("compare:compare", "Compare two kernels, builds, compilers or commits: the effect with its interval."),
     "calibrate": ("calibrate:calibrate", "Measure this host's latencies and throughputs with the time stamp counter."),
-    "report": ("report:app", "Run a notebook with your own parameters, and write it as a page or a notebook."),
+    "report": ("report:app", "Report on your own data in one screen, or run a notebook with your own parameters."),
+    "course": (
+        "course:app",
+        "A class in a box: list the units, write students' versions and slides, grade submissions.",
+    ),
+    "app": ("serve:app", "Show a notebook as an app: its text, pictures and live views, without its code."),
+    "lab": ("serve:serve_lab", "Open JupyterLab on copies of the shipped notebooks, or on a notebook of your own."),
     "data": ("data:data", "List the shipped data sets."),
 }
 

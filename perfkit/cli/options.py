@@ -39,6 +39,16 @@ def picture(text: str) -> Any:
     return typer.Option("--picture", metavar="FILE", help=f"{text} (.png, .svg or .pdf).", callback=ends_in(*PICTURES))
 
 
+def cluster(what: str) -> Any:
+    """Return the option ``--cluster``: where tasks run."""
+    return typer.Option(
+        None,
+        "--cluster",
+        metavar="WHERE",
+        help=f"{what} on dask's workers: tcp://HOST:PORT, slurm, slurm:JOBS or local:WORKERS (docs/cluster.md).",
+    )
+
+
 def finite(value: float | None) -> float | None:
     """Check that a number is one: Python's float() also reads nan and inf."""
     if value is not None and not math.isfinite(value):
@@ -91,6 +101,10 @@ def numbers(text: str, option: str) -> list[float]:
     return found
 
 
+Parameters = Annotated[
+    list[str],
+    typer.Option("--parameter", "-p", metavar="NAME VALUE", help="Set a parameter of the notebook; may be repeated."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Top = Annotated[int, typer.Option("--top", min=1, help="Rows of each table to print.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of everything that is drawn at random.")]

@@ -89,6 +89,7 @@ def read_dumps(
 
     return open_samples(
         files,
+        memory=True,
         time_event=time_event,
         work_event=work_event,
         errors="collect" if collect else "raise",

@@ -75,7 +75,7 @@ def spire(
     trained = _model([*train, *(more or [])], model, time_event, work_event, min_running)
     if save_model is not None:
         trained.save(save_model)
-    samples = open_samples(analyse, time_event=time_event, work_event=work_event)
+    samples = open_samples(analyse, memory=True, time_event=time_event, work_event=work_event)
     ranking = trained.rank(samples, seed=seed or 0)
     of = Areas.load() if areas is None else Areas.load().extended(areas)
     if as_json:
@@ -114,7 +114,9 @@ def _model(train: list[str], saved: Path | None, time_event: str, work_event: st
         if not saved.is_file():
             raise SettingError(f"no file {str(saved)!r} with a model; save one with --save-model")
         return SpireModel.load(saved)
-    return Spire(min_running=min_running).fit(open_samples(train, time_event=time_event, work_event=work_event))
+    return Spire(min_running=min_running).fit(
+        open_samples(train, memory=True, time_event=time_event, work_event=work_event)
+    )
 
 
 def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> str:

@@ -41,12 +41,7 @@ def run(
     jobs: int | None = typer.Option(None, "--jobs", min=1, help="Parallel compilations (default: one per processor)."),
     batch: int = typer.Option(32, "--batch", min=1, help="Variants that one task compiles."),
     retry: bool = typer.Option(False, "--retry", help="Measure the configurations again that failed before."),
-    cluster: str | None = typer.Option(
-        None,
-        "--cluster",
-        metavar="WHERE",
-        help="Measure on dask's workers: tcp://HOST:PORT, slurm, slurm:JOBS or local:WORKERS (docs/cluster.md).",
-    ),
+    cluster: str | None = options.cluster("Measure"),
     budget: int | None = typer.Option(
         None,
         "--budget",

@@ -2,6 +2,7 @@
 
 from . import synthetic as synthetic  # samples with known ceilings
 from . import synthetic_cpi as synthetic_cpi  # samples with a known CPI stack
+from .synthetic_fleet import generate_fleet as generate_fleet  # a folder of samples with a planted regression
 
 # Counts of hardware events.
 from .cachegrind import Cachegrind as Cachegrind

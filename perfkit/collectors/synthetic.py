@@ -22,9 +22,9 @@ import pandas as pd
 from perfkit.errors import SettingError
 from perfkit.samples.table import Samples
 
-WIDTH = 4.0  # slots a cycle
+WIDTH = 4.0  # slots per cycle
 UOPS = 1.0  # micro-ops per instruction
-BASE = UOPS / WIDTH  # cycles an instruction costs when nothing goes wrong
+BASE = UOPS / WIDTH  # cycles that an instruction costs when nothing goes wrong
 SLOW_DECODE = 0.4  # further cycles of an instruction whose micro-ops come from the slow decoder
 MOST_SLOW = 0.95  # no program runs from the slow decoder alone
 TIME, WORK = "cpu_clk_unhalted.thread", "inst_retired.any"

@@ -100,6 +100,14 @@ def synthetic_cpi(
     -------
     tuple of (Samples, PlantedCpi)
         The samples, of kind "generated", and their truth.
+
+    Examples
+    --------
+    >>> samples, planted = pk.synthetic_cpi(intervals=200, seed=1)
+    >>> planted.base
+    0.35
+    >>> round(pk.CpiStack().fit(samples).base, 2)
+    0.36
     """
     penalties = dict(PENALTIES if penalties is None else penalties)
     idle = dict(idle or {})

@@ -51,6 +51,12 @@ class Dag:
         What was traced; "traced", "handmade" or "simulated".
     facts
         How it was made (sizes, compiler, flags), as text; travels with the saved file.
+
+    Examples
+    --------
+    >>> dag = pk.trace_dag(pk.datasets.load("traces/fig1a"))
+    >>> pk.Dag.load(dag.save("fig1a.dag")).digest() == dag.digest()
+    True
     """
 
     program: BlockProgram

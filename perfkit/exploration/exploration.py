@@ -19,7 +19,8 @@ from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import normalise
-from perfkit.samples.table import Samples
+from perfkit.samples.fleet import Fleet
+from perfkit.samples.table import Samples, expect_samples
 
 _ORDER = ("top-down", "CPI stack", "SPIRE", "typical costs")
 _RATIO = 1.1
@@ -43,6 +44,12 @@ class Exploration(Tabled):
         What the data are: measured, simulated, generated or published.
     compared : DataFrame
         One row per run: cycles per work and rates per 1000 of work.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> pk.explore("spire/memory").kind
+    'generated'
     """
 
     _rows: ClassVar[str] = "methods"
@@ -117,10 +124,17 @@ def explore(
     ------
     SettingError
         No file could be read; the message says why, for each.
+
+    Examples
+    --------
+    >>> explore("spire/memory").kind
+    'generated'
     """
     failed: list[str] = []
     if isinstance(source, Samples):
         parts = [source]
+    elif isinstance(source, Fleet):
+        expect_samples(source, "explore")
     else:
         parts, failed = _read(source, time_event, work_event)
     if not parts:
@@ -155,7 +169,7 @@ def _read(source: Any, time_event: str, work_event: str) -> tuple[list[Samples],
     for each in [source] if isinstance(source, str | Path) else source:
         try:
             if str(each) in datasets.names():
-                parts.append(open_samples(each, time_event=time_event, work_event=work_event))
+                parts.append(open_samples(each, memory=True, time_event=time_event, work_event=work_event))
                 continue
             paths = dump_files(each)
         except PerfkitError as error:

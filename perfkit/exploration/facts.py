@@ -8,6 +8,7 @@ import pandas as pd
 
 from perfkit.fitters.cpi.checks import same_names
 from perfkit.samples.clocks import is_fixed_rate
+from perfkit.samples.events import mode_cautions, modes
 from perfkit.samples.table import Samples
 
 _FEW = 20
@@ -21,6 +22,8 @@ def facts(samples: Samples) -> dict[str, str]:
     shown = ", ".join(events[:_SHOWN]) + (f" and {len(events) - _SHOWN} more" if len(events) > _SHOWN else "")
     seconds = _seconds(samples)
     length = f", {seconds[0]:.4g} s in all, {seconds[1]:.3g} s the median interval" if seconds else ""
+    of_axes = {modes(e) for e in (samples.time_event, samples.work_event) if e != "seconds"}
+    mode = {"u": " (user mode only)", "k": " (kernel mode only)"}.get("/".join(sorted(of_axes)), "")
     out = {
         "files": ", ".join(files) or "no file",
         "data": samples.kind,
@@ -28,7 +31,7 @@ def facts(samples: Samples) -> dict[str, str]:
         "runs": _names(list(samples.runs.index)),
         "intervals": f"{samples.n_intervals:,}{length}",
         "events": f"{len(events)}: {shown}" if events else "none besides time and work",
-        "time and work": f"{samples.time_event} and {samples.work_event}",
+        "time and work": f"{samples.time_event} and {samples.work_event}{mode}",
     }
     commands = [c for c in dict.fromkeys(samples.runs["command"]) if c]
     return out | ({"command": _names(commands)} if commands else {})
@@ -79,13 +82,24 @@ def _named(samples: Samples) -> str:
 
 def quality(samples: Samples) -> list[str]:
     """Return what its reader should know of the counts, the gravest first."""
-    told = [*_aliases(samples), *_multiplexing(samples), *_missing(samples), *_few(samples), *_phases(samples)]
+    told = [
+        *_modes(samples),
+        *_aliases(samples),
+        *_multiplexing(samples),
+        *_missing(samples),
+        *_few(samples),
+        *_phases(samples),
+    ]
     clocks = [e for e in samples.events if is_fixed_rate(e)]
     if clocks:
         told.append(f"{_names(clocks)} count time or slots: read, and never ranked or fitted")
     if len(samples.problems):
         told.append(f"{len(samples.problems):,} line(s) could not be used; samples.problems lists them")
     return told
+
+
+def _modes(samples: Samples) -> list[str]:
+    return mode_cautions(samples.time_event, samples.work_event, samples.events)
 
 
 def _aliases(samples: Samples) -> list[str]:

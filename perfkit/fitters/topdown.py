@@ -35,7 +35,7 @@ class Scheme:
     needs : tuple of str
         Normalised names of the events; ``cycles`` stands for any event that counts cycles.
     width : float or None
-        Issue slots a cycle; None where the events count slots themselves, NaN where it must be given.
+        Issue slots per cycle; None where the events count slots themselves, NaN where it must be given.
     formula : function
         Of the rates of the needed events and of slots; gives retiring, front end and bad speculation.
     source : str
@@ -56,7 +56,7 @@ class TopDown(Settings):
     Parameters
     ----------
     width : float, optional
-        Issue slots a cycle, for processors on which the events do not tell. By default that of the scheme's
+        Issue slots per cycle, for processors on which the events do not tell. By default that of the scheme's
         processors: 4 for Intel before Ice Lake, 6 for AMD Zen 4; Arm needs it given.
     scheme : str, optional
         Use this scheme only, by name (see `SCHEMES`); by default the first whose events are all there.
@@ -74,7 +74,7 @@ class TopDown(Settings):
 
     def __post_init__(self) -> None:
         if self.width is not None and not (np.isfinite(self.width) and self.width > 0):
-            raise SettingError(f"width is a number of slots a cycle above 0; found {self.width}")
+            raise SettingError(f"width is a number of slots per cycle above 0; found {self.width}")
         names = [s.name for s in SCHEMES]
         if self.scheme is not None and self.scheme not in names:
             raise SettingError(f"unknown scheme {self.scheme!r}; known: {', '.join(names)}")

@@ -54,6 +54,7 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("L1_latency", "memory_latency", "store_forward_latency"),
         (
             "L1_vector_latency",
+            "line_split_latency",
             "L2_latency",
             "L3_latency",
             "vector_store_forward_latency",
@@ -85,15 +86,18 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "second_tlb_entries": int,
     "add_forwarding": (int, float),
     "next_line_prefetch": bool,
-    "line_split_penalty": (int, float),
+    "line_split_penalty": int,
+    "write_back_lines": (int, float),
 }
+_FEATURE_UNITS = {"line_split_penalty": "uses of a port", "write_back_lines": "lines", "add_forwarding": "cycles"}
 # Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
 # Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register). Memory
-# renaming: which loads of a word that was just stored have its value without loading.
+# renaming: which loads of a word that was just stored have its value without loading ("by base register": where both
+# addresses have no index register and are not relative to RIP).
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
-    "memory_renaming": ("none", "same expression", "learned"),
+    "memory_renaming": ("none", "same expression", "by base register", "learned"),
 }
 
 
@@ -510,7 +514,7 @@ def _read_features(table: dict[str, Any], sources: dict[str, str], place: str) -
     _known(table, tuple(_FEATURES), place)
     found = {}
     for name, entry in table.items():
-        figure = _figure(entry, sources, f"{place} {name}", "cycles" if name == "line_split_penalty" else "")
+        figure = _figure(entry, sources, f"{place} {name}", _FEATURE_UNITS.get(name, ""))
         if not isinstance(figure.value, _FEATURES[name]):
             raise FormatError(f"{place} {name}: {_FEATURES[name]} expected, found {figure.value!r}")
         if name in _CHOICES and figure.value not in _CHOICES[name]:

@@ -55,7 +55,7 @@ def flops(trace: Trace) -> int:
 
 
 def peak_flops(core: Microarchitecture, *, bits: int = 256, double: bool = True) -> float:
-    """Return the floating-point operations a cycle of a core that does nothing but fused multiply-adds.
+    """Return the floating-point operations per cycle of a core that does nothing but fused multiply-adds.
 
     Parameters
     ----------

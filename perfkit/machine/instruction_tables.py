@@ -62,6 +62,7 @@ class InstructionTables:
 
     Examples
     --------
+    >>> from perfkit.machine.core import Microarchitecture
     >>> tables = InstructionTables.load(Microarchitecture.load("skylake_x"))
     >>> form = tables.form("VEX_VFMADD231PS_YMM_YMM_YMMM256/m")
     >>> form.latency, form.address_latency, form.unfused_uops
@@ -284,11 +285,12 @@ def _bundled_layers(name: str, table: str, load: Callable[[str], Microarchitectu
     """Return the layers that ship with perfkit; `load` gives the core as it ships, None where it does not."""
     folder = files("perfkit.machine").joinpath("cores")
     layers = []
-    corrections = folder.joinpath("corrections", f"{table}.toml")
-    if load is not None and corrections.is_file():
-        data = tomllib.loads(corrections.read_text(encoding="utf-8"))
-        data.pop("core", None)  # they belong to the table, whichever core uses it
-        layers.append(overlay(data, "correction", load(name), f"perfkit/machine/cores/corrections/{table}.toml"))
+    for owner in dict.fromkeys((name, table)):  # a core's own, then those of the table that it shares with others
+        corrections = folder.joinpath("corrections", f"{owner}.toml")
+        if load is not None and corrections.is_file():
+            data = tomllib.loads(corrections.read_text(encoding="utf-8"))
+            data.pop("core", None)  # the file's name says whose they are
+            layers.append(overlay(data, "correction", load(name), f"perfkit/machine/cores/corrections/{owner}.toml"))
     bundled = folder.joinpath("tables", f"{table}.csv.gz")
     if bundled.is_file():
         text = gzip.decompress(bundled.read_bytes()).decode()

@@ -84,7 +84,12 @@ def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
 
 
 def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microarchitecture:
-    """Return the core with the resources that a calibration of this host measured (its ``[resources]`` table)."""
+    """Return the core with the resources that a calibration of this host measured (its ``[resources]`` table).
+
+    Examples
+    --------
+    >>> core = pk.calibrated_core(pk.Microarchitecture.load("host"), "mine.toml")  # doctest: +SKIP
+    """
     path = Path(calibration)
     read_overlay(path, "calibration", core)  # for its checks
     data = tomllib.loads(path.read_text(encoding="utf-8"))

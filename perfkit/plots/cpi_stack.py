@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from perfkit.errors import DataError
+from perfkit.plots.style import ink_on
+
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.paper import PaperCpiFit
     from perfkit.fitters.cpi.stack import CpiFit
@@ -163,8 +166,8 @@ def plot_correlation(correlation: pd.DataFrame, ax: Any = None) -> Any:
         for j in range(n):
             value = values[i, j]
             if np.isfinite(value):
-                colour = "white" if abs(value) > 0.6 else "black"
-                ax.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=6, color=colour)
+                ink = ink_on(image.to_rgba(value))
+                ax.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=8, color=ink)
     ax.figure.colorbar(image, ax=ax, shrink=0.6)
     return ax
 
@@ -225,3 +228,13 @@ def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:
 
 def _label(name: str, fit: "CpiFit") -> str:
     return name if fit.kind == "measured" else f"{name}\n({fit.kind})"
+
+
+def named_fits(fits: Any) -> "dict[str, CpiFit]":
+    """Return fits by name, of one fit, a comparison or a mapping."""
+    if hasattr(fits, "refit"):
+        return {fits.name: fits}
+    named = {str(name): fits[name] for name in fits}
+    if not named:
+        raise DataError("nothing to explore: expected at least one fit")
+    return named

@@ -173,6 +173,30 @@ def cycle_counts(schedule: Schedule, first: int, last: int) -> tuple[npt.NDArray
     return steps.cumsum(axis=1)[:, :length], issuing
 
 
+def binned_counts(
+    schedule: Schedule, first: int, last: int, most: int = 400
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return `cycle_counts` and stalls as means over steps of equally many cycles, at most `most` steps.
+
+    Returns
+    -------
+    edges : ndarray, shape (steps + 1,)
+        The cycle at which each step begins, and the last one's end; the last step may be shorter.
+    executing, issuing : ndarray, shape (types, steps)
+        Nodes per cycle.
+    stalled : ndarray, shape (buffers, steps)
+        The share of the step's cycles in which each buffer of `BUFFERS` stalls.
+    """
+    counts, issues = cycle_counts(schedule, first, last)
+    assert schedule.stall_mask is not None, "recorded with the nodes"
+    mask = schedule.stall_mask[first:last]
+    flags = np.array([mask >> k & 1 for k in range(len(BUFFERS))])
+    begins = np.arange(0, last - first, -(-(last - first) // most))
+    lengths = np.diff(np.append(begins, last - first))
+    executing, issuing, stalled = (np.add.reduceat(a, begins, axis=1) / lengths for a in (counts, issues, flags))
+    return np.append(begins, last - first) + first, executing, issuing, stalled
+
+
 def _stretches(flags: npt.NDArray[Any]) -> list[tuple[int, int]]:
     """Return the (begin, end) of the runs of ones."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], flags, [0])).astype(np.int8)))

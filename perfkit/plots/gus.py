@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import SERIES
+from perfkit.plots.style import SERIES, abbreviate, ink_on
 
 if TYPE_CHECKING:
     from perfkit.simulators.gus.causality import Causality, InstructionSchedule
@@ -83,11 +83,12 @@ def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = N
     """Draw instructions (columns pc and text) as a heat map of the named columns, each a share from 0 to 1."""
     ax = _axes(ax, 0.21 * len(frame) + 1.4)
     values = frame[list(shares)].to_numpy(dtype="float64")
-    ax.imshow(np.nan_to_num(values), cmap="Blues", aspect="auto", vmin=0, vmax=max(1e-9, np.nanmax(values, initial=0)))
+    most = max(1e-9, np.nanmax(values, initial=0))
+    image = ax.imshow(np.nan_to_num(values), cmap="Blues", aspect="auto", vmin=0, vmax=most)
     for row, column in zip(*np.nonzero(np.nan_to_num(values) >= 0.005), strict=True):
         share = values[row, column]
-        colour = "white" if share > 0.6 * np.nanmax(values) else "black"
-        ax.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=colour)
+        ink = ink_on(image.to_rgba(share))
+        ax.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize="x-small", color=ink)
     ax.set_xticks(np.arange(len(shares)), list(shares), rotation=60, ha="left", fontsize="small")
     ax.xaxis.tick_top()
     ax.set_yticks(
@@ -95,6 +96,47 @@ def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = N
     )
     ax.tick_params(axis="y", labelfontfamily="monospace", labelsize="x-small")
     ax.set_xlabel("shares of each column's total, per cent (simulated)")
+    return ax
+
+
+def source_lines(frame: pd.DataFrame, causality: Sequence[float]) -> pd.DataFrame:
+    """Return each source line's share of a run's time and of its causes, the one that causes most first.
+
+    Parameters
+    ----------
+    frame
+        One row per static instruction (`perfkit.GusResult.to_frame`).
+    causality
+        Each instruction's share of the causes (`perfkit.simulators.Causality.shares`).
+
+    Returns
+    -------
+    DataFrame
+        file, line, source_line, time_share, causality (both 0 to 1), and instruction: the row of `frame` that causes
+        most in this line. Instructions without a line are not in it, so that the shares may sum to less than 1.
+    """
+    rows = frame.reset_index(drop=True).assign(causality=np.asarray(causality, dtype="float64"))
+    rows = rows[rows["line"].notna()] if "line" in rows else rows[:0].assign(file="", line=0, source_line="")
+    groups = rows.groupby(["file", "line"], sort=False)
+    lines = groups.agg(
+        source_line=("source_line", "first"),
+        time_share=("time_share", "sum"),
+        causality=("causality", "sum"),
+        instruction=("causality", "idxmax"),
+    )
+    return lines.reset_index().sort_values("causality", ascending=False, kind="stable", ignore_index=True)
+
+
+def plot_source_lines(lines: pd.DataFrame, share: str, title: str, top: int = 8, ax: Axes | None = None) -> Axes:
+    """Draw the first lines of `source_lines` as bars of one share, "causality" or "time_share"."""
+    rows = lines.head(top)[::-1]
+    ax = _axes(ax, 0.3 * len(rows) + 1.2)
+    texts = [abbreviate(str(text).strip(), 48) for text in rows["source_line"]]
+    names = [f"{int(line)}: {text}" for line, text in zip(rows["line"], texts, strict=True)]
+    ax.barh(np.arange(len(rows)), 100 * rows[share], color=SERIES[0])
+    ax.set_yticks(np.arange(len(rows)), names, family="monospace", parse_math=False)
+    ax.set_xlabel("share of the causes (%)" if share == "causality" else "share of the time (%)")
+    ax.set_title(title)
     return ax
 
 
@@ -117,7 +159,7 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
     Parameters
     ----------
     table : DataFrame
-        One row a version.
+        One row per version.
     columns : mapping
         Column of per cent of peak -> what to call it: whether it was measured, simulated or published.
     """

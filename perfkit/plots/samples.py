@@ -91,7 +91,8 @@ def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
 def position_label(timeline: TimeAxis) -> str:
     """Return the words for the time axis."""
     joined = ", runs end to end" if len(timeline.starts) > 1 else ""
-    return f"time (s{joined})" if timeline.unit == "seconds" else f"interval (number{joined})"
+    short_unit = {"seconds": "s", "milliseconds": "ms", "microseconds": "µs"}.get(timeline.unit)
+    return f"time ({short_unit}{joined})" if short_unit else f"interval (number{joined})"
 
 
 def check_events(samples: Samples, events: Sequence[str]) -> None:

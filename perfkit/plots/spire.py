@@ -95,7 +95,9 @@ def plot_roofline(
         ax.set_xlim(0, edge * 1.04)
         ax.set_ylim(0, roofline.peak * 1.08)
     ax.set_xlabel(f"operational intensity ({model.work_event} per {event})")
-    ax.set_ylabel(f"throughput ({model.work_event} per {model.time_event})")
+    # Long names of events would reach over the axis; the other label names the work.
+    per = f"{model.work_event} per {model.time_event}"
+    ax.set_ylabel(f"throughput ({per})" if len(per) < 30 else "throughput (work per time)")
     ax.set_title(_labelled(event, model.kind, analysed.kind if analysed is not None else model.kind))
     ax.legend(loc="best", fontsize="small", frameon=False)
     return ax

@@ -36,7 +36,7 @@ def plot_sample(time: float, work: float, count: float, event: str = "event") ->
     ax.annotate(f"P = W/T = {short(P)}", (0, P), (6, 5), textcoords="offset points", fontsize=10)
     ax.annotate(f"I = W/M = {short(I)}", (I, 0), (6, 6), textcoords="offset points", fontsize=10)
     slope = f"slope P/I = M/T = {short(count / time)}"
-    ax.annotate(slope, (I / 2, P / 2), (8, -12), textcoords="offset points", fontsize=9, color=SERIES[1])
+    ax.annotate(slope, (I / 2, P / 2), (8, -12), textcoords="offset points", fontsize=9, color=ACCENT)
     ax.set(xlim=(0, I * 1.6), ylim=(0, P * 1.4), xlabel=f"intensity I: work per {event}", ylabel="throughput P")
     ax.set_title(f"T = {short(time)}, W = {short(work)}, M = {short(count)}", fontsize=10, loc="left")
     return figure

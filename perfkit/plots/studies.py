@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
-from perfkit.plots.style import as_written
+from perfkit.plots.style import as_written, ink_on
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 # Categories from fast to slow: dark to light, told apart without colour vision (viridis).
 _MAP = "viridis"
+# What a study measures by these names, or derives in the shipped studies.
+_UNITS = {
+    "tsc": "ticks of the time stamp counter",
+    "cycles": "core cycles",
+    "ns": "nanoseconds",
+    "GBPS": "GB/s",
+    "FMAS_PER_CYCLE": "FMAs per cycle",
+    "STRIDE": "blocks of 64 bytes",
+}
 
 
 def category_colours(count: int) -> list[str]:
@@ -45,6 +54,28 @@ def distribution_bars(
 def median_lines(frame: pd.DataFrame, x: str, y: str, by: Sequence[str] = ()) -> list[tuple[str, pd.Series]]:
     """Return the median of `y` over `x` for each combination of the `by` columns: its label, and a series over `x`."""
     return [(label, group.groupby(x)[y].median()) for label, group in _groups(frame, by)]
+
+
+def coinciding(lines: list[tuple[str, pd.Series]], within: float = 0.01) -> list[tuple[list[str], pd.Series]]:
+    """Put lines together that differ nowhere by more than a share of the largest value: their labels, the first line.
+
+    Drawn one over the other, only the last of them would be seen.
+    """
+    out: list[tuple[list[str], pd.Series]] = []
+    for label, line in lines:
+        for labels, first in out:
+            if first.index.equals(line.index) and (first - line).abs().max() <= within * first.abs().max():
+                labels.append(label)
+                break
+        else:
+            out.append(([label], line))
+    return out
+
+
+def with_unit(name: str) -> str:
+    """Return a column's name with its unit, where perfkit measures that column itself."""
+    unit = _UNITS.get(name)
+    return f"{name} ({unit})" if unit else name
 
 
 def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:
@@ -73,9 +104,9 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
         colours, categories.labels, categories.centroids, categories.counts, strict=True
     ):
         ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {count}")
-    ax.set_xlabel(categories.target)
+    ax.set_xlabel(with_unit(categories.target))
     ax.set_ylabel("configurations" if table is not None else "density")
-    beside = (1.08, 1) if table is not None and categories.grid else (1.01, 1)
+    beside = (1.15, 1) if table is not None and categories.grid else (1.01, 1)
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=beside, frameon=False)
     ax.set_title(f"{categories.target}: {len(categories)} categories ({categories.method})", fontsize=10)
     return ax
@@ -119,7 +150,7 @@ def plot_tree(tree: "Tree", ax: Any = None) -> Any:
                 ax.text(level + 0.5, (leaf + below) / 2, word, fontsize=9, ha="center", color="#333333", zorder=2)
         ax.text(
             level, leaf, node_text(tree, index), ha="center", va="center", fontsize=9, zorder=3,
-            color="white" if is_dark(colours[index]) else "black",
+            color=ink_on(colours[index]),
             bbox={"boxstyle": "round,pad=0.35", "fc": colours[index], "ec": "#333333", "lw": 0.7},
         )  # fmt: skip
     ax.set_xlim(-0.5, tree.depth + 0.5)
@@ -133,7 +164,7 @@ def tree_size(tree: "Tree") -> tuple[float, float]:
     """Return a figure's width and height in inches that give every node of a tree room for its text."""
     leaves = sum(node.is_leaf for node in tree.nodes)
     longest = max(len(line) for index in range(len(tree.nodes)) for line in node_text(tree, index).split("\n"))
-    return (tree.depth + 1) * (0.9 + 0.075 * longest), 0.8 + 0.72 * leaves
+    return (tree.depth + 1) * (1.1 + 0.095 * longest), 0.8 + 0.72 * leaves
 
 
 def node_text(tree: "Tree", index: int) -> str:
@@ -162,14 +193,6 @@ def node_colours(tree: "Tree") -> list[str]:
         red, green, blue = 1 - strength * (1 - base)
         out.append(mpl.colors.to_hex((red, green, blue)))
     return out
-
-
-def is_dark(colour: str) -> bool:
-    """Tell whether white text reads better than black on a colour."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    # WCAG's relative luminance; above this one, black has the higher contrast.
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179
 
 
 def plot_importance(importance: "Importance", ax: Any = None) -> Any:
@@ -205,9 +228,9 @@ def plot_confusion(tree: "Tree | Classification", ax: Any = None) -> Any:
         )
     counts = np.array(tree.confusion)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    ax.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    image = ax.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (row, at), count in np.ndenumerate(counts):
-        ax.text(at, row, str(count), ha="center", va="center", color="white" if share[row, at] > 0.6 else "black")
+        ax.text(at, row, str(count), ha="center", va="center", color=ink_on(image.to_rgba(share[row, at])))
     ticks = range(len(tree.classes))
     ax.set_xticks(ticks, tree.classes, rotation=30, ha="right", fontsize=8)
     ax.set_yticks(ticks, tree.classes, fontsize=8)
@@ -219,7 +242,10 @@ def plot_confusion(tree: "Tree | Classification", ax: Any = None) -> Any:
 def plot_lines(
     table: Any, x: str, y: str, by: Sequence[str] = (), log_x: bool = False, log_y: bool = False, ax: Any = None
 ) -> Any:
-    """Draw the median of `y` over `x`, one line a combination of the `by` columns (the paper's Figs. 7, 10, 11)."""
+    """Draw the median of `y` over `x`, one line per combination of the `by` columns (the paper's Figs. 7, 10, 11).
+
+    Lines that lie on each other (`coinciding`) are drawn once, under all their names.
+    """
     import matplotlib.pyplot as plt
 
     from perfkit.fitters.studies.categories import as_frame, column
@@ -229,16 +255,16 @@ def plot_lines(
         column(frame, name)
     if ax is None:
         _, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
-    for (label, line), style in zip(median_lines(frame, x, y, by), _styles(), strict=False):
-        ax.plot(line.index, line.to_numpy(), label=label, **style)
+    for (labels, line), style in zip(coinciding(median_lines(frame, x, y, by)), _styles(), strict=False):
+        ax.plot(line.index, line.to_numpy(), label="\n= ".join(labels), **style)
     if log_x:
         ax.set_xscale("log", base=2)
     if log_y:
         ax.set_yscale("log")
     else:
         ax.set_ylim(0)
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set_xlabel(with_unit(x))
+    ax.set_ylabel(with_unit(y))
     if by:
         ax.legend(title=", ".join(by), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     ax.grid(visible=True, alpha=0.25)
@@ -297,9 +323,9 @@ def plot_study_exploration(
     """Draw what `StudyExplorer` shows as one static figure: distribution, tree, importance, lines."""
     from matplotlib.figure import Figure
 
-    leaves = sum(node.is_leaf for node in tree.nodes)
-    figure = Figure(figsize=(max(11, 1.3 * leaves), 10.5), layout="constrained")
-    grid = figure.add_gridspec(3, 2, height_ratios=(1, 1.5, 1))
+    wide, high = tree_size(tree)
+    figure = Figure(figsize=(max(11, wide), 6.4 + high), layout="constrained")
+    grid = figure.add_gridspec(3, 2, height_ratios=(3.2, high, 3.2))
     plot_distribution(categories, table, figure.add_subplot(grid[0, :]))
     plot_tree(tree, figure.add_subplot(grid[1, :]))
     if importance is not None:
@@ -343,3 +369,21 @@ def save_pictures(result: "AnalysisResult", folder: Path) -> list[Path]:
                 ax.figure.savefig(temporary, dpi=110, format=kind)
         plt.close(ax.figure)
     return files
+
+
+def mark_levels(ax: Any, levels: pd.Series, unit: str = "") -> None:
+    """Draw horizontal lines across a plot, and their names and heights to the right of it, none over another."""
+    from matplotlib.transforms import blended_transform_factory
+
+    low, high = ax.get_ylim()
+    apart = 0.05 * (high - low)
+    beside = blended_transform_factory(ax.transAxes, ax.transData)
+    at = -np.inf
+    for name, level in levels.sort_values().items():
+        at = max(float(level), at + apart)
+        ax.axhline(level, color="#777777", ls=":", lw=1)
+        ax.annotate(
+            f"{name}: {level:.3g}{unit}", (1, level), (1.04, at), xycoords=beside, textcoords=beside, fontsize=8,
+            va="center", color="#333333", annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6, "relpos": (0, 0.5)},
+        )  # fmt: skip

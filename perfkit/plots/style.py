@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,15 @@ def area_colour(area: str | None) -> str:
     return AREA_COLOURS.get(area or "other", AREA_COLOURS["other"])
 
 
+def ink_on(colour: Any) -> str:
+    """Return black or white, whichever reads better on a colour (any that matplotlib knows)."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in to_rgb(colour))
+    # WCAG's relative luminance; above this one, black has the higher contrast.
+    return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 else "black"
+
+
 def kind_note(kind: str) -> str:
     """Return the label that a picture of such data carries ("" for measured data)."""
     if kind in KIND_NOTES:
@@ -63,6 +72,22 @@ def abbreviate(text: str, length: int = 34) -> str:
         return text
     head = (length - 1) // 2
     return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
+
+
+def fitted(text: str, width: float, size: float = 12.0) -> str:
+    """Return ``text`` with its middle left out where it is wider than ``width`` pixels at a font size in pixels.
+
+    Measured in DejaVu Sans, which is wider than most fonts: what fits in it fits in a browser's.
+    """
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family="DejaVu Sans", size=size)
+    fits, shown = len(text), text
+    while fits > 3 and text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0] > width:
+        fits -= 1
+        shown = abbreviate(text, fits)
+    return shown
 
 
 def mark_kind(axes: "Axes", kind: str) -> None:
@@ -110,9 +135,13 @@ def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) ->
 def as_written(figure: "Figure") -> None:
     """Show the names in a picture as they are: events and functions hold dollar signs, which are no formulas."""
     from matplotlib.text import Text
+    from matplotlib.ticker import LogFormatter
 
+    powers = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
-            axis.get_ticklabels()  # those that are not there yet would read their text as formulas
+            labels = axis.get_ticklabels(which="both")  # those that are not there yet would read their text as formulas
+            if isinstance(axis.get_major_formatter(), LogFormatter):
+                powers.update(labels)  # powers of ten, which matplotlib itself writes as formulas
     for text in figure.findobj(Text):
-        text.set_parse_math(False)
+        text.set_parse_math(text in powers)

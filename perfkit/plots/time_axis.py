@@ -7,6 +7,8 @@ import pandas as pd
 
 from perfkit.samples.table import Samples
 
+SECONDS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}  # of one of each
+
 
 @dataclass(frozen=True, eq=False)
 class TimeAxis:
@@ -15,10 +17,10 @@ class TimeAxis:
     Attributes
     ----------
     position : array of (n_intervals,)
-        Where each interval ends on the axis: seconds, with runs laid end to end, or interval numbers where the dump
+        Where each interval ends on the axis: in ``unit``, with runs laid end to end, or interval numbers where the dump
         tells no times.
     unit : str
-        ``"seconds"`` or ``"intervals"``.
+        ``"seconds"``, for short runs ``"milliseconds"`` or ``"microseconds"``, or ``"intervals"``.
     run : array of str, (n_intervals,)
         The run of each interval.
     interval : array of int, (n_intervals,)
@@ -123,7 +125,9 @@ def _positions(at: np.ndarray, runs: np.ndarray, row: np.ndarray, run_of: np.nda
     ends = np.zeros(int(runs.max()) + 1)
     np.maximum.at(ends, runs, at)
     offset = np.r_[0.0, np.cumsum(ends)[:-1]]
-    return position + offset[run_of], "seconds"
+    seconds = position + offset[run_of]
+    unit = next((name for name, one in SECONDS.items() if seconds.max() >= one), "microseconds")
+    return seconds if unit == "seconds" else seconds / SECONDS[unit], unit
 
 
 def _interval_sums(table: pd.DataFrame, row: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,7 @@ Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
 class Grid:
     """A table of cells: ``names`` of the columns (which may repeat) and their values.
 
-    A column is float64 where all columns of the table are plain numbers; ``matrix`` then holds them all, one a row.
+    A column is float64 where all columns of the table are plain numbers; ``matrix`` then holds them all, one per row.
     Else it is what Arrow made of the cells. ``parts`` are the rows at which the header was repeated, as in files that
     were put one after another.
     """

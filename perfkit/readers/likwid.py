@@ -1,6 +1,6 @@
 """likwid-perfctr: tables of raw counts (``-O`` or boxes), marker regions, and the timeline mode (``-t``).
 
-A measured group (and marker region) is one interval, a hardware thread a place. Derived metrics and statistics over
+A measured group (and marker region) is one interval, one place per hardware thread. Derived metrics and statistics over
 threads are not read. In timeline mode a line is an interval; likwid then prints raw counts only for custom event sets,
 and metrics (which are no counts) for performance groups.
 """

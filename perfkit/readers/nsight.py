@@ -1,4 +1,4 @@
-"""Nsight Compute ``--csv``: one row per kernel launch and metric (details page), or one row a launch (raw page).
+"""Nsight Compute ``--csv``: one row per kernel launch and metric (details page), or one row per launch (raw page).
 
 Each launch is an interval and the kernel's name its place. Metrics that count (cycles, instructions, bytes, sectors,
 ...) become events, in base units: ``Kbyte`` and ``usecond`` are scaled to bytes and nanoseconds row by row, since the

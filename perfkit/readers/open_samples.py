@@ -2,22 +2,88 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from perfkit.errors import MissingFileError, SettingError
 from perfkit.samples.events import closest
+from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.workers.in_order import Progress
+
+Source = str | Path | Iterable[str | Path]
+
+
+@overload
+def open_samples(
+    source: Source,
+    *,
+    memory: Literal[True],
+    time_event: str = ...,
+    work_event: str = ...,
+    errors: Literal["raise", "collect"] = ...,
+    cumulative: bool | None = ...,
+) -> Samples: ...
+
+
+@overload
+def open_samples(
+    source: Source,
+    *,
+    memory: Literal[False],
+    time_event: str = ...,
+    work_event: str = ...,
+    errors: Literal["raise", "collect"] = ...,
+    cumulative: bool | None = ...,
+    store: str | Path | None = ...,
+    paths: str = ...,
+    labels: "pd.DataFrame | str | Path | None" = ...,
+    cluster: str = ...,
+    workers: int = ...,
+    progress: "Progress | None" = ...,
+) -> Fleet: ...
+
+
+@overload
+def open_samples(
+    source: Source,
+    *,
+    memory: None = ...,
+    time_event: str = ...,
+    work_event: str = ...,
+    errors: Literal["raise", "collect"] = ...,
+    cumulative: bool | None = ...,
+    store: str | Path | None = ...,
+    paths: str = ...,
+    labels: "pd.DataFrame | str | Path | None" = ...,
+    cluster: str = ...,
+    workers: int = ...,
+    progress: "Progress | None" = ...,
+) -> Samples | Fleet: ...
 
 
 def open_samples(
-    source: str | Path | Iterable[str | Path],
+    source: Source,
     *,
+    memory: bool | None = None,
     time_event: str = "",
     work_event: str = "",
     errors: Literal["raise", "collect"] = "raise",
     cumulative: bool | None = None,
-) -> Samples:
+    store: str | Path | None = None,
+    paths: str = "",
+    labels: "pd.DataFrame | str | Path | None" = None,
+    cluster: str = "",
+    workers: int = 0,
+    progress: "Progress | None" = None,
+) -> Samples | Fleet:
     """Return the samples that a notebook's parameter or a command's argument names.
+
+    In memory as `Samples`; of a folder, of a pattern ``*.parquet``, or with ``store``, as a `Fleet`, which reads its
+    files in parallel and never holds all of them. ``memory`` says which, where that is not what is wanted.
 
     Parameters
     ----------
@@ -27,7 +93,25 @@ def open_samples(
     time_event, work_event : str
         The events that measure time and work; "" leaves the choice to the data: cycles and instructions.
     errors, cumulative
-        Of files, as in `perfkit.read_samples`.
+        Of files, as in `perfkit.read_samples`. A file of a fleet that cannot be read does not stop the others: the
+        table `Fleet.files` says why.
+    memory : bool, optional
+        True for `Samples`, False for a `Fleet`.
+    store : path, optional
+        A folder for what is read of dumps, so that they are read once: the same call later reads what is new or has
+        changed. Parquet files that perfkit wrote need none. A store is itself a source.
+    paths : str, optional
+        Which parts of the files' paths are labels: ``"{machine}/{version}-*.txt"``, matched at their ends. Folders
+        called ``name=value`` are labels anyway.
+    labels : DataFrame or path of a CSV file, optional
+        Further labels, joined by the columns that it shares with the runs (``machine``, ``version``, ``run``, ...).
+    cluster : str, optional
+        Where the fleet is read: "" for threads here, ``local:N`` for N processes, ``tcp://HOST:PORT`` for a scheduler
+        of dask, ``slurm:N``.
+    workers : int
+        Threads; 0 for one a processor.
+    progress : callable, optional
+        Called with how many tasks are done and how many there are.
 
     Raises
     ------
@@ -41,12 +125,51 @@ def open_samples(
     'generated'
     """
     from perfkit import datasets
+
+    given = [source] if isinstance(source, str | Path) else list(source)
+    known = datasets.names()
+    if memory is None:
+        memory = store is None and not any(_is_large(each, known) for each in given)
+    if not memory:
+        from perfkit.readers.fleet import HowRead, open_fleet
+
+        return open_fleet(
+            given,
+            store=store,
+            asked=HowRead(time_event, work_event, errors, cumulative),
+            paths=paths,
+            labels=labels,
+            cluster=cluster,
+            workers=workers,
+            progress=progress,
+        )
+    if store is not None or paths or labels is not None or cluster:
+        raise SettingError("store, paths, labels and cluster are of fleets, which are not in memory: memory=False")
+    return _in_memory(given, known, time_event, work_event, errors, cumulative)
+
+
+def _is_large(source: str | Path, known: list[str]) -> bool:
+    """Whether a source is a folder, or a pattern of parquet files."""
+    text = str(source)
+    return text not in known and (
+        Path(text).expanduser().is_dir() or (any(c in text for c in "*?[") and text.endswith((".parquet", ".pq")))
+    )
+
+
+def _in_memory(
+    given: list[str | Path],
+    known: list[str],
+    time_event: str,
+    work_event: str,
+    errors: Literal["raise", "collect"],
+    cumulative: bool | None,
+) -> Samples:
+    from perfkit import datasets
     from perfkit.readers import read_samples
 
     parts: list[Samples] = []
     files: list[Path] = []
-    known = datasets.names()
-    for each in [source] if isinstance(source, str | Path) else source:
+    for each in given:
         if str(each) in known:
             loaded = datasets.load(str(each))
             if not isinstance(loaded, Samples):

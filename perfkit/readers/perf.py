@@ -13,12 +13,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from perfkit.errors import FormatError
 from perfkit.readers.numbers import SIGNS, Token, settle
 from perfkit.readers.report import Dump, Report
 
 NOT_COUNTED, NOT_SUPPORTED = "<not counted>", "<not supported>"
 # Event names that hold their unit, as perf printed them before version 4.20.
 _UNIT_IN_NAME = re.compile(r"^(?P<event>\S+) \((?P<unit>msec|ns|sec)\)$")
+
+
+COMMA_IN_TIME = (
+    "the interval's end has a comma: expected a point, as perf prints it in every language (1.001061824). Something "
+    "else rewrote the file's numbers; put the points back, or export it again with a decimal point"
+)
 
 
 class PrintedCount(NamedTuple):
@@ -95,6 +102,12 @@ def _categorical(values: list[str]) -> pd.Categorical:
     """Return values as categories in order of first appearance."""
     order = {v: i for i, v in enumerate(dict.fromkeys(values))}
     return pd.Categorical.from_codes(np.fromiter(map(order.__getitem__, values), "int32", len(values)), list(order))
+
+
+def without_counts(report: Report, what: str) -> FormatError:
+    """Return the error of a file that has no count, with the first line that was no count, and why."""
+    first = f"; line {report.rows[0][1]}: {report.rows[0][3]}. Found: {report.rows[0][2]!r}" if report.rows else ""
+    return FormatError(f"{report.file}: {what} without a single count{first}")
 
 
 def running_share(text: str) -> float:
@@ -221,11 +234,14 @@ def _intervals(rows: pd.DataFrame, part: np.ndarray, blocks: list[PerfOutput]) -
 
 def _runs(rows: pd.DataFrame, blocks: list[PerfOutput]) -> pd.DataFrame:
     described = {}
-    units = rows[["event", "unit"]].drop_duplicates()
-    units = {str(e): str(u) for e, u in units.itertuples(index=False) if u}
+    unit = rows["unit"].astype(object).to_numpy()
+    with_unit = np.flatnonzero(unit != "")
+    units = dict(zip(rows["event"].iloc[with_unit].astype(str), map(str, unit[with_unit]), strict=True))
     varied = rows[rows["variance"].notna()]
     variances = dict(iter(varied.groupby("run", sort=False, observed=True))) if len(varied) else {}
-    for name, block in rows[["run", "block"]].drop_duplicates("run").itertuples(index=False):
+    _, first = np.unique(rows["run"].cat.codes.to_numpy(), return_index=True)
+    blocks_of, names_of = rows["block"].to_numpy(), rows["run"].astype(object).to_numpy()
+    for name, block in ((names_of[i], blocks_of[i]) for i in sorted(first.tolist())):
         said = blocks[block]
         parameters: dict[str, object] = {}
         if said.started:
@@ -251,7 +267,7 @@ def settle_duplicates(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
     counted twice; both counts are the same where neither was multiplexed away.
     """
     key = ["run", "place", "interval", "event"]
-    if not rows.duplicated(key).any():
+    if not _any_twice(rows, key):
         return rows
     rows = rows.reset_index(drop=True)
     by = rows.groupby(key, sort=False, observed=True)
@@ -279,16 +295,28 @@ def settle_duplicates(rows: pd.DataFrame, report: Report) -> pd.DataFrame:
     return rows.assign(event=event)[~drop]
 
 
+def _any_twice(rows: pd.DataFrame, key: list[str]) -> bool:
+    """Whether two rows have the same key; codes of categories are much faster to compare than a frame's rows."""
+    codes = [rows[k].cat.codes if isinstance(rows[k].dtype, pd.CategoricalDtype) else rows[k] for k in key]
+    if any(c.dtype.kind not in "iu" for c in codes):
+        return bool(rows.duplicated(key).any())
+    together = np.zeros(len(rows), dtype="int64")
+    for code in codes:
+        values = code.to_numpy("int64")
+        together = together * (int(values.max(initial=0)) + 2) + values + 1
+    return len(np.unique(together)) < len(rows)
+
+
 def _in(further: pd.DataFrame, named: dict[tuple[str, int], str]) -> np.ndarray:
     return np.array([pair in named for pair in zip(further["event"], further["nth"], strict=True)], dtype=bool)
 
 
 def _note_missing(rows: pd.DataFrame, report: Report) -> None:
-    total = rows["event"].value_counts(sort=False)
+    present = set(rows["mark"].cat.categories)
     for mark in (NOT_SUPPORTED, NOT_COUNTED):
-        here = rows["mark"] == mark
-        if not here.any():
+        if mark not in present or not (here := rows["mark"] == mark).any():
             continue
+        total = rows["event"].value_counts(sort=False)
         of = rows.loc[here, "event"].value_counts(sort=False)
         always = [e for e, n in of.items() if n and n == total[e]]
         sometimes = [f"{e} ({n:,} of {total[e]:,})" for e, n in of.items() if 0 < n < total[e]]
@@ -298,23 +326,34 @@ def _note_missing(rows: pd.DataFrame, report: Report) -> None:
 
 def _note_long_start(rows: pd.DataFrame, report: Report) -> None:
     """Say where a run's first interval is much longer than the others; it is kept, with its true length."""
-    lengths = rows.drop_duplicates(["run", "interval"]).set_index("run")[["interval", "seconds"]]
-    by = lengths.groupby(level="run", sort=False, observed=True)["seconds"]
-    size, usual = by.size(), by.median()
-    first = lengths.sort_values("interval", kind="stable").groupby(level="run", observed=True)["seconds"].first()
-    long = (size > 2) & (first.reindex(size.index) > 3 * usual)
-    for run in size.index[long]:
-        report.note(f"the first interval of run {run!r} lasts {first[run] / usual[run]:.0f} times the usual")
+    run, interval = rows["run"].cat.codes.to_numpy(), rows["interval"].to_numpy()
+    seconds = rows["seconds"].to_numpy()
+    for code, name in enumerate(rows["run"].cat.categories):
+        here = run == code
+        _, at = np.unique(interval[here], return_index=True)
+        lengths = seconds[here][at]
+        known = lengths[~np.isnan(lengths)]
+        if len(known) > 2 and lengths[0] > 3 * (usual := float(np.median(known))):
+            report.note(f"the first interval of run {name!r} lasts {lengths[0] / usual:.0f} times the usual")
 
 
 def _note_ragged(rows: pd.DataFrame, report: Report) -> None:
     """Say where an interval lacks events that the others of its run have (a dump that was cut, or edited)."""
-    per = rows.groupby(["run", "place", "interval"], sort=False, observed=True).size()
-    most = per.groupby(level=["run", "place"], observed=True).transform("max")
-    short = per[per < most]
+    if not len(rows):
+        return
+    run, place = rows["run"].cat.codes.to_numpy("int64"), rows["place"].cat.codes.to_numpy("int64")
+    interval = rows["interval"].to_numpy("int64")
+    series = run * len(rows["place"].cat.categories) + place
+    _, first, size = np.unique(series * (interval.max() + 1) + interval, return_index=True, return_counts=True)
+    of = series[first]
+    most = np.zeros(of.max() + 1, dtype=size.dtype)
+    np.maximum.at(most, of, size)
+    short = np.flatnonzero(size < most[of])
     if len(short):
-        run, _, interval = short.index[-1]
+        last = short[first[short].argmax()]
+        row = first[last]
         report.note(
-            f"{len(short):,} interval(s) lack events that the others have, the last of them interval {interval} of run "
-            f"{run!r} ({short.iloc[-1]} of {most[short.index[-1]]}); what is not there stays missing"
+            f"{len(short):,} interval(s) lack events that the others have, the last of them interval {interval[row]} "
+            f"of run {rows['run'].cat.categories[run[row]]!r} ({size[last]} of {most[of[last]]}); what is not there "
+            "stays missing"
         )

@@ -12,6 +12,7 @@ from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import (
+    COMMA_IN_TIME,
     NOT_COUNTED,
     NOT_SUPPORTED,
     PerfOutput,
@@ -20,6 +21,7 @@ from perfkit.readers.perf import (
     decimal_sign_of,
     running_share,
     samples_of_rows,
+    without_counts,
 )
 from perfkit.readers.report import Dump, Report
 
@@ -32,6 +34,7 @@ _FIELDS = re.compile(
     r"(?P<event>[^\s#].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
 _AT = re.compile(r"\d+\.\d{9}$")
+_COMMA_AT = re.compile(r"\d+,\d+$")
 _CPU = re.compile(r"CPU\d+$")
 _PART = re.compile(r"(?:S\d+(?:-[A-Z]+\d+)*|N\d+)$")
 _THREAD = re.compile(r".*\D.*-\d+$")
@@ -69,7 +72,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             cut = number == len(lines) and not whole
             report.problem(number, line, "the file ends in the middle of a line" if cut else wrong)
     if not found.rows:
-        raise FormatError(f"{report.file}: output of perf stat -x without a single count")
+        raise without_counts(report, "output of perf stat -x")
     return samples_of_rows(found, report, run)
 
 
@@ -113,6 +116,8 @@ def _take(fields: list[str], number: int, separator: str, found: PerfRows, state
         at = float(fields.pop(0))
         if not fields:
             return "expected a count, a unit and an event"
+    elif _COMMA_AT.match(fields[0]) and len(fields) > 1 and _begins_counts(fields[1]):
+        return COMMA_IN_TIME
     timed = at == at
     if state.timed and not timed:
         return "expected the interval's end in the first field, as in the other lines"
@@ -164,6 +169,11 @@ def _place(fields: list[str], separator: str) -> tuple[str, list[str]]:
             if _THREAD.match(name) and _is_count(fields[n]):
                 return name, fields[n:]
     return "", fields
+
+
+def _begins_counts(field: str) -> bool:
+    """Whether a field is a count or a place: behind a count there is its unit, so what is before is a time."""
+    return _is_count(field) or _CPU.match(field) is not None or _PART.match(field) is not None
 
 
 def _is_count(field: str) -> bool:

@@ -9,7 +9,16 @@ import re
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER
 from perfkit.readers.open import Opened
-from perfkit.readers.perf import PerfOutput, PerfRows, PrintedCount, decimal_sign_of, running_share, samples_of_rows
+from perfkit.readers.perf import (
+    COMMA_IN_TIME,
+    PerfOutput,
+    PerfRows,
+    PrintedCount,
+    decimal_sign_of,
+    running_share,
+    samples_of_rows,
+    without_counts,
+)
 from perfkit.readers.report import Dump, Report
 
 NAME = "perf-text"
@@ -34,6 +43,7 @@ _EVENT = re.compile(
     r"^(?:(?P<unit>msec|usec|nsec|ms|us|ns|sec|s|Joules|Watts|[KMGT]?i?B|[KMGT]?i?Bytes|bytes|%)[ \t]+)?"
     r"(?P<event>\S+(?:[ \t]\((?:msec|ns|sec)\)|[ \t]\[[^\]]+\])?)(?:[ \t]+(?P<cgroup>[^\s(#]\S*))?$"
 )
+_COMMA_AT = re.compile(rf"^[ \t]*\d+,\d{{3,9}}[ \t]+{_PLACE}{_VALUE}[ \t]+{_REST}")
 _HEADER = re.compile(r"^#[ \t]+time\b(?P<columns>.*)$")
 _STARTED = re.compile(r"^# started on (?P<when>.+)$")
 _STATS_FOR = re.compile(r"^[ \t]*Performance counter stats for (?P<what>.*?)(?: \((?P<runs>\d+) runs\))?:[ \t]*$")
@@ -68,7 +78,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             continue
         if not reader.take(number, line):
             last = number == len(lines) and not ends_whole
-            report.problem(number, line, "the file ends in the middle of a line" if last else reader.why())
+            report.problem(number, line, "the file ends in the middle of a line" if last else reader.why(line))
     return reader.finish(run, cut_at=0 if ends_whole else len(lines))
 
 
@@ -123,8 +133,10 @@ class _Reader:
             return True
         return False
 
-    def why(self) -> str:
+    def why(self, line: str) -> str:
         """Say what was expected in a line that made no sense."""
+        if _COMMA_AT.match(line) is not None:
+            return COMMA_IN_TIME
         if self.timed:
             return "expected an interval's end, a count and an event"
         return "expected a count and an event, as perf stat prints them"
@@ -134,7 +146,7 @@ class _Reader:
         if cut_at:
             self._check_cut(cut_at)
         if not self.found.rows:
-            raise FormatError(f"{self.report.file}: output of perf stat without a single count")
+            raise without_counts(self.report, "output of perf stat")
         return samples_of_rows(self.found, self.report, run)
 
     def _count(self, number: int, match: re.Match[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Plain tables: wide (one row per interval, one column per event) and long (one row a count), CSV, TSV or parquet.
+"""Plain tables: wide (one row per interval, one column per event) and long (one row per count), CSV, TSV or parquet.
 
 Long tables have a column ``event`` and a column ``count``, and as known ``run``, ``place``, ``interval``, ``at``,
 ``seconds``, ``running``, ``time`` and ``work``. In wide tables every column that is none of these is an event, except
@@ -248,7 +248,7 @@ def _lengthen(
     run: str,
     report: Report,
 ) -> pd.DataFrame:
-    """Make one row a count, one event after another."""
+    """Make one row per count, one event after another."""
     n, k = grid.n_rows, len(names)
     one = pd.DataFrame(index=pd.RangeIndex(n))
     runs = np.array(_names(grid, keys["run"], run) if "run" in keys else [run] * n, dtype=object)

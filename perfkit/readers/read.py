@@ -45,7 +45,7 @@ def read_samples(
         The events that measure time and work; by default the cycles and instructions under the names that the
         dump's tool gives them. ``"seconds"`` is the interval's length on the clock.
     workload : str or sequence of str, optional
-        What ran: one for all files, or one a file. By default the run's name.
+        What ran: one for all files, or one per file. By default the run's name.
     format : str, optional
         The format, where recognising it by content is not wanted: ``perf-text``, ``perf-csv``, ...
     kind : str
@@ -147,7 +147,7 @@ def _workloads(workload: str | Sequence[str] | None, paths: list[Path]) -> list[
     if workload is None or isinstance(workload, str):
         return [workload] * len(paths)
     if len(workload) != len(paths):
-        raise SettingError(f"workload names {len(workload)} for {len(paths)} files; give one for all, or one a file")
+        raise SettingError(f"workload names {len(workload)} for {len(paths)} files; give one for all, or one per file")
     return list(workload)
 
 

@@ -1,4 +1,4 @@
-"""toplev (pmu-tools) ``-x,``: one row a node of the top-down tree, with ``-I`` for every interval.
+"""toplev (pmu-tools) ``-x,``: one row per node of the top-down tree, with ``-I`` for every interval.
 
 toplev prints shares, not counts. A share of slots or clocks becomes a count where the same interval and place tell how
 many slots or clocks there were (run toplev with ``--nodes +SLOTS,+CLKS,+Instructions``, or ``-v`` to print all nodes);

@@ -38,7 +38,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     kind = next((p for p in _PLACES if p in kinds), "")
     start = next((i for i, cells in headers.items() if cells[0].upper() == kind), 0)
     if not start:
-        raise FormatError(f"{report.file}: a report of AMD uProf without a table of events a function")
+        raise FormatError(f"{report.file}: a report of AMD uProf without a table of events per function")
     header = headers[start]
     events = {i: m["event"] for i, c in enumerate(header) if (m := _EVENT.match(c)) and _is_event(c)}
     ratios = [c for i, c in enumerate(header) if i not in events and c.upper() not in _NAMES]

@@ -41,7 +41,7 @@ WORK_EVENTS = (
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])?")
 _CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_MODIFIERS = re.compile(r":[ukhHGpPSDWeb]+$")
+_MODIFIERS = re.compile(r":(?P<modifiers>[ukhHGpPSDWeb]+)$")
 
 
 def normalise(event: str) -> str:
@@ -53,6 +53,45 @@ def normalise(event: str) -> str:
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
     return _MODIFIERS.sub("", name).lower()
+
+
+def modes(event: str) -> str:
+    """Return the modes an event counts by its modifiers: ``"u"`` (user), ``"k"`` (kernel) or ``"ku"``, both."""
+    name = event.strip()
+    match = _PMU.match(name) or _MODIFIERS.search(name)
+    said = "" if match is None else match["modifiers"]
+    return "".join(m for m in "ku" if m in said) or "ku"
+
+
+def mode_cautions(time_event: str, work_event: str, events: Iterable[str]) -> list[str]:
+    """Return a sentence for each way in which events count other modes (user, kernel) than time and work do."""
+    axes = [e for e in (time_event, work_event) if e != "seconds"]
+    words = {"u": "user mode only", "k": "kernel mode only", "ku": "user and kernel mode"}
+    of_axes = list(dict.fromkeys(modes(e) for e in axes))
+    if len(of_axes) > 1:
+        both = f"{axes[0]} counts {words[of_axes[0]]}, {axes[1]} {words[of_axes[1]]}"
+        return [f"{both}: work per time and all rates mix modes. Count both in one, as in -e cycles:u,instructions:u"]
+    if not of_axes:
+        return []
+    mine, told = of_axes[0], []
+    names = list(events)
+    same_as_axes = {normalise(e) for e in axes}
+    for other in ("ku", "u", "k"):
+        apart = [e for e in names if modes(e) == other != mine and normalise(e) not in same_as_axes]
+        if apart:
+            shown = ", ".join(apart[:4]) + (f" and {len(apart) - 4} more" if len(apart) > 4 else "")
+            told.append(
+                f"{shown} {'count' if len(apart) > 1 else 'counts'} {words[other]}, {' and '.join(axes)} "
+                f"{words[mine]}: rates mix modes. Count all in one mode, such as "
+                f"{normalise(apart[0])}{'' if mine == 'ku' else f':{mine}'}"
+            )
+    twins = [e for e in names if normalise(e) in same_as_axes and modes(e) != mine]
+    if {normalise(e) for e in twins} == same_as_axes:
+        told.append(
+            f"{work_event} per {time_event} is of {words[mine]}: {' and '.join(twins)} were counted too, and are not "
+            "part of it"
+        )
+    return told
 
 
 def printable(name: str) -> str:

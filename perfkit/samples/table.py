@@ -76,6 +76,13 @@ class Samples(Summarised):
         document, the rows of a parquet table) there are in ``total``, and how many of them became ``counts``, say what
         the counts are (``describes``: headers, rules), were ``left_out`` by design (the notes say which) or are
         ``problems``. The four add up to the total.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> samples = pk.datasets.load("spire/memory")
+    >>> len(samples.events), samples.kind
+    (25, 'generated')
     """
 
     table: pd.DataFrame
@@ -532,6 +539,8 @@ def expect_samples(given: Any, where: str) -> None:
     if isinstance(given, Samples):
         return
     how = "read them with perfkit.read_samples"
+    if hasattr(given, "to_samples"):
+        how = "draw some with .sample(20_000), or bring a part into memory with .where(...).to_samples()"
     if isinstance(given, pd.DataFrame):
         how = "make them with perfkit.Samples.from_counts (event, count) or from_frame (with time and work)"
     raise DataError(f"{where} takes Samples; found {type(given).__name__}: {how}")
@@ -548,6 +557,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
         whole = next(file.iter_batches(batch_size=max(file.metadata.num_rows, 1)), None)
         in_one = whole is not None and whole.num_rows == file.metadata.num_rows
         arrow = pa.Table.from_batches([whole]) if in_one else file.read()
+        arrow.validate(full=True)  # a damaged file's indices would crash the process later
     head = json_object((arrow.schema.metadata or {}).get(b"perfkit", b"{}"), name, "the description of samples")
     if head.get("format") != _FORMAT:
         raise FormatError(
@@ -804,7 +814,7 @@ def _with_axes(table: pd.DataFrame, time_event: str, work_event: str) -> pd.Data
 
 
 def _interval_numbers(table: pd.DataFrame) -> tuple[np.ndarray, int]:
-    """Give each interval of all runs and places a number: one a row, and how many numbers there may be."""
+    """Give each interval of all runs and places a number: one per row, and how many numbers there may be."""
     run, place = table["run"].cat, table["place"].cat
     interval = table["interval"].to_numpy()
     n = int(interval.max(initial=0)) + 1

@@ -13,7 +13,7 @@ _FORWARD = ("store_forward_latency", "vector_store_forward_latency", "blocked_st
 _MEMORY = ("memory_latency", "memory_bandwidth")
 
 # Event of the simulated PMU -> the resources that an analyst would suspect on seeing it first in a ranking. Port
-# groups are added by name. Nothing counts instruction latency: no PMU has an event for a chain of dependences.
+# groups are added by name. Nothing counts instruction latency itself, a chain of dependences; idle cycles hint at it.
 RESOURCES_OF_EVENTS: dict[str, tuple[str, ...]] = {
     "uops": ("front_end", "retire"),
     "branches": (),
@@ -36,6 +36,41 @@ RESOURCES_OF_EVENTS: dict[str, tuple[str, ...]] = {
     "stall.load_buffer": ("load_buffer",),
     "stall.store_buffer": ("store_buffer",),
     "stall.line_fill_buffers": ("line_fill_buffers",),
+    "stall.scheduler": ("vector_scheduler", "vector_store_scheduler", "vector_queue"),
+    "stall.second_tlb": ("second_tlb_latency",),
+    "stall.page_walk": ("page_walk_latency",),
+    # Events of whole cycles and of buffers came later; they too were written down before any score with them.
+    "branches.taken": ("taken_branches",),
+    "branch-misses.indirect": ("misprediction_penalty",),
+    "store-forwards.blocked": ("blocked_store_forward_latency",),
+    "tlb.misses": ("second_tlb_latency",),
+    "tlb.walks": ("page_walk_latency",),
+    "tlb.walk-cycles": ("page_walk_latency",),
+    "occupancy.rob": ("rob",),
+    "occupancy.scheduler": ("instruction_latency",),
+    "occupancy.load_buffer": ("load_buffer",),
+    "occupancy.store_buffer": ("store_buffer",),
+    "occupancy.misses": ("line_fill_buffers",),
+    "full.rob": ("rob",),
+    "full.load_buffer": ("load_buffer",),
+    "full.store_buffer": ("store_buffer",),
+    "full.scheduler": ("vector_scheduler", "vector_store_scheduler", "vector_queue"),
+    "full.line_fill_buffers": ("line_fill_buffers",),
+    "exec.0": ("instruction_latency",),
+    "exec.1": ("instruction_latency",),
+    "exec.2": (),
+    "exec.3+": ("front_end", "retire"),
+    "retired.0": (),
+    "retired.1": (),
+    "retired.2": (),
+    "retired.3+": ("front_end", "retire"),
+    "pending.l1": ("L2_latency", "L2_bandwidth"),
+    "pending.l2": ("L3_latency", "L3_bandwidth"),
+    "pending.l3": ("memory_latency",),
+    "pending.l3.4+": ("memory_bandwidth",),
+    "exec.0.pending.l1": ("L2_latency", "L2_bandwidth"),
+    "exec.0.pending.l2": ("L3_latency", "L3_bandwidth"),
+    "exec.0.pending.l3": ("memory_latency",),
 }
 
 # Component of a CPI stack -> the causes of the exact account that it is made of, and the events that stand for it in a

@@ -25,7 +25,7 @@ class Scores(Tabled):
     table : DataFrame
         One row per run (index) that could be scored.
     measures : DataFrame
-        One row a measure (index): ``score``, ``low`` and ``high`` (95 % of bootstrap draws of whole workloads: their
+        One row per measure (index): ``score``, ``low`` and ``high`` (95 % of bootstrap draws of whole workloads: their
         runs are no independent witnesses), ``baseline`` (what it would be without the method), ``against`` (what that
         baseline is), ``runs`` and ``workloads`` (over how many).
     left_out : mapping of str to tuple of str

@@ -90,7 +90,7 @@ def topdown_scores(samples: Samples, truth: Truth, *, width: float | None = None
     samples, truth
         As for `spire_scores`.
     width : float, optional
-        Issue slots a cycle; the front end of the truth's core by default.
+        Issue slots per cycle; the front end of the truth's core by default.
     """
     check_runs(samples, truth)
     width = width or Microarchitecture.load(truth.core).value("front_end")

@@ -41,7 +41,7 @@ def stack_scores(
         The table has one row per run: cpi, verdict, r2 (of phases kept out), placebo_r2, distance (half the sum of the
         components' absolute errors over the CPI: 0 is the exact stack, 1 has everything in the wrong place),
         base_only (the distance of the stack that puts everything into the base), nearer (than that), and ``true:`` and
-        ``fitted:`` cycles an instruction of each component. Runs that no regression can be made of are left out.
+        ``fitted:`` cycles per instruction of each component. Runs that no regression can be made of are left out.
     """
     check_runs(samples, truth)
     settings = stack or CpiStack(resamples=50)
@@ -62,7 +62,7 @@ def stack_scores(
 
 
 def exact_components(truth: Truth, run: str, components: Components = COMPONENTS) -> dict[str, float]:
-    """Return the exact cycles an instruction of each component of a run, the base first; they sum to its CPI."""
+    """Return the exact cycles per instruction of each component of a run, the base first; they sum to its CPI."""
     exact = truth.stack.loc[run]
     found = {name: float(exact.reindex(list(causes)).sum()) for name, (causes, _) in components.items()}
     return {BASE: float(exact.sum()) - sum(found.values()), **found}

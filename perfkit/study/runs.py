@@ -11,9 +11,9 @@ from typing import Any, Self
 import pandas as pd
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitWarning, SettingError
-from perfkit.files import check_fields, existing, json_object, reading, replaced
+from perfkit.files import arrow_table, check_fields, existing, json_object, reading, replaced
 from perfkit.names import did_you_mean
-from perfkit.results import Summarised, draw, labelled
+from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
 
 
@@ -26,8 +26,8 @@ class StudyRuns(Summarised):
     table : DataFrame
         One row per configuration, indexed by its key: the dimensions; ``compiler``, ``flags``, ``threads``; ``status``
         ("ok" or "failed"), ``message``; ``settled`` (whether the repetition policy was met), ``attempts``
-        (experiments made, one a pass); ``passes`` (those that agree with the row's figure); ``steps`` (executions in a
-        timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and ``cycles`` (core cycles by calibrated chains) an
+        (experiments made, one per pass); ``passes`` (those that agree with the row's figure); ``steps`` (executions
+        in a timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and ``cycles`` (core cycles by calibrated chains) an
         execution of the region; ``spread`` (largest relative deviation of a pass that counts); ``low`` and ``high``
         (the interval of the passes, of the metric that must settle); ``quiet`` (share of the windows beside no busy
         neighbour); ``host`` and ``processor``; then event, reported, static and derived columns. What was not measured
@@ -40,6 +40,12 @@ class StudyRuns(Summarised):
         The columns that the study varied.
     metadata : dict
         The study's text, the machine, the compilers' versions, the date.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> runs.dimensions
+    ('WIDTH', 'TYPE', 'REG', 'ORDER', 'INSTRUCTIONS')
     """
 
     table: pd.DataFrame
@@ -178,10 +184,8 @@ class StudyRuns(Summarised):
         FormatError
             The file is no study's table.
         """
-        import pyarrow.parquet as pq
-
         with reading(existing(path), "a study's table"):
-            return cls._of_table(pq.ParquetFile(path).read(), path)
+            return answering(cls._of_table(arrow_table(path), path))
 
     @classmethod
     def _of_table(cls, whole: Any, path: str | Path) -> Self:

@@ -44,7 +44,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def explain(error: pydantic.ValidationError, model: type[BaseModel]) -> str:
-    """Turn pydantic's report into one line a fault, naming the nearest key for an unknown one."""
+    """Turn pydantic's report into one line per fault, naming the nearest key for an unknown one."""
     lines = []
     for fault in error.errors():
         path = ".".join(str(part) for part in fault["loc"])

@@ -1,6 +1,6 @@
 """AArch64 machine code, decoded: what an instruction reads, writes and accesses, and the name of its form.
 
-The decoder is capstone 6 (``pip install 'perfkit[arm]'``). What it gets wrong is put right here: the update of the base
+The decoder is capstone 6 (``pip install 'perfkit[arm]'``). Its known errors are corrected here: the update of the base
 register that it reports for loads of one lane, which way the exclusive accesses go, and the upper half of a literal's
 address. Capstone 5 cannot be used: it takes the first operand of a comparison for written, the destination of ``ubfx``
 and ``ld1`` for read, and every store for a load too.

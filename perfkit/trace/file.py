@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError
-from perfkit.files import afford, check_fields, existing, json_object, member, reading, replaced
+from perfkit.files import afford, arrow_table, check_fields, existing, json_object, member, reading, replaced
 from perfkit.trace.code import (
     Provenance,
     StaticCode,
@@ -173,12 +173,11 @@ class TraceFile:
 
     def _read_code(self) -> StaticCode:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         try:
             tables = {
                 # pq.read_table imports pandas, as does to_numpy: that takes longer than simulating a small trace.
-                name: pq.ParquetFile(io.BytesIO(self._member(f"{name}.parquet"))).read()
+                name: arrow_table(io.BytesIO(self._member(f"{name}.parquet")))
                 for name in ("instructions", "operands", "blocks")
             }
             code, operands = tables["instructions"], tables["operands"]

@@ -8,6 +8,7 @@ reads it, and ``docs/tracing.md`` describes the file.
 The Gus paper (Dutilleul et al., 2024, section 3.1, Algorithm 1) calls this the stream ``T`` of instructions.
 """
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -200,6 +201,17 @@ class Trace(Summarised):
             lines = texts.get(name, [])
             found.append(lines[line - 1].strip() if 1 <= line <= len(lines) else "")
         return {"file": list(self.code.file), "line": missing_where_zero(self.code.line), "source_line": found}
+
+    def object_addresses(self) -> NDArray[np.uint64]:
+        """Return each static instruction's address as objdump prints it; as it ran where its file is not known.
+
+        Recordings note where the files lay (``provenance.extra["loaded"]``); those of before that do not.
+        """
+        found = self.code.pc.copy()
+        for start, end, base in json.loads(self.provenance.extra.get("loaded", "[]")):
+            inside = (self.code.pc >= start) & (self.code.pc < end)
+            found[inside] = self.code.pc[inside] - np.uint64(base)
+        return found
 
     def coverage(self, core: Any) -> Any:
         """Say which share of the executed instructions each layer of a core's instruction table serves.

@@ -1,5 +1,6 @@
 """A JupyterLab server of its own, and the steps of a person in front of it, for the end-to-end tests."""
 
+import json
 import os
 import shutil
 import socket
@@ -40,6 +41,12 @@ class Lab:
         tracker = folder / "settings" / "@jupyterlab" / "notebook-extension"
         tracker.mkdir(parents=True)
         (tracker / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
+        # The kernels look at the pictures that they draw, and say here what is wrong with them.
+        start = folder / "ipythondir" / "profile_default" / "startup"
+        start.mkdir(parents=True)
+        (start / "00-look.py").write_text(
+            f"from pathlib import Path\nfrom tests.browser.inked import watch\nwatch(Path({str(folder)!r}))\n"
+        )
         private["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "settings")
         private["JUPYTERLAB_WORKSPACES_DIR"] = str(folder / "workspaces")
         with socket.socket() as probe:
@@ -65,6 +72,13 @@ class Lab:
     def address(self, notebook: str) -> str:
         """The address of a notebook in a fresh workspace."""
         return f"http://127.0.0.1:{self.port}/lab/tree/{notebook}?reset&token={_TOKEN}"
+
+    def pictures(self) -> list[dict[str, Any]]:
+        """Return what the kernels saw of the pictures they drew since this was last asked (`inked.watch`)."""
+        told = self.folder / "pictures.jsonl"
+        lines = told.read_text().splitlines() if told.exists() else []
+        told.unlink(missing_ok=True)
+        return [json.loads(line) for line in lines]
 
     def stop(self) -> None:
         self._process.terminate()
@@ -127,7 +141,10 @@ def launched() -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         # The sandbox needs privileges that containers do not give; the pages are this project's own.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # A headless Chromium hides scrollbars; an ordinary one shows them, and they take room.
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"]
+        )
         yield browser
         browser.close()
 

@@ -53,6 +53,21 @@
   };
   const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
 
+  // The part of a rectangle that the boxes which scroll around an element let through.
+  const within = (element, rect) => {
+    let { left, right, top, bottom } = rect;
+    for (let e = element; e && !e.matches('body'); e = e.parentElement) {
+      if (e.namespaceURI.endsWith('svg') && e.tagName !== 'svg') continue;
+      const style = getComputedStyle(e);
+      if (!['auto', 'scroll'].includes(style.overflowX) && !['auto', 'scroll'].includes(style.overflowY)) continue;
+      const box = e.getBoundingClientRect();
+      [left, right] = [Math.max(left, box.left), Math.min(right, box.right)];
+      [top, bottom] = [Math.max(top, box.top), Math.min(bottom, box.bottom)];
+      if (e.matches(root)) break;
+    }
+    return { left, right, top, bottom };
+  };
+
   // ---- texts: where each stands, and in what
   const texts = (area) => {
     const found = [];
@@ -65,7 +80,7 @@
       const range = document.createRange();
       range.selectNodeContents(node);
       for (const rect of range.getClientRects()) {
-        if (rect.width > 0.5 && rect.height > 0.5) found.push({ node, element, rect, text: node.data });
+        if (rect.width > 0.5 && rect.height > 0.5) found.push({ node, element, rect, text: node.data, seen: within(element, rect) });
       }
     }
     return found;
@@ -100,14 +115,18 @@
       if (how) say(place, 'clipped', `${short(text)} (${how})`);
       if (seen.has(element)) continue;
       seen.add(element);
-      if (!inSvg && style.textOverflow === 'ellipsis' && element.scrollWidth > element.clientWidth + 1) say(place, 'ellipsis', text);
+      // Dots stand for what does not fit between the paddings; scrollWidth counts these as room.
+      if (!inSvg && style.textOverflow === 'ellipsis' && style.overflowX !== 'visible') {
+        const end = element.getBoundingClientRect().right - parseFloat(style.paddingRight) - parseFloat(style.borderRightWidth);
+        if (rect.right > end + 0.5) say(place, 'ellipsis', text);
+      }
       const scale = inSvg && element.getScreenCTM ? Math.hypot(element.getScreenCTM().a, element.getScreenCTM().b) : 1;
       if (parseFloat(style.fontSize) * scale < 9) say(place, 'small', `${text} (${(parseFloat(style.fontSize) * scale).toFixed(1)} px)`);
       const ink = parse(inSvg ? style.fill : style.color);
       if (!ink) continue;
       const ground = inSvg ? below(element, rect.left + rect.width / 2, rect.top + rect.height / 2) : paper(element);
       const strong = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);
-      const inert = !inSvg && style.pointerEvents === 'none'; // greyed on purpose
+      const inert = element.closest('[inert]'); // greyed on purpose
       const disabled = inert || element.closest('[disabled], .mod-disabled, .jp-mod-disabled');
       const ratio = contrast(over([ink[0], ink[1], ink[2], ink[3] * (disabled ? 1 : opacity(element))], ground), ground);
       if (!disabled && ratio < (strong ? 3 : 4.5) - 0.02) {
@@ -119,7 +138,7 @@
       for (let j = i + 1; j < all.length && all[j].rect.top < all[i].rect.bottom - 3; j++) {
         const [a, b] = [all[i], all[j]];
         if (a.element === b.element || a.element.contains(b.element) || b.element.contains(a.element)) continue;
-        const area = crossing(a.rect, b.rect);
+        const area = crossing(a.seen, b.seen); // a row half scrolled away covers nothing below its frame
         if (area > 0.12 * Math.min(a.rect.width * a.rect.height, b.rect.width * b.rect.height)) {
           if (!shown(a) || !shown(b)) continue;
           say(place, 'overlap', `${short(a.text)} / ${short(b.text)}`);
@@ -166,6 +185,25 @@
     }
   };
 
+  // A scrollbar for a few pixels means a box that is a little too narrow or too low for what stands in it.
+  const lookAtScrollbars = (place, area) => {
+    for (const box of [area, ...area.querySelectorAll('*')]) {
+      if (!visible(box) || box.namespaceURI.endsWith('svg')) continue;
+      const style = getComputedStyle(box);
+      const across = box.scrollWidth - box.clientWidth;
+      const down = box.scrollHeight - box.clientHeight;
+      const most = { X: 60, Y: 24 }; // a list is cut off by more than a line
+      const bar = (axis, excess) => ['auto', 'scroll'].includes(style[`overflow${axis}`]) && excess > 0 && excess <= most[axis];
+      if (!bar('X', across) && !bar('Y', down)) continue;
+      const frame = box.getBoundingClientRect();
+      const sticks = (e) => { const r = e.getBoundingClientRect(); return r.right > frame.left + box.clientWidth + 1 || r.bottom > frame.top + box.clientHeight + 1; };
+      const out = [...box.querySelectorAll('*')].filter(sticks).pop();
+      const what = `${out ? `${out.tagName} ${out.getAttribute('class')} ` : ''}in ${box.className}`.replace(/(lm-\w+|jupyter-widgets) /g, '');
+      if (bar('X', across)) say(place, 'scrollbar', `${across} px across: ${what}`);
+      if (bar('Y', down)) say(place, 'scrollbar', `${down} px down: ${what}`);
+    }
+  };
+
   const areas = [...document.querySelectorAll(root)];
   areas.forEach((area, index) => {
     const cell = area.closest('.jp-Cell');
@@ -173,6 +211,7 @@
     lookAtTexts(place, area);
     lookAtStrokes(place, area);
     lookAtWords(place, area);
+    lookAtScrollbars(place, area);
   });
   return faults;
 }

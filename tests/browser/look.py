@@ -16,11 +16,19 @@ EYE = (Path(__file__).parent / "look.js").read_text()
 PICTURES = """() => document.querySelectorAll(
     '.jp-OutputArea-output img, .jp-OutputArea-output svg.svg-figure, .jp-OutputArea-output canvas, ' +
     '.jp-OutputArea-output .pk-tree-svg, .jp-OutputArea-output .pk-listing table').length"""
+# Where pictures of pixels stand, and how much the page shrinks them.
+SHOWN = """() => [...document.querySelectorAll('.jp-OutputArea-output img')].map(img => ({
+    place: [...document.querySelectorAll('.jp-Cell')].indexOf(img.closest('.jp-Cell')),
+    size: [img.naturalWidth, img.naturalHeight], shown: img.getBoundingClientRect().width}))"""
+SMALLEST = 7.5  # pixels on the page, of a text in a picture
 # The notebook's panel is as high as all its cells, so that every output lies in the viewport and is drawn.
 KERNEL = (
     "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
 )
-RAN = """() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))"""
+ERROR = '[data-mime-type="application/vnd.jupyter.error"]'
+RAN = f"""() => document.querySelector('{ERROR}') ||
+    [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))"""
+FAILED = f"() => document.querySelector('{ERROR}')?.textContent.slice(-400)"
 TO_THE_TOP = """() => {
     const scroller = document.querySelector('.jp-WindowedPanel-outer');
     if (scroller) scroller.scrollTop = 0;
@@ -64,7 +72,9 @@ def look_at_notebook(
     page = browser.new_page(viewport={"width": 1500, "height": 3000})
     _listen(page, seen)
     try:
+        lab.pictures()  # those of the notebook before
         _run(page, lab, notebook, timeout)
+        drawn = lab.pictures()
         for theme, full in THEMES.items():
             page.evaluate("n => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: n}); }", full)
             page.wait_for_function(
@@ -73,12 +83,30 @@ def look_at_notebook(
             for width in WIDTHS:
                 _settle(page, width)
                 seen.add(f"{width} {theme}", _look(page, ".jp-OutputArea-output"))
+                seen.add(f"{width} {theme}", in_pictures(page.evaluate(SHOWN), drawn))
                 if folder is not None:
                     _save(page, folder / f"{seen.name}-{width}-{theme}.png")
         seen.pictures = page.evaluate(PICTURES)
     finally:
         page.close()
     return seen
+
+
+def in_pictures(shown: list[dict[str, Any]], drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the faults inside pictures of pixels, at the place where a picture of that size is shown.
+
+    A picture that is drawn and not shown (it stands in for a live view where no scripts run) has the place "drawn".
+    """
+    faults = []
+    for one in drawn:
+        here = [each for each in shown if list(each["size"]) == list(one["size"])]
+        place = here[0]["place"] if here else "drawn"
+        faults += [{"place": place, "fault": fault, "text": text} for fault, text in one["faults"]]
+        pixels, text = one["smallest"]
+        scale = min((each["shown"] / each["size"][0] for each in here), default=1.0)
+        if pixels * scale < SMALLEST:
+            faults.append({"place": place, "fault": "small in picture", "text": f"{text} ({pixels * scale:.1f} px)"})
+    return faults
 
 
 def look_at_page(browser: Any, path: Path, folder: Path | None = None, root: str = "body") -> Seen:
@@ -116,8 +144,11 @@ def _run(page: Any, lab: Lab, notebook: str, timeout: float) -> None:
     page.wait_for_selector(IDLE, timeout=60_000)
     page.wait_for_function(KERNEL, timeout=60_000)
     page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
-    # The last code cell gets its number when everything before it has run.
+    # The last code cell gets its number when everything before it has run, unless a cell fails.
     page.wait_for_function(RAN, timeout=timeout)
+    failed = page.evaluate(FAILED)
+    if failed:
+        raise AssertionError(f"{notebook}: {failed}")
     page.wait_for_selector(IDLE, timeout=timeout)
     page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
     page.wait_for_timeout(1500)

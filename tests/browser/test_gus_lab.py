@@ -135,6 +135,73 @@ def test_a_chosen_instruction_gets_arrows_in_both_kinds_of_rows(opened: Any):
     assert here.locator(".pk-hint").inner_text().startswith(f"Instruction {number}")
 
 
+def test_every_row_of_the_timeline_tells_what_it_is(opened: Any):
+    here = view(opened, "Timeline in a test")
+    canvas = here.locator("canvas")
+    canvas.focus()
+    if canvas.get_attribute("data-mode") == "instructions":
+        opened.keyboard.press("m")
+    opened.wait_for_function("n => n.dataset.mode === 'resources'", arg=canvas.element_handle())
+    opened.keyboard.press("0")
+    box = canvas.bounding_box()
+
+    def told(x: float, y: float) -> str:
+        opened.mouse.move(box["x"] + x, box["y"] + y)
+        return str(canvas.get_attribute("title"))
+
+    # Names left of the bars, then the bars: every lane of 11 pixels is passed.
+    names = {told(60, y).partition(" (")[0] for y in range(24, int(box["height"]), 5)} - {""}
+    assert {"front_end", "retire"} <= names
+    bars = {told(x, y) for y in range(24, int(box["height"]), 5) for x in range(160, int(box["width"]), 40)}
+    used = {words.partition(":")[0] for words in bars if "instruction" in words}
+    assert {"front_end", "retire"} <= used <= names
+    opened.keyboard.press("m")
+    opened.wait_for_function("n => n.dataset.mode === 'instructions'", arg=canvas.element_handle())
+    rows = [told(60, y) for y in range(30, int(box["height"]) - 10, 17)]
+    assert all("dispatched" in words and "retired" in words for words in rows)
+    assert len(set(rows)) == len(rows)
+
+
+def test_wheel_and_drag_move_and_zoom_the_timeline(opened: Any):
+    here = view(opened, "Timeline in a test")
+    canvas = here.locator("canvas")
+    canvas.focus()
+    opened.keyboard.press("0")
+    box = canvas.bounding_box()
+    opened.mouse.move(box["x"] + 600, box["y"] + 100)
+
+    def picture() -> str:
+        opened.wait_for_timeout(150)
+        return str(canvas.evaluate("c => c.toDataURL()"))
+
+    def span() -> float:
+        opened.wait_for_timeout(150)
+        return float(canvas.get_attribute("data-span"))
+
+    first, before = span(), picture()
+    opened.mouse.wheel(0, 120)
+    assert picture() != before
+    assert span() == first
+    opened.keyboard.down("Control")
+    opened.mouse.wheel(0, -120)
+    opened.keyboard.up("Control")
+    assert span() == pytest.approx(first / 1.2, rel=0.01)
+    for held, zooms in ((None, False), ("Shift", True)):
+        before, wide = picture(), span()
+        if held:
+            opened.keyboard.down(held)
+        opened.mouse.move(box["x"] + 500, box["y"] + 100)
+        opened.mouse.down()
+        opened.mouse.move(box["x"] + 700, box["y"] + 100, steps=5)
+        opened.mouse.up()
+        if held:
+            opened.keyboard.up(held)
+        assert picture() != before
+        assert (span() < wide / 2) is zooms
+    opened.keyboard.press("0")
+    assert span() == first
+
+
 def test_a_better_core_takes_fewer_cycles(opened: Any):
     here = view(opened, "What if?")
     words = here.locator(".pk-hint")

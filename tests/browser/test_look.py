@@ -15,7 +15,7 @@ from tests.browser.look import look_at_notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
-NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted(path.relative_to(ROOT / "notebooks").as_posix() for path in (ROOT / "notebooks").rglob("*.ipynb"))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
@@ -25,4 +25,5 @@ def test_every_picture_is_there_and_can_be_read(browser: Any, lab: Lab, notebook
     declared = nbformat.read(ROOT / "notebooks" / notebook, as_version=4).metadata.get("perfkit", {}).get("pictures")
     assert declared is not None, f"{notebook} does not declare its pictures: metadata perfkit.pictures"
     assert seen.pictures >= declared, f"{notebook} shows {seen.pictures} pictures and declares {declared}"
-    assert seen.report() == []
+    faults = seen.report()
+    assert not faults, "\n".join(faults)  # all of them, which pytest would shorten

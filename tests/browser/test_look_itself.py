@@ -1,11 +1,16 @@
 """The eye of the gate sees planted faults, and sees none on a page without."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.look import EYE
+from tests.browser.inked import Eye
+from tests.browser.lab import ROOT
+from tests.browser.look import EYE, in_pictures
 
 pytestmark = pytest.mark.browser
 
@@ -22,6 +27,7 @@ PLANTED = {
     "faint line": SVG.format("<path class='line' d='M0,0L90,60' style='stroke:#eee;fill:none'/>"),
     "ellipsis": "<p style='width:60px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap'>long description</p>",
     "raw output": "<pre>&lt;Axes: xlabel='cycles'&gt;</pre>",
+    "scrollbar": "<div style='width:200px;overflow:auto'><div style='width:230px'>a little too wide</div></div>",
     "cut cell": "<table><tr><td>the first words of an ans...</td></tr></table>",
 }
 SOUND = (
@@ -29,6 +35,74 @@ SOUND = (
     + SVG.format("<path class='line' d='M0,0L90,60' style='stroke:#222;fill:none'/><text x='120' y='30'>a label</text>")
     + "<div style='height:40px;overflow:auto'><p>one</p><p>two, scrolled out of sight</p></div>"
 )
+
+
+PICTURES = {
+    "overlap in picture": lambda ax: (ax.text(0.3, 0.5, "first label"), ax.text(0.33, 0.505, "second label")),
+    "clipped in picture": lambda ax: ax.figure.text(0.9, 0.5, "a label that ends outside"),
+    "faint text in picture": lambda ax: ax.text(0.1, 0.5, "hardly there", color="#bbb"),
+    "invisible text in picture": lambda ax: ax.text(0.1, 0.5, "white on white", color="white"),
+}
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Any:
+    """Draw a picture as a kernel does, and return what was seen of it."""
+    from matplotlib.figure import Figure
+
+    def draw(plant: Any, paper: str = "white") -> dict[str, Any]:
+        figure = Figure(figsize=(5, 3), dpi=100, facecolor=paper, layout="constrained")
+        ax = figure.subplots()
+        ax.set(xlabel="cycles", title="a sound title $x^2$")
+        plant(ax)
+        with Eye() as eye:
+            figure.savefig(tmp_path / "drawn.png")
+        return {"size": eye.size, "smallest": eye.smallest, "faults": eye.faults}
+
+    return draw
+
+
+@pytest.mark.parametrize("fault", PICTURES)
+def test_a_fault_planted_in_a_picture_is_seen(drawn: Any, fault: str):
+    assert fault in [found for found, _ in drawn(PICTURES[fault])["faults"]]
+
+
+def test_a_sound_picture_has_none(drawn: Any):
+    seen = drawn(lambda ax: ax.text(0.5, 0.5, "turned", rotation=90))
+    assert seen["faults"] == []
+    assert seen["size"] == (500, 300)
+
+
+def test_a_formula_is_as_wide_as_it_is_drawn(drawn: Any):
+    # Read as plain text, the power would reach far over the edge.
+    assert drawn(lambda ax: ax.figure.text(0.95, 0.5, r"$\mathdefault{10^{4}}$"))["faults"] == []
+
+
+def test_a_picture_without_paper_is_held_against_both_themes(drawn: Any):
+    assert {found for found, _ in drawn(lambda _: None, paper="none")["faults"]} == {"faint text in picture"}
+
+
+def test_a_picture_that_the_page_shrinks_has_small_text():
+    one = {"size": [1600, 400], "smallest": [14.0, "tick"], "faults": [["clipped in picture", "title"]]}
+    shown = {"place": 7, "size": [1600, 400], "shown": 640.0}
+    assert in_pictures([shown], [one]) == [
+        {"place": 7, "fault": "clipped in picture", "text": "title"},
+        {"place": 7, "fault": "small in picture", "text": "tick (5.6 px)"},
+    ]
+    assert [fault["place"] for fault in in_pictures([], [one])] == ["drawn"]
+
+
+def test_every_picture_of_a_kernel_is_told(tmp_path: Path):
+    code = (
+        "from pathlib import Path; import sys, matplotlib; matplotlib.use('agg')\n"
+        "from tests.browser.inked import watch; watch(Path(sys.argv[1]))\n"
+        "from matplotlib.figure import Figure\n"
+        "figure = Figure(); figure.subplots().text(0.9, 0.5, 'a label that ends outside')\n"
+        "figure.savefig(sys.argv[1] + '/one.png'); figure.savefig(sys.argv[1] + '/two.png')\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=ROOT)
+    told = [json.loads(line) for line in (tmp_path / "pictures.jsonl").read_text().splitlines()]
+    assert [[fault for fault, _ in one["faults"]] for one in told] == 2 * [["clipped in picture"]]
 
 
 @pytest.fixture
@@ -50,6 +124,12 @@ def test_a_planted_fault_is_seen(faults: Any, fault: str):
 
 def test_a_sound_page_has_none(faults: Any):
     assert faults(SOUND) == []
+
+
+def test_dots_within_the_padding_of_a_button_are_seen(faults: Any):
+    style = "box-sizing:border-box;width:34px;padding:0 12px;border:0;overflow:hidden;text-overflow:ellipsis"
+    assert faults(f"<button style='{style};white-space:nowrap'>▲▲</button>") == ["ellipsis"]
+    assert faults(f"<button style='{style.replace('34', '60')};white-space:nowrap'>▲▲</button>") == []
 
 
 def test_a_dark_line_is_seen_on_a_dark_page_only(faults: Any):

@@ -48,6 +48,31 @@ def test_widgets_of_a_saved_page_are_drawn_without_a_network(page: Any, saved: P
     assert page.failures == []
 
 
+def test_controls_that_need_a_kernel_are_grey_and_out_of_reach(page: Any, saved: Path):
+    page.goto(saved.as_uri())
+    page.locator(".pk-still", has_text="./kit lab").wait_for(timeout=30_000)
+    assert page.locator(".pk-still").count() == 1
+    view = page.locator(".jp-OutputArea-output.pk-view")
+    controls = view.locator("select, input, button, .noUi-target")
+    assert controls.count() > 5
+    assert view.locator(":is(select, input, button, .noUi-target):not([inert])").count() == 0
+    assert set(controls.evaluate_all("all => all.map(c => getComputedStyle(c).opacity)")) == {"0.5"}
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("document.activeElement.tagName + ' ' + document.activeElement.textContent.slice(0, 20)")
+        )
+    assert any("Save table" in name for name in reached)  # works without a kernel
+    assert not [name for name in reached if name.startswith(("SELECT", "INPUT", "BUTTON"))]
+    title = view.locator(".pk-title").nth(1).inner_text()
+    bar = page.locator(".bqplot rect.bar").nth(4).bounding_box()
+    page.mouse.click(bar["x"] + 5, bar["y"] + 5)
+    assert page.locator(".bqplot rect.bar").nth(4).evaluate("b => getComputedStyle(b).pointerEvents") == "none"
+    assert view.locator(".pk-title").nth(1).inner_text() == title
+    assert page.failures == []
+
+
 def test_where_scripts_do_not_run_the_picture_stays(browser: Any, saved: Path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

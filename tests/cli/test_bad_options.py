@@ -24,10 +24,15 @@ FILES = {
 # Words that work and take no time: each option's bad values are put before them.
 WORKING = {
     "analyze": ["a.yaml", "--input", "d.csv"],
+    "app": ["none"],  # one that is there would go on serving
     "asm": ["add %rax, %rbx", "--repetitions", "3"],
     "calibrate": ["--form", "ADD_R64_RM64", "--no-memory", "--repetitions", "5", "--core", "skylake_x"],
     "compare": ["none.c"],
     "convert": ["dump.txt", "out.csv"],
+    "course grade": ["none.ipynb"],
+    "course list": [],
+    "course slides": ["none"],
+    "course student": ["none"],
     "cpi": ["cpi/planted"],
     "dag compare": ["--core", "none"],
     "dag kernel": ["reduction", "--size", "50"],
@@ -37,12 +42,14 @@ WORKING = {
     "data": [],
     "explore": ["dump.txt"],
     "gus": ["fig1a", "--sensitivity"],
+    "lab": ["none"],
     "report": ["tour", "--list"],
     "samples": ["dump.txt"],
     "spire": ["--train", "spire/train", "--analyse", "spire/memory"],
     "study run": ["s.yaml", "--dry-run"],
     "study show": ["none"],
     "trace": ["f.c", "--timeout", "5", "--", "5"],
+    "why": ["none"],
 }
 BAD_NUMBERS = ["", "abc", "-1", "0", "nan", "inf", "9" * 20]
 BAD_FILES = ["", "x.foo", ".", "empty", "random.bin", "latin.toml", "broken.zip", "small.toml"]

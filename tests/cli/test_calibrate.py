@@ -12,6 +12,7 @@ from perfkit.machine.instruction_tables import InstructionTables
 
 run = CliRunner().invoke
 pytestmark = [
+    pytest.mark.measures,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="perfkit calibrate measures x86-64 hosts only"),
     # A busy host says that it is busy; what is measured must be right all the same.
     pytest.mark.filterwarnings("ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"),

@@ -132,6 +132,7 @@ def test_ctrl_c_and_resume(study, tmp_path):
     assert results.read_bytes().startswith(kept)
 
 
+@pytest.mark.measures
 def test_ctrl_c_in_a_terminal_is_quiet_while_workers_start(study, tmp_path):
     """A terminal interrupts all of a program's processes, the workers in their imports among them."""
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

@@ -24,6 +24,7 @@ FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
     "ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning"
 )  # a busy host may say so
 @pytest.mark.filterwarnings("ignore:left out, because conditions:perfkit.errors.PerfkitWarning")
+@pytest.mark.measures
 def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
     found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert found.latencies["ADD_R64_RM64"] == pytest.approx(1, rel=0.04)
@@ -41,6 +42,7 @@ def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
 
 
 @needs_x86
+@pytest.mark.measures
 def test_each_level_is_slower_than_the_one_before_it_on_this_host():
     found, _ = memory_resources(Bench(7))
     # On a busy host there may be no figure of L3.
@@ -86,6 +88,7 @@ def test_a_busy_host_is_told(monkeypatch):
 
 
 @needs_x86
+@pytest.mark.measures
 def test_a_form_that_crashes_is_named():
     # An instruction of AMD's XOP extension, which no processor of today has: it ends the process that runs it.
     with pytest.raises(UnavailableError, match=r"measuring XOP_VPCMOV_XMM_XMM_XMMM128_XMM ended .*leave this form out"):

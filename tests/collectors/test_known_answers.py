@@ -9,22 +9,21 @@ import pytest
 
 from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.machine.core import recognised_host
 from perfkit.study.study import Study
 
 pytestmark = pytest.mark.measures
 
-# (vendor, family, models) -> FMA latency, and FMAs a cycle by width. Sources: Intel's and AMD's optimisation manuals,
-# uops.info. Server Skylake, Cascade Lake and Ice Lake parts have one or two 512-bit units; either is a right answer.
+# Core -> FMA latency, and FMAs per cycle by width. Sources: Intel's and AMD's optimisation manuals, uops.info. Server
+# Skylake, Cascade Lake and Ice Lake parts have one or two 512-bit units; either is a right answer.
 CORES = {
-    ("GenuineIntel", 6, (85,)): (4, {128: (2,), 256: (2,), 512: (1, 2)}),
-    ("GenuineIntel", 6, (106, 108)): (4, {128: (2,), 256: (2,), 512: (1, 2)}),
-    ("GenuineIntel", 6, (143, 207)): (4, {128: (2,), 256: (2,), 512: (2,)}),
-    ("AuthenticAMD", 25, tuple(range(0x10, 0x20)) + tuple(range(0x60, 0x80)) + tuple(range(0xA0, 0xB0))): (
-        4,
-        {128: (2,), 256: (2,), 512: (1,)},
-    ),
+    "skylake_x": (4, {128: (2,), 256: (2,), 512: (1, 2)}),
+    "ice_lake": (4, {128: (2,), 256: (2,), 512: (1, 2)}),
+    "golden_cove": (4, {128: (2,), 256: (2,), 512: (2,)}),
+    "redwood_cove": (4, {128: (2,), 256: (2,), 512: (2,)}),
+    "zen4": (4, {128: (2,), 256: (2,), 512: (1,)}),
     # AMD 58455: four vector pipes, two of them multiply; mobile parts have a 256-bit data path.
-    ("AuthenticAMD", 26, tuple(range(0x80))): (4, {128: (2,), 256: (2,), 512: (1, 2)}),
+    "zen5": (4, {128: (2,), 256: (2,), 512: (1, 2)}),
 }
 POLICY = {"metric": "cycles", "repetitions": 5, "tolerance": 0.02, "attempts": 50}
 
@@ -42,15 +41,15 @@ def cycles(instructions: list[str], unroll: int = 64, **more) -> float:
 def core():
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")
-    state = read_state()
-    for (vendor, family, models), answer in CORES.items():
-        if (state.vendor, state.family) == (vendor, family) and state.model in models:
-            if "fma" not in state.flags:
-                pytest.skip("this machine hides FMA from its guests")
-            return answer, state.flags
-    pytest.skip(
-        f"no published answers for {state.vendor} family {state.family} model {state.model} in this test's table"
-    )
+    found = recognised_host()
+    if not found.exact or found.core not in CORES:
+        pytest.skip(
+            f"no published answers for {found.processor} in this test's table; the nearest core is {found.core}"
+        )
+    flags = read_state().flags
+    if "fma" not in flags:
+        pytest.skip("this machine hides FMA from its guests")
+    return CORES[found.core], flags
 
 
 def test_a_chain_of_adds_takes_a_cycle_each():

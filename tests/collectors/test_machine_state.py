@@ -95,6 +95,7 @@ def test_restored_after_an_error_and_ctrl_c(machine):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.measures
 def test_restored_when_killed(machine, sent):
     """Not even kill -9 leaves the machine changed: a process of its own holds the old values."""
     script = """

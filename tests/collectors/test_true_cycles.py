@@ -41,6 +41,7 @@ def cycles_per_link(link: str) -> TrueCycles:
 
 @pytest.mark.skipif(not HAS_FMA, reason="this processor has no FMA")
 @pytest.mark.parametrize("name", ["fig1a", "fig1b"])
+@pytest.mark.measures
 def test_the_gus_papers_figure_1_takes_8_cycles_an_iteration(name):
     """Two dependent FMAs bound both versions: 4 cycles each, as in the paper, or 5 (Broadwell, Zen, Zen 2)."""
     fma = cycles_per_link("vfmadd231ps %%xmm1, %%xmm1, %%xmm0").per(COUNT)
@@ -51,6 +52,7 @@ def test_the_gus_papers_figure_1_takes_8_cycles_an_iteration(name):
     assert measured.per(COUNT) == pytest.approx(2 * latency, rel=0.01)
 
 
+@pytest.mark.measures
 def test_a_dependent_addition_takes_a_cycle():
     measured = cycles_per_link("add %1, %0")
     # Never less than one; a neighbour on the core's other thread takes some of the adders (up to 3 % were seen).
@@ -68,11 +70,13 @@ def test_a_dependent_addition_takes_a_cycle():
 
 
 @pytest.mark.parametrize("link", ["xor %1, %0", "and %1, %0", "or %1, %0", "sub %1, %0"])
+@pytest.mark.measures
 def test_dependent_operations_of_two_registers_take_a_cycle(link):
     """Four more that take a cycle on any core, so that the clock does not depend on additions alone."""
     assert 0.99 < cycles_per_link(link).per(COUNT) < 1.05
 
 
+@pytest.mark.measures
 def test_twice_the_work_takes_twice_the_cycles_with_arguments():
     kernel = compile_kernel(
         "double f(double x, const double *y, long n) { for (long i = 0; i < n; i++) x = x * y[0] + 1; return x; }",
@@ -180,6 +184,7 @@ def test_sampling_goes_on_until_the_neighbour_rests():
     assert not judge(ticks, 3).quiet.any(), "patience ends"
 
 
+@pytest.mark.measures
 def test_the_c_clock_judges_as_the_python_one(tmp_path):
     timer = ctypes.CDLL(str(build_timer(tmp_path)))
     for share, (quiet_width, width, turns) in itertools.product((0.0, 0.31, 1.0), NEIGHBOURS):
@@ -201,6 +206,7 @@ BURN = """int main(void) { for (;;) __asm__ volatile(".rept 64\n add %%rdi,%%rax
     " add %%rdi,%%r8\n .endr" ::: "rax", "rcx", "rdx", "r8", "cc"); }"""
 
 
+@pytest.mark.measures
 def test_a_deliberate_neighbour_is_noticed(tmp_path):
     """A thread that adds without end, on the other hardware thread of the measured core."""
     siblings = [

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 import perfkit as pk
 from perfkit.cli.main import app
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
-from perfkit.errors import SettingError
+from perfkit.errors import FormatError, SettingError
 from perfkit.exploration.facts import processor_of
+from perfkit.samples.events import mode_cautions
 
 TRUST = {"supported", "uncertain", "unsupported", "not applicable"}
 
@@ -50,6 +51,65 @@ def test_the_first_sentence_of_one_dump_is_its_bottleneck(tmp_path):
     assert set(trust) <= TRUST
     assert found.methods["why"].str.len().min() > 10
     assert "perf stat -I 100 -x, -o dump.csv -e 'cycles,instructions,branch-misses" in found.measure_next[0]
+
+
+def both_modes(folder, events):
+    """Write a dump whose cycles and instructions are of user and of kernel mode, each for itself."""
+    lines = [f"{0.1 * (i + 1):.9f},{1000 + 7 * i},,{e},100000,100.00,," for i in range(30) for e in events]
+    (folder / "modes.csv").write_text("\n".join(lines) + "\n")
+    return folder / "modes.csv"
+
+
+def test_events_of_other_modes_than_time_and_work_are_told(tmp_path):
+    split = ["cycles:u", "cycles:k", "instructions:u", "instructions:k"]
+    found = pk.explore(both_modes(tmp_path, [*split, "branch-misses", "cache-misses:u"]))
+    assert found.facts["time and work"] == "cycles:u and instructions:u (user mode only)"
+    assert found.quality[0].startswith(
+        "branch-misses counts user and kernel mode, cycles:u and instructions:u user mode only: rates mix modes"
+    )
+    assert found.quality[1] == (
+        "instructions:u per cycles:u is of user mode only: cycles:k and instructions:k were counted too, and are not "
+        "part of it"
+    )
+    assert "mode" not in " ".join(pk.explore(both_modes(tmp_path, ["cycles:u", "instructions:u", "x:u"])).quality)
+    uneven = dump(tmp_path, "uneven.csv")
+    uneven.write_text(uneven.read_text().replace("cycles,", "cycles:u,").replace("instructions,", "instructions:u,"))
+    fit = pk.CpiStack(resamples=20, placebos=5).fit(pk.read_samples(uneven))
+    assert any(told.startswith("LLC-load-misses counts user and kernel mode") for told in fit.warnings)
+    assert mode_cautions("cycles", "instructions", ["branch-misses", "cycles:uk"]) == []
+    (mixed,) = mode_cautions("cycles", "cpu_core/instructions/u", ["branch-misses"])
+    assert "work per time and all rates mix modes" in mixed
+
+
+def test_two_events_of_one_interval_are_no_multiples(tmp_path):
+    one = dump(tmp_path, "one.csv", n=1, events={"branch-misses": [1000], "cache-misses": [900]})
+    assert "fixed multiple" not in pk.explore(one).report()
+
+
+def test_reasons_of_a_supported_stack_are_no_warnings(tmp_path):
+    fit = pk.CpiStack(resamples=20, placebos=5).fit(pk.read_samples(dump(tmp_path, "app.csv")))
+    assert fit.verdict.level == "supported"
+    answer = of_cpi(fit)
+    assert answer.caveats == fit.warnings
+    assert ("Why", str(fit.verdict)) in answer.evidence
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("a.csv", "1,001000000;{};;{};1000;100,00;;"),
+        ("b.csv", "1,001;CPU0;{};;{};1000;100,00;;"),
+        ("c.txt", "     1,001061824        {}      {}"),
+    ],
+)
+def test_a_comma_in_the_times_is_named(tmp_path, name, line):
+    head = "#           time             counts unit events\n" if name.endswith("txt") else ""
+    body = "\n".join(line.format(1000, e) for e in ("cycles:u", "instructions:u"))
+    (tmp_path / name).write_text(head + body + "\n")
+    with pytest.raises(FormatError, match="the interval's end has a comma: expected a point"):
+        pk.read_samples(tmp_path / name)
+    with pytest.raises(SettingError, match="the interval's end has a comma: expected a point"):
+        pk.explore(tmp_path / name)
 
 
 def test_several_dumps_get_one_headline_that_tells_them_apart(tmp_path):
@@ -142,6 +202,7 @@ def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):
     assert shipped["trust"] != "supported"
 
 
+@pytest.mark.measures
 def test_it_takes_seconds_of_processor_time(tmp_path):
     path = dump(tmp_path, "d.csv", n=1000)
     pk.explore(path)  # compiled and loaded

@@ -411,3 +411,41 @@ def test_a_model_ranked_on_its_own_training_says_that_it_means_nothing():
     assert model.rank(_runs(50, 2)).caveats == ()
     few = pk.Spire().fit(_runs(2, 1)).rank(_runs(50, 2))
     assert "at most 2 samples per event" in few.summary()
+
+
+def honest_and_paper(seed: int = 0):
+    """Training of three programs; ``late`` comes late in all of them, ``rare`` is unusual in the one ranked."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for run in range(40):
+        ipc = rng.uniform(0.5, 3.0)
+        for event, rate in (("usual", 0.5), ("rare", 0.001 * rng.uniform(0.5, 1.5))):
+            rows.append({"run": f"r{run}", "interval": 0, "event": event, "time": 1000.0, "work": 1000 * ipc,
+                         "count": 1000 * ipc * rate})  # fmt: skip
+    train = pk.Samples.from_frame(pd.DataFrame(rows), kind="generated")
+    unusual = [
+        {"run": "x", "interval": 0, "event": e, "time": 1000.0, "work": 500.0, "count": c}
+        for e, c in (("usual", 250.0), ("rare", 100.0))
+    ]
+    return train, pk.Samples.from_frame(pd.DataFrame(unusual), kind="generated")
+
+
+def test_the_honest_mode_ranks_by_what_is_unusual_for_the_training(tmp_path):
+    train, analysed = honest_and_paper()
+    model = pk.Spire(honest=True).fit(train)
+    ranking = model.rank(analysed)
+    assert ranking.table["event"].tolist()[0] == "rare"
+    assert ranking.table["percentile"].is_monotonic_increasing
+    assert "lower in" in ranking.summary()
+    back = pk.SpireModel.load(model.save(tmp_path / "honest.spire")).rank(analysed)
+    pd.testing.assert_frame_equal(back.table, ranking.table)
+
+
+def test_the_honest_mode_has_no_bound_to_the_right_of_the_peak():
+    train, _ = honest_and_paper()
+    paper, honest = pk.Spire().fit(train), pk.Spire(honest=True).fit(train)
+    for event, roofline in honest.rooflines.items():
+        assert roofline.at_infinity == roofline.peak == pytest.approx(paper.rooflines[event].breakpoints[:, 1].max())
+        at = np.geomspace(1e-3, 1e6, 50)
+        assert (np.diff(roofline.bound(at)) >= -1e-12).all()
+        assert (roofline.bound(at) >= paper.rooflines[event].bound(at) - 1e-12).all()

@@ -21,7 +21,7 @@ INTEL = {
 
 
 def counted(*intervals, run="a"):
-    """Samples of plain counts, one mapping of event to count an interval."""
+    """Samples of plain counts, one mapping of event to count per interval."""
     rows = [(run, i, e, c) for i, events in enumerate(intervals) for e, c in {"instructions": 1, **events}.items()]
     return pk.Samples.from_counts(pd.DataFrame(rows, columns=["run", "interval", "event", "count"]), kind="generated")
 

@@ -41,6 +41,16 @@ def test_a_processor_gets_its_core_or_the_nearest(vendor, family, model, flags, 
     assert found.reason
 
 
+@pytest.mark.parametrize(
+    ("model", "cache", "core"),
+    [(167, "64K", "redwood_cove"), (167, "32K", "golden_cove"), (143, "64K", "golden_cove"), (173, "", "redwood_cove")],
+)
+def test_granite_rapids_is_told_from_sapphire_rapids_by_its_first_cache(model, cache, core):
+    text = cpuinfo("GenuineIntel", 6, model, "avx2 avx512f avx512_vbmi2 amx_tile avx512_fp16")
+    found = recognise(text, listed_core, instruction_cache=cache)
+    assert (found.core, found.exact) == (core, True)
+
+
 def test_aarch64_has_one_core():
     assert recognise("CPU part\t: 0xd08\n", listed_core, "aarch64").exact
     assert not recognise("CPU part\t: 0xd40\n", listed_core, "aarch64").exact

@@ -9,12 +9,12 @@ import nbformat
 import papermill
 import pytest
 
-from perfkit.cli.report import parameters_of
+from perfkit.cli.notebook_runs import parameters_of
 from perfkit.machine.overlays import write_overlay
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NOTEBOOKS = sorted(FOLDER.rglob("*.ipynb"))
 SHARED = ROOT.parent / "shared" / "data" / "perf"
 
 # Parameters other than the defaults, a notebook, and what its output then says. One without an entry runs with its
@@ -42,8 +42,54 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["No published or measured figures", "mine:", "sum += y[i];", "(line 7)", "instruction_latency"],
         ),
     ],
+    "unit1_what_bounds_code": [
+        (
+            {"student": "Zoë Müller", "predictions": ["4: one FMA's latency", 2.0]},
+            ["Exercises drawn for Zoë Müller", "Found: 8: two FMAs", "You predicted: 2 cycles"],
+        ),
+    ],
+    "unit2_counters_and_spire": [
+        (
+            {"predictions": ["exe_activity.1_ports_util"]},
+            ["You predicted: exe_activity.1_ports_util. Found: br_misp_retired.all_branches", "samples are generated"],
+        ),
+    ],
+    "unit3_measuring": [
+        (
+            {"student": "Zoë Müller", "predictions": ["the median", 5]},
+            [
+                "Exercises of Zoë Müller",
+                "You predicted: the median. Found: the fastest",
+                "You predicted: 5 of 100. Found: ",
+            ],
+        ),
+    ],
+    "unit4_what_if": [
+        (
+            {"student": "Zoë Müller", "predictions": ["1.4", "vfmadd231pd: executed most often"]},
+            ["Exercises of Zoë Müller", "You predicted: 1.4. Found: 1.02", "Found: vmovapd"],
+        ),
+    ],
+    "unit5_rooflines": [
+        (
+            {"student": "Zoë Müller", "predictions": ["1: half of it", "each of them"]},
+            ["Exercises of Zoë Müller", "Found: 0.67: a third", "Found: the number of floating-point units"],
+        ),
+    ],
+    "unit6_cpi_stacks": [
+        (
+            {"student": "Zoë Müller", "predictions": [0.2, "both rise"]},
+            ["Exercises of Zoë Müller", "You predicted: 0.2. Found: 0.9", "You predicted: both rise. Found: the first"],
+        ),
+    ],
     "60_methods_check_each_other": [
-        ({"core": "zen4", "run": "triad/avx2", "trace": "traces/pointer-chase"}, ["bottleneck of triad/avx2: memory"]),
+        ({"core": "skylake_x", "trace": "traces/divider", "intervals": 12}, ["divider: dividers"]),
+    ],
+    "15_bottlenecks": [
+        (
+            {"dump": "{dumps}/app.csv", "core": "golden_cove", "traces": ["traces/branchy"]},
+            ["measure next", "cannot tell"],
+        ),
     ],
     "10_spire_walkthrough": [
         (
@@ -181,7 +227,8 @@ def _is_view(output: Any) -> bool:
 def test_notebook_is_a_report_with_other_parameters(stem: str, case: int, dumps: Path, tmp_path: Path):
     parameters, expected = CHANGED[stem][case]
     given = json.loads(json.dumps(parameters).replace("{dumps}", str(dumps)))
-    text = texts(run(FOLDER / f"{stem}.ipynb", tmp_path / "out.ipynb", given))
+    (path,) = (p for p in NOTEBOOKS if p.stem == stem)
+    text = texts(run(path, tmp_path / "out.ipynb", given))
     for words in expected:
         assert words in text
     if "{dumps}" in str(parameters):

@@ -31,9 +31,11 @@ VOCABULARY = """
 --skip             --repeat           --callees          --backend          --begin            --end
 --dry-run          --yes              --jobs             --batch            --retry --cluster --budget
 --function-b       --flags-b          --compiler-b       --define-b         --processes        --confidence
---least
+--least            --grid              --student
 --python           --trace            --sizes            --paper-nodes      --relax --no-relax --gus --no-gus
+--html             --notebook         --timeline
 --intel            --unroll           --init             --first            --subsets          --permutations
+--port             --browser --no-browser
 """
 WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))
 # Spellings that other programs use, and the word for them here.
@@ -124,7 +126,7 @@ def test_help_shows_every_word_of_its_texts(words):
 
 def documented():
     """(page, command): what documents and notebooks show in code blocks and between backticks."""
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
         text = page.read_text()
         if page.suffix == ".ipynb":
             text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])

@@ -23,10 +23,20 @@ BANNED = {
     r"\b[Cc]lick on (a|the) column": "Click a column header",
     r"\bwaiting is not counted\b": "CPU time",
     r"\b[Oo]ne (row|column|roofline|line|file|process) an? (run|event|interval|sample|file|core)\b": "per",
+    r"\b[Oo]ne (row|column|line) an? (version|decision|measure|stack|node|pass|CPU|count|launch|use|fault)\b": "per",
     r"\b(cycles|uops|bytes|instructions|flops) an? (cycle|instruction|event|iteration|call|link)(?= *[.,;:)\"])": "per",
     r"\bin silence\b": "silently",
     r"\bgoes on where it (was|stopped)\b": "resumes where it stopped",
     r"\b[Ww]here from\b": "its source",
+    r"\bhopelessly\b": "a figure, or: by far",
+    r"\b(samples|runs|calls|hours|days|times) on end\b": "consecutive",
+    r"\bput right (here|in)\b": "corrected",
+    r"\b(lives|live) off\b": "depends on",
+    r"\bthe best there is\b": "the best available",
+    r"\bas deep as\b.*\bfile says\b": "of the depth in the file",
+    r"\b(data|it) is said to carry\b": "supported",
+    r"\bpromises x\d": "gives",
+    r"\bmeans? what it says\b": "say what it means",
 }
 
 

@@ -41,6 +41,7 @@ def text_files() -> list[Path]:
     return [p for p in tracked() if p.suffix in TEXT]
 
 
+@pytest.mark.measures
 def test_import_is_quick_and_loads_no_heavy_library():
     code = (
         "import sys, time; t = time.perf_counter(); import perfkit; s = time.perf_counter() - t;"

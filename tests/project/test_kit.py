@@ -44,8 +44,11 @@ def test_chosen_tests_run_at_once(kit):
 
 
 def test_all_tests_come_after_all_checks(kit):
-    called = [line.split()[0] for line in kit("test")]
-    assert called == ["ruff", "ruff", "mypy", "lint-imports", "python"]
+    lines = kit("test")
+    assert [line.split()[0] for line in lines] == ["ruff", "ruff", "mypy", "lint-imports", "python", "python"]
+    together, alone = (line.partition(" -m pytest")[2] for line in lines[-2:])
+    assert together.endswith("-m not measures and not browser")
+    assert alone == " -m measures or browser"  # what is left, one at a time
 
 
 def test_new_hands_its_words_on(kit):
@@ -72,3 +75,16 @@ def test_pre_commit_hooks_are_local_and_there():
         assert hook["language"] == "system"
         program = next(word for word in hook["entry"].split() if word.startswith(".venv/bin/"))
         assert os.stat(ROOT / program).st_mode & stat.S_IXUSR, program  # noqa: PTH116
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give an environment to somebody else")
+def test_an_environment_of_somebody_elses_that_cannot_be_run_is_told(kit, tmp_path):
+    """As after root's ./kit setup with a Python in a private folder, here the other way round: nobody's folder."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nowhere/private/python3")
+    os.chown(tmp_path / ".venv", 65534, 65534)
+    done = subprocess.run(["./kit", "setup"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert re.search(r"\.venv belongs to \w+, and its Python cannot be run by \w+", done.stderr)
+    assert "Make a clone of your own (git clone" in done.stderr

@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LAZY = ("perfkit", "perfkit.collectors", "perfkit.fitters", "perfkit.readers", "perfkit.scoring", "perfkit_widgets")
+LAZY = (
+    "perfkit",
+    "perfkit.collectors",
+    "perfkit.course",
+    "perfkit.fitters",
+    "perfkit.readers",
+    "perfkit.scoring",
+    "perfkit_widgets",
+)
 STUBS = sorted(p for folder in ("perfkit", "widgets") for p in (ROOT / folder).rglob("*.pyi"))
 
 
@@ -56,7 +64,8 @@ INTERFACES = {
     "perfkit/readers": {"read", "recognise", "to_dump"},  # one format a module
     "perfkit/trace": {"class_of", "decode", "form_names", "is_vector", "memory_access", "simpler_forms"},  # decoders
     "perfkit/simulators/program": {"lower"},  # instruction sets
-    "perfkit/collectors/tracer": {"record"},  # backends
+    "perfkit/collectors/tracer": {"record", "main"},  # backends, and the processes that they run
+    "perfkit/collectors/profile": {"sample"},  # ways of watching a run
 }
 # ... and parts of compiled loops, which nothing outside their folder calls.
 INSIDE_LOOPS = {"begin", "implements", "load", "touch", "zeros"}

@@ -45,6 +45,20 @@ def test_pages_that_sources_cite_are_there():
     assert [(where, page) for where, page in cited if not (ROOT / page).is_file()] == []
 
 
+def test_files_that_documents_name_are_there():
+    """Paths in README, CONTRIBUTING and docs; capital letters in a name stand for what the reader chooses."""
+    named = {
+        (page.name, path.rstrip("./"))
+        for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+        for path in re.findall(
+            r"(?<![\w/.-])(?:perfkit|tests|data|scripts|notebooks|docs|widgets|binder)/[\w./-]+", page.read_text()
+        )
+        if not re.search(r"NAME|METHOD|70_name", path)
+    }
+    assert len(named) > 40
+    assert [one for one in sorted(named) if not (ROOT / one[1]).exists()] == []
+
+
 def test_the_page_of_machines_holds_the_figures_that_cite_it():
     """Buffers and latencies, core by core; what a core file changed has a note."""
     lines = (ROOT / "docs" / "machines.md").read_text().splitlines()

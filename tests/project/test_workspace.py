@@ -1,21 +1,10 @@
 """./kit lab opens copies of the notebooks: nothing that git tracks is modified, and nobody's work is overwritten."""
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def refresh() -> Any:
-    spec = importlib.util.spec_from_file_location("workspace", ROOT / "scripts" / "workspace.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.refresh
+from perfkit.cli.workspace import refresh
 
 
 def write(path: Path, *sources: str, outputs: Any = ()) -> None:
@@ -28,7 +17,7 @@ def sources(path: Path) -> list[str]:
     return ["".join(c["source"]) for c in json.loads(path.read_text())["cells"]]
 
 
-def test_copies_follow_the_originals_until_somebody_edits_them(tmp_path: Path, refresh: Any):
+def test_copies_follow_the_originals_until_somebody_edits_them(tmp_path: Path):
     original, target = tmp_path / "notebooks" / "a.ipynb", tmp_path / "workspace"
     write(original, "one")
     assert refresh(original.parent, target) == []
@@ -48,7 +37,7 @@ def test_copies_follow_the_originals_until_somebody_edits_them(tmp_path: Path, r
     assert refresh(original.parent, target) == []  # said once
 
 
-def test_an_output_alone_does_not_count_and_a_broken_copy_is_somebodys(tmp_path: Path, refresh: Any):
+def test_an_output_alone_does_not_count_and_a_broken_copy_is_somebodys(tmp_path: Path):
     original, target = tmp_path / "notebooks" / "a.ipynb", tmp_path / "workspace"
     write(original, "one")
     refresh(original.parent, target)

@@ -178,6 +178,7 @@ def test_an_event_given_twice_is_one_output(tmp_path):
     assert (len(s.runs), s.events) == (1, ["cycles#2"])
 
 
+@pytest.mark.measures
 def test_many_appended_outputs_take_time_in_proportion(tmp_path):
     """Read 2,000 of them in less than 20 times what 200 take; what is quadratic takes 100 times as long."""
     import time

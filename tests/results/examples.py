@@ -1,7 +1,11 @@
 """One small example of every result class: class -> the function that makes it."""
 
+import atexit
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -12,8 +16,10 @@ import perfkit as pk
 from perfkit.collectors.dag.kernel_timing import KernelCycles
 from perfkit.collectors.host.calibrate import Calibration
 from perfkit.collectors.host.true_cycles import TrueCycles
+from perfkit.diagnosis.diagnosis import Measured, Opinion
 from perfkit.fitters.studies.analysis import AnalysisResult
 from perfkit.fitters.topdown import TopDown, TopDownFractions
+from perfkit.samples.parts import write_part
 from perfkit.scoring.scores import Measure, Scores, mean, zero
 from perfkit.scoring.scores import scores as make_scores
 from perfkit.simulators.dag.relax import Relaxation, relax
@@ -22,6 +28,8 @@ from perfkit.simulators.gus.sensitivity import Sensitivity
 from perfkit.simulators.gus.timeline import Timeline
 from perfkit.simulators.pmu.truth import Truth
 
+HELD = ExitStack()
+atexit.register(HELD.close)
 EXAMPLES: dict[type, Callable[[], Any]] = {}
 
 
@@ -53,6 +61,35 @@ def samples() -> pk.Samples:
     return pk.Samples.from_frame(pd.DataFrame(rows), kind="generated")
 
 
+@cache
+def folder() -> Path:
+    """A folder that lasts as long as the tests."""
+    return Path(HELD.enter_context(TemporaryDirectory()))
+
+
+@example(pk.Fleet)
+def fleet() -> pk.Fleet:
+    for i in range(8):
+        part, _ = pk.synthetic_cpi(intervals=150, base=0.25 + 0.05 * (i % 2), workload=f"m{i // 2}-v{i % 2}", seed=i)
+        write_part(part, folder() / f"m{i // 2}-v{i % 2}.parquet")
+    return pk.open_samples(folder(), paths="{machine}-{version}.parquet", memory=False)
+
+
+@example(pk.FleetStacks)
+def fleet_stacks() -> pk.FleetStacks:
+    return pk.CpiStack(resamples=30).fit_each(fleet(), "version")
+
+
+@example(pk.FleetRankings)
+def fleet_rankings() -> pk.FleetRankings:
+    return pk.Spire().fit(fleet()).rank_each(fleet(), "machine", bootstrap=30)
+
+
+@example(pk.FleetChanges)
+def fleet_changes() -> pk.FleetChanges:
+    return pk.fleet_changes(fleet(), "version", "v0", "v1")
+
+
 @example(pk.Exploration)
 def exploration() -> pk.Exploration:
     return pk.explore(samples())
@@ -66,6 +103,12 @@ def spire_model() -> pk.SpireModel:
 @example(pk.Ranking)
 def ranking() -> pk.Ranking:
     return spire_model().rank(samples().select(runs=["one"]))
+
+
+@example(pk.Explanation)
+def explanation() -> pk.Explanation:
+    dump = counted({"branch-misses": 20, "uops_retired.retire_slots": 2400, "l1d.replacement": 3}, kind="generated")
+    return pk.Bottlenecks.load("skylake_x").explain(dump)
 
 
 @example(TopDownFractions)
@@ -221,3 +264,22 @@ def kernel_comparison() -> pk.KernelComparison:
     table = pd.DataFrame({"process": range(12), "cycles_a": 1000.0, "cycles_b": 1000 * ratios, "ratio": ratios})
     table = table.assign(rounds=20, busy=3, rejected=1)
     return pk.KernelComparison(("old", "new"), ("gcc -O2", "gcc -O3"), table, 0.99, 0.005, True, 4, "no machine")
+
+
+@example(pk.Profile)
+def profile() -> pk.Profile:
+    rows = [("solve", "solve", "/tmp/app", 90, 0.9, 1, 1), ("exp", "exp", "/usr/lib/libm.so.6", 10, 0.1, 1, 1)]
+    columns = ["function", "symbol", "file", "samples", "share", "threads", "processes"]
+    addresses = pd.DataFrame({"file": ["/tmp/app"], "address": [4660], "samples": [90]})
+    return pk.Profile(pd.DataFrame(rows, columns=columns), addresses, "app", "perf, software clock", "samples", 1.5)
+
+
+@example(pk.Diagnosis)
+def answer() -> pk.Diagnosis:
+    result = gus_result()
+    return pk.Diagnosis(
+        program="app", function="solve", symbol="solve", file="/tmp/app", chosen="the hottest function",
+        candidates=profile().functions, profiled="100 samples", share=0.9, result=result,
+        measured=Measured(result.cycles / 1.1, result.cycles, 3, 2), not_measured="",
+        opinions=(Opinion("sensitivity", "the same"),), unseen=("calls that were not followed: exp: 3",),
+    )  # fmt: skip

@@ -27,10 +27,11 @@ NO_RESULTS = {
         "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
         "Areas", "Evidence",
     },
-    "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan"},
+    "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan", "Bottlenecks"},
     "programs, not yet timed": {"TraceSource", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
-    "parts of results": {"Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
-    "parts of traces": {"TraceChunk"},
+    "parts of results": {"Weighed", "Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
+    "parts of traces and of fleets": {"TraceChunk", "Piece"},
+    "exercises of the course, which are checked and not analysed": {"Exercises", "Checked"},
     "what was planted in generated data": {"PlantedCpi"},
     "a trace of which only parts are in memory": {"StreamedTrace"},
 }  # fmt: skip
@@ -120,6 +121,17 @@ def test_its_summary_is_a_few_lines_of_text(result):
     assert 1 <= len(lines) <= 8
     assert all(line.strip() for line in lines)
     assert result.kind == "measured" or result.kind in result.summary()
+
+
+def test_other_programs_read_its_table_as_arrow(result):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    if not isinstance(result, Summarised):
+        pytest.skip(f"{type(result).__name__} has displays of its own")
+    frame = result.to_frame()
+    flat = frame if frame.index.names == [None] else frame.reset_index()
+    read = arrow.table(result)
+    assert read.num_rows == len(flat)
+    assert read.column_names == [str(name) for name in flat.columns]
 
 
 def test_its_displays_are_short(result):

@@ -19,7 +19,7 @@ from perfkit.scoring.importances import resource_importance, resource_study
 from perfkit.scoring.stacks import exact_components, stack_distance
 from perfkit.simulators.pmu.truth import Truth
 
-# Event that holds a workload back -> resource it belongs to; cycles that one count costs.
+# Event that limits a workload -> resource it belongs to; cycles that one count costs.
 LIMITS = {"branch-misses": "misprediction_penalty", "l3.misses": "memory_latency", "uops.p5": "p5"}
 COST = {"branch-misses": 20.0, "l3.misses": 200.0, "uops.p5": 1.0}
 RESOURCES = ("misprediction_penalty", "memory_latency", "p5", "front_end", "instruction_latency")
@@ -125,7 +125,7 @@ def test_every_event_of_the_pmu_has_its_evidence():
         evidence = Evidence.of(core)
         events = set(pk.SimulatedPmu(core).events().index) - {"cycles", "instructions"}
         assert events == set(evidence.events)
-    everywhere = set(pk.Microarchitecture.load("skylake_x").resources)
+    everywhere = {r for name in ("skylake_x", "zen4") for r in pk.Microarchitecture.load(name).resources}
     assert {r for of in RESOURCES_OF_EVENTS.values() for r in of} <= everywhere
     assert {c for causes, _ in COMPONENTS.values() for c in causes} <= everywhere | {"store_forward_latency"}
     events_of_parts = {e for _, of in COMPONENTS.values() for e in of}

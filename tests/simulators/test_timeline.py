@@ -23,7 +23,7 @@ def ladder():
 
 
 def test_a_chain_of_multiplications_by_hand(skylake):
-    # One uop each on port 1, three cycles of latency, four slots a cycle at the front end and at retirement.
+    # One uop each on port 1, three cycles of latency, four slots per cycle at the front end and at retirement.
     found = pk.timeline(skylake.run(loop("imul rax, rax", 40)), 10, 20)
     n = np.arange(10, 30)
     p1 = found.uses[found.uses["resource"] == "p1"]

@@ -6,6 +6,7 @@ import pytest
 import perfkit as pk
 from perfkit.simulators.dag.measures import Schedule
 from perfkit_widgets import RooflineView, ScheduleView
+from perfkit_widgets.roof_labels import MOST, name_of, spread
 
 
 @pytest.fixture
@@ -77,3 +78,45 @@ def test_schedule_view_draws_the_cycles_it_shows(dag):
     assert view.png().startswith(b"\x89PNG")
     view.schedule = Schedule.from_table(["A"], [0], [3], {}, run.core)
     assert view.first == 0
+
+
+def test_every_roof_that_fits_has_its_name(view):
+    labels = view._labels
+    written = [*labels._column.text, *(labels._feet.text if labels._feet.visible else [])]
+    assert sorted(written) == sorted(name_of(roof) for roof in view.roofline.roofs[:MOST])
+    span = np.log(view._up.scale.max / view._up.scale.min)
+    heights = np.sort(np.log(labels._column.y)) / span
+    assert (np.diff(heights) > 0.049).all()  # none over another
+    view._buttons["latency"].value = False
+    assert not any("latency" in text for text in labels._column.text)
+
+
+def test_names_are_moved_no_more_than_needed():
+    assert spread([0.1, 0.5, 0.9]) == pytest.approx([0.1, 0.5, 0.9])
+    assert spread([0.5, 0.5]) == pytest.approx([0.475, 0.525])
+    assert spread([0.52, 0.5]) == pytest.approx([0.535, 0.485])  # their order stays
+    many = np.array(spread([0.99] * 6))
+    assert many.max() <= 0.98
+    assert (np.diff(np.sort(many)) > 0.049).all()
+    assert spread([]) == []
+
+
+def test_a_schedule_is_not_stepped_through_cycle_by_cycle():
+    core = pk.DagCore.sandy_bridge_erm().replace(rs=2)
+    n = 900
+    run = pk.DagScheduler(core).run(pk.Dag.from_nodes("A" * n, [[k - 1] if k else [] for k in range(n)]))
+    cycles = int(run.cycles)
+    view = ScheduleView(run, width=200)
+    assert view._slider.step == 20
+    view._buttons[1].click()
+    assert view.first == 100
+    view._zoom.value = cycles  # all of them, in steps of several cycles
+    assert (view.first, view.width) == (0, cycles)
+    light, _ = view._bodies["A"]
+    assert len(light.x) < 2 * 400 + 4
+    assert light.x.max() == cycles
+    view.width = 50
+    view.first = 0
+    stalled = np.flatnonzero(run.stall_mask)
+    view.next_stall()
+    assert view.first in stalled

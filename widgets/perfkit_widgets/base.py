@@ -27,22 +27,11 @@ class Frame(anywidget.AnyWidget):
     _css = Path(__file__).parent / "static" / "frame.css"
 
 
-class Explorer(widgets.VBox):
-    """A view with a selection (traits), a table and a picture of what it shows.
+class Pictured:
+    """A widget that has a static picture: it stands in for the view where widgets cannot be shown.
 
-    Subclasses fill ``children`` and give `table` and `picture`. Where widgets cannot be shown (GitHub, nbviewer, a
-    page without scripts), the picture stands in for the view: it travels with the output as its PNG form.
+    GitHub, nbviewer and pages without scripts show the picture, which travels with the output as its PNG form.
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_class("pk-view")
-        self.layout.width = "100%"
-        self._frame = Frame()
-
-    def table(self) -> "pd.DataFrame":
-        """Return what the view shows as a table."""
-        raise NotImplementedError
 
     def picture(self) -> "Figure":
         """Return what the view shows as a static picture (matplotlib)."""
@@ -56,11 +45,28 @@ class Explorer(widgets.VBox):
         return stream.getvalue()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
+        bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         if isinstance(data, dict):
             data["image/png"] = base64.b64encode(self.png()).decode()
         return bundle
+
+
+class Explorer(Pictured, widgets.VBox):
+    """A view with a selection (traits), a table and a picture of what it shows.
+
+    Subclasses fill ``children`` and give `table` and `picture`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_class("pk-view")
+        self.layout.width = "100%"
+        self._frame = Frame()
+
+    def table(self) -> "pd.DataFrame":
+        """Return what the view shows as a table."""
+        raise NotImplementedError
 
 
 class Downloads(widgets.HBox):

@@ -10,7 +10,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import DataError, SettingError
-from perfkit.plots.cpi_stack import colours, time_axis
+from perfkit.plots.cpi_stack import colours, named_fits, time_axis
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, visible_range
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
@@ -54,6 +54,11 @@ class CpiStackExplorer(Explorer):
         The chosen workload's stack as it is now.
     message : str
         Why the last change gave no stack ("" where it did).
+
+    Examples
+    --------
+    >>> samples, _ = pk.synthetic_cpi(intervals=200, seed=1)
+    >>> view = pw.CpiStackExplorer({"mine": pk.CpiStack().fit(samples)}, placebos=0, resamples=10)
     """
 
     workload = traitlets.Unicode()
@@ -67,7 +72,7 @@ class CpiStackExplorer(Explorer):
 
     def __init__(self, fits: Any, *, placebos: int = 7, resamples: int = 100) -> None:
         super().__init__()
-        self._first: Mapping[str, Any] = _named(fits)
+        self._first: Mapping[str, Any] = named_fits(fits)
         self._quick = {"placebos": placebos, "resamples": resamples}
         self._fits = dict(self._first)
         self.workload = next(iter(self._first))
@@ -234,7 +239,7 @@ class CpiStackExplorer(Explorer):
         whole.on_click(lambda _: setattr(self, "window", self._whole))
         self._slider.observe(self._slid, "value")
         self.brush.observe(self._brushed, ["brushing", "selected"])
-        self._time_title, self._phase = widgets.HTML(), widgets.HTML()
+        self._time_title, self._phase = widgets.HTML(), widgets.HTML(layout={"margin": "0 4px 0 14px"})
         self._time_box = widgets.VBox(
             [
                 self._time_title,
@@ -301,7 +306,7 @@ class CpiStackExplorer(Explorer):
 
     def _brushed(self, _: Any) -> None:
         # While the brush moves, nothing is fitted: only where it is let go counts.
-        if self.brush.brushing or self.brush.selected is None or len(self.brush.selected) != 2:
+        if self._quiet or self.brush.brushing or self.brush.selected is None or len(self.brush.selected) != 2:
             return
         low, high = (float(v) for v in self.brush.selected)
         self.window = self._whole if high <= low else (low, high)
@@ -343,6 +348,10 @@ class CpiStackExplorer(Explorer):
         self._phase.value = "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)}"
         self._quiet = True
         self._slider.value = self.window
+        # The brush lies where the window is, however that was chosen.
+        marked = None if whole else np.array(self.window)
+        if not (marked is None and self.brush.selected is None):
+            self.brush.selected = marked
         self._quiet = False
         residual = cpi - predicted
         drawn = thin(predicted, residual, limit=3000)
@@ -369,18 +378,10 @@ class CpiStackExplorer(Explorer):
             self._span_y.scale.min, self._span_y.scale.max = -0.6, len(parts) - 0.4
             self._span_y.tick_labels = {str(i): abbreviate(p, 30) for i, p in enumerate(parts)}
             self._span_y.tick_values = y
+        # Also where they are as before: a page was seen with the names of a fit that another one had overtaken.
+        self._span_y.send_state("tick_labels")
         forms = {"ipc": "IPC form", "cpi": "CPI form"}
         names = [forms[self.form], forms["cpi" if self.form == "ipc" else "ipc"]]
         legend = keys({f"this fit ({names[0]})": (SERIES[0], "dot"), names[1]: (ACCENT, "dot")})
         level = f"{fit.settings.level:.0%} of block-bootstrap resamples"
         self._span_title.value = f"<b>Components</b> <span class='pk-muted'>with {level}</span> {legend}"
-
-
-def _named(fits: Any) -> dict[str, Any]:
-    """Return fits by name, of one fit, a comparison or a mapping."""
-    if hasattr(fits, "refit"):
-        return {fits.name: fits}
-    named = {str(name): fits[name] for name in fits}
-    if not named:
-        raise DataError("nothing to explore: expected at least one fit")
-    return named

@@ -17,7 +17,7 @@ _VERDICTS = {"supported": "#007A5A", "uncertain": "#B36B00", "unsupported": "#B3
 
 
 class StackBars(widgets.VBox):
-    """One stacked bar a workload: the base at the bottom, events, and what is unattributed on top."""
+    """One stacked bar per workload: the base at the bottom, events, and what is unattributed on top."""
 
     def __init__(self, names: Sequence[str], events: Sequence[str], palette: Mapping[str, str]) -> None:
         self._names, self._parts = list(names), ["base", *events, "residual"]

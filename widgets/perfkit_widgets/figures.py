@@ -21,6 +21,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Points are drawn as one path of single points with round ends: thousands of them cost one element of the page, where
 # a scatter mark costs one for each.
 CLOUD_CLASS = "pk-cloud"
+NAMES = 216  # pixels left of horizontal bars, for their names
 
 
 def label_of(value: float) -> str:

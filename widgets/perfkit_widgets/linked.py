@@ -4,8 +4,14 @@ from typing import Any
 
 from perfkit.errors import SettingError
 from perfkit_widgets.listing_view import ListingView
+from perfkit_widgets.roofline_view import RooflineView
+from perfkit_widgets.schedule_view import ScheduleView
 from perfkit_widgets.sensitivity_view import SensitivityView
+from perfkit_widgets.source_view import SourceView
 from perfkit_widgets.timeline_view import TimelineView
+
+_LINKED = (ListingView, TimelineView, SourceView, SensitivityView, RooflineView, ScheduleView)
+COMPUTING = ("A", "M", "D", "F")  # the node types of computation
 
 
 def link_selection(*views: Any) -> None:
@@ -13,7 +19,13 @@ def link_selection(*views: Any) -> None:
 
     An instruction chosen in a `ListingView` is chosen in every `TimelineView`, at its execution nearest to the one
     chosen before, and the other way round; where a window has no execution of it, the timeline shows none. A resource
-    chosen in a `SensitivityView` sorts the listings by their instructions' shares of it.
+    chosen in a `SensitivityView` sorts the listings by their instructions' shares of it, and a column by which a
+    listing is sorted is chosen in the `SensitivityView`, if it is a resource. A `SourceView` shows the line of the
+    chosen instruction with its share of the time and of the causes; a line chosen there chooses its instruction with
+    most causes.
+
+    What a `RooflineView` schedules is drawn in every `ScheduleView`, and the node types of the roof that is chosen in
+    it stand out there.
 
     Raises
     ------
@@ -25,33 +37,43 @@ def link_selection(*views: Any) -> None:
     >>> listing, timeline = ListingView(run.to_frame()), TimelineView(run.timeline(0, 1000))  # doctest: +SKIP
     >>> link_selection(listing, timeline)  # doctest: +SKIP
     """
-    listings = [v for v in views if isinstance(v, ListingView)]
-    timelines = [v for v in views if isinstance(v, TimelineView)]
-    rankings = [v for v in views if isinstance(v, SensitivityView)]
-    others = [type(v).__name__ for v in views if v not in [*listings, *timelines, *rankings]]
+    kinds = {kind: [v for v in views if isinstance(v, kind)] for kind in _LINKED}
+    others = [type(v).__name__ for v in views if not isinstance(v, _LINKED)]
     if others:
-        raise SettingError(f"listings, timelines and sensitivities can be linked, found {', '.join(others)}")
-    instructions = _Instructions(listings, timelines)
+        known = ", ".join(kind.__name__ for kind in _LINKED)
+        raise SettingError(f"views that can be linked are {known}; found {', '.join(others)}")
+    listings: list[ListingView] = kinds[ListingView]
+    instructions = _Instructions(listings, kinds[TimelineView], kinds[SourceView])
     for listing in listings:
         listing.observe(lambda change: instructions.choose(int(change["new"])), "selected")
-    for timeline in timelines:
+        listing.observe(lambda change: _choose_resource(kinds[SensitivityView], str(change["new"])), "sort")
+    for timeline in kinds[TimelineView]:
         timeline.observe(lambda change: instructions.executed(change["owner"], int(change["new"])), "selected")
-    for ranking in rankings:
+    for source in kinds[SourceView]:
+        source.observe(lambda change: instructions.line(change["owner"]), "selected")
+    for ranking in kinds[SensitivityView]:
         ranking.observe(lambda change: _sort(listings, str(change["new"])), "resource")
+    for roofline in kinds[RooflineView]:
+        roofline.observe(lambda change: _follow(change["owner"], kinds[ScheduleView]), ["roofline", "roof"])
+        _follow(roofline, kinds[ScheduleView])
 
 
 class _Instructions:
     """Which static instruction is chosen; views that are being told do not answer."""
 
-    def __init__(self, listings: list[ListingView], timelines: list[TimelineView]) -> None:
-        self._listings, self._timelines, self._telling = listings, timelines, False
+    def __init__(self, listings: list[ListingView], timelines: list[TimelineView], sources: list[SourceView]) -> None:
+        self._listings, self._timelines, self._sources = listings, timelines, sources
+        self._telling = False
+
+    def line(self, source: SourceView) -> None:
+        self.choose(source.instruction, source)
 
     def executed(self, source: TimelineView, n: int) -> None:
         rows = source.schedule
         found = rows.loc[rows["n"] == n, "instruction"].tolist()
         self.choose(int(found[0]) if found else -1, source)
 
-    def choose(self, instruction: int, source: TimelineView | None = None) -> None:
+    def choose(self, instruction: int, source: TimelineView | SourceView | None = None) -> None:
         if self._telling:
             return
         self._telling = True
@@ -61,6 +83,9 @@ class _Instructions:
             for timeline in self._timelines:
                 if timeline is not source:
                     timeline.selected = _nearest(timeline, instruction)
+            for view in self._sources:
+                if view is not source:
+                    view.show(instruction)
         finally:
             self._telling = False
 
@@ -77,3 +102,18 @@ def _sort(listings: list[ListingView], resource: str) -> None:
     for listing in listings:
         if resource in listing.frame:
             listing.sort, listing.descending = resource, True
+
+
+def _choose_resource(rankings: list[SensitivityView], name: str) -> None:
+    for ranking in rankings:
+        if name in set(ranking.ranking["resource"]):
+            ranking.resource = name
+
+
+def _follow(roofline: RooflineView, schedules: list[ScheduleView]) -> None:
+    chosen = roofline.chosen
+    for view in schedules:
+        if view.schedule is not roofline.roofline.schedule:
+            view.schedule = roofline.roofline.schedule
+        types = chosen.of if chosen else ()
+        view.marked = tuple(name for kind in types for name in (COMPUTING if kind == "comp" else (kind,)))

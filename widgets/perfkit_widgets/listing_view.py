@@ -73,6 +73,11 @@ class ListingView(Explorer):
         Only instructions whose address, text or source line holds this.
     syntax : "intel" or "att"
         Of the assembly.
+
+    Examples
+    --------
+    >>> result = pk.Gus("skylake_x").run(pk.datasets.load("traces/fig1a"))
+    >>> view = pw.ListingView(result.to_frame())
     """
 
     selected = traitlets.Int(-1)

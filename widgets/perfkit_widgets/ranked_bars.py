@@ -6,7 +6,7 @@ import ipywidgets as widgets
 import pandas as pd
 import traitlets
 
-from perfkit.plots.style import CLOUD, SERIES
+from perfkit.plots.style import CLOUD, SERIES, fitted
 from perfkit_widgets import figures
 
 
@@ -28,7 +28,7 @@ class RankedBars(widgets.VBox):
         self._top = top
         self.names: list[str] = []
         self.bars, names, self._across = figures.ranking(label)
-        margin = {"left": 216, "right": 24, "top": 6, "bottom": 46}
+        margin = {"left": figures.NAMES, "right": 24, "top": 6, "bottom": 46}
         self.figure = figures.figure([self.bars], [names, self._across], height=300, margin=margin)
         self.children = [self.figure]
         self.bars.observe(self._clicked, "selected")
@@ -40,7 +40,7 @@ class RankedBars(widgets.VBox):
         self.names = [str(name) for name in shown["resource"]]
         values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")
         with self.bars.hold_sync():
-            self.bars.x, self.bars.y = self.names, values
+            self.bars.x, self.bars.y = [fitted(name, figures.NAMES - 14) for name in self.names], values
             self.bars.colors = [SERIES[0] if v > 0.5 else CLOUD for v in values]
         figures.set_range(self._across, 0.0, max(1.0, 1.06 * float(values.max(initial=0.0))))
         self.figure.layout.height = f"{56 + 24 * max(1, len(values))}px"

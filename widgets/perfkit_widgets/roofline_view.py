@@ -9,10 +9,12 @@ import ipywidgets as widgets
 import numpy as np
 import traitlets
 
+from perfkit.errors import SettingError
 from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_extended_roofline
 from perfkit.plots.style import ROOF
 from perfkit_widgets import figures
 from perfkit_widgets.base import Explorer, heading, keys, kind_html
+from perfkit_widgets.roof_labels import RoofLabels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +33,13 @@ _STYLES = {
 
 
 class RooflineView(Explorer):
-    """All roofs of a schedule with the performance point; hover over a roof for its equation.
+    """All named roofs of a schedule with the performance point; hover over a roof for its equation.
 
-    Classical bounds are solid, in the colour of text; issue, latency and stall bounds dashed in the colour of their
-    node type; overlaps grey. The buttons show and hide each kind. With `reschedule` there is a slider for each of the
-    core's parameters named in `sliders`; moving one schedules the DAG anew.
+    Choose a roof in the list or by a click on it: the others fade, and views that are linked to this one follow
+    (`perfkit_widgets.link_selection`). Classical bounds are solid, in the colour of text; issue, latency and stall
+    bounds dashed in the colour of their node type; overlaps grey. The buttons show and hide each kind. With
+    `reschedule` there is a slider for each of the core's parameters named in `sliders`; moving one schedules the DAG
+    anew.
 
     Parameters
     ----------
@@ -55,8 +59,17 @@ class RooflineView(Explorer):
         The kinds of roofs that are shown.
     values : dict
         The sliders' values.
+    roof : str
+        The label of the chosen roof ("": none).
+
+    Examples
+    --------
+    >>> dag = pk.trace_dag(pk.datasets.load("traces/fig1a"))
+    >>> scheduler = pk.DagScheduler(pk.DagCore.load("erm"))
+    >>> view = pw.RooflineView(scheduler.run(dag).roofline())
     """
 
+    roof = traitlets.Unicode()
     roofline = traitlets.Any()
     kinds = traitlets.Tuple(default_value=KINDS)
     values = traitlets.Dict()
@@ -85,16 +98,21 @@ class RooflineView(Explorer):
         self._across = figures.axis(scales["x"], "bottom", "operational intensity [flops/byte, all levels]")
         self._up = figures.axis(scales["y"], "left", "performance [flops/cycle]", label_offset="48px")
         margin = {"left": 70, "right": 20, "top": 8, "bottom": 48}
+        self._labels = RoofLabels(scales)
         self._figure = figures.figure([self._point], [self._across, self._up], height=400, margin=margin)
+        self._figure.add_class("pk-roofs")
         self._title, self._verdict, self._legend = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._buttons = {kind: widgets.ToggleButton(value=True, description=kind) for kind in KINDS}
         for button in self._buttons.values():
             button.layout.width = "auto"
             button.observe(self._on_button, "value")
+        self._choose = widgets.Dropdown(
+            options=[("(all)", "")], description="Roof", layout={"width": "360px"}, style={"description_width": "40px"}
+        )
         self._sliders = self._make_sliders(sliders or {}, roofline.schedule.core)
         self.children = [
             self._title,
-            widgets.HBox(list(self._buttons.values()), layout={"flex_flow": "row wrap"}),
+            widgets.HBox([*self._buttons.values(), self._choose], layout={"flex_flow": "row wrap"}),
             self._figure,
             self._legend,
             *([widgets.HBox(list(self._sliders.values()), layout={"flex_flow": "row wrap"})] if self._sliders else []),
@@ -105,6 +123,21 @@ class RooflineView(Explorer):
         self.observe(lambda _: self._draw(), "roofline")
         self.observe(self._on_kinds, "kinds")
         self.roofline = roofline
+        traitlets.link((self, "roof"), (self._choose, "value"))
+        self.observe(lambda _: self._shade(), "roof")
+
+    @traitlets.validate("roof")
+    def _one_of_them(self, proposal: Any) -> str:
+        label = str(proposal["value"])
+        known = [roof.label for roof in self.roofline.roofs] if self.roofline is not None else []
+        if label and label not in known:
+            raise SettingError(f"no roof {label!r} in this plot; there are: {', '.join(known)}")
+        return label
+
+    @property
+    def chosen(self) -> Any:
+        """The chosen roof, None where none is chosen."""
+        return next((roof for roof in self.roofline.roofs if roof.label == self.roof), None)
 
     def table(self) -> "pd.DataFrame":
         """Return every roof with its bound and distance."""
@@ -146,6 +179,7 @@ class RooflineView(Explorer):
             button.value = kind in change["new"]
         for roof in self.roofline.roofs:
             self._marks[roof.label].visible = roof.kind in self.kinds
+        self._scale()
 
     def _draw(self) -> None:
         roofline = self.roofline
@@ -159,31 +193,54 @@ class RooflineView(Explorer):
             with mark.hold_sync():
                 mark.x, mark.y = x, roof.at(x)
                 mark.stroke_width = 2.6 if hit or roof.kind == "throughput" else 1.3
-                mark.opacities = [1.0 if hit or roof.kind == "throughput" else 0.6]
                 mark.labels = [_hover(roof)]
                 mark.visible = roof.kind in self.kinds
         for label, mark in self._marks.items():
             if label not in shown:
                 mark.visible = False
-        marks = [*self._marks.values(), self._point]
+        marks = [*self._marks.values(), *self._labels.marks, self._point]
         if len(marks) != len(self._figure.marks):
             self._figure.marks = marks
         point = roofline.intensity if math.isfinite(roofline.intensity) else float(x[-1])
         with self._point.hold_sync():
             self._point.x, self._point.y = np.array([point]), np.array([roofline.performance])
-        figures.set_range(self._across, float(x[0]), float(x[-1]))
-        top = max(roof.bound for roof in roofline.roofs)
-        figures.set_range(self._up, roofline.performance / 5, top * 3)
+        if self.roof not in shown:
+            self.roof = ""
+        kept = self.roof
+        with self._choose.hold_trait_notifications():
+            self._choose.options = [("(all)", ""), *((_named(roof), roof.label) for roof in roofline.roofs)]
+            self._choose.value = kept
+        self._scale()
+        self._shade()
         self._texts()
+
+    def _scale(self) -> None:
+        """Give the axes their ranges, and the roofs that are shown their names."""
+        roofline = self.roofline
+        x = intensities(roofline, points=61)
+        low, high = roofline.performance / 5, 3 * max(roof.bound for roof in roofline.roofs)
+        shown = [(roof, _shade_of(roof)) for roof in roofline.roofs if roof.kind in self.kinds]
+        figures.set_range(self._across, float(x[0]), self._labels.draw(shown, x, low, high))
+        figures.set_range(self._up, low, high)
+
+    def _shade(self) -> None:
+        hits = {roof.label for roof in self.roofline.hits}
+        for roof in self.roofline.roofs:
+            strong = roof.label in hits or roof.kind == "throughput"
+            faded = bool(self.roof) and roof.label != self.roof
+            self._marks[roof.label].opacities = [0.15 if faded else 1.0 if strong or self.roof else 0.6]
 
     def _mark(self, roof: Any) -> Any:
         if roof.label not in self._marks:
-            shade = _INK if roof.kind == "throughput" else colour(roof)
-            mark = figures.line(self._scales, shade, 1.3, _STYLES[roof.kind])
+            mark = figures.line(self._scales, _shade_of(roof), 1.3, _STYLES[roof.kind])
             mark.interactions = {"hover": "tooltip"}
+            mark.on_element_click(lambda *_, label=roof.label: self._clicked(label))
             mark.tooltip = figures.bq.Tooltip(fields=["name"], labels=[""], show_labels=False)
             self._marks[roof.label] = mark
         return self._marks[roof.label]
+
+    def _clicked(self, label: str) -> None:
+        self.roof = "" if label == self.roof else label  # a second click takes the choice back
 
     def _texts(self) -> None:
         schedule = self.roofline.schedule
@@ -197,6 +254,14 @@ class RooflineView(Explorer):
         entries |= {"classical bounds": (_INK, "line"), "overlaps": ("#808080", "line")}
         styles = "issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point"
         self._legend.value = f"{keys(entries)}<span class='pk-muted'>{styles}</span>"
+
+
+def _named(roof: Any) -> str:
+    return f"{roof.label} ({roof.distance:.2f})"
+
+
+def _shade_of(roof: Any) -> str:
+    return _INK if roof.kind == "throughput" else colour(roof)
 
 
 def _hover(roof: Any) -> str:

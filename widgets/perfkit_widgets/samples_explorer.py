@@ -47,6 +47,12 @@ class SamplesExplorer(Explorer):
         Of the scatter.
     window : (float, float)
         The selected part of the time axis.
+
+    Examples
+    --------
+    >>> samples = pk.SimulatedPmu("zen4", intervals=4).collect(pk.datasets.load("traces/divider"))
+    >>> pw.SamplesExplorer(samples).x
+    'uops'
     """
 
     x = traitlets.Unicode()
@@ -201,8 +207,8 @@ class SamplesExplorer(Explorer):
             drawn = thin(np.log(x), np.log(y)) if self.axes == "log" else thin(x, y)
             figures.set_points(mark, x[drawn], y[drawn])
         unit = rate_label(self.samples, self.per)
-        view["across"].label = f"A: {abbreviate(self.x, 32)}, {unit}"
-        view["up"].label = f"B, {unit}"
+        # The strips name both events; two names and a unit are longer than a narrow picture is wide.
+        view["across"].label, view["up"].label = f"A, {unit}", f"B, {unit}"
         self._pair_box.children = [view["fig"]]
         legend = keys({"in the window": (SERIES[0], "dot"), "outside": (CLOUD, "dot")})
         hidden = int((known & ~shown).sum())

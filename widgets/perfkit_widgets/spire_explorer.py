@@ -11,7 +11,7 @@ import traitlets
 from perfkit.errors import DataError, SettingError
 from perfkit.plots.samples import throughput_label
 from perfkit.plots.spire_views import sample_positions
-from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, short
+from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, fitted, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
 from perfkit.samples.events import closest
@@ -56,6 +56,11 @@ class SpireExplorer(Explorer):
         The part of the workload's time that is ranked.
     ranking : Ranking
         Of that part.
+
+    Examples
+    --------
+    >>> samples = pk.SimulatedPmu("zen4", intervals=4).collect(pk.datasets.load("traces/divider"))
+    >>> view = pw.SpireExplorer(pk.Spire().fit(samples), samples, top=3)
     """
 
     event = traitlets.Unicode()
@@ -131,21 +136,24 @@ class SpireExplorer(Explorer):
 
     def _build(self, events: list[str]) -> None:
         self._head = widgets.HTML()
-        self._list = widgets.Dropdown(options=events, description="Event", layout={"flex": "1 1 auto", "width": "auto"})
-        self._up = widgets.Button(description="▲", tooltip="The event above (a lower bound)", layout={"width": "auto"})
-        self._down = widgets.Button(
-            description="▼", tooltip="The event below (a higher bound)", layout={"width": "auto"}
+        self._list = widgets.Dropdown(
+            options=events, description="Event", layout={"flex": "1 1 0", "width": "auto", "min_width": "0"}
         )
+        narrow = {"flex": "0 0 38px", "width": "38px", "padding": "0"}  # a shrunk button shows dots for its sign
+        self._up = widgets.Button(description="▲", tooltip="The event above (a lower bound)", layout=narrow)
+        self._down = widgets.Button(description="▼", tooltip="The event below (a higher bound)", layout=narrow)
         self._up.on_click(lambda _: self._step(-1))
         self._down.on_click(lambda _: self._step(1))
         self._told = widgets.HTML()
-        self._bars, self._names, self._bounds = figures.ranking(f"bound of {self._throughput}", self._told)
+        self._bars, self._names, self._bounds = figures.ranking(
+            f"bound of {self._throughput.partition(' (')[0]}", self._told
+        )
         along = self._bounds.scale
         self._bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         self._bars.observe(self._clicked, "selected")
         self._measured = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 2, "dashed")
         self._spreads = figures.line({"x": along, "y": figures.bq.LinearScale(min=0, max=1)}, figures.INK, 1.5)
-        margin = {"left": 216, "right": 14, "top": 6, "bottom": 46}
+        margin = {"left": figures.NAMES, "right": 14, "top": 6, "bottom": 46}
         self._bars_figure = figures.figure(
             [self._bars, self._spreads, self._measured], [self._names, self._bounds], height=300, margin=margin
         )
@@ -237,7 +245,7 @@ class SpireExplorer(Explorer):
         measured = self.timeline.select(*self.window).throughput()
         spread = self._spread_of(ranked)
         limit = 1.06 * float(np.nanmax([*bounds, measured, *spread[:, 1], 1e-12]))
-        labels = [f"{i + 1}. {abbreviate(e, 27)}" for i, e in enumerate(self._shown)]
+        labels = [fitted(f"{i + 1}. {e}", figures.NAMES - 14) for i, e in enumerate(self._shown)]
         with self._bars.hold_sync():
             self._bars.x, self._bars.y = labels, bounds
             self._bars.colors = [area_colour(a) for a in areas]

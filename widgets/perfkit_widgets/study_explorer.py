@@ -11,7 +11,7 @@ import traitlets
 
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.names import did_you_mean
-from perfkit.plots.studies import category_colours, distribution_bars, median_lines
+from perfkit.plots.studies import category_colours, distribution_bars, median_lines, with_unit
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, short, typical
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys
@@ -25,6 +25,7 @@ _MOST_PLACES = 200
 _MOST_TICKS = 9
 _DECADES = 50
 _LISTED = 24
+_MOST_ROWS = 9  # of a list of values that is shown whole: a longer one scrolls, by more than a line
 
 
 class StudyExplorer(Explorer):
@@ -128,7 +129,8 @@ class StudyExplorer(Explorer):
             if len(values) < 2:
                 continue
             control = widgets.SelectMultiple(
-                options=[(str(v), v) for v in values], value=tuple(values), rows=min(len(values), 6),
+                options=[(str(v), v) for v in values], value=tuple(values),
+                rows=len(values) if len(values) <= _MOST_ROWS else 6,
                 layout={"width": "130px"},
             )  # fmt: skip
             control.observe(self._chose, "value")
@@ -151,7 +153,7 @@ class StudyExplorer(Explorer):
         self._log = bool(self.categories.log)
         scale = figures.bq.LogScale() if self._log else figures.bq.LinearScale()
         counts = figures.bq.LinearScale(min=0)
-        self._across = figures.axis(scale, "bottom", self.target)
+        self._across = figures.axis(scale, "bottom", with_unit(self.target))
         self._up = figures.axis(counts, "left", "configurations")
         self._bars = figures.line(
             {"x": scale, "y": counts}, CLOUD, 1, fill="bottom", fill_opacities=[0.7], fill_colors=[CLOUD]

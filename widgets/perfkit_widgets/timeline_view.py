@@ -63,6 +63,12 @@ class TimelineView(Explorer):
         The number ``n`` of the chosen executed instruction (-1: none).
     mode : str
         What the rows are.
+
+    Examples
+    --------
+    >>> result = pk.Gus("skylake_x").run(pk.datasets.load("traces/fig1a"))
+    >>> pw.TimelineView(pk.timeline(result, 0, 40)).selected
+    -1
     """
 
     selected = traitlets.Int(-1)
@@ -88,7 +94,10 @@ class TimelineView(Explorer):
             self._fill(self.timeline)
         self._downloads = Downloads(self, "timeline")
         last = self._first + len(schedule) - 1
-        note = f"executed instructions {self._first:,} to {last:,}; with the focus on the picture, the wheel moves it"
+        note = (
+            f"executed instructions {self._first:,} to {last:,}; once clicked, the wheel moves it, and "
+            "zooms with Ctrl or Shift"
+        )
         head = heading(f"Timeline {title}".strip(), note) + kind_html("simulated")
         self.children = [widgets.HTML(head), self.canvas, self._downloads]
         self.mode = mode or ("instructions" if self.timeline is None else "resources")

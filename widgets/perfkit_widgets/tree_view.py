@@ -11,7 +11,8 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import SettingError
-from perfkit.plots.studies import is_dark, node_colours, node_text, tree_layout, tree_size
+from perfkit.plots.studies import node_colours, node_text, tree_layout, tree_size
+from perfkit.plots.style import ink_on
 from perfkit_widgets.base import Downloads, Explorer, heading
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class TreeView(Explorer):
     ----------
     node : int
         The chosen node; 0 is the root.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> tree = pk.DecisionTree(["WIDTH", "INSTRUCTIONS"], max_depth=2).fit(runs, "tsc")
+    >>> view = pw.TreeView(tree, runs.table)
     """
 
     node = traitlets.Int(0)
@@ -130,7 +137,7 @@ def _nodes(tree: Any) -> list[dict[str, Any]]:
                 "y": places[index][1],
                 "lines": node_text(tree, index).split("\n"),
                 "colour": colours[index],
-                "dark": is_dark(colours[index]),
+                "dark": ink_on(colours[index]) == "white",
                 "parent": node.parent,
                 "left": node.left,
                 "share": node.samples / max(tree.nodes[0].samples, 1),

@@ -64,7 +64,10 @@ class WhatIf(Explorer):
         self.sliders = {name: self._slider(name, text) for name, text in resources.items()}
         self._head, self._words = widgets.HTML(), widgets.HTML(layout={"width": "100%"})
         self._reset = widgets.Button(
-            description="Reset to baseline", tooltip="Every capacity as the core has it", icon="undo"
+            description="Reset to baseline",
+            tooltip="Every capacity as the core has it",
+            icon="undo",
+            layout={"width": "auto", "align_self": "flex-start"},
         )
         self._reset.on_click(lambda _: setattr(self, "capacities", {}))
         self._bars = RankedBars("speedup at twice the capacity (%)", top)

@@ -59,7 +59,7 @@ class TimeWindow(widgets.VBox):
             layout={"flex": "1 1 auto", "width": "auto"},
         )
         self._all = widgets.Button(description="Whole", tooltip="Select all intervals", layout={"width": "80px"})
-        self._text = widgets.HTML()
+        self._text = widgets.HTML(layout={"margin": "0 4px 0 14px"})  # the slider's handle sticks out to the right
         runs = _run_names(timeline)
         how = f"over time; drag across the strip to select a window{runs}"
         title = f"<b>{html.escape(label)}</b> <span class='pk-muted'>{how}</span>"
@@ -94,6 +94,10 @@ class TimeWindow(widgets.VBox):
     def _show(self) -> None:
         self._slider.value = self.window
         whole = self.window == self.whole
+        # The brush lies where the window is, however that was chosen.
+        marked = None if whole else np.array(self.window)
+        if not (marked is None and self.brush.selected is None):
+            self.brush.selected = marked
         self._text.value = (
             "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)} {self.unit}"
         )
@@ -102,7 +106,7 @@ class TimeWindow(widgets.VBox):
 def _whole(timeline: TimeAxis) -> tuple[float, float]:
     if not len(timeline.position):
         return (0.0, 1.0)
-    low = 0.0 if timeline.unit == "seconds" else float(timeline.position[0])
+    low = float(timeline.position[0]) if timeline.unit == "intervals" else 0.0
     high = float(timeline.position[-1])
     return (low, high if high > low else low + 1.0)
 

@@ -25,6 +25,10 @@ class YourDump(ipywidgets.VBox):
     ----------
     found
         What `explore` returned last.
+
+    Examples
+    --------
+    >>> view = pw.YourDump(lambda paths: pk.explore(*paths))
     """
 
     def __init__(self, explore: Callable[[list[Path]], Any], shown: Any = None) -> None:
@@ -75,5 +79,5 @@ def _png(found: Any) -> bytes:
 
 def _page(text: str) -> str:
     first, _, rest = text.partition("\n")
-    style = "white-space: pre-wrap; overflow-wrap: anywhere"
+    style = "white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere"
     return f"<h3>{html.escape(first)}</h3><pre style='{style}'>{html.escape(rest)}</pre>"

@@ -21,9 +21,26 @@ if TYPE_CHECKING:
     from perfkit.exploration.methods import Tried
     from perfkit.fitters.cpi.stack import CpiFit
     from perfkit.fitters.spire.ranking import Ranking
+    from perfkit.fitters.studies.analysis import AnalysisResult
+    from perfkit.simulators.dag.extended_roofline import Roofs
+    from perfkit.simulators.dag.relax import Relaxation
+    from perfkit.simulators.gus.gus import GusResult
+    from perfkit.simulators.gus.sensitivity import Sensitivity
 
 _TRUST = {"supported": "good", "uncertain": "fair", "unsupported": "poor", "not applicable": "none"}
 _ROWS = 40
+# Columns of a ranking that its page shows, and their headings.
+_SHORT = {
+    "event": "event",
+    "throughput_bound": "bound",
+    "low": "low",
+    "high": "high",
+    "left_fraction": "left of the peak",
+    "outside": "outside of training",
+    "n_samples": "samples",
+    "n_training": "in training",
+    "status": "status",
+}
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #f2f4f7; --line: #d5dae1; --dim: #59626e;
   --good: #0b6b3a; --fair: #8a5a00; --poor: #a8231c; --link: #0b5cad; }
@@ -126,6 +143,8 @@ def _list(heading: str, items: Sequence[str]) -> str:
 
 
 def _evidence(what: Any) -> str:
+    if isinstance(what, bytes):
+        return f'<div class="wide"><img alt="" src="data:image/png;base64,{base64.b64encode(what).decode()}"></div>'
     if not isinstance(what, pd.DataFrame):
         return f"<pre>{_text(what)}</pre>"
     shown = what.head(_ROWS)
@@ -207,11 +226,15 @@ def of_cpi(fit: "CpiFit") -> AnswerPage:
             (f"{fit.base / fit.cpi:.0%}", "base: what the instructions themselves cost"),
             (f"{fit.penalties[first]:.3g}", f"cycles each {first}"),
         ),
-        (*fit.verdict.reasons, *fit.warnings),
+        (*(() if trust == "supported" else fit.verdict.reasons), *fit.warnings),
         drawn(fit),
         "the CPI stack",
         (),
-        (("The stack", fit.to_frame().reset_index()), ("All of it", str(fit))),
+        (
+            *((("Why", str(fit.verdict)),) if trust == "supported" else ()),
+            ("The stack", fit.to_frame().reset_index()),
+            ("All of it", str(fit)),
+        ),
     )
 
 
@@ -242,5 +265,95 @@ def of_spire(ranking: "Ranking", trained_on: str) -> AnswerPage:
         drawn(ranking),
         "the events with the lowest bounds",
         (),
-        (("The ranking", table),),
+        (("The ranking", table.rename(columns=_SHORT)[list(_SHORT.values())]),),
+    )
+
+
+def of_gus(result: "GusResult", ranked: "Sensitivity") -> AnswerPage:
+    """Return the page of a simulated trace: where its cycles go, and what would make it faster."""
+    origin, core = result.trace.provenance, result.settings.core.name
+    name = f"{origin.workload}:{origin.function}".strip(":") or "the trace"
+    table = ranked.to_frame()
+    weight, gain = ranked.weights[-1], float(table.iloc[0, -1])
+    table["resource"] = table["resource"].astype(str)
+    if ranked.bottleneck:
+        verdict = f"{ranked.bottleneck} holds {name} back: {weight:g} times better, it would run {gain:.0%} faster."
+    else:
+        verdict = f"No resource alone, {weight:g} times better, makes {name} faster."
+    where = result.to_frame().sort_values("time_share", ascending=False, kind="stable")
+    columns = ["time_share", "cause", "text", "function", "file", "line", "executions"]
+    caveats = [f"simulated on the core {core}: compare its cycles with measured ones before you act on them"]
+    if not origin.complete:
+        caveats.insert(0, "the trace was cut off at its limit: this is the beginning of the run only")
+    return AnswerPage(
+        f"Gus: {name} on {core} (simulated)",
+        verdict,
+        "uncertain" if not origin.complete else "",
+        (
+            (f"{result.cycles:,.0f}", f"simulated cycles of {result.instructions:,} instructions"),
+            (f"{result.ipc:.2f}", "instructions per cycle"),
+            (f"{gain:+.0%}", f"speedup with {ranked.bottleneck or 'any one resource'} {weight:g} times better"),
+        ),
+        tuple(caveats),
+        drawn(ranked),
+        "speedups of better resources",
+        (),
+        (
+            ("What if this resource were better?", table),
+            ("Where the time goes", where[[c for c in columns if c in where]].head(_ROWS)),
+            ("Cycles per instruction by cause", result.cpi_stack().reset_index()),
+        ),
+    )
+
+
+def of_roofline(roofline: "Roofs", relaxed: "Relaxation") -> AnswerPage:
+    """Return the page of an extended roofline: the roofs beside the point, and what each better resource gains."""
+    schedule, gains = roofline.schedule, relaxed.to_frame()
+    gain = float(gains["gain"].iloc[0]) if len(gains) else 0.0
+    if relaxed.bottleneck:
+        verdict = f"{relaxed.bottleneck} holds {schedule.name} back: twice as good, it would run {gain:.0%} faster."
+    else:
+        verdict = f"No resource alone, twice as good, makes {schedule.name} faster."
+    caveats = [f"simulated on the core {schedule.core.name}: one latency per type of operation, caches without sets"]
+    if schedule.coverage < 0.995:
+        caveats.insert(0, f"{schedule.coverage:.0%} of the executed instructions are in this DAG")
+    return AnswerPage(
+        f"Extended roofline: {schedule.name} on {schedule.core.name} (simulated)",
+        verdict,
+        "uncertain" if schedule.coverage < 0.8 else "",
+        (
+            (f"{roofline.performance:.3g}", f"{schedule.unit} per cycle"),
+            (f"{roofline.intensity:.3g}", f"{schedule.unit} per byte, over all levels"),
+            (f"{schedule.cycles:,}", "simulated cycles"),
+        ),
+        tuple(caveats),
+        drawn(roofline),
+        "the roofs and the performance point",
+        (),
+        (("Roofs that hit the point", roofline.verdict), ("What each better resource gains", gains)),
+    )
+
+
+def of_study(found: "AnalysisResult") -> AnswerPage:
+    """Return the page of a mined table of measurements."""
+    first, _, rest = found.summary().partition("\n")
+    numbers = [(f"{len(found.table):,}", f"rows analysed, of {found.rows_read:,} read")]
+    verdict = f"{first[:1].upper()}{first[1:]}."
+    if found.importance is not None:
+        ranked = found.importance.to_frame()["mdi"].sort_values(ascending=False)
+        verdict = f"{ranked.index[0]} explains most of the differences ({ranked.iloc[0]:.0%} of the importance)."
+        numbers.append((f"{ranked.iloc[0]:.0%}", f"importance of {ranked.index[0]} (mean decrease in impurity)"))
+    if found.categories is not None:
+        numbers.append((f"{len(found.categories)}", f"categories of {found.categories.target}"))
+    left_out = found.rows_read - len(found.table)
+    return AnswerPage(
+        f"Study: {', '.join(found.settings.input) or 'a table'} ({found.kind} data)",
+        verdict,
+        "",
+        tuple(numbers),
+        (f"{left_out:,} rows were left out by the filters",) if left_out else (),
+        drawn(found),
+        "what separates the measurements",
+        (),
+        (("Findings", "\n".join(filter(None, (first, rest)))), ("The processed table", found.table)),
     )

@@ -34,6 +34,7 @@ def _image(tex: str, size: float) -> str | None:
 
     stream = io.BytesIO()
     with mpl.rc_context({"mathtext.fontset": "stix", "svg.fonttype": "path", "svg.hashsalt": "perfkit"}):
+        tex = re.sub(r"\\(le|ge)(?![a-zA-Z])", r"\\\1q", tex)  # matplotlib knows these by their long names only
         try:
             depth = mathtext.math_to_image(f"${tex}$", stream, prop=FontProperties(size=size), dpi=72, format="svg")
         except ValueError:  # TeX beyond matplotlib's subset

@@ -88,7 +88,15 @@ def page_of(notebook: Any, title: str, site: Site) -> str:
 
 def single_page(notebook: Any, title: str) -> str:
     """Return a page that is one file: libraries, pictures and data inside."""
-    return page_of(notebook, title, Site(bar=html.escape(f"{title} · made by perfkit report")))
+    return page_of(
+        notebook,
+        title,
+        Site(
+            bar=html.escape(
+                f"{title} · a lesson, run by perfkit report: what it says of shipped data is not about yours"
+            )
+        ),
+    )
 
 
 def _scripts(site: Site) -> str:

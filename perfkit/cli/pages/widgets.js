@@ -123,6 +123,31 @@
       if (fallback) fallback.remove();
     }
     document.body.dataset.widgets = 'shown';
+    stillness();
+  };
+
+  // Controls whose values only a kernel answers are out of reach, also by keyboard; a line in each view says where they
+  // live. Live views, and those that a browser draws (a listing, a timeline, a tree), work.
+  const STILL = 'select, input, textarea, button, .noUi-target';
+  const quieten = () => {
+    for (const control of document.querySelectorAll('.jp-OutputArea-output.pk-view :is(' + STILL + '):not([inert])')) {
+      if (control.closest('.pkl, .pk-listing, .pk-timeline, .pk-tree')) continue;
+      control.inert = true;
+      const view = control.closest('.jp-OutputArea-output.pk-view');
+      if (view.querySelector('.pk-still')) continue;
+      const line = document.createElement('div');
+      line.className = 'pk-still';
+      line.textContent = 'Controls in grey, and choosing in the pictures, need a kernel: run the notebook in ./kit lab.';
+      view.prepend(line);
+    }
+  };
+  // Views come one after the other, and draw themselves anew.
+  const stillness = () => {
+    let soon = 0;
+    new MutationObserver(() => {
+      soon ||= requestAnimationFrame(() => { soon = 0; quieten(); });
+    }).observe(document.body, { childList: true, subtree: true });
+    quieten();
   };
   const start = () => show().catch((error) => {
     document.body.dataset.widgets = 'failed';

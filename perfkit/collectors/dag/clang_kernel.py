@@ -58,6 +58,11 @@ def trace_c(
         If there is no such compiler (``apt-get install clang``); numba kernels need none.
     DataError
         If the source does not compile, or defines no such function.
+
+    Examples
+    --------
+    >>> x = np.zeros(100)
+    >>> dag = pk.trace_c("kernel.c", "dot", x, x, 100)  # doctest: +SKIP
     """
     arguments = tuple(_characters(a) if isinstance(a, bytes | bytearray) else a for a in arguments)
     code = instrument(_ir(source, list(flags), compiler), function, count_all, whole)

@@ -58,6 +58,11 @@ def open_dags(
     ------
     SettingError
         Nothing has this name, or a source needs a function.
+
+    Examples
+    --------
+    >>> list(open_dags("reduction", sizes=[8]))
+    ['reduction(8)']
     """
     found: dict[str, NodeSource] = {}
     functions = [name.strip() for name in function.split(",") if name.strip()]

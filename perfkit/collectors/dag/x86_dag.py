@@ -66,6 +66,12 @@ def trace_dag(
     DataError
         If a floating-point operand has no address (masked accesses, gathers with lanes off) and `whole` is off: there
         is no such node.
+
+    Examples
+    --------
+    >>> dag = pk.trace_dag(pk.datasets.load("traces/fig1a"))
+    >>> dag.kind
+    'traced'
     """
     return trace_source(trace, count_all, whole, core).in_memory()
 

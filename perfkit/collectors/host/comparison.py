@@ -41,6 +41,12 @@ class KernelComparison(Tabled):
         Calls timed as one.
     host
         Where this was measured.
+
+    Examples
+    --------
+    >>> from perfkit.collectors import corpus_kernel
+    >>> a, b = (corpus_kernel("gemm", build=build) for build in ("scalar", "avx2"))  # doctest: +SKIP
+    >>> print(pk.compare(a, b).summary())  # doctest: +SKIP
     """
 
     names: tuple[str, str]

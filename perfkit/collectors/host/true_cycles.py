@@ -16,7 +16,6 @@ import platform
 import tempfile
 import time
 import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -38,9 +37,9 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
-from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
-from perfkit.files import existing, replaced
-from perfkit.results import Kind, Summarised, draw
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.files import existing, reading, replaced
+from perfkit.results import Kind, Summarised, answering, draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,12 +200,9 @@ class TrueCycles(Summarised):
             The file is no saved measurement.
         """
         path = existing(path)
-        try:
-            with np.load(path, allow_pickle=False) as data:
-                arrays = {name: data[name] for name in _ARRAYS if name in data}
-                return cls(**arrays, **json.loads(str(data["described"])))
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise FormatError(f"{path}: expected a file of TrueCycles.save; it cannot be read: {error}") from error
+        with reading(path, "a file of TrueCycles.save"), np.load(path, allow_pickle=False) as data:
+            arrays = {name: data[name] for name in _ARRAYS if name in data}
+            return answering(cls(**arrays, **json.loads(str(data["described"]))))
 
 
 def true_cycles(

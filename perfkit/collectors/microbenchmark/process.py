@@ -130,7 +130,7 @@ class MeasuringProcess:
     cpus : sequence of int
         CPUs to pin to.
     threads : int
-        OpenMP threads, one a CPU.
+        OpenMP threads, one per CPU.
     fifo : bool
         Ask for the FIFO scheduling class.
     limits : Limits, optional

@@ -19,7 +19,7 @@ class Store:
     """A folder that holds a study's results, open for one writer.
 
     ``results.jsonl`` has one line per configuration, written by a single ``write`` and never changed;
-    ``passes.jsonl`` has one line an experiment of a configuration that is not finished yet. A line that a kill cut
+    ``passes.jsonl`` has one line per experiment of a configuration that is not finished yet. A line that a kill cut
     short is dropped when the store is opened again; what it held is then measured as if it never had been.
 
     Parameters

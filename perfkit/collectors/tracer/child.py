@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 _PERSONALITY_NO_RANDOMIZE = 0x0040000
 _MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
@@ -23,6 +23,7 @@ _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SYS_READ, _SYS_WRITE, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 1, 158, 0x1003
 _GREGS_OFFSET = 40  # of uc_mcontext.gregs in ucontext_t
 FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
+S = TypeVar("S", bound="Session")
 
 
 def say(channel: int, kind: bytes, payload: bytes = b"") -> None:
@@ -32,26 +33,27 @@ def say(channel: int, kind: bytes, payload: bytes = b"") -> None:
         message = message[os.write(channel, message) :]
 
 
-def main(argument: str) -> None:
-    """Do what the specification (JSON) says; never returns."""
-    specification = json.loads(argument)
+def start_session(make: type[S], specification: dict[str, Any], module: str) -> S:
+    """Return a session that is loaded and built; where that fails, tell the parent and end this process."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # Reproducible addresses where the kernel allows it; a container may not.
-    random = not libc.personality(0xFFFFFFFF) & _PERSONALITY_NO_RANDOMIZE
-    if random and not specification.get("again") and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1:
-        argument = json.dumps(specification | {"again": True})
-        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, argument])  # noqa: S606
-    channel = specification["channel"]
+    without_random_addresses(libc, specification, module)
     try:
-        session = Session(libc, specification)
+        session = make(libc, specification)
         session.load()
         session.build()
     except Exception as error:  # noqa: BLE001 - the parent raises it
         refused = type(error).__name__ == "Refused"
-        say(
-            channel, b"R" if refused else b"E", (str(error) if refused else f"{type(error).__name__}: {error}").encode()
-        )
+        text = str(error) if refused else f"{type(error).__name__}: {error}"
+        say(specification["channel"], b"R" if refused else b"E", text.encode())
         os._exit(0)
+    return session
+
+
+def main(argument: str) -> None:
+    """Do what the specification (JSON) says; never returns."""
+    specification = json.loads(argument)
+    channel = specification["channel"]
+    session = start_session(Session, specification, __spec__.name)
     say(channel, b"I", json.dumps(session.describe()).encode())
     os.read(specification["answers"], 1)
     session.run()
@@ -61,6 +63,14 @@ def main(argument: str) -> None:
     say(channel, b"D")
     os.read(specification["answers"], 1)  # the parent looks at what is mapped here, then ends this process
     os._exit(0)
+
+
+def without_random_addresses(libc: Any, specification: dict[str, Any], module: str) -> None:
+    """Start anew with reproducible addresses where the kernel allows it; a container may not."""
+    random = not libc.personality(0xFFFFFFFF) & _PERSONALITY_NO_RANDOMIZE
+    if random and not specification.get("again") and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1:
+        argument = json.dumps(specification | {"again": True})
+        os.execv(sys.executable, [sys.executable, "-m", module, argument])  # noqa: S606
 
 
 class Session:
@@ -95,14 +105,25 @@ class Session:
         self.library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE)
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
+        self.home, self.home_address = self.elf, self.load_address
+        if spec.get("library"):  # the function lies in a library that the program loads, now or later
+            self.home = ElfFile(spec["library"])
+            other = ctypes.CDLL(spec["library"])
+            self.home_address = ctypes.c_uint64.from_address(other._handle).value
+
+    def entry(self) -> Any:
+        """Return the function that the region begins with."""
+        from perfkit.collectors.tracer.clone import Function
+
+        symbol = self.home.function(self.spec["function"])
+        return Function(symbol.name, self.home_address + symbol.address, symbol.size)
 
     def build(self) -> None:
         """Decode, clone and patch."""
         from perfkit.collectors.tracer import clone as cloning
 
         spec = self.spec
-        symbol = self.elf.function(spec["function"])
-        entry = cloning.Function(symbol.name, self.load_address + symbol.address, symbol.size)
+        entry = self.entry()
         pointed = self._pointed()
         self.region = cloning.Region(entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), pointed)
         self._map_buffers()
@@ -159,7 +180,8 @@ class Session:
         end = self.load_address + max(s.address + s.file_size for s in self.elf.segments if s.kind == 1)
         found = [[self.spec["path"], self.load_address, end, self.load_address]]
         for function in self.region.functions:
-            if not self.load_address <= function.start < end and hasattr(self, "modules"):
+            if not self.load_address <= function.start < end:
+                self._find(0)
                 module = self.modules.module(function.start)
                 row = [module.path, module.start, module.end, module.load_address] if module else None
                 if row and row not in found:
@@ -313,19 +335,23 @@ class Session:
     def _set_context(self) -> None:
         from perfkit.collectors.tracer import emit
 
-        fs = ctypes.c_uint64()
-        self.libc.syscall(_SYS_ARCH_PRCTL, _ARCH_GET_FS, ctypes.byref(fs))
         values = {
             emit.BLOCK_POINTER: self.buffers["blocks"][0],
             emit.ADDRESS_POINTER: self.buffers["addresses"][0],
             emit.SIZE_POINTER: self.buffers["sizes"][0],
             emit.FIRST_CALL: self.spec["first_call"],
             emit.LAST_CALL: self.spec["last_call"],
-            emit.FS_BASE: fs.value,
+            emit.FS_BASE: self.fs_base(),
             emit.MINUS_ONE: 2**64 - 1,
         }
         for offset, value in values.items():
             ctypes.c_uint64.from_address(self.context + offset).value = value
+
+    def fs_base(self) -> int:
+        """Return where this thread's own memory begins."""
+        fs = ctypes.c_uint64()
+        self.libc.syscall(_SYS_ARCH_PRCTL, _ARCH_GET_FS, ctypes.byref(fs))
+        return fs.value
 
     def _patch(self, entry: Any, stub: int) -> None:
         """Overwrite the function's first bytes with a jump to the stub."""

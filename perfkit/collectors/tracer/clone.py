@@ -323,7 +323,7 @@ def clone(region: Region, context: int, address: int, plain: int, tables: list[t
         e.label(block.instructions[0].ip + _MOVED)
         e.block_head(number, block.slots)
         _body(e, region, block, thunk)
-    code = _encode(e.out, address)
+    code = encoded(e.out, address)
     copies = list(Decoder(64, code, ip=address))
     if len(copies) != len(e.out):
         raise Refused("its branches reach farther than a copy can")
@@ -334,10 +334,11 @@ def clone(region: Region, context: int, address: int, plain: int, tables: list[t
 
 def plain_copy(region: Region, address: int) -> bytes:
     """Copy the entry function alone, without recording code: the original's first bytes will be overwritten."""
-    return _encode([i.copy() for i in region.instructions(region.entry)], address)
+    return encoded([i.copy() for i in region.instructions(region.entry)], address)
 
 
-def _encode(instructions: list[Instruction], address: int) -> bytes:
+def encoded(instructions: list[Instruction], address: int) -> bytes:
+    """Return the machine code of instructions, placed at an address."""
     encoder = BlockEncoder(64)
     encoder.add_many(instructions)
     try:

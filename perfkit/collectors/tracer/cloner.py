@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
@@ -33,6 +34,7 @@ _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
 _OUTSIDE, _OUTSIDE_ROOM = 1024, 128
 _RIP = 16  # index in gregs
 _MAX_ATTEMPTS = 200
+_LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
 
 
 class Refusal(Exception):  # noqa: N818 - not the user's error: why another backend is needed
@@ -57,6 +59,12 @@ class Job:
         As in :class:`perfkit.collectors.Tracer`; calls count from 1.
     setup : str
         A function of the library to call once before, untraced.
+    library : str
+        Of a program: the library that holds `function`, where it is not the program itself.
+    stdin : Path, optional
+        What a program reads; nothing by default.
+    early : bool
+        End the program once the last call is recorded.
     """
 
     path: Path
@@ -69,6 +77,9 @@ class Job:
     callees: bool
     timeout: float
     setup: str = ""
+    library: str = ""
+    stdin: Path | None = None
+    early: bool = False
 
 
 def record(job: Job) -> Recording:
@@ -133,22 +144,24 @@ class _Run:
             "leaders": leaders,
             "pointed": pointed,
             "setup": job.setup,
+            "library": job.library,
             "scratch": str(scratch),
             "channel": to_parent,
             "answers": from_parent,
             **self.handles,
         }
         self.log = (scratch / "output").open("w+b")
-        root = str(Path(__file__).resolve().parents[3])
-        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        source = job.stdin.open("rb") if job.stdin is not None else None
         self.process = subprocess.Popen(
             [sys.executable, "-m", _CHILD, json.dumps(specification)],
-            stdin=subprocess.DEVNULL,
+            stdin=source or subprocess.DEVNULL,
             stdout=self.log,
             stderr=subprocess.STDOUT,
             pass_fds=[to_parent, from_parent, *self.handles.values()],
-            env=os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+            env=child_environment(ElfFile(job.path).run_paths if job.program else ()),
         )
+        if source is not None:
+            source.close()
         os.close(to_parent)
         os.close(from_parent)
         self.deadline = time.monotonic() + job.timeout
@@ -372,7 +385,13 @@ class _Run:
         buffer = b""
         while True:
             left = self.deadline - time.monotonic()
-            if left <= 0 or not select.select([self.channel], [], [], left)[0]:
+            ready = left > 0 and select.select([self.channel], [], [], min(left, _LOOK) if self.job.early else left)[0]
+            if not ready and left > _LOOK and self.job.early:
+                if hasattr(self, "static") and self._over():
+                    self.finished = True
+                    return
+                continue
+            if not ready:
                 self._out_of_time()
                 return
             data = os.read(self.channel, 1 << 20)
@@ -385,6 +404,10 @@ class _Run:
                     break
                 yield buffer[:1], buffer[5 : 5 + length]
                 buffer = buffer[5 + length :]
+
+    def _over(self) -> bool:
+        """Whether the last call that is wanted has returned."""
+        return self._context(_CALLS) >= self.job.last_call and not self._context(_ACTIVE)
 
     def _out_of_time(self) -> None:
         self._kill()
@@ -447,6 +470,35 @@ class _Run:
         self.log.seek(0)
         text = self.log.read()[-500:].decode(errors="replace").strip()
         return f"It printed: {text}" if text else ""
+
+
+def unloadable(elf: ElfFile) -> str:
+    """Say why a program cannot be loaded into the cloner's process; empty if it can."""
+    if elf.isa != "x86-64":
+        return f"it is {elf.isa} code"
+    if not elf.is_relocatable:
+        return "the program is not position-independent (linked with -no-pie or -static)"
+    if not elf.is_dynamic:
+        return "the program is statically linked"
+    if "main" not in elf.functions:
+        return "the program has no symbol main"
+    return ""
+
+
+def child_environment(run_paths: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment of a process that runs a program in one thread, its libraries bound at the start.
+
+    Parameters
+    ----------
+    run_paths : sequence of str
+        Where the program looks for its libraries: a copy of it lies elsewhere.
+    """
+    root = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    single = {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
+    if run_paths:
+        single["LD_LIBRARY_PATH"] = os.pathsep.join([*run_paths, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    return os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "PYTHONHASHSEED": "0", **single}
 
 
 def _saved(scratch: Path, number: int, value: Any) -> str:

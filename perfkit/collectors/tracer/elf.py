@@ -4,6 +4,7 @@ import bisect
 import difflib
 import hashlib
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
 _STT_FUNC = 2
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
+_DT_RPATH, _DT_RUNPATH = 15, 29
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,54 @@ class ElfFile:
                     found.update({s.name: s for s in self._symbols(section)})
         except (struct.error, IndexError, ValueError) as error:
             raise FormatError(f"{self.path}: damaged symbol table ({error})") from error
+        if self.is_stripped and (apart := self.debug_file) is not None:
+            found = ElfFile(apart).functions | found
         return found
+
+    @cached_property
+    def debug_file(self) -> Path | None:
+        """The file that holds a stripped program's symbols and lines: by its build's number, else by its name."""
+        sections = {name: self.data[offset : offset + size] for name, offset, size in self._named_sections()}
+        note, link = sections.get(".note.gnu.build-id", b""), sections.get(".gnu_debuglink", b"")
+        root, found = Path("/usr/lib/debug"), []
+        if len(note) > 16:
+            number = note[16:].hex()
+            found.append(root / ".build-id" / number[:2] / f"{number[2:]}.debug")
+        if b"\0" in link:
+            name, folder = link[: link.index(b"\0")].decode(errors="replace"), self.path.resolve().parent
+            apart = (folder / name, folder / ".debug" / name, root / str(folder).lstrip("/") / name)
+            # The checksum at the section's end says whether it is this program's.
+            (checksum,) = struct.unpack("<I", link[-4:])
+            found += [path for path in apart if path.is_file() and zlib.crc32(path.read_bytes()) == checksum]
+        return next((path for path in found if path.is_file()), None)
+
+    @cached_property
+    def run_paths(self) -> tuple[str, ...]:
+        """Folders where the program says that its libraries lie, those beside itself made absolute."""
+        values: dict[int, int] = {}
+        for segment in self.segments:
+            if segment.kind == _PT_DYNAMIC:
+                for at in range(segment.offset, segment.offset + segment.file_size, 16):
+                    tag, value = struct.unpack_from("<QQ", self.data, at)
+                    values.setdefault(tag, value)
+        names = next((section[6] for section in self._sections if section[1] == _SHT_DYNSYM), None)
+        place = values.get(_DT_RUNPATH, values.get(_DT_RPATH))
+        if names is None or place is None:
+            return ()
+        start = self._sections[names][4] + place
+        text = self.data[start : self.data.index(0, start)].decode(errors="surrogateescape")
+        here = str(self.path.resolve().parent)
+        return tuple(part.replace("$ORIGIN", here).replace("${ORIGIN}", here) for part in text.split(":") if part)
+
+    def _named_sections(self) -> Iterator[tuple[str, int, int]]:
+        """Yield name, offset and size of every section."""
+        if not 0 < self._names < len(self._sections):
+            return
+        strings = self._sections[self._names][4]
+        for section in self._sections:
+            start = strings + section[0]
+            name = self.data[start : self.data.find(0, start)].decode(errors="replace")
+            yield name, section[4], section[5]
 
     @cached_property
     def imports(self) -> dict[int, str]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.errors import FormatError
 from perfkit.trace.trace import Trace
 
 Place = tuple[str, int]
@@ -83,7 +85,7 @@ def places_of(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
 
     wanted = sorted(set(addresses))
     found: dict[int, Place] = {}
-    with path.open("rb") as file:
+    with (_lines_apart(path) or path).open("rb") as file:
         elf = ELFFile(file)
         if not elf.has_dwarf_info():
             return found
@@ -94,6 +96,15 @@ def places_of(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
                 break
             found |= _Unit(dwarf, unit).places(left)
     return found
+
+
+def _lines_apart(path: Path) -> Path | None:
+    """Return the file that holds a stripped program's lines, if there is one."""
+    try:
+        elf = ElfFile(path)
+    except FormatError:
+        return None
+    return elf.debug_file if elf.is_stripped else None
 
 
 def function_parameters(path: Path, function: str) -> tuple[str, ...] | None:

@@ -1,6 +1,7 @@
 """The tracer's settings: what to record of which program or kernel, and by which backend."""
 
 import hashlib
+import json
 import platform
 import shlex
 import warnings
@@ -48,6 +49,12 @@ class Tracer:
     begin, end : str
         Markers, where the region is a part of the function: names of functions that it calls where recording is to
         begin and to end. The limit counts what lies outside of them, too.
+    library : str
+        Of a program: the library that holds the function, where the program loads it.
+    stdin : Path, optional
+        What a program reads from its standard input; nothing by default.
+    early : bool
+        End a program once the last call is recorded, instead of letting it run to its end.
 
     Examples
     --------
@@ -63,6 +70,9 @@ class Tracer:
     timeout: float = 120.0
     begin: str = ""
     end: str = ""
+    library: str = ""
+    stdin: Path | None = None
+    early: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -88,15 +98,18 @@ class Tracer:
             When no backend can trace it here, with what to install.
         """
         elf = ElfFile(binary)
-        symbol = elf.function(function)
+        home = ElfFile(self.library) if self.library else elf
+        symbol = home.function(function)
         if not elf.is_program:
             raise DataError(f"{binary} is a library, not a program; load it with compile_kernel or trace a program")
-        if elf.is_writable(symbol.address):
+        if home.is_writable(symbol.address):
             raise DataError(
                 f"{function} lies in memory that the program may write: self-modifying or generated code is not traced"
             )
         arguments = [str(word) for word in arguments]
-        why_not = _unloadable(elf)
+        from perfkit.collectors.tracer.cloner import unloadable
+
+        why_not = unloadable(elf)
         recording, backend, reason = self._record(elf, symbol.name, arguments, why_not, None)
         settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
         return settings._finish(
@@ -168,6 +181,9 @@ class Tracer:
                 self.callees,
                 self.timeout,
                 "setup" if kernel is not None and kernel.has_setup else "",
+                self.library,
+                self.stdin,
+                self.early,
             )
             try:
                 return cloner.record(job), "cloner", "x86-64 code that can be copied" * (self.backend == "auto")
@@ -211,6 +227,8 @@ class Tracer:
         settings["limit"] = self.limit
         settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
         extra = {key: str(value) for key, value in settings.items()}
+        if recording.loaded:
+            extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
         left = recording.notes.get("not_followed_calls")
         if self.callees and left:
             warnings.warn(
@@ -249,19 +267,6 @@ def _by_entry(recording: Recording, path: Path, function: str) -> tuple[Loaded, 
     base = entered - symbol.address
     end = max(int(row[0]) for block in recording.blocks for row in block["instructions"]) + 1
     return (Loaded(str(path), base, end, base),) if base >= 0 and base % 4096 == 0 else ()
-
-
-def _unloadable(elf: ElfFile) -> str:
-    """Say why a program cannot be loaded into the cloner's process; empty if it can."""
-    if elf.isa != "x86-64":
-        return f"it is {elf.isa} code"
-    if not elf.is_relocatable:
-        return "the program is not position-independent (linked with -no-pie or -static)"
-    if not elf.is_dynamic:
-        return "the program is statically linked"
-    if "main" not in elf.functions:
-        return "the program has no symbol main"
-    return ""
 
 
 def describe_argument(value: Any) -> list[Any]:

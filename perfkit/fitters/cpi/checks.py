@@ -35,6 +35,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 )
 # Two counts that differ by less than this in nine of ten intervals are one counter, where it counts often enough.
 _TWIN, _SEEN = 0.01, 100.0
+_FEWEST_ALIKE = 3  # intervals: of one, any two events are multiples of each other
 _WIDE = 0.10
 _MISPREDICTION = 30.0
 _FEW = 20
@@ -69,7 +70,7 @@ def unusable_events(counts: CpiCounts) -> dict[str, str]:
             out[event] = f"{event} is zero in all {len(counts)} intervals; it is left out."
         elif len(counts) > 1 and (_constant(per_cycle[:, j]) or _constant(per_instruction[:, j])):
             out[event] = f"{event} comes at one constant rate, which cannot be told from the base; it is left out."
-        elif alike[j].any():
+        elif len(counts) >= _FEWEST_ALIKE and alike[j].any():
             twin = counts.events[int(np.argmax(alike[j]))]
             out[event] = f"{event} is a fixed multiple of {twin} in every interval; it is left out."
         elif (same := _same_counter(counts, j)) is not None:

@@ -71,7 +71,7 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
         return len(self.fits)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one column a stack: base, events and residual of each (CPI), and the CPI they sum to.
+        """Return one column per stack: base, events and residual of each (CPI), and the CPI they sum to.
 
         An event that a stack does not have is NaN: not known, rather than zero.
         """
@@ -110,7 +110,7 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
         )
 
     def verdicts(self) -> pd.DataFrame:
-        """Return one row a stack: its verdict, R2, placebo R2 and both bases."""
+        """Return one row per stack: its verdict, R2, placebo R2 and both bases."""
         rows = {
             name: {
                 "verdict": f.verdict.level,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise
 from perfkit.samples.table import Samples
 
 # Events that count elapsed time or finished work once more. As regressors they explain everything and say nothing.
@@ -17,7 +17,7 @@ _CLOCKS = frozenset(
     {*TIME_EVENTS, *WORK_EVENTS, "ref-cycles", "bus-cycles", "cpu-clock", "task-clock", "duration_time", "user_time"}
     | {"system_time", "slots", "topdown.slots", "cpu_clk_unhalted.ref_tsc", "cpu_clk_unhalted.ref", "uops_retired.all"}
 )
-_MOST_MISSING = 0.1
+MOST_MISSING = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,12 @@ class CpiCounts:
         What is not among these rows and columns, and why, in words.
     bad_input : bool
         Whether something was left out because it could not be used (rather than by design).
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> CpiCounts.from_samples(pk.datasets.load("cpi/planted")).kind
+    'generated'
     """
 
     rows: pd.DataFrame
@@ -78,6 +84,7 @@ class CpiCounts:
                 "use samples.with_axes('cycles', 'instructions'); without them there is no CPI."
             )
         chosen, notes = _choose_events(samples, events)
+        notes += [f"{told}." for told in mode_cautions(samples.time_event, samples.work_event, chosen)]
         wide = samples.to_wide()
         cycles = wide[samples.time_event].to_numpy(dtype="float64")
         work = wide[samples.work_event].to_numpy(dtype="float64")
@@ -99,7 +106,7 @@ class CpiCounts:
 
     @property
     def rates(self) -> np.ndarray:
-        """Total counts over total instructions, one an event."""
+        """Total counts over total instructions, one per event."""
         return np.asarray(self.counts.sum(axis=0) / self.instructions.sum())
 
     def segments(self) -> np.ndarray:
@@ -123,7 +130,7 @@ class CpiCounts:
         if rows is not None:
             keep = np.asarray(rows, dtype=bool)
             if keep.shape != (len(self),):
-                raise SettingError(f"rows must be {len(self)} booleans, one an interval; found shape {keep.shape}")
+                raise SettingError(f"rows must be {len(self)} booleans, one per interval; found shape {keep.shape}")
             rows_kept = out.rows[keep].reset_index(drop=True)
             out = replace(
                 out,
@@ -159,12 +166,12 @@ class CpiCounts:
         n = len(self)
         missing = np.isnan(self.counts).mean(axis=0) if n else np.zeros(len(self.events))
         never = [e for e, share in zip(self.events, missing, strict=True) if share == 1]
-        rarely = [e for e, share in zip(self.events, missing, strict=True) if _MOST_MISSING < share < 1]
+        rarely = [e for e, share in zip(self.events, missing, strict=True) if MOST_MISSING < share < 1]
         if never:
             told.append(f"never counted, and left out: {', '.join(never)}.")
         if rarely:
-            told.append(f"missing in over {_MOST_MISSING:.0%} of {n} intervals, and left out: {', '.join(rarely)}.")
-        keep = [e for e, share in zip(self.events, missing, strict=True) if share <= _MOST_MISSING]
+            told.append(f"missing in over {MOST_MISSING:.0%} of {n} intervals, and left out: {', '.join(rarely)}.")
+        keep = [e for e, share in zip(self.events, missing, strict=True) if share <= MOST_MISSING]
         kept = self.select(events=keep)
         gaps = np.isnan(kept.cycles) | np.isnan(kept.instructions) | np.isnan(kept.counts).any(axis=1)
         idle = ~gaps & ((kept.cycles <= 0) | (kept.instructions <= 0))
@@ -202,12 +209,17 @@ def _choose_events(samples: Samples, events: Iterable[str] | None) -> tuple[list
         if again:
             raise SettingError(f"events names {', '.join(again)} more than once")
         return wanted, []
-    clocks = [e for e in known if normalise(e) in _CLOCKS or is_fixed_rate(e)]
+    clocks = clocks_among(known)
     chosen = [e for e in known if e not in clocks]
     if not chosen:
         raise DataError(f"no event but clocks was counted ({', '.join(known) or 'none'}); a stack needs miss events")
     notes = [f"left out because they count time or work: {', '.join(clocks)} (name them in events= to use them)."]
     return chosen, notes if clocks else []
+
+
+def clocks_among(events: Sequence[str]) -> list[str]:
+    """Return the events that count elapsed time or finished work once more."""
+    return [e for e in events if normalise(e) in _CLOCKS or is_fixed_rate(e)]
 
 
 def _unknown_event(name: str, known: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from perfkit.errors import FormatError
-from perfkit.files import existing, replaced
+from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.fitters.cpi.counts import CpiCounts
 
 _FORMAT = "perfkit-cpi-fit"
@@ -55,20 +55,16 @@ def load_fit(path: str | Path) -> tuple[dict[str, Any], CpiCounts]:
     FormatError
         The file is not parquet, not a fit, or of a newer version.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = existing(path)
-    try:
-        table = pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"{path}: expected a parquet file of a CPI fit; it cannot be read: {error}") from error
-    head = json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}"))
-    if head.get("format") != _FORMAT:
-        raise FormatError(f"{path}: a parquet file, but not one that CpiFit.save wrote (found {head.get('format')})")
-    if head["version"] > _VERSION:
-        raise FormatError(f"{path}: a fit of format version {head['version']}; this perfkit reads up to {_VERSION}")
-    return head, _data(head["data"], table.to_pandas())
+    with reading(path, "a parquet file of a CPI fit"):
+        table = arrow_table(path)
+        head = json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}"))
+        if head.get("format") != _FORMAT:
+            found = head.get("format")
+            raise FormatError(f"{path}: a parquet file, but not one that CpiFit.save wrote (found {found})")
+        if head["version"] > _VERSION:
+            raise FormatError(f"{path}: a fit of format version {head['version']}; this perfkit reads up to {_VERSION}")
+        return head, _data(head["data"], table.to_pandas())
 
 
 def save_each(path: Path, fits: Mapping[str, Any], table: pd.DataFrame) -> Path:
@@ -98,19 +94,15 @@ def load_each(path: str | Path, load: Callable[[Path], Any]) -> dict[str, Any]:
     FormatError
         The file is not parquet, or not one of a comparison.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = existing(path)
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"{path}: expected a parquet file of CPI stacks; it cannot be read: {error}") from error
-    head = json.loads(metadata.get(b"perfkit", b"{}"))
-    if head.get("format") != _EACH or head["version"] > _VERSION:
-        raise FormatError(f"{path}: a parquet file, but not one that CpiComparison.save wrote")
     fits = {}
-    with TemporaryDirectory() as folder:
+    with reading(path, "a parquet file of CPI stacks"), TemporaryDirectory() as folder:
+        metadata = pq.read_schema(path).metadata or {}
+        head = json.loads(metadata.get(b"perfkit", b"{}"))
+        if head.get("format") != _EACH or head["version"] > _VERSION:
+            raise FormatError(f"{path}: a parquet file, but not one that CpiComparison.save wrote")
         for k, name in enumerate(head["names"]):
             one = Path(folder) / str(k)
             one.write_bytes(metadata[f"perfkit:{k}".encode()])

@@ -39,9 +39,16 @@ class PaperCpiFit(Tabled):
     rows, train_rows, test_rows : int
         Intervals after trimming, and of the two parts.
     trail : DataFrame
-        One row a decision, in order: step, event, figure (correlation or coefficient) and what was done.
+        One row per decision, in order: step, event, figure (correlation or coefficient) and what was done.
     correlation : DataFrame
         Correlations of the normalised events and CPI (Fig. 1).
+
+    Examples
+    --------
+    >>> samples, _ = pk.synthetic_cpi(intervals=200, seed=1)
+    >>> fit = pk.paper_cpi_stack(samples)
+    >>> fit.train_rows + fit.test_rows == fit.rows
+    True
     """
 
     base: float

@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.files import reading
 from perfkit.fitters.cpi.checks import (
     check_counts,
     check_fit,
@@ -27,6 +28,7 @@ from perfkit.fitters.cpi.comparison import Comparison
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.estimator import METHODS, Estimator, Method, check_bounds, choose_alpha, make_estimator
 from perfkit.fitters.cpi.files import load_each, load_fit, save_fit
+from perfkit.fitters.cpi.fleet import FleetStacks, fit_fleet
 from perfkit.fitters.cpi.solvers import Form, System, build_system, r_squared, squared_error, to_stack
 from perfkit.fitters.cpi.validation import (
     CpiBracket,
@@ -39,7 +41,9 @@ from perfkit.fitters.cpi.validation import (
     random_folds,
     variance_inflation,
 )
-from perfkit.results import Settings, Summarised, draw
+from perfkit.fitters.cpi.verdict import CpiVerdict, verdict_of
+from perfkit.results import Settings, Summarised, answering, draw
+from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
 Weights = Literal["auto", "cycles", "instructions", "none"]
@@ -115,8 +119,14 @@ class CpiStack(Settings):
         if not 0 < self.level < 1:
             raise SettingError(f"level must be between 0 and 1; found {self.level}")
 
-    def fit(self, samples: Samples | CpiCounts) -> "CpiFit":
-        """Fit a stack to samples of one workload.
+    @overload
+    def fit(self, samples: Samples | CpiCounts) -> "CpiFit": ...
+
+    @overload
+    def fit(self, samples: Fleet) -> FleetStacks: ...
+
+    def fit(self, samples: Samples | CpiCounts | Fleet) -> "CpiFit | FleetStacks":
+        """Fit a stack to samples of one workload; of a `Fleet`, one stack of all of it, as `FleetStacks`.
 
         Raises
         ------
@@ -131,6 +141,8 @@ class CpiStack(Settings):
             Intervals or events were left out because counts are missing or zero. `CpiFit.warnings` holds these and
             all else that is suspicious.
         """
+        if isinstance(samples, Fleet):
+            return fit_fleet(self, samples, [])
         if not isinstance(samples, CpiCounts):
             expect_samples(samples, "CpiStack.fit")
         counts = samples if isinstance(samples, CpiCounts) else CpiCounts.from_samples(samples, self.events)
@@ -143,8 +155,21 @@ class CpiStack(Settings):
             raise SettingError(f"bounds name {unknown[0]!r}, which is not among the events: {', '.join(counts.events)}")
         return _fit(self, counts)
 
-    def fit_each(self, samples: Samples, by: str = "workload") -> "CpiComparison":
-        """Fit one stack to each workload (or each run, host, ...: a column of the table of runs) and compare them."""
+    @overload
+    def fit_each(self, samples: Samples, by: str = "workload") -> "CpiComparison": ...
+
+    @overload
+    def fit_each(self, samples: Fleet, by: str | Sequence[str] = "workload") -> FleetStacks: ...
+
+    def fit_each(self, samples: Samples | Fleet, by: str | Sequence[str] = "workload") -> "CpiComparison | FleetStacks":
+        """Fit one stack to each workload (or each run, host, ...: a column of the table of runs) and compare them.
+
+        Of a `Fleet` by any of its labels, several, or ``hour``: all stacks in one pass over its files.
+        """
+        if isinstance(samples, Fleet):
+            return fit_fleet(self, samples, [by] if isinstance(by, str) else list(by))
+        if not isinstance(by, str):
+            raise SettingError(f"by names one column of the table of runs; found {by!r}")
         expect_samples(samples, "CpiStack.fit_each")
         if by != "run" and by not in samples.runs.columns:
             raise SettingError(
@@ -159,22 +184,6 @@ class CpiStack(Settings):
             except DataError as error:
                 raise DataError(f"{by} {key!r}: {error}") from error
         return CpiComparison(fits)
-
-
-@dataclass(frozen=True)
-class CpiVerdict:
-    """Whether the data support a CPI stack: ``"supported"``, ``"uncertain"`` or ``"unsupported"``, with the reasons."""
-
-    level: Literal["supported", "uncertain", "unsupported"]
-    reasons: tuple[str, ...]
-
-    def __str__(self) -> str:
-        opening = {
-            "supported": "The data support this stack",
-            "uncertain": "Take this stack with care",
-            "unsupported": "The data do not support a stack",
-        }
-        return f"{opening[self.level]}: {'; '.join(self.reasons)}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -208,7 +217,7 @@ class CpiFit(Summarised):
     vif : Series
         Variance inflation of each event.
     penalty_draws, component_draws : DataFrame
-        Block-bootstrap draws, one row a resample.
+        Block-bootstrap draws, one row per resample.
     block : int
         Intervals a bootstrap block in fact.
     alpha : float
@@ -217,6 +226,13 @@ class CpiFit(Summarised):
         What the reader should know, in words.
     verdict : CpiVerdict
         Whether the data support this stack.
+
+    Examples
+    --------
+    >>> samples, _ = pk.synthetic_cpi(intervals=200, seed=1)
+    >>> fit = pk.CpiStack().fit(samples)
+    >>> round(fit.cpi, 2), fit.kind
+    (0.72, 'generated')
     """
 
     settings: CpiStack
@@ -380,7 +396,8 @@ class CpiFit(Summarised):
     @classmethod
     def load(cls, path: str | Path) -> "CpiFit":
         """Read a fit that `save` wrote."""
-        return _assembled(*load_fit(path))
+        with reading(path, "a parquet file of a CPI fit"):
+            return answering(_assembled(*load_fit(path)))
 
 
 class CpiComparison(Comparison):
@@ -488,6 +505,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
     unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
     wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
+    outside = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
     parts = ["base", *counts.events]
     names = list(counts.events)
     return CpiFit(
@@ -511,7 +529,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=_verdict(r2, placebo_r2, bracket, base_spread, in_order, wrong),
+        verdict=verdict_of(*outside, placebo_r2, bracket, base_spread, in_order, wrong),
         source=source,
     )
 
@@ -568,40 +586,6 @@ def _spread(draws: np.ndarray, level: float) -> float:
         return 0.0
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(high - low)
-
-
-def _verdict(
-    r2: CpiR2, placebo_r2: float, bracket: CpiBracket, base_spread: float, in_order: bool, wrong: tuple[int, int, int]
-) -> CpiVerdict:
-    """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
-
-    The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
-    two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
-    of it, for a stack to be supported (to be uncertain).
-    """
-    impossible, unlikely, twice = wrong
-    outside, split = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
-    beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
-    reasons = [
-        f"on {split} kept out the events reach an R2 of {outside:.2f}, shuffled ones {placebo_r2:.2f} in sample",
-        f"the two forms put the base at {bracket.ipc:.3f} and {bracket.cpi:.3f}, {bracket.width:.0%} of the CPI apart",
-    ]
-    if base_spread > 0.2:
-        reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")
-    if in_order:
-        reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
-    if impossible:
-        reasons.append(f"{impossible} of the penalties cannot be what they claim")
-    if unlikely:
-        reasons.append(f"{unlikely} of the penalties are more than cores of today show")
-    if twice:
-        reasons.append(f"{twice} pair(s) of events count the same thing under two names")
-    sound = not (in_order or impossible or unlikely or twice)
-    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
-        return CpiVerdict("supported", tuple(reasons))
-    if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
-        return CpiVerdict("uncertain", tuple(reasons))
-    return CpiVerdict("unsupported", tuple(reasons))
 
 
 def _within(stack: np.ndarray, settings: CpiStack, counts: CpiCounts) -> np.ndarray:

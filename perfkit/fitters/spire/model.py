@@ -7,29 +7,33 @@ throughput of the workload's samples; the lowest bounds point at likely bottlene
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from perfkit.errors import FormatError, PerfkitWarning, SettingError
-from perfkit.files import existing, replaced
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.files import arrow_table, existing, reading, replaced
+from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points, arrange, measured_throughput, other_core
 from perfkit.fitters.spire.ranking import Ranking, rank_points
-from perfkit.fitters.spire.roofline import fit_points, is_trainable
-from perfkit.results import Settings, Summarised, draw
+from perfkit.fitters.spire.roofline import fit_points
+from perfkit.fitters.spire.summary import EventSummary, counted_table, merge_events, summarise, summarise_pieces
+from perfkit.results import Settings, Summarised, draw, kinds_of
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
+from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
 _FORMAT = "perfkit-spire"
 _FORMAT_VERSION = 1
 _FEW_SAMPLES = 10
-_SEVERAL, _SAME_RATE = 5, 1e-3
+_SUMMARY_NUMBERS = ("at_infinity", "lowest", "highest", "slowest", "fastest")
 _RANGE = ("min_intensity", "max_intensity")
 
 
@@ -43,6 +47,10 @@ class Spire(Settings):
         Leave out samples whose event was counted during a smaller share of their interval than this (0 to 1).
         Counts scaled up from a small share are noisy, and a bound follows its highest samples. Samples whose share
         is not known stay in.
+    honest : bool
+        A bound only where samples give one: the left hull, and its peak beyond (the paper's right part lets an event's
+        absence bound the throughput). Events are then ranked by how low their bound is among those of the training
+        samples, not by the bound itself: a bound that is low for every program says nothing of this one.
 
     Examples
     --------
@@ -55,13 +63,14 @@ class Spire(Settings):
     """
 
     min_running: float = 0.0
+    honest: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_running <= 1.0:
             raise SettingError(f"min_running is a share from 0 to 1; found {self.min_running}")
 
-    def fit(self, samples: Samples) -> "SpireModel":
-        """Fit one roofline per event.
+    def fit(self, samples: Samples | Fleet) -> "SpireModel":
+        """Fit one roofline per event; to a `Fleet` exactly as to the same samples in memory.
 
         Samples in which time, work or count was not measured, and those with neither work nor events (their
         intensity is undefined), are left out and counted in the model's ``to_frame()``. So are events that another
@@ -73,34 +82,105 @@ class Spire(Settings):
         DataError
             There are no events besides those of time and work, or a sample has work but no time (rows named).
         """
-        expect_samples(samples, "Spire.fit")
-        points = arrange(samples, self.min_running)
-        rooflines, rows = {}, []
-        for i, event in enumerate(points.events):
-            _, intensity, throughput = points.of(i)
-            if other_core(event, samples.time_event):
-                rows.append((np.nan, np.nan, "other core"))
-            elif _at_fixed_rate(event, intensity, throughput, samples.time_event):
-                rows.append((np.nan, np.nan, "fixed rate"))
-            elif is_trainable(intensity, throughput):
-                rooflines[event] = Roofline(*fit_points(intensity, throughput), event)
-                working = intensity[throughput > 0.0]
-                rows.append((working.min(), working.max(), "ok"))
-            else:
-                rows.append((np.nan, np.nan, "untrained"))
-        names = ["min_intensity", "max_intensity", "status"]
-        training = points.counted.join(pd.DataFrame(rows, columns=names, index=points.counted.index))
-        return SpireModel(rooflines, training, samples.time_event, samples.work_event, samples.kind, self)
+        if not isinstance(samples, Fleet):
+            expect_samples(samples, "Spire.fit")
+        model = _model(_summaries(samples, self), samples.time_event, samples.work_event, samples.kind, self)
+        return _honest(model, samples) if self.honest else model
+
+    def fit_each(self, fleet: Fleet, by: str | Sequence[str]) -> "dict[tuple[str, ...], SpireModel]":
+        """Fit a model to the runs of a fleet that share each value of some labels, all in one pass over the files.
+
+        Returns
+        -------
+        dict
+            The labels' values, in the order of ``by``, to the model.
+        """
+        if self.honest:
+            raise SettingError(_IN_MEMORY)
+        names = [by] if isinstance(by, str) else list(by)
+        table, found = _scanned(fleet, self, names)
+        return {
+            tuple(map(str, values)): _model(summaries, fleet.time_event, fleet.work_event, fleet.kind, self)
+            for values, summaries in zip(table.itertuples(index=False, name=None), found, strict=True)
+        }
 
 
-def _at_fixed_rate(event: str, intensity: np.ndarray, throughput: np.ndarray, time_event: str) -> bool:
-    """Whether an event counts time by its name, or is the same multiple of time in every one of several samples."""
-    if is_fixed_rate(event) and (time_event != "seconds" or normalise(event) not in (*TIME_EVENTS, *WORK_EVENTS)):
-        return True
-    if len(intensity) < _SEVERAL or not np.isfinite(intensity).all() or not (intensity > 0).all():
-        return False
-    per_time = throughput / intensity
-    return float(np.ptp(per_time)) <= _SAME_RATE * float(per_time.max())
+def _summaries(samples: Samples | Fleet, settings: Spire) -> dict[str, EventSummary]:
+    """Return what the rooflines need of samples, by event."""
+    if isinstance(samples, Fleet):
+        found = _scanned(samples, settings, [])[1][0]
+        if not found:
+            raise DataError(
+                f"expected events besides {samples.time_event} (time) and {samples.work_event} (work); found none"
+            )
+        return {event: found[event] for event in samples.events if event in found}
+    points = arrange(samples, settings.min_running)
+    counted = points.counted.to_numpy()
+    return {event: summarise(*points.of(i)[1:], counted[i].tolist()) for i, event in enumerate(points.events)}
+
+
+def _scanned(fleet: Fleet, settings: Spire, by: list[str]) -> tuple[pd.DataFrame, list[dict[str, EventSummary]]]:
+    return fleet.scan(partial(summarise_pieces, min_running=settings.min_running), merge_events, by)
+
+
+def _model(
+    summaries: Mapping[str, EventSummary], time_event: str, work_event: str, kind: str, settings: Spire
+) -> "SpireModel":
+    """Return the model of the summaries of samples."""
+    rooflines, rows = {}, []
+    for event, summary in summaries.items():
+        if other_core(event, time_event):
+            rows.append((np.nan, np.nan, "other core"))
+        elif _counts_time(event, time_event) or summary.is_even:
+            rows.append((np.nan, np.nan, "fixed rate"))
+        elif summary.is_trainable:
+            rooflines[event] = Roofline(*fit_points(*summary.points()), event)
+            rows.append((summary.lowest, summary.highest, "ok"))
+        else:
+            rows.append((np.nan, np.nan, "untrained"))
+    counted = counted_table(summaries)
+    training = counted.join(
+        pd.DataFrame(rows, columns=["min_intensity", "max_intensity", "status"], index=counted.index)
+    )
+    return SpireModel(rooflines, training, time_event, work_event, kind, settings, summaries)
+
+
+def _counts_time(event: str, time_event: str) -> bool:
+    """Whether an event counts time by its name."""
+    return is_fixed_rate(event) and (time_event != "seconds" or normalise(event) not in (*TIME_EVENTS, *WORK_EVENTS))
+
+
+_IN_MEMORY = (
+    "honest=True ranks by the bounds of single samples, which must be in memory; a fleet's are not. Use samples"
+)
+
+
+def _honest(model: "SpireModel", samples: Samples | Fleet) -> "SpireModel":
+    """Return the model with the left parts alone, and the quantiles of the bounds of its training samples.
+
+    Raises
+    ------
+    SettingError
+        The samples are not in memory.
+    """
+    if isinstance(samples, Fleet):
+        raise SettingError(_IN_MEMORY)
+    points = arrange(samples, model.settings.min_running)
+    rooflines = {event: roofline.left_only() for event, roofline in model.rooflines.items()}
+    bounds = {event: _quantiles(rooflines.get(event), points.of(i)) for i, event in enumerate(points.events)}
+    training = model.training.assign(bounds=[bounds[str(event)] for event in model.training.index])
+    return replace(model, rooflines=rooflines, training=training, summaries={})
+
+
+def _quantiles(roofline: Roofline | None, of: tuple[np.ndarray, np.ndarray, np.ndarray]) -> list[float]:
+    """Return 101 quantiles of the bounds of training samples, weighted by time; none without a roofline."""
+    if roofline is None:
+        return []
+    time, intensity, _ = of
+    bounds = roofline.bound(intensity)
+    order = np.argsort(bounds, kind="stable")
+    share = (np.cumsum(time[order]) - time[order] / 2) / time.sum()
+    return [float(value) for value in np.interp(np.linspace(0.0, 1.0, 101), share, bounds[order])]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,6 +201,15 @@ class SpireModel(Summarised):
         What it was trained on: measured, simulated, generated or published samples.
     settings : Spire
         How it was fitted.
+    summaries : mapping of event to EventSummary
+        The samples that the rooflines rest on, for `update`.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> model = pk.Spire().fit(pk.datasets.load("spire/memory"))
+    >>> len(model.rooflines), model.kind
+    (25, 'generated')
     """
 
     rooflines: Mapping[str, Roofline]
@@ -129,6 +218,7 @@ class SpireModel(Summarised):
     work_event: str
     kind: str
     settings: Spire
+    summaries: Mapping[str, EventSummary]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rooflines", Rooflines(self.rooflines))
@@ -194,6 +284,40 @@ class SpireModel(Summarised):
             caveats=self._caveats(points),
         )
 
+    def rank_each(
+        self, fleet: Fleet, by: str | Sequence[str], *, bootstrap: int = 200, level: float = 0.95, seed: int = 0
+    ) -> FleetRankings:
+        """Rank the events of every group of a fleet that shares the values of some labels, in one pass over its files.
+
+        The spread is over ``bootstrap`` draws of machines, since the samples of one machine are alike.
+
+        Raises
+        ------
+        SettingError
+            Time or work are other quantities than in training, a label is unknown, or no event is common.
+        """
+        self._check_axes(fleet)
+        return rank_fleet(self, fleet, [by] if isinstance(by, str) else list(by), bootstrap, level, seed)
+
+    def update(self, samples: Samples | Fleet) -> "SpireModel":
+        """Return the model of what this one was trained on and of further samples: the same as of all at once.
+
+        Raises
+        ------
+        SettingError
+            Their time or work are other quantities than in training, or this model's file was written before models
+            kept what this takes.
+        """
+        if not isinstance(samples, Fleet):
+            expect_samples(samples, "SpireModel.update")
+        self._check_axes(samples)
+        if not self.summaries:
+            raise SettingError("this model was saved by an older perfkit, without what an update needs: train it anew")
+        both = merge_events(self.summaries, _summaries(samples, self.settings))
+        kinds = sorted({*kinds_of(self.kind), *kinds_of(samples.kind)})
+        kind = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        return _model(both, self.time_event, self.work_event, kind, self.settings)
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row per event: what it was trained on, and its roofline's peak, peak intensity and breakpoints."""
         rows = {
@@ -234,6 +358,7 @@ class SpireModel(Summarised):
             "settings": asdict(self.settings),
             # Intensities as text: JSON has no infinity, and pandas would round them.
             "training": training.reset_index().to_dict(orient="records"),
+            "summaries": {event: _packed(summary) for event, summary in self.summaries.items()},
         }
         lines = [_as_record(r) for r in self.rooflines.values()]
         if path.suffix not in (".json", ".parquet", ".spire"):
@@ -258,18 +383,21 @@ class SpireModel(Summarised):
             The file is no model of SPIRE, is damaged, or of a newer version.
         """
         path = existing(path)
-        head, lines = _read_parquet(path) if path.suffix in (".parquet", ".spire") else _read_json(path)
-        if head.get("format") != _FORMAT:
-            raise FormatError(f"{path}: expected a model that SpireModel.save wrote; its format is not {_FORMAT!r}")
-        if head["version"] > _FORMAT_VERSION:
-            raise FormatError(f"{path}: model version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}")
-        try:
+        with reading(path, "a model that SpireModel.save wrote"):
+            head, lines = _read_parquet(path) if path.suffix in (".parquet", ".spire") else _read_json(path)
+            if head.get("format") != _FORMAT:
+                raise FormatError(f"{path}: expected a model that SpireModel.save wrote; its format is not {_FORMAT!r}")
+            if head["version"] > _FORMAT_VERSION:
+                raise FormatError(
+                    f"{path}: model version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}"
+                )
             rooflines = {line["event"]: _of_record(line) for line in lines}
             training = pd.DataFrame(head["training"]).set_index("event").astype(dict.fromkeys(_RANGE, float))
+            if unknown := sorted(set(rooflines) - set(training.index)):
+                raise FormatError(f"{path}: a model of SPIRE whose training does not name {', '.join(unknown[:5])}")
             settings = Spire(**head["settings"])
-            return cls(rooflines, training, head["time_event"], head["work_event"], head["kind"], settings)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path}: a model of SPIRE with a part missing or changed: {error}") from error
+            summaries = {event: _unpacked(values) for event, values in head.get("summaries", {}).items()}
+            return cls(rooflines, training, head["time_event"], head["work_event"], head["kind"], settings, summaries)
 
     # ---------------------------------------------------------------- checks
 
@@ -297,7 +425,7 @@ class SpireModel(Summarised):
             )
         return tuple(told)
 
-    def _check_axes(self, samples: Samples) -> None:
+    def _check_axes(self, samples: Samples | Fleet) -> None:
         for role, known, trained, found in (
             ("time", TIME_EVENTS, self.time_event, samples.time_event),
             ("work", WORK_EVENTS, self.work_event, samples.work_event),
@@ -392,6 +520,19 @@ def _of_record(line: Mapping[str, Any]) -> Roofline:
     return Roofline(points, np.inf if missing else peak_intensity, line["at_infinity"], line["event"])
 
 
+def _packed(summary: EventSummary) -> dict[str, Any]:
+    """Return a summary as JSON holds it: JSON has no infinity and no NaN."""
+    plain = {name: repr(float(getattr(summary, name))) for name in _SUMMARY_NUMBERS}
+    return {**plain, "counted": list(summary.counted), "corners": summary.corners.tolist()}
+
+
+def _unpacked(values: Mapping[str, Any]) -> EventSummary:
+    numbers = {name: float(values[name]) for name in _SUMMARY_NUMBERS}
+    used, missing, empty, left_out = map(int, values["counted"])
+    corners = np.array(values["corners"], dtype="float64").reshape(-1, 2)
+    return EventSummary(corners=corners, counted=(used, missing, empty, left_out), **numbers)
+
+
 def _write_parquet(temporary: Path, head: Mapping[str, Any], lines: list[dict[str, Any]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -411,23 +552,12 @@ def _write_parquet(temporary: Path, head: Mapping[str, Any], lines: list[dict[st
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        raise FormatError(
-            f"{path}: expected a parquet file with a model of SPIRE; it cannot be read: {error}"
-        ) from error
+    table = arrow_table(path)
     return json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}")), table.to_pylist()
 
 
 def _read_json(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: expected JSON with a model of SPIRE; it cannot be read: {error}") from error
+    head = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(head, dict):
         raise FormatError(f"{path}: expected a JSON object with a model of SPIRE; found {type(head).__name__}")
     return head, head.get("rooflines", [])

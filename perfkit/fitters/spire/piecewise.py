@@ -67,6 +67,14 @@ class Roofline:
         corner = peak / slope
         return cls(np.array([[0.0, 0.0], [corner, peak]]), corner, peak, event)
 
+    def left_only(self) -> "Roofline":
+        """Return the left part alone, and its peak at every intensity beyond it."""
+        top = int(self.breakpoints[:, 1].argmax())
+        points = self.breakpoints[: top + 1]
+        if len(points) < 2:  # nothing but the origin rises: the peak was reached without the event
+            points = np.array([[0.0, 0.0], [max(float(self.breakpoints[1, 0]), 1e-300), self.peak]])
+        return Roofline(points, float(points[-1, 0]), float(points[-1, 1]), self.event)
+
     @property
     def peak(self) -> float:
         """The highest value of the bound, work per time."""
@@ -114,7 +122,7 @@ class Roofline:
         return at, self.bound(at)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a breakpoint, and a last one for infinity: intensity, throughput, part.
+        """Return one row per breakpoint, and a last one for infinity: intensity, throughput, part.
 
         ``part`` says of which part the point is an end: left, right, peak (where they meet) or infinity.
         """

@@ -33,6 +33,8 @@ class Points:
         Where each event's samples start.
     time, intensity, throughput : arrays of shape (samples,)
         T, I = W / M (infinite where M = 0) and P = W / T (SPIRE, section III-A).
+    rows : int array of shape (samples,)
+        The row of the samples' table that each came from.
     counted : DataFrame
         How many samples were used and left out, and why; indexed by event.
     """
@@ -42,6 +44,7 @@ class Points:
     time: np.ndarray
     intensity: np.ndarray
     throughput: np.ndarray
+    rows: np.ndarray
     counted: pd.DataFrame
 
     def of(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -80,12 +83,14 @@ def arrange(samples: Samples, min_running: float = 0.0) -> Points:
         )
     grouped = _group(codes, to_event, fate, time, work, count, len(events))
     tally, offsets, T, I, P = grouped  # noqa: E741 - the paper's symbol
+    used = np.flatnonzero(fate == _USED)
+    by_event = used[np.argsort(to_event[codes[used]], kind="stable")]
     counted = pd.DataFrame(
         tally[:, :_NO_TIME],
         index=pd.Index(events, name="event"),
         columns=["n_samples", "n_missing", "n_empty", "n_left_out"],
     )
-    return Points(events, offsets, T, I, P, counted)
+    return Points(events, offsets, T, I, P, by_event, counted)
 
 
 def measured_throughput(samples: Samples, points: Points) -> float:

@@ -1,7 +1,7 @@
 """What SPIRE says of one workload: its events by the throughput that they allow it."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
 from perfkit.results import Tabled, draw
 
+_AS_LOW = 0.05  # share of training within which percentiles are alike
 _DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
 COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
 _DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
@@ -38,6 +39,14 @@ class Ranking(Tabled):
     caveats : tuple of str
         Why this ranking means little or nothing, where that is known: a model ranked on the samples it was trained on,
         or trained on very few.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> samples = pk.datasets.load("spire/memory")
+    >>> ranking = pk.Spire().fit(samples).rank(samples)
+    >>> ranking.to_frame()["event"].iloc[0], round(ranking.throughput, 3), round(ranking.throughput_bound, 3)
+    ('resource_stalls.any', 0.814, 0.824)
     """
 
     _rows: ClassVar[str] = "table"
@@ -55,7 +64,7 @@ class Ranking(Tabled):
     @property
     def throughput_bound(self) -> float:
         """The ensemble's bound: the lowest of the events' bounds, in work per time."""
-        return float(self.table["throughput_bound"].iloc[0])
+        return float(self.table["throughput_bound"].min())
 
     @property
     def candidates(self) -> list[str]:
@@ -74,7 +83,8 @@ class Ranking(Tabled):
         intensities that training did not reach, where the bound is an extrapolation), ``n_training`` samples, and the
         samples not used: ``n_missing``, ``n_empty`` (neither work nor events), ``n_left_out`` (by the settings).
         """
-        return self.table[_DETAILS if details else COLUMNS].copy()
+        honest = [c for c in ("percentile",) if c in self.table]
+        return self.table[[*(_DETAILS if details else COLUMNS), *honest]].copy()
 
     def plot(self, top: int = 10, ax: Any = None) -> Any:
         """Draw the lowest bounds as bars coloured by area; return the matplotlib axes."""
@@ -85,11 +95,13 @@ class Ranking(Tabled):
         ok = self.table["status"] == "ok"
         others = self.candidates[1:]
         kinds = self.kind if self.kind == self.training_kind else f"{self.kind}, trained on {self.training_kind}"
+        first = self.table.iloc[0]
+        share = f" (lower in {first['percentile']:.0%} of the training)" if "percentile" in self.table else ""
         lines = [
             (
-                f"{self.table['event'].iloc[0]} has the lowest bound of {ok.sum()} events: at most "
-                f"{self.throughput_bound:.4g} {self.work_event} per {self.time_event}, where {self.throughput:.4g} was "
-                f"reached ({kinds} data)"
+                f"{first['event']} has the lowest bound of {ok.sum()} events{share}: at most "
+                f"{first['throughput_bound']:.4g} {self.work_event} per {self.time_event}, where "
+                f"{self.throughput:.4g} was reached ({kinds} data)"
             )
         ]
         lines += [f"caution: {told}" for told in self.caveats]
@@ -116,7 +128,7 @@ def rank_points(
     caveats: tuple[str, ...] = (),
 ) -> Ranking:
     """Return the ranking of grouped samples (SPIRE, section III-C, Eq. 1)."""
-    rows = []
+    rows, percentiles = [], {}
     of_training = training.to_dict(orient="index")
     for i, event in enumerate(points.events):
         time, intensity, _ = points.of(i)
@@ -132,6 +144,8 @@ def rank_points(
         trained = of_training[event]
         beyond = (intensity < trained["min_intensity"]) | (intensity > trained["max_intensity"])
         spread = _spread(event, time, bounds, bootstrap, level, seed)
+        if "bounds" in trained:
+            percentiles[event] = _percentile(mean, trained["bounds"])
         outside = float(time[beyond].sum() / total)
         rows.append((event, mean, left, "ok", *spread, outside, trained["n_samples"]))
     columns = ["event", "throughput_bound", "left_fraction", "status", "low", "high", "outside", "n_training"]
@@ -139,9 +153,21 @@ def rank_points(
     if not (table["status"] == "ok").any():
         raise SettingError("no event has both a trained roofline and a usable sample; nothing can be ranked")
     table = table.sort_values("throughput_bound", kind="stable", na_position="last", ignore_index=True)
+    if percentiles:
+        table["percentile"] = table["event"].map(percentiles)
+        table = table.sort_values(["percentile", "throughput_bound"], kind="stable", ignore_index=True)
+        table["candidate"] = table["percentile"] <= table["percentile"].iloc[0] + _AS_LOW
+        table = table[[*_DETAILS, "percentile"]]
+        return Ranking(table, throughput, kinds[0], kinds[1], axes[0], axes[1], bootstrap, level, caveats)
     limit = np.fmax(table["high"].iloc[0], table["throughput_bound"].iloc[0])
     table["candidate"] = table["throughput_bound"] <= limit
     return Ranking(table[_DETAILS], throughput, kinds[0], kinds[1], axes[0], axes[1], bootstrap, level, caveats)
+
+
+def _percentile(bound: float, quantiles: Sequence[float]) -> float:
+    """Return the share of the training's time that has a lower bound, ties counted half."""
+    low, high = (np.searchsorted(quantiles, bound, side=side) for side in ("left", "right"))
+    return float((low + high) / 2 / len(quantiles))
 
 
 def _spread(

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from perfkit.errors import DataError
+from perfkit.fitters.spire.hull import exact_hull
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.right import right_chain
 
@@ -94,16 +95,37 @@ def fit_points(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarra
     return points, first + 0.5 * (corner - first), start if start >= 0.0 else points[-1, 1]
 
 
+def corners_of(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
+    """Return the samples (n, 2) that the roofline of these and of any further samples rests on.
+
+    Those are the corners of the left hull, the Pareto front and the ends of the plateau at the peak. Of a union they
+    are the corners of the partitions' corners, exactly: only comparisons and exact signs decide. Samples without
+    work, or at infinity, play no part.
+    """
+    keep = (throughput > 0.0) & (intensity > 0.0) & (intensity < np.inf)
+    at, height = intensity[keep], throughput[keep]
+    if not len(at):
+        return np.empty((0, 2))
+    peak, first, last, _ = _peak(at, height)
+    left, right = _undominated(at, height, first, last, -1.0)
+    left, right = left[np.argsort(at[left])], right[np.argsort(-at[right])]
+    hull = exact_hull(at[left], height[left], first, peak)
+    front = _front(at[right], height[right], last, peak)
+    return np.concatenate([hull, front[: -1 if first == last else None]])
+
+
 def left_hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
     """Return the upper convex hull from (0, 0) to the peak, as points (n, 2) by rising intensity (SPIRE, Fig. 5).
 
     Samples at or right of the peak play no part. Slopes fall strictly: points on a straight line are left out.
     """
     order = np.argsort(intensity)
-    return _hull(intensity[order], throughput[order], peak_intensity, peak)
+    corners = exact_hull(intensity[order], throughput[order], peak_intensity, peak)
+    # Of corners on a straight line but for rounding only the ends are wanted.
+    return _hull(corners[:, 0].copy(), corners[:, 1].copy(), peak_intensity, peak)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
     hull = np.zeros((len(intensity) + 2, 2))
     size = 1
@@ -124,7 +146,7 @@ def _hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, 
     return hull[:size].copy()
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _turns_up(a: np.ndarray, b: np.ndarray, x: float, y: float) -> bool:
     """Return whether b lies on or below the chord from a to (x, y)."""
     return (b[1] - a[1]) * (x - b[0]) <= (y - b[1]) * (b[0] - a[0])
@@ -140,7 +162,7 @@ def pareto_front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: 
     return _front(intensity[order], throughput[order], peak_intensity, peak)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
     front = np.empty((len(intensity) + 1, 2))
     size = 0
@@ -158,7 +180,7 @@ def _front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float,
     return front[: size + 1].copy()
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _peak(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float]:
     """Return the finite peak, its first and last intensity, and the best throughput at infinity (-1: no sample)."""
     peak, first, last, start = -1.0, np.inf, 0.0, -1.0
@@ -174,7 +196,7 @@ def _peak(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, 
     return peak, first, last, start
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _undominated(
     intensity: np.ndarray, throughput: np.ndarray, first: float, last: float, start: float
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
-from perfkit.files import replaced
+from perfkit.files import arrow_table, replaced
 from perfkit.fitters.studies.categories import (
     Categories,
     FixedBins,
@@ -205,7 +205,7 @@ class AnalysisResult(Summarised):
         if not folder.exists():
             raise MissingFileError(f"{folder}: no such folder")
         try:
-            table = pq.ParquetFile(folder / _TABLE).read()
+            table = arrow_table(folder / _TABLE)
             about = json.loads((table.schema.metadata or {}).get(b"perfkit", b"{}"))
         except (OSError, ValueError) as error:
             raise FormatError(f"{folder}: expected a folder that AnalysisResult.save wrote: {error}") from error
@@ -261,6 +261,14 @@ class Analysis(_Strict):
         Of the pictures.
     output : str, optional
         Folder of the results, relative to the analysis file.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> bins = {"target": "tsc", "method": "bins", "bins": 2}
+    >>> result = pk.Analysis(categories=bins, tree={"features": ["WIDTH"]}).run(runs)
+    >>> result.tree.features
+    ('WIDTH',)
     """
 
     input: tuple[str, ...] = ()

@@ -48,6 +48,13 @@ class Categories(Plain):
         bins.
     kind : str
         What the data is: measured, simulated, generated or published; unknown for a plain table that does not say.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> categories = pk.FixedBins("tsc", 3).fit(runs)
+    >>> sum(categories.counts) == len(runs.table)
+    True
     """
 
     target: str
@@ -146,7 +153,7 @@ class KdeCategories(Settings):
     >>> import numpy as np, pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> table = pd.DataFrame({"tsc": np.r_[rng.normal(100, 2, 300), rng.normal(150, 2, 100)]})
-    >>> len(KdeCategories("tsc", bandwidth="isj", prominence=0.01).fit(table))
+    >>> len(KdeCategories("tsc", bandwidth="isj", prominence=0.1).fit(table))
     2
     """
 
@@ -222,6 +229,12 @@ class FixedBins(Settings):
         How many, or the inner boundaries.
     log : bool
         Equal steps of the logarithm.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> len(FixedBins("tsc", bins=2).fit(pd.DataFrame({"tsc": [100.0, 101.0, 150.0, 151.0]})))
+    2
     """
 
     target: str
@@ -264,6 +277,12 @@ class KMeansCategories(Settings):
         Of the natural logarithm.
     seed : int
         Of the first centres.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> len(KMeansCategories("tsc", count=2).fit(pd.DataFrame({"tsc": [100.0, 101.0, 150.0, 151.0]})))
+    2
     """
 
     target: str

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import folds_of, learning_data
-from perfkit.fitters.studies.folds import CrossValidated
+from perfkit.fitters.studies.folds import ToldCategories
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 
 @dataclass(frozen=True, repr=False)
-class Classification(Plain, CrossValidated):
+class Classification(Plain, ToldCategories):
     """How well a classifier tells the categories of rows that it was not fitted to.
 
     Parameters
@@ -42,6 +42,13 @@ class Classification(Plain, CrossValidated):
         Rows used, and rows left out for a missing value.
     kind : str
         What the data is.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> categories = pk.FixedBins("tsc", 2).fit(runs)
+    >>> pk.Classifier(["WIDTH", "INSTRUCTIONS"], "svm").fit(runs, categories).rows
+    60
     """
 
     method: str
@@ -68,6 +75,7 @@ class Classification(Plain, CrossValidated):
         left = f", {self.left_out} left out for a missing value" if self.left_out else ""
         return (
             f"{self.method}: {self.verdict}{left}\n{self.target} from {', '.join(self.features)}{labelled(self.kind)}"
+            f"{self._told_badly()}"
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -99,6 +107,14 @@ class Classifier(Settings):
         C of "svm".
     folds, seed, group
         As of `DecisionTree`.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> categories = pk.FixedBins("tsc", 2).fit(runs)
+    >>> found = pk.Classifier(["WIDTH", "INSTRUCTIONS"]).fit(runs, categories)
+    >>> found.method
+    'knn'
     """
 
     features: Sequence[str]

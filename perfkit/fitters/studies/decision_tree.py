@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.studies.categories import Categories, as_frame, column
-from perfkit.fitters.studies.folds import CrossValidated
+from perfkit.fitters.studies.folds import ToldCategories
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 
@@ -65,7 +65,7 @@ class Node:
 
 
 @dataclass(frozen=True, repr=False)
-class Tree(Plain, CrossValidated):
+class Tree(Plain, ToldCategories):
     """A fitted tree and how well it does on rows that it was not fitted to.
 
     Parameters
@@ -92,6 +92,13 @@ class Tree(Plain, CrossValidated):
         Median relative error of held-out rows of a regression; NaN for a classification.
     kind : str
         What the data is: measured, simulated, generated or published; unknown for a plain table that does not say.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> tree = pk.DecisionTree(["WIDTH", "INSTRUCTIONS"], max_depth=2).fit(runs, "tsc")
+    >>> max(tree.importance, key=tree.importance.get)
+    'WIDTH'
     """
 
     target: str
@@ -136,7 +143,8 @@ class Tree(Plain, CrossValidated):
         features = (
             ", ".join(f"{name} {share:.2f}" for name, share in ranked if share > 0) or "no feature: it never splits"
         )
-        return "\n".join([self.verdict + labelled(self.kind), f"{self.target} is decided by {features}"])
+        decided = f"{self.target} is decided by {features}{self._told_badly()}"
+        return "\n".join([self.verdict + labelled(self.kind), decided])
 
     def apply(self, table: Any) -> NDArray[np.int64]:
         """Return the leaf that each row of a table reaches; -1 where a needed value is missing."""

@@ -19,3 +19,24 @@ class CrossValidated:
     def spread(self) -> float:
         """Standard deviation of the folds' held-out scores; NaN for a single fold."""
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else math.nan
+
+
+class ToldCategories(CrossValidated):
+    """A cross-validated result that tells categories: `confusion` counts held-out rows, true ones by told ones."""
+
+    classes: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The categories of which fewer than half of the held-out rows were told right, each with its counts.
+
+        A good score hides them where most rows are in other categories.
+        """
+        rows = (
+            (label, row[k], sum(row)) for k, (label, row) in enumerate(zip(self.classes, self.confusion, strict=True))
+        )
+        return tuple(f"{label} ({right} of {total})" for label, right, total in rows if 2 * right < total)
+
+    def _told_badly(self) -> str:
+        return f"\nfewer than half told right: {', '.join(self.missed)}" if self.missed else ""

@@ -36,6 +36,13 @@ class Importance(Plain, CrossValidated):
         Rows used, and rows left out for a missing value.
     kind : str
         What the data is: measured, simulated, generated or published; unknown for a plain table that does not say.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> found = pk.RandomForest(["WIDTH", "INSTRUCTIONS"], trees=10).fit(runs, "tsc")
+    >>> found.rows
+    60
     """
 
     target: str
@@ -92,6 +99,13 @@ class RandomForest(Settings):
         Of everything random.
     group : str or sequence of str, optional
         As of `DecisionTree`.
+
+    Examples
+    --------
+    >>> runs = pk.datasets.load("studies/fma")
+    >>> found = pk.RandomForest(["WIDTH", "INSTRUCTIONS"], trees=10).fit(runs, "tsc")
+    >>> max(found.mdi, key=found.mdi.get)
+    'INSTRUCTIONS'
     """
 
     features: Sequence[str]

@@ -149,7 +149,7 @@ class Roofs(Summarised):
         return "simulated"
 
     def summary(self) -> str:
-        """Say which performance the schedule reaches, and which roofs hold it back."""
+        """Say which performance the schedule reaches, and which roofs limit it."""
         s, near = self.schedule, self.hits or self.roofs[:1]
         listed = ", ".join(f"{roof.label} ({roof.distance:.2f})" for roof in near[:4])
         more = f" and {len(near) - 4} more" if len(near) > 4 else ""

@@ -83,7 +83,7 @@ IGNORED, BLOCKED, MERGED = range(3)
 class Units(NamedTuple):
     """Lanes of each unit; lanes taken and work by shape and type; the table of units (columns above).
 
-    A throughput of 3/2 a cycle is two lanes that a node keeps for 4/3 cycles on average: for 1, 1 and 2 cycles in
+    A throughput of 3/2 per cycle is two lanes that a node keeps for 4/3 cycles on average: for 1, 1 and 2 cycles in
     turns, so that nodes begin evenly. `work` is in lane-cycles times `parts`; what is `owed` of it is carried on to the
     type's next node. Lanes of `UNLIMITED` are not modelled. Units that a row cannot count (many lanes, or nodes that
     take several or keep them) are `wide`. By set of issuing types: what of `Tally.busy` to keep and what to set; below

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
-from perfkit.files import existing, replaced
-from perfkit.results import Kind, Summarised, draw
+from perfkit.files import existing, reading, replaced
+from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
 from perfkit.simulators.dag.extended_roofline import TOLERANCE, Roofs
 
@@ -56,6 +56,13 @@ class Schedule(Summarised):
         Of each cycle the stalling buffers, where recorded.
     instructions, covered
         Executed instructions, and how many of them are nodes of the DAG; 0 where they were not counted.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> dags = pk.open_dags("reduction", sizes=[8])
+    >>> pk.DagScheduler(pk.DagCore.load("sandy_bridge_erm")).run(dags["reduction(8)"]).cycles
+    37
     """
 
     name: str
@@ -277,7 +284,13 @@ class Schedule(Summarised):
             "total": U of equation (11). "issue": (12). "span": (13), U^lat. A buffer's name: (14).
         """
         cycles = self.time(kind, component)
-        return self.elements(kind) / (cycles * self.peak(kind)) if cycles else math.nan
+        if not cycles:
+            return math.nan
+        used = self.elements(kind) / (cycles * self.peak(kind))
+        # A divider slower than one a cycle takes a division beside an addition and a multiplication at once, and then
+        # none for long: in that cycle more begins than the peak, which is its mean.
+        slow = kind in ("comp", "D") and self.n_nodes("D") and self.core.throughput("D") < 1
+        return min(used, 1.0) if slow else used
 
     def to_frame(self) -> pd.DataFrame:
         """Return the properties of every node type that occurs (Table II): N, elements, bytes, times, utilisations."""
@@ -379,17 +392,22 @@ class Schedule(Summarised):
             If the file is not such a schedule.
         """
         path = existing(path)
-        try:
-            with np.load(path, allow_pickle=False) as saved:
-                about = json.loads(str(saved["about"]))
-                arrays = {name: saved[name] for name in ("states", "counts", "nodes", "shapes")}
-                optional = {name: saved[name] for name in _OPTIONAL if name in saved}
-        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise FormatError(f"{path} is not a schedule saved by perfkit (an .npz file): {error}") from error
-        if about.get("format") != _FORMAT:
-            raise FormatError(f"{path} has schedule format {about.get('format')!r}; this perfkit reads {_FORMAT}")
-        counted = {name: about[name] for name in ("instructions", "covered")}
-        return cls(about["name"], DagCore(**about["core"]), about["settings"], **arrays, **optional, **counted)
+        with reading(path, "a schedule saved by perfkit (an .npz file)"), np.load(path, allow_pickle=False) as saved:
+            about = json.loads(str(saved["about"]))
+            if about.get("format") != _FORMAT:
+                raise FormatError(f"{path} has schedule format {about.get('format')!r}; this perfkit reads {_FORMAT}")
+            arrays = {name: _numbers(saved[name]) for name in ("states", "counts", "nodes", "shapes")}
+            optional = {name: _numbers(saved[name]) for name in _OPTIONAL if name in saved}
+            counted = {name: about[name] for name in ("instructions", "covered")}
+            found = cls(about["name"], DagCore(**about["core"]), about["settings"], **arrays, **optional, **counted)
+            return answering(found)
+
+
+def _numbers(array: Any) -> Any:
+    """Return an array of whole numbers from a file; TypeError for what else stands in its place."""
+    if getattr(getattr(array, "dtype", None), "kind", "") not in "biu":
+        raise TypeError("an array of whole numbers was expected")
+    return array
 
 
 class ExtendedRoofline(Roofs):
@@ -416,10 +434,10 @@ class ExtendedRoofline(Roofs):
             If the file is not that of a schedule.
         """
         schedule = Schedule.load(path)
-        with zipfile.ZipFile(path) as archive:
+        with reading(path, "an extended roofline"), zipfile.ZipFile(path) as archive:
             if TOLERANCE not in archive.namelist():
                 raise FormatError(f"{path}: a schedule; Schedule.load(...).roofline() makes a roofline of it")
-            return cls(schedule, float(json.loads(archive.read(TOLERANCE))))
+            return answering(cls(schedule, float(json.loads(archive.read(TOLERANCE)))))
 
 
 _OPTIONAL = ("issue", "done", "type", "stall_mask")

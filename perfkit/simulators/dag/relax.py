@@ -47,6 +47,14 @@ class Relaxation(Tabled):
         The parameters that were changed for it, as text.
     relaxed
         The cycles then.
+
+    Examples
+    --------
+    >>> dag = pk.trace_dag(pk.datasets.load("traces/fig1a"))
+    >>> scheduler = pk.DagScheduler(pk.DagCore.load("erm"))
+    >>> relaxed = pk.relax(dag, scheduler, scheduler.run(dag))
+    >>> relaxed.summary().splitlines()[0]
+    'fig1a on sandy_bridge_erm (simulated): twice as good would gain: latency of fused multiply-adds 100%'
     """
 
     name: str
@@ -76,7 +84,7 @@ class Relaxation(Tabled):
         return pd.DataFrame(columns).sort_values("gain", ascending=False, kind="stable").reset_index(drop=True)
 
     def summary(self) -> str:
-        """Say what holds the kernel back."""
+        """Say what limits the kernel."""
         frame = self.to_frame()
         shown = frame[frame["gain"] >= _LEAST].head(3)
         if not len(shown):

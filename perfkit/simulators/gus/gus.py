@@ -210,6 +210,13 @@ class GusResult(Summarised):
         Accesses served by each level.
     branches : (int, int)
         Conditional branches and how many of them the model's predictor missed.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> result = pk.Gus("skylake_x").run(pk.datasets.load("traces/fig1a"))
+    >>> result.kind, result.cycles > 8000
+    ('simulated', True)
     """
 
     settings: Gus
@@ -361,6 +368,10 @@ class GusResult(Summarised):
 
     def save(self, path: str | Path) -> Path:
         """Write the result, with core, forms and trace, to a file that `load` opens."""
+        return self.save_with(path, {})
+
+    def save_with(self, path: str | Path, more: Mapping[str, Any]) -> Path:
+        """Write the result as `save` does, with more plain values in its header: of an answer that holds it."""
         gus, asked = self.settings, dict[str, InstructionForm]()
         tables = gus.instruction_tables(self.trace)
         # All forms that lowering asks for, those of no instruction (the load of a core) included.
@@ -373,6 +384,7 @@ class GusResult(Summarised):
             "ticks_per_cycle": timing.TICKS,
             "branches": list(self.branches),
             "forms": {name: files.form_to_dict(form) for name, form in asked.items()},
+            **more,
         }
         arrays = {"spent": self.spent, "served": self.served.served, "prefetched": self.served.prefetched}
         return files.save_result(Path(path), header, arrays, self.trace)

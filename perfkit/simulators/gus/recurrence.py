@@ -22,6 +22,8 @@ What is added to the printed algorithm, with its reason:
 - a line that is on its way is not in L1: accesses to it wait until it arrives;
 - an access to a page that no TLB holds waits for the page walk, one that only the second TLB holds for that TLB; both
   are given the part of the time in which they hold up retirement, and not the rest of the access;
+- a load across the end of a line uses its ports again and takes longer; a written line that a level gives up takes the
+  next level's bandwidth, where the core file has figures of these;
 - vector operations hold a scheduler's entry until they begin, where the core file gives its size.
 """
 
@@ -79,6 +81,8 @@ from perfkit.simulators.memory.memory import (
     TAKEN,
     WALK,
     WALK_SHIFT,
+    WRITE_BACK_SHIFT,
+    WRITE_BACKS,
 )
 from perfkit.simulators.program.program import REGISTERS
 
@@ -130,6 +134,7 @@ def simulate(  # pragma: no cover - compiled
     c_front, c_retire, c_use = costs.front_end, costs.retire, costs.use
     c_latency, c_value, c_load = costs.latency, costs.value, costs.load
     c_beyond, c_line, c_forward, c_walk = costs.beyond, costs.line, costs.forward, costs.walk
+    c_back, split, again = costs.back, load(costs.split, 0), costs.again[0]
     c_rob, c_load_buffer, c_store_buffer, c_fill_buffers = (
         costs.rob,
         costs.load_buffer,
@@ -310,7 +315,7 @@ def simulate(  # pragma: no cover - compiled
                     if code & SPLIT:  # a second access: the load's ports once more
                         for z in range(first_use, early):
                             q = _I(p_use[_U(z)])
-                            store(s_port, q, load(s_port, q) + load(c_use, z))
+                            store(s_port, q, load(s_port, q) + times(load(c_use, z), again))
                         second = (code >> SECOND_SHIFT) & LEVEL
                         if second > level:
                             level = second
@@ -327,6 +332,13 @@ def simulate(  # pragma: no cover - compiled
                             which = LEVEL_BANDWIDTH + q
                         got = later(got, v)
                         store(s_level, q, later(v, disp) + load(c_line, q))
+                    if code & WRITE_BACKS:  # nothing waits for them, but they take bandwidth
+                        for q in range(1, 4):
+                            if code >> (WRITE_BACK_SHIFT - 1 + q) & 1:
+                                v = load(s_level, q)
+                                if taint is not None:
+                                    uses = to.use(taint, to.BY_LEVEL, q, uses, v, disp, n)
+                                store(s_level, q, later(v, disp) + load(c_back, q))
                     if level > 0:
                         v = _freed(s_misses, misses, fb, c_fill_buffers)
                         if taint is not None:
@@ -366,6 +378,8 @@ def simulate(  # pragma: no cover - compiled
                         got = later(got, v)
                     else:
                         got = got + load(c_load, i) + load(c_beyond, level + vector)
+                        if code & SPLIT:
+                            got = got + split
                         if level == 0 and reaches(newest, got):  # a hit, but the line may be on its way
                             v = load(arrival, line)
                             if taint is not None:
@@ -393,6 +407,8 @@ def simulate(  # pragma: no cover - compiled
                         by_memory = which
                         # What came later than address, translation and level say waited for something else.
                         alone = a + load(c_walk, walk) + load(c_load, i) + load(c_beyond, level + vector)
+                        if code & SPLIT:
+                            alone = alone + split
                         walked = walk if got == alone and not code & RENAMED else 0
                     loaded = later(loaded, got)
                 else:

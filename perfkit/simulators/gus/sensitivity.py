@@ -131,6 +131,12 @@ def sensitivity(
     ------
     SettingError
         No weight, a weight outside 1e-6 to 1e6, an unknown resource.
+
+    Examples
+    --------
+    >>> trace = pk.datasets.load("traces/fig1a")
+    >>> pk.sensitivity(pk.Gus("skylake_x"), trace, (2.0,)).to_frame()["resource"].iloc[0]
+    'instruction_latency'
     """
     weights = tuple(float(w) for w in weights)
     if not weights or not all(1e-6 <= w <= 1e6 for w in weights):

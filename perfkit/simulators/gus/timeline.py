@@ -36,10 +36,10 @@ class Timeline(Tabled):
     schedule : DataFrame
         One row per executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table.
     resources : DataFrame
-        One row a resource that the window uses, in the order of the pipeline: resource, kind ("front end", "ports",
+        One row per resource that the window uses, in the order of the pipeline: resource, kind ("front end", "ports",
         "memory", "retirement"), units (lanes), busy (share of its capacity over the window's cycles).
     uses : DataFrame
-        One row a use: resource, lane (from 0), n (the executed instruction), start and end (cycles). A use of a group
+        One row per use: resource, lane (from 0), n (the executed instruction), start and end (cycles). A use of a group
         of ports occupies one of its units.
     producers : DataFrame
         What each instruction's operands came from: n, producer (an executed instruction), through ("address",
@@ -113,6 +113,12 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
     ------
     SettingError, DataError
         As `GusResult.schedule`.
+
+    Examples
+    --------
+    >>> result = pk.Gus("skylake_x").run(pk.datasets.load("traces/fig1a"))
+    >>> pk.timeline(result, 0, 40).summary().splitlines()[1].split(";")[0]
+    'instructions 0 to 39, cycles 0 to 322 on skylake_x'
     """
     import pandas as pd
 

@@ -83,6 +83,9 @@ class Costs(NamedTuple):
     beyond: NDArray[np.int64]  # (8, K) what each level takes longer than the table's L1: integer, then vector loads
     byte: NDArray[np.int64]  # (1, K) a byte of L1
     line: NDArray[np.int64]  # (4, K): a line from L2, L3, memory (index 0 unused)
+    back: NDArray[np.int64]  # (4, K): a written line that the level before gave up, into L2, L3, memory
+    split: NDArray[np.int64]  # (1, K): what a load across the end of a line takes longer
+    again: NDArray[np.int64]  # (1,) or (K,) how often more it uses the load's ports; all agree
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
     taken: NDArray[np.int64]  # (1, K) between two taken branches
@@ -255,6 +258,9 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([-saved[0], *beyond, -saved[1], *beyond]),
         ticks([1.0 / bandwidth[0]]),
         ticks([0.0, *(line / b for b in bandwidth[1:])]),
+        ticks([0.0, *(float(core.feature("write_back_lines", 0)) * line / b for b in bandwidth[1:])]),
+        ticks([value("line_split_latency", 0.0)]),
+        np.int64(core.feature("line_split_penalty", 1)),
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),

@@ -3,7 +3,8 @@
 Gus (section 3.1.1) uses a cache simulator with PLRU replacement at every level and a next-line prefetch heuristic; this
 is one, small enough to run inside the simulator's pass over a trace. Levels are filled inclusively: a line found in
 level k is put into every level before it. Writes allocate. A demand miss of L1 prefetches the next line into
-L2 (that costs bandwidth, not latency: what asks for it waits for the bandwidth). Write-backs are not modelled.
+L2 (that costs bandwidth, not latency: what asks for it waits for the bandwidth). A written line that a level gives up
+is written into the next one.
 
 Lines have two names: their number in memory, which tells their set, and their place among the lines touched so far
 (`perfkit.simulators.memory.memory` numbers the pages). By place, each level remembers the way that holds the line:
@@ -32,7 +33,8 @@ class Caches(NamedTuple):
     ``geometry`` has one row per level: number of sets, what masks a line to its set (-1 where the sets are no power of
     two), ways, level code, 1 for LRU, first tag, first set. ``tags`` holds, set after set, the place of the line in
     each way, ``used`` when that way was last touched (LRU only); ``tree`` the PLRU bits of each set, ``point`` how a
-    touched way changes them. ``clock`` counts the touches of LRU levels.
+    touched way changes them. ``clock`` counts the touches of LRU levels. ``gave_up`` has bit k set where level k gave
+    up a written line since it was last reset.
     """
 
     geometry: NDArray[np.int64]
@@ -43,6 +45,7 @@ class Caches(NamedTuple):
     tree: NDArray[np.int64]
     point: NDArray[np.int64]
     clock: NDArray[np.int64]
+    gave_up: NDArray[np.int64]
 
 
 SETS, MASK, WAYS, CODE, LRU, FIRST_TAG, FIRST_SET = range(7)
@@ -81,6 +84,7 @@ def caches(levels: tuple[CacheLevel, ...], prefetch: bool) -> Caches:
         np.zeros(tags, dtype=np.int64),
         np.zeros(sets, dtype=np.int64),
         _pointers(),
+        np.zeros(1, dtype=np.int64),
         np.zeros(1, dtype=np.int64),
     )
 
@@ -128,9 +132,10 @@ def _oldest(used: Any, base: Any, ways: Any) -> Any:  # pragma: no cover - compi
 
 @inlined
 def touch(  # pragma: no cover - compiled
-    g: Any, k: Any, tags: Any, used: Any, tree: Any, point: Any, clock: Any, where: Any, line: Any, place: Any
+    k: Any, cache: Any, where: Any, written: Any, line: Any, place: Any
 ) -> Any:
     """Look a line up in level k, put it there if it is absent, make it the most recent; return whether it was there."""
+    g, tags, used, tree, point, clock = cache.geometry, cache.tags, cache.used, cache.tree, cache.point, cache.clock
     k = _U(k)
     mask, ways = g[k, MASK], g[k, WAYS]
     index = line & mask if mask >= 0 else line % g[k, SETS]
@@ -144,6 +149,10 @@ def touch(  # pragma: no cover - compiled
         old = tags[_U(base + way)]
         if old >= 0:
             where[_U(old), k] = ABSENT
+            levels = written[_U(old)]
+            if levels >> k & 1:
+                written[_U(old)] = levels ^ (1 << k) | (2 << k)
+                cache.gave_up[0] |= 1 << k
         tags[_U(base + way)] = place
         where[_U(place), k] = way
     if lru:

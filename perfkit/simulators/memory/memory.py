@@ -33,6 +33,8 @@ RENAMED = 0x200  # such a load whose value the core knows without loading
 WALK_SHIFT = 10  # 1: the page is in the second TLB only, 2: in none
 WALK = 0b11
 PAGE_SPLIT = 0x1000  # a store across the end of a page
+WRITE_BACK_SHIFT = 13  # bits: L1, L2, L3 gave up a line that had been written, for the access or its prefetch
+WRITE_BACKS = 0b111 << WRITE_BACK_SHIFT
 DISTANCE_SHIFT = 16  # of a load that is blocked or forwarded: how many stores came after the newest of these
 # What a perfect memory keeps of a code: which store a load's bytes come from.
 FROM_STORES = BLOCKED | FORWARDED | RENAMED | (RECENT << DISTANCE_SHIFT)
@@ -65,6 +67,7 @@ class Pages(NamedTuple):
     number: NDArray[np.int64]
     last: NDArray[np.int64]  # (operands, 2)
     where: NDArray[np.int16]  # (lines, levels) the way that holds a line in each level of cache, or -1
+    written: NDArray[np.uint8]  # (lines,) bit k: level k holds a line that was written there
     writer: NDArray[np.int64]  # (granules,) the number of the last store
     stored: NDArray[np.int64]  # (slots,) the number of the last store to the page
     entered: NDArray[np.int64]  # (slots, 2) when the page entered the first and the second TLB
@@ -80,6 +83,7 @@ class Layout(NamedTuple):
     fall_through: NDArray[np.int64]  # (blocks,) the block that follows, or -1
     tlb: NDArray[np.int64]  # (2,) entries of both TLBs, 0 where they are not modelled
     renaming: int  # 0 no renaming of memory, 1 where the address is the same expression, 2 everywhere
+    write_backs: bool  # whether written lines that a level gives up take bandwidth
     perfect: bool  # every branch is predicted
 
 
@@ -191,11 +195,14 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
         program.ending[last],
         np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64),
         np.array([core.feature("tlb_entries", 0), core.feature("second_tlb_entries", 0)], dtype=np.int64),
-        {"none": 0, "same expression": 1, "learned": 2}[str(core.feature("memory_renaming", "none"))],
+        _RENAMING[str(core.feature("memory_renaming", "none"))],
+        bool(core.feature("write_back_lines", 0)),
         perfect,
     )
 
 
+# What `Layout.renaming` is for a core's feature; the program says which expressions are alike "by base register".
+_RENAMING = {"none": 0, "same expression": 1, "by base register": 1, "learned": 2}
 _FIRST_PAGES = 1 << 8
 _PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
 
@@ -208,6 +215,7 @@ def _pages(size: int, operands: int, lines: int) -> Pages:
         np.zeros(1, dtype=np.int64),
         np.full((operands, 2), -1, dtype=np.int64),
         np.full((room * lines, MEMORY), -1, dtype=np.int16),
+        np.zeros(room * lines, dtype=np.uint8),
         np.zeros(room * PAGE_GRANULES, dtype=np.int64),
         np.zeros(room, dtype=np.int64),
         np.full((room, 2), -(1 << 40), dtype=np.int64),
@@ -218,7 +226,7 @@ def _grown(pages: Pages) -> Pages:
     """Return a table with four times the room."""
     bigger = _pages(4 * len(pages.key), len(pages.last), len(pages.where) // len(pages.stored))
     _place(pages.key, pages.slot, bigger.key, bigger.slot)
-    for name in ("number", "last", "where", "writer", "stored", "entered"):
+    for name in ("number", "last", "where", "written", "writer", "stored", "entered"):
         old = getattr(pages, name)
         getattr(bigger, name)[: len(old)] = old
     return bigger
@@ -303,11 +311,11 @@ def _pass(  # pragma: no cover - compiled
     first, operand, expression, fall_through = layout.first, layout.operand, layout.expression, layout.fall_through
     served, at = progress.served, progress.at
     g, bits, prefetch = cache.geometry, cache.line_bits, cache.prefetch
-    tags, used, tree, point, clock = cache.tags, cache.used, cache.tree, cache.point, cache.clock
+    tree, point = cache.tree, cache.point
     levels = len(g)
     first_sets, first_mask, first_ways, plru = g[0, 0], g[0, 1], _U(g[0, 2]), g[0, 4] == 0
     key, slots, count, last_page = pages.key, pages.slot, pages.number, pages.last
-    where, writer, stored = pages.where, pages.writer, pages.stored
+    where, dirty, writer, stored = pages.where, pages.written, pages.writer, pages.stored
     lines = np.int64(4096) >> bits  # in a page
     past = predictor.meta
     before: Any = past[0]
@@ -364,6 +372,8 @@ def _pass(  # pragma: no cover - compiled
             beyond = (address + width - 1) >> bits
             if beyond == line and line == last_line:
                 at_once += 1  # in L1, and nothing changes
+                if layout.write_backs and about & _WRITE:
+                    dirty[_U(slot * lines + ((address & 4095) >> bits))] |= 1
             else:
                 last_line = beyond
                 place = slot * lines + ((address & 4095) >> bits)
@@ -373,8 +383,11 @@ def _pass(  # pragma: no cover - compiled
                     index = line & first_mask if first_mask >= 0 else line % first_sets
                     node = tree[_U(index)]
                     tree[_U(index)] = (node & point[first_ways, _U(way), 0]) | point[first_ways, _U(way), 1]
+                    if layout.write_backs and about & _WRITE:
+                        dirty[_U(place)] |= 1
                 else:
                     fetched: Any = np.int64(0)
+                    cache.gave_up[0] = 0
                     for part in range(1 if beyond == line else 2):
                         if part == 1:
                             if about & _WRITE and beyond // lines != page:
@@ -383,9 +396,11 @@ def _pass(  # pragma: no cover - compiled
                             place = _slot(key, slots, count, line // lines) * lines + line % lines
                         found: Any = np.int64(MEMORY)
                         for k in range(levels):
-                            if touch(g, k, tags, used, tree, point, clock, where, line, place):
+                            if touch(k, cache, where, dirty, line, place):
                                 found = g[_U(k), 3]
                                 break
+                        if layout.write_backs and about & _WRITE:
+                            dirty[_U(place)] |= 1
                         served[_U(found)] += 1
                         code |= found << SECOND_SHIFT | SPLIT if part == 1 else found
                         if found == 0 or not prefetch or levels < 2:
@@ -396,13 +411,15 @@ def _pass(  # pragma: no cover - compiled
                             place = _slot(key, slots, count, line // lines) * lines
                         found = np.int64(MEMORY)
                         for k in range(1, levels):
-                            if touch(g, k, tags, used, tree, point, clock, where, line, place):
+                            if touch(k, cache, where, dirty, line, place):
                                 found = g[_U(k), 3] if g[_U(k), 3] > 1 else 0
                                 break
                         fetched = max(fetched, found)
                     if fetched:
                         served[_U(4 + fetched)] += 1
                     code |= fetched << PREFETCH_SHIFT
+                    if layout.write_backs:
+                        code |= cache.gave_up[0] << WRITE_BACK_SHIFT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
             if (address & 7) + width > (until - begin) << 3 and until & (PAGE_GRANULES - 1):
                 until += 1  # the last bytes lie in one more granule

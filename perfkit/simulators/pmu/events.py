@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.simulators.gus import timing
-from perfkit.simulators.pmu.stepping import Stepping
+from perfkit.simulators.pmu.cycles import EVENTS as CYCLE_EVENTS
+from perfkit.simulators.pmu.stepping import RECORDED, Stepping
 from perfkit.simulators.program.program import CONDITIONAL, INDIRECT, RETURN
 from perfkit.trace.code import NO_ACCESS, TraceChunk, expand
 
@@ -19,6 +20,9 @@ STALLS = {
     "stall.load_buffer": "load_buffer",
     "stall.store_buffer": "store_buffer",
     "stall.line_fill_buffers": "line_fill_buffers",
+    "stall.scheduler": "vector_scheduler",
+    "stall.second_tlb": "second_tlb_latency",
+    "stall.page_walk": "page_walk_latency",
 }
 PORT_PREFIX = "uops."
 
@@ -32,7 +36,7 @@ DESCRIPTIONS: dict[str, tuple[str, str]] = {
         "executed conditional branches, indirect jumps and calls, and returns (the ones the model predicts)",
     ),
     "branch-misses": ("branches", "branches that the model's predictor got wrong"),
-    "mem-loads": ("accesses", "recorded memory operands that were read; a gather has one a lane"),
+    "mem-loads": ("accesses", "recorded memory operands that were read; a gather has one per lane"),
     "mem-stores": ("accesses", "recorded memory operands that were written"),
     "mem-splits": ("accesses", "accesses that crossed a cache line"),
     "store-forwards": ("accesses", "loads of a word that one of the last stores (as many as the store buffer) wrote"),
@@ -50,6 +54,11 @@ DESCRIPTIONS: dict[str, tuple[str, str]] = {
     "stall.load_buffer": ("cycles", "the same for the load buffer"),
     "stall.store_buffer": ("cycles", "the same for the store buffer"),
     "stall.line_fill_buffers": ("cycles", "retirement waited for a miss that waited for a line fill buffer"),
+    "stall.scheduler": ("cycles", "retirement waited for a full vector scheduler"),
+    "stall.second_tlb": ("cycles", "retirement waited for the second TLB"),
+    "stall.page_walk": ("cycles", "retirement waited for a page walk"),
+    **RECORDED,
+    **CYCLE_EVENTS,
 }
 
 
@@ -88,7 +97,7 @@ class EventTable:
         return cls(("cycles", "instructions", "uops", *ports, *others), static)
 
     def counts(self, stepping: Stepping, chunks: Sequence[TraceChunk], before: "Reading") -> NDArray[np.float64]:
-        """Return the counts of all events since ``before``, in the order of ``names``."""
+        """Return the counts of all events since ``before``, in the order of ``names``; 0 for those of whole cycles."""
         now = Reading.of(stepping)
         blocks = np.zeros(stepping.trace.code.block_count)
         found: dict[str, float] = dict.fromkeys(("mem-loads", "mem-stores", "mem-splits"), 0.0)
@@ -99,7 +108,14 @@ class EventTable:
                 found[name] += count
         found |= {name: float(blocks @ each) for name, each in self.static.items()}
         found |= now.since(before, stepping.causes)
+        found |= dict.fromkeys(CYCLE_EVENTS, 0.0)  # known when later instructions have begun: `with_cycles`
         return np.array([found[name] for name in self.names])
+
+    def with_cycles(self, counts: NDArray[np.float64], stepping: Stepping) -> NDArray[np.float64]:
+        """Return the counts of all stretches of a run that has ended with those of the events of whole cycles."""
+        whole = counts.copy()
+        whole[:, [self.names.index(name) for name in CYCLE_EVENTS]] = stepping.cycle_counts.totals()
+        return whole
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,7 @@ class Reading:
     prefetched: NDArray[np.int64]
     mispredictions: int
     forwards: int
+    recorded: dict[str, float]
 
     @classmethod
     def of(cls, stepping: Stepping) -> "Reading":
@@ -121,6 +138,7 @@ class Reading:
             stepping.prefetched.copy(),
             stepping.mispredictions,
             stepping.forwards,
+            dict(stepping.recorded),
         )
 
     @property
@@ -147,7 +165,8 @@ class Reading:
         }
         place = {cause: k for k, cause in enumerate(causes)}
         stalls = {event: spent[place[cause]] / timing.TICKS for event, cause in STALLS.items()}
-        return {name: float(count) for name, count in {**found, **stalls}.items()}
+        recorded = {name: count - before.recorded[name] for name, count in self.recorded.items()}
+        return {name: float(count) for name, count in {**found, **stalls, **recorded}.items()}
 
 
 def describe(groups: Sequence[str]) -> dict[str, tuple[str, str]]:

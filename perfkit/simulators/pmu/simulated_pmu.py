@@ -27,7 +27,7 @@ from perfkit.trace.code import TraceChunk
 from perfkit.trace.trace import Trace
 
 FIXED = ("cycles", "instructions")  # counters of their own, as on real PMUs: never multiplexed, never noisy
-_STEPS = 32  # simulation steps an interval, at a steady CPI: how finely its end is found
+_STEPS = 32  # simulation steps per interval, at a steady CPI: how finely its end is found
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class SimulatedPmu:
         What the length of an interval counts. ``perf stat -I`` samples by time, so cycles are the default.
     intervals : int
         How many intervals a run is cut into where ``interval`` is not given (the last may be shorter).
-    warm : bool
-        Let each trace go through caches and branch predictor once before it is counted.
+    warm : bool or str
+        What each trace goes through before it is counted, as `perfkit.Gus` takes it.
     tables : InstructionTables, optional
         What instructions cost; the core's bundled table by default.
     counters : int, optional
@@ -71,7 +71,7 @@ class SimulatedPmu:
     interval: int | None = None
     unit: Literal["cycles", "instructions"] = "cycles"
     intervals: int = 40
-    warm: bool = False
+    warm: bool | str = False
     tables: InstructionTables | None = None
     counters: int | None = None
     rotations: int = 4
@@ -140,14 +140,29 @@ class SimulatedPmu:
 
     # ---------------------------------------------------------------- one run
 
-    def _samples(self, name: str, trace: Trace) -> Samples:
+    def run_counts(self, trace: Trace) -> tuple[dict[str, float], dict[str, float]]:
+        """Return a whole run's exact counts by event, and those that ``counters`` and ``noise`` would give."""
+        table, readings, turn, slices = self._readings(trace, self._interval(trace))
+        counts, _ = self._multiplexed(table, readings, turn, slices)
+        seen = np.nanmean(self._noisy(table, counts), axis=0) * len(counts)
+        exact = readings.sum(axis=0)
+        return dict(zip(table.names, exact.tolist(), strict=True)), dict(zip(table.names, seen.tolist(), strict=True))
+
+    def _readings(
+        self, trace: Trace, interval: float
+    ) -> tuple[EventTable, NDArray[np.float64], NDArray[np.int64], int]:
+        """Return the events, the counts of each stretch, the number of each, and stretches an interval."""
         stepping = Stepping(self.gus, trace)
         table = EventTable.of(stepping)
-        interval = self._interval(trace)
         slices = self._slices(len(table.names))
         stretches = list(_read(stepping, table, interval / slices, self.unit))
         turn = np.array([number for number, _ in stretches])
-        counts, running = self._multiplexed(table, np.array([counts for _, counts in stretches]), turn, slices)
+        return table, table.with_cycles(np.array([counts for _, counts in stretches]), stepping), turn, slices
+
+    def _samples(self, name: str, trace: Trace) -> Samples:
+        interval = self._interval(trace)
+        table, readings, turn, slices = self._readings(trace, interval)
+        counts, running = self._multiplexed(table, readings, turn, slices)
         counts = self._noisy(table, counts)
         samples = _as_samples(name, table.names, counts, running, self._runs(name, trace, interval))
         return replace(samples, notes=self._notes(name, samples))
@@ -309,6 +324,7 @@ def _read(stepping: Stepping, table: EventTable, length: float, unit: str) -> It
             cycles, instructions = stepping.cycles, stepping.instructions
             chunks.append(stepping.step(max(1, int(min(step, most)))))
             cpi = max(0.05, (stepping.cycles - cycles) / (stepping.instructions - instructions))
+        stepping.cycle_counts.end_stretch(stepping.ticks)
         yield number, table.counts(stepping, chunks, before)
         number = max(number + 1, int(_position(stepping, unit) / length))
 

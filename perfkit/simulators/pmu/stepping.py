@@ -10,14 +10,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError
-from perfkit.simulators.gus import timing
+from perfkit.simulators.gus import hooks, timing
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.forwarding import RECENT
-from perfkit.simulators.memory.memory import BLOCKED, DISTANCE_SHIFT, FORWARDED
-from perfkit.simulators.program.program import Program
+from perfkit.simulators.memory.memory import (
+    BLOCKED,
+    DISTANCE_SHIFT,
+    FORWARDED,
+    LEVEL,
+    MISPREDICTED,
+    SECOND_SHIFT,
+    TAKEN,
+    Window,
+)
+from perfkit.simulators.pmu.cycles import CycleCounts
+from perfkit.simulators.pmu.recorder import BEGUN, DISPATCHED, ENDED, RETIRED, WRITTEN, Recorder, recorder
+from perfkit.simulators.program.program import INDIRECT, RETURN, Program
 from perfkit.trace.code import TraceChunk
 from perfkit.trace.trace import Trace
+
+# Events of every executed instruction's times, accesses and branches: unit, meaning.
+RECORDED: dict[str, tuple[str, str]] = {
+    "occupancy.rob": ("slot cycles", "entries of the reorder buffer held, summed over cycles"),
+    "occupancy.scheduler": ("instruction cycles", "instructions dispatched that have not begun, summed over cycles"),
+    "occupancy.load_buffer": ("load cycles", "entries of the load buffer held, summed over cycles"),
+    "occupancy.store_buffer": ("store cycles", "entries of the store buffer held, summed over cycles"),
+    "occupancy.misses": ("load cycles", "loads on their way beyond L1, summed over cycles"),
+    "full.rob": ("cycles", "dispatch was held up by a full reorder buffer"),
+    "full.load_buffer": ("cycles", "dispatch was held up by a full load buffer"),
+    "full.store_buffer": ("cycles", "dispatch was held up by a full store buffer"),
+    "full.scheduler": ("cycles", "dispatch was held up by a full queue before the vector schedulers"),
+    "full.line_fill_buffers": ("access cycles", "accesses waited for a line fill buffer, summed over accesses"),
+    "branches.taken": ("branches", "branches and jumps that were taken"),
+    "branch-misses.indirect": ("branches", "indirect jumps, calls and returns that the model's predictor got wrong"),
+    "store-forwards.blocked": ("accesses", "loads of bytes that no single recent store wrote"),
+    "tlb.misses": ("accesses", "accesses that the first TLB did not hold (0 on cores whose file has no TLB)"),
+    "tlb.walks": ("accesses", "accesses that no TLB held: page walks"),
+    "tlb.walk-cycles": ("cycles", "time of these walks, each by itself"),
+}
 
 
 class Stepping:
@@ -52,6 +83,15 @@ class Stepping:
         self._static, self._cost, self._state, self._lines = timing.begin(program, (gus.core,))
         causes = timing.PORTS + len(program.groups)
         self._spent = np.zeros((len(program.slots), causes), dtype=np.int64)
+        self.cycle_counts = CycleCounts(program.slots)
+        self.recorded: dict[str, float] = dict.fromkeys(RECORDED, 0.0)
+        self._operands = np.diff(trace.code.operand_start).astype(np.int64)
+        owner = np.repeat(np.arange(len(program.slots)), self._operands)
+        flags = np.zeros((2, len(program.slots)), dtype=np.bool_)
+        flags[0, owner[trace.code.read]] = flags[1, owner[trace.code.write]] = True
+        self._loads, self._stores = flags
+        self._ending_before = 0
+        self._walks = self._memory.walks.copy()
 
     @cached_property
     def program(self) -> Program:
@@ -149,7 +189,62 @@ class Stepping:
     def _simulate(self, chunk: TraceChunk) -> None:
         window = self._memory.window(chunk)
         self._lines = timing.room(self._lines, self._memory.page_count)
-        simulate(window, self._static, self._cost, self._state, self._lines, self._spent, None)
+        first = self.instructions
+        count = int(self.instructions_before[self.block + len(chunk.stream)]) - first
+        record = recorder(first, count)
+        simulate(window, self._static, self._cost, self._state, self._lines, self._spent, record)
         buffer = int(self.gus.core.value("store_buffer", RECENT))
         from_store = window.code & (FORWARDED | BLOCKED) != 0
         self.forwards += int(np.count_nonzero(from_store & (window.code >> DISTANCE_SHIFT < buffer)))
+        level = self._levels(record, window)
+        self.cycle_counts.add(record, level)
+        for name, count_of in {**self._of_record(record, level), **self._of_window(window)}.items():
+            self.recorded[name] += count_of
+
+    def _levels(self, record: Recorder, window: Window) -> NDArray[np.int64]:
+        """Return the deepest level that each executed instruction loaded from, 0 where it loads nothing or from L1."""
+        level = np.maximum(window.code & LEVEL, (window.code >> SECOND_SHIFT) & LEVEL).astype(np.int64)
+        level[window.granule < 0] = 0
+        deepest = np.zeros(len(record.instruction), dtype=np.int64)
+        if level.any():
+            per = self._operands[record.instruction]
+            owner = np.repeat(np.arange(len(per)), per)
+            np.maximum.at(deepest, owner, level)
+            deepest[~self._loads[record.instruction]] = 0
+        return deepest
+
+    def _of_record(self, record: Recorder, level: NDArray[np.int64]) -> dict[str, float]:
+        """Return the sums over instructions of the time they held something, in cycles, and full buffers."""
+        slots = self.program.slots[record.instruction]
+        times, loads, stores = record.times, self._loads[record.instruction], self._stores[record.instruction]
+        held = times[RETIRED] - times[DISPATCHED]
+        ticks = {
+            "occupancy.rob": (held * slots).sum(),
+            "occupancy.scheduler": (times[BEGUN] - times[DISPATCHED]).sum(),
+            "occupancy.load_buffer": held[loads].sum(),
+            "occupancy.store_buffer": (times[WRITTEN] - times[DISPATCHED])[stores].sum(),
+            "occupancy.misses": (times[ENDED] - times[BEGUN])[level > 0].sum(),
+            "full.rob": record.full[hooks.BY_ROB],
+            "full.load_buffer": record.full[hooks.BY_LOADS],
+            "full.store_buffer": record.full[hooks.BY_STORES],
+            "full.scheduler": record.full[hooks.BY_QUEUE],
+            "full.line_fill_buffers": record.full[hooks.BY_MISSES],
+        }
+        return {name: float(count) / timing.TICKS for name, count in ticks.items()}
+
+    def _of_window(self, window: Window) -> dict[str, float]:
+        """Return what is counted of branches and accesses of a step."""
+        ending = self.program.ending[self.trace.code.block_start[1:] - 1]
+        before = np.concatenate(([self._ending_before], ending[window.stream[:-1]]))
+        self._ending_before = int(ending[window.stream[-1]])
+        missed = window.control & MISPREDICTED != 0
+        new = self._memory.walks - self._walks
+        self._walks = self._memory.walks.copy()
+        return {
+            "branches.taken": float(np.count_nonzero(window.control & TAKEN)),
+            "branch-misses.indirect": float(np.count_nonzero(missed & (before & (INDIRECT | RETURN) != 0))),
+            "store-forwards.blocked": float(np.count_nonzero(window.code & BLOCKED)),
+            "tlb.misses": float(new[0]),
+            "tlb.walks": float(new[1]),
+            "tlb.walk-cycles": float(new[1] * self.gus.core.value("page_walk_latency", 0.0)),
+        }

@@ -13,9 +13,9 @@ from typing import Any
 import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.files import existing, replaced
+from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.names import did_you_mean
-from perfkit.results import Kind, Summarised, draw
+from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.trace import Trace
@@ -153,25 +153,20 @@ class Truth(Summarised):
         FormatError
             The file is no parquet file, or not one of these.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         path = existing(path)
-        try:
-            arrow = pq.ParquetFile(path).read()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise FormatError(f"{path}: expected a parquet file of Truth.to_parquet: {error}") from error
-        head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
-        if head.get("format") != _FORMAT:
-            raise FormatError(f"{path}: a parquet file, but not one that Truth.to_parquet wrote")
-        both = arrow.to_pandas().set_index("run")
-        parts = {
-            part: both[[c for c in both.columns if c.startswith(f"{part}:")]].rename(
-                columns=lambda c: c.partition(":")[2]
-            )
-            for part in ("stack", "speedup")
-        }
-        return cls(head["core"], head["weight"], **parts, workload=both["workload"].astype(str))
+        with reading(path, "a parquet file of Truth.to_parquet"):
+            arrow = arrow_table(path)
+            head = json.loads((arrow.schema.metadata or {}).get(b"perfkit", b"{}"))
+            if head.get("format") != _FORMAT:
+                raise FormatError(f"{path}: a parquet file, but not one that Truth.to_parquet wrote")
+            both = arrow.to_pandas().set_index("run")
+            parts = {
+                part: both[[c for c in both.columns if c.startswith(f"{part}:")]].rename(
+                    columns=lambda c: c.partition(":")[2]
+                )
+                for part in ("stack", "speedup")
+            }
+            return answering(cls(head["core"], head["weight"], **parts, workload=both["workload"].astype(str)))
 
 
 def truth_of(gus: Gus, traces: Iterable[tuple[str, Trace]], weight: float = 2.0) -> Truth:

@@ -84,13 +84,13 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         **_flat("data", [o.data for o in operands]),
         **_flat("write", [o.written for o in operands]),
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
-        early=np.array([_early(i, core) for i in decoded]),
+        early=np.where(_beside_512_bits(code, decoded), 0.0, np.array([_early(i, core) for i in decoded])),
         scheduler=np.array(
             [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
             dtype=np.int8,
         ),
         ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
-        expression=_expressions(code, decoded),
+        expression=_expressions(code, decoded, core.feature("memory_renaming", "none") == "by base register"),
         forms=tuple(found),
     )
 
@@ -118,9 +118,12 @@ def _ending(instruction: Any) -> int:
     }.get(instruction.flow_control, 0)
 
 
-def _expressions(code: StaticCode, decoded: Sequence[Any]) -> NDArray[np.int32]:
-    """Return a number for the address expression of each memory operand of the trace."""
-    from iced_x86 import InstructionInfoFactory
+def _expressions(code: StaticCode, decoded: Sequence[Any], alike: bool) -> NDArray[np.int32]:
+    """Return a number for the address expression of each memory operand of the trace.
+
+    With ``alike``, all expressions of a base register alone have one number, and the others have none.
+    """
+    from iced_x86 import InstructionInfoFactory, Register
 
     factory = InstructionInfoFactory()
     numbers: dict[tuple[Any, ...], int] = {}
@@ -132,7 +135,10 @@ def _expressions(code: StaticCode, decoded: Sequence[Any]) -> NDArray[np.int32]:
             continue
         for at, used in enumerate(memory, first):
             key = (used.segment, used.base, used.index, used.scale, used.displacement)
-            found[at] = numbers.setdefault(key, len(numbers))
+            if alike:
+                found[at] = -1 if instruction.is_ip_rel_memory_operand or used.index != Register.NONE else 0
+            else:
+                found[at] = numbers.setdefault(key, len(numbers))
     return found
 
 
@@ -223,6 +229,23 @@ def _is_conditional(instruction: Any) -> bool:
     from iced_x86 import FlowControl
 
     return bool(instruction.flow_control == FlowControl.CONDITIONAL_BRANCH)
+
+
+def _beside_512_bits(code: StaticCode, decoded: Sequence[Any]) -> NDArray[np.bool_]:
+    """Say which instructions stand in a block with an operation on 512 bits.
+
+    Cores with 512-bit pipes of two 256-bit ones close one of these meanwhile, and additions go another way: a chain of
+    scalar additions takes 2.0 cycles a link on Redwood Cove, and 3.2 to 3.4 beside 512-bit operations on other data.
+    """
+    from iced_x86 import OpKind, RegisterInfo
+
+    def wide(instruction: Any) -> bool:
+        kinds = (k for k in range(instruction.op_count) if instruction.op_kind(k) == OpKind.REGISTER)
+        return any(RegisterInfo(instruction.op_register(k)).size == 64 for k in kinds)
+
+    found = np.array([wide(instruction) for instruction in decoded], dtype=bool)
+    blocks = np.repeat(np.arange(code.block_count), np.diff(code.block_start))
+    return np.isin(blocks, blocks[found])
 
 
 def _early(instruction: Any, core: Microarchitecture) -> float:

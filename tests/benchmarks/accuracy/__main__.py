@@ -64,7 +64,7 @@ def compiled(name: str, build: str) -> "Kernel":
 def measure(folder: Path, which: str, repetitions: int) -> None:
     """Measure every point that the folder does not hold yet."""
     from perfkit.collectors import corpus
-    from perfkit.collectors.host import true_cycles
+    from perfkit.collectors.host.true_cycles import true_cycles
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in corpus().index:

@@ -31,6 +31,7 @@ function render({ model, el }) {
   const byResource = () => model.get('mode') === 'resources' && resources.length > 0;
   const gutter = () => (byResource() ? 148 : 268);
   const visible = () => Math.floor((height - AXIS) / ROW);
+  const cycleAt = (px) => x0 + ((px - gutter()) / (width - gutter())) * span;
   const x = (cycle) => gutter() + ((cycle - x0) / span) * (width - gutter());
   const inside = (i) => i >= 0 && i < n;
   const chosen = () => model.get('selected') - first;
@@ -107,6 +108,10 @@ function render({ model, el }) {
     context.rect(0, AXIS, width, height - AXIS);
     context.clip();
     (byResource() ? drawResources : drawInstructions)(causes, style, ink);
+    if (drag?.zooms && drag.moved) {
+      context.fillStyle = 'rgba(0, 114, 178, 0.2)';
+      context.fillRect(Math.min(drag.from, drag.to), AXIS, Math.abs(drag.to - drag.from), height);
+    }
     context.restore();
     rows.textContent = byResource() ? 'Rows: resources' : 'Rows: instructions';
     rows.title = resources.length ? 'Change what the rows are (key m)' : 'This window holds no resources: see pk.timeline';
@@ -357,7 +362,7 @@ function render({ model, el }) {
     canvas.dataset.arrows = JSON.stringify(arrows);
     if (!inside(i)) {
       const what = byResource() ? 'Click a bar to see its instruction and where its operands came from.' : 'Click an instruction to see what it waited for.';
-      words.textContent = `${what} Drag to move; + and − zoom, arrow keys move and choose, 0 resets.`;
+      words.textContent = `${what} Drag to move, Shift and drag to zoom into a stretch; + and − zoom, arrow keys move and choose, 0 resets.`;
       return;
     }
     const earlier = at(i, 5) >= 0 ? `; last waited for instruction ${at(i, 5)}, before this window` : '; waited for no other result';
@@ -455,8 +460,9 @@ function render({ model, el }) {
   // The bar under the pointer, or -1.
   function hit(event) {
     const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top;
-    const cycle = x0 + ((px - gutter()) / (width - gutter())) * span, slack = (2 * span) / (width - gutter());
+    const cycle = cycleAt(px), slack = (2 * span) / (width - gutter());
     let best = -1;
+    if (px < gutter()) return best; // a bar that lies under the names is not seen
     for (let j = firstFrom(cycle - slack - longest); j < uses.length / 5 && use(j, 3) <= cycle + slack; j++) {
       if (Math.abs(laneMiddle(j) - py) > lane / 2 || cycle < use(j, 3) - slack || cycle > use(j, 4) + slack) continue;
       best = j;
@@ -464,11 +470,22 @@ function render({ model, el }) {
     return best;
   }
 
+  // The resource whose name or lanes lie under the pointer, in words.
+  function resourceAt(event) {
+    const py = event.clientY - canvas.getBoundingClientRect().top;
+    const k = resources.findIndex((r, j) => py >= top(j) - GAP / 2 && py < top(j) + r.units * lane + GAP / 2);
+    if (k < 0 || py < AXIS) return '';
+    const { name, kind, units, busy } = resources[k];
+    return `${name} (${kind}): ${units > 1 ? `${units} at a time` : 'one at a time'}, ${number(100 * busy, 0)} % used in this window`;
+  }
+
   const rowAt = (event) => Math.floor((event.clientY - canvas.getBoundingClientRect().top - AXIS) / ROW + row0);
 
   let drag = null;
+  const inPicture = (event) => Math.min(width, Math.max(gutter(), event.clientX - canvas.getBoundingClientRect().left));
   const down = (event) => {
-    drag = { x: event.clientX, y: event.clientY, moved: false, at: x0, row: row0 };
+    const from = inPicture(event);
+    drag = { x: event.clientX, y: event.clientY, moved: false, at: x0, row: row0, zooms: event.shiftKey, from, to: from };
     canvas.setPointerCapture(event.pointerId);
   };
   // Pointers and wheels report faster than the screen draws.
@@ -488,12 +505,17 @@ function render({ model, el }) {
         return;
       }
       const j = hit(event);
-      canvas.title = j < 0 ? '' : `${resources[use(j, 0)].name}: ${named(use(j, 2) - first)}, cycles ${number(use(j, 3))} to ${number(use(j, 4))}`;
+      canvas.title = j < 0 ? resourceAt(event) : `${resources[use(j, 0)].name}: ${named(use(j, 2) - first)}, cycles ${number(use(j, 3))} to ${number(use(j, 4))}`;
       canvas.style.cursor = j < 0 ? 'grab' : 'pointer';
       return;
     }
     drag.moved ||= Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > 4;
     if (!drag.moved) return;
+    if (drag.zooms) {
+      drag.to = inPicture(event);
+      drawSoon();
+      return;
+    }
     x0 = drag.at - ((event.clientX - drag.x) / (width - gutter())) * span;
     const most = byResource() ? Math.max(0, (full - height) / ROW) : Math.max(0, n - visible());
     row0 = Math.min(most, Math.max(0, drag.row - (event.clientY - drag.y) / ROW));
@@ -509,6 +531,13 @@ function render({ model, el }) {
         if (inside(i)) choose(i);
       }
     }
+    if (drag?.zooms && drag.moved) {
+      const a = cycleAt(Math.min(drag.from, drag.to)), b = cycleAt(Math.max(drag.from, drag.to));
+      drag = null;
+      x0 = a;
+      span = Math.max(6, b - a);
+      draw();
+    }
     drag = null;
   };
   // The page keeps its wheel until the canvas has the focus.
@@ -517,8 +546,7 @@ function render({ model, el }) {
     event.preventDefault();
     const box = canvas.getBoundingClientRect();
     if (event.shiftKey || event.ctrlKey) {
-      const cycle = x0 + ((event.clientX - box.left - gutter()) / (width - gutter())) * span;
-      zoom(event.deltaY + event.deltaX > 0 ? 1.2 : 1 / 1.2, cycle, drawSoon);
+      zoom(event.deltaY + event.deltaX > 0 ? 1.2 : 1 / 1.2, cycleAt(event.clientX - box.left), drawSoon);
     } else if (byResource()) along(Math.sign(event.deltaY || event.deltaX) / 10, drawSoon);
     else {
       rowsBy(Math.sign(event.deltaY) * 3);

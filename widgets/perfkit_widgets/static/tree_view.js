@@ -24,7 +24,9 @@ function render({ model, el }) {
     box.setAttribute("aria-label", model.get("label"));
     box.replaceChildren();
     if (!nodes.length) return;
-    const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => 6.9 * line.length + 16)));
+    const ruler = document.createElement("canvas").getContext("2d");
+    ruler.font = `600 12px ${getComputedStyle(box).getPropertyValue("--jp-ui-font-family") || "sans-serif"}`;
+    const W = Math.max(96, ...nodes.flatMap((n) => n.lines.map((line) => ruler.measureText(line).width + 18)));
     const H = LINE * Math.max(...nodes.map((n) => n.lines.length)) + 8;
     const leaves = Math.max(...nodes.map((n) => n.x)) + 1, levels = Math.max(...nodes.map((n) => n.y)) + 1;
     const width = levels * (W + GAP_LEVELS) - GAP_LEVELS + 12, height = leaves * (H + GAP_LEAVES) + 4;

@@ -1,6 +1,6 @@
-"""Copy the notebooks to workspace/, where ./kit lab opens them: what a person changes there never meets git.
+"""Copies of the notebooks to work on: what a person changes there never meets the originals.
 
-    .venv/bin/python scripts/workspace.py
+    python -m perfkit.cli.workspace SOURCE TARGET        (./kit lab: notebooks/ to workspace/)
 
 A copy whose cells are as they were copied follows the original when that changes; outputs do not count. A copy that
 somebody edited stays, and the new version is put beside it as NAME.new.ipynb.
@@ -12,7 +12,8 @@ import shutil
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from perfkit.files import replaced
+
 RECORD = ".copied.json"
 
 
@@ -31,14 +32,15 @@ def refresh(source: Path, target: Path) -> list[str]:
             if copied.get(name) != new and _cells(copy) != new:
                 beside = copy.with_suffix(".new" + copy.suffix)
                 shutil.copyfile(path, beside)
-                said.append(f"workspace/{name} has your changes; the new version is {beside.name} beside it")
+                said.append(f"{target.name}/{name} has your changes; the new version is {beside.name} beside it")
                 copied[name] = new
             continue
         if not copy.is_file() or copied.get(name) != new:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
         copied[name] = new
-    record.write_text(json.dumps(copied, indent=1, sort_keys=True))
+    with replaced(record) as temporary:
+        temporary.write_text(json.dumps(copied, indent=1, sort_keys=True))
     return said
 
 
@@ -56,5 +58,5 @@ def _cells(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    for line in refresh(ROOT / "notebooks", ROOT / "workspace"):
+    for line in refresh(Path(sys.argv[1]), Path(sys.argv[2])):
         print(f"kit: {line}", file=sys.stderr)

@@ -1,0 +1,443 @@
+"""Learn `perfkit.Bottlenecks`, and score it beside other methods on the same runs (data/bottlenecks/runs.parquet).
+
+Run from the repository's root:
+
+- ``python data/make/league.py table``: every method on held-out kernels (and ours on held-out cores, too), with
+  intervals from draws of whole kernels; writes data/bottlenecks/league.csv;
+- ``python data/make/league.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
+  data/bottlenecks/model.npz.
+
+Nothing here is fitted to the scores: the forest's size and the rules were fixed on part of the generated loops.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import perfkit as pk
+from perfkit.fitters.bottlenecks.features import NAMES, matrix, rule_scores
+from perfkit.fitters.bottlenecks.features import features as shares
+from perfkit.fitters.bottlenecks.forest import Forest, learn
+from perfkit.machine.classes import CLASSES, class_of, classes_of
+from perfkit.machine.core import Microarchitecture
+from perfkit.scoring.evidence import Evidence
+from perfkit.scoring.ranks import rank_score
+
+FOLDER = Path(__file__).parent.parent / "bottlenecks"
+FOLDS, SEED, DRAWS = 5, 20261123, 400
+SMALL = 0.01  # credits below this are no effect
+NEAR, LEAST = 0.9, 0.02  # as perfkit.simulators.pmu.truth
+TREES, LEAF = 30, 6  # a file under a megabyte; 40 and 3 score the same within half a hundredth
+OUTPUTS = tuple(CLASSES)
+Order = NDArray[np.float64]  # (runs, classes): the larger, the earlier
+
+
+# ------------------------------------------------------------------ runs and their truth
+
+
+def table(path: Path = FOLDER / "runs.parquet") -> pd.DataFrame:
+    """Return the runs in which anything gives a speedup."""
+    frame = pd.read_parquet(path)
+    credit = credits_of(frame)
+    return frame[credit.max(axis=1) >= LEAST].reset_index(drop=True)
+
+
+def credits_of(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the true credits, 0 for classes that a core does not have, (runs, classes)."""
+    columns = [f"credit:{name}" for name in OUTPUTS]
+    return frame.reindex(columns=columns).fillna(0.0).to_numpy(dtype=float)
+
+
+def rates(frame: pd.DataFrame, prefix: str = "rate") -> dict[str, NDArray[np.float64]]:
+    """Return counts per cycle by event; what stalls by the simulator's account is left out: no PMU counts it."""
+    chosen = [c for c in frame.columns if c.startswith(f"{prefix}:") and not c.startswith(f"{prefix}:stall.")]
+    return {c.partition(":")[2]: frame[c].to_numpy(dtype=float) for c in chosen}
+
+
+def x_of(frame: pd.DataFrame, prefix: str = "rate") -> NDArray[np.float32]:
+    """Return the features of runs on several cores."""
+    found = np.full((len(frame), len(NAMES)), -1.0, dtype=np.float32)
+    for core, part in frame.groupby("core"):
+        found[part.index] = matrix(rates(part, prefix), Microarchitecture.load(str(core)))
+    return found
+
+
+def folds(frame: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the fold of each run: all runs of one kernel or program, on all cores, are in one."""
+    names = sorted(frame["workload"].unique())
+    order = dict(zip(np.random.default_rng(SEED).permutation(names), range(len(names)), strict=True))
+    return frame["workload"].map(order).to_numpy() % FOLDS
+
+
+# ------------------------------------------------------------------ methods: training rows, rows to rank -> order
+
+
+def _augmented(frame: pd.DataFrame) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return features as counted, as counters in turns see them, and with some events not counted at all."""
+    exact, turns, y = x_of(frame), x_of(frame, "turn"), credits_of(frame)
+    rng = np.random.default_rng(SEED)
+    groups = rng.random((len(frame), len(NAMES))) < rng.uniform(0.1, 0.8, (len(frame), 1))
+    return np.concatenate([exact, turns, np.where(groups, np.float32(-1), turns)]), np.concatenate([y, y, y])
+
+
+def forest_of(frame: pd.DataFrame) -> Forest:
+    """Learn from these runs, not calibrated."""
+    x, y = _augmented(frame)
+    return learn(x, y, features=NAMES, outputs=OUTPUTS, trees=TREES, leaf=LEAF, seed=SEED)
+
+
+def masked(frame: pd.DataFrame, values: Order) -> Order:
+    """Return an order without the classes that a core does not have."""
+    found = values.copy()
+    for core, part in frame.groupby("core"):
+        has = classes_of(Microarchitecture.load(str(core)))
+        found[np.ix_(part.index, [k for k, name in enumerate(OUTPUTS) if name not in has])] = -np.inf
+    return found
+
+
+def by_rules(_train: pd.DataFrame, test: pd.DataFrame) -> Order:
+    """Rank by the largest share of capacity: no training."""
+    found = np.full((len(test), len(OUTPUTS)), -np.inf)
+    for core, part in test.groupby("core"):
+        scores = rule_scores(shares(rates(part), Microarchitecture.load(str(core))))
+        found[part.index] = np.nan_to_num(np.stack([scores[name] for name in OUTPUTS], axis=1), nan=-np.inf)
+    return found
+
+
+def by_rate(train: pd.DataFrame, test: pd.DataFrame) -> Order:
+    """Rank by how unusual the rate of any of a class's events is among training runs of the core: no roofline."""
+    found = np.full((len(test), len(OUTPUTS)), -np.inf)
+    for core, part in test.groupby("core"):
+        before, now = rates(train[train["core"] == core]), rates(part)
+        for event, of in classes_of_events(str(core)).items():
+            if event in now and np.isfinite(before[event]).any():
+                known = np.sort(before[event][np.isfinite(before[event])])
+                share = np.searchsorted(known, now[event]) / len(known)
+                for k in of:
+                    found[part.index, k] = np.fmax(found[part.index, k], share)
+    return found
+
+
+def classes_of_events(core: str) -> dict[str, list[int]]:
+    """Return which classes each event is evidence of, as `perfkit.scoring.evidence` has it."""
+    evidence = Evidence.of(Microarchitecture.load(core)).events
+    found = {
+        event: sorted({OUTPUTS.index(c) for c in map(class_of, of) if c in OUTPUTS}) for event, of in evidence.items()
+    }
+    return {event: of for event, of in found.items() if of and not event.startswith("stall.")}
+
+
+def by_spire(train: pd.DataFrame, test: pd.DataFrame, honest: bool = False) -> Order:
+    """Rank by SPIRE's bounds, one model a core; a class comes where the first of its events comes.
+
+    A run is one sample here, so that its events' bounds are those at its intensities.
+    """
+    found = np.full((len(test), len(OUTPUTS)), -np.inf)
+    for core, part in test.groupby("core"):
+        of = classes_of_events(str(core))
+        model = pk.Spire(honest=honest).fit(_samples(train[train["core"] == core], list(of)))
+        for event, roofline in model.rooflines.items():
+            rate = part[f"rate:{event}"].to_numpy(dtype=float)
+            with np.errstate(divide="ignore"):
+                bound = roofline.bound(part["rate:instructions"].to_numpy(dtype=float) / rate)
+            if honest:
+                known = model.training.loc[event, "bounds"]
+                left, right = (np.searchsorted(known, bound, side=side) for side in ("left", "right"))
+                bound = np.where(np.isnan(bound), np.nan, left + right)
+            for k in of[event]:
+                found[part.index, k] = np.fmax(found[part.index, k], np.where(np.isnan(bound), -np.inf, -bound))
+    return found
+
+
+def _samples(frame: pd.DataFrame, events: list[str]) -> pk.Samples:
+    """Return runs as samples of one interval each."""
+    parts = []
+    for event in events:
+        rate = frame.get(f"rate:{event}")
+        if rate is not None and rate.notna().any():
+            counts = rate * frame["cycles"]
+            parts.append(pd.DataFrame({"run": frame["run"], "event": event, "count": counts}))
+    long = pd.concat(parts).merge(frame[["run", "cycles", "instructions"]], on="run")
+    long = long.rename(columns={"cycles": "time", "instructions": "work"}).assign(interval=0)
+    return pk.Samples.from_frame(long, kind="simulated")
+
+
+def by_topdown(_train: pd.DataFrame, test: pd.DataFrame) -> Order:
+    """Rank as the top-down tree goes (Yasin 2014): retiring, bad speculation, back end by level, ports, dividers."""
+    r = {event: np.nan_to_num(values) for event, values in rates(test).items()}
+    cores = {name: Microarchitecture.load(name) for name in test["core"].unique()}
+    width = test["core"].map(lambda c: cores[c].value("front_end")).to_numpy()
+    penalty = test["core"].map(lambda c: cores[c].value("misprediction_penalty")).to_numpy()
+    many = r["pending.l3.4+"] / np.maximum(r["pending.l3"], 1e-9)
+    core_bound = np.clip(r["exec.0"] - r["exec.0.pending.l1"], 0, None)
+    divider = sum(r.get(f"uops.{name}", 0.0) for name in ("Divider", "FPDivider", "integer_divider", "fp_divider"))
+    tree = {
+        "pipeline width": r["uops"] / width,
+        "mispredicted branches": r["branch-misses"] * penalty,
+        "L2": np.clip(r["exec.0.pending.l1"] - r["exec.0.pending.l2"], 0, None),
+        "L3": np.clip(r["exec.0.pending.l2"] - r["exec.0.pending.l3"], 0, None),
+        "memory latency": r["exec.0.pending.l3"] * (many < 0.7),
+        "memory bandwidth": r["exec.0.pending.l3"] * (many >= 0.7),
+        "store buffer": r["full.store_buffer"],
+        "dividers": np.asarray(divider),
+        "instruction latency": core_bound,
+        "integer units": r["exec.3+"] * 0.5,
+    }
+    found = np.full((len(test), len(OUTPUTS)), -np.inf)
+    for name, values in tree.items():
+        found[:, OUTPUTS.index(name)] = values
+    return found
+
+
+def by_constant(train: pd.DataFrame, test: pd.DataFrame) -> Order:
+    """Rank by how often each class is the bottleneck in training: one order for all."""
+    often = rights(credits_of(train)).mean(axis=0)
+    return np.tile(often, (len(test), 1))
+
+
+# ------------------------------------------------------------------ scores
+
+
+def rights(credit: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which classes are bottlenecks of each run: within a tenth of the largest credit."""
+    return credit >= NEAR * credit.max(axis=1, keepdims=True)
+
+
+def score(frame: pd.DataFrame, order: Order, small: float = -np.inf) -> pd.DataFrame:
+    """Return, run by run, whether the first and one of the first three are right, and Kendall's tau.
+
+    ``small`` is the predicted credit below which a class counts as none, for methods that predict credits.
+    """
+    credit = credits_of(frame)
+    right, ranked = rights(credit), np.argsort(-masked(frame, order), axis=1, kind="stable")
+    rows = np.arange(len(frame))
+    first = right[rows, ranked[:, 0]]
+    three = right[rows[:, None], ranked[:, :3]].any(axis=1)
+    strict, tied = zip(*(_taus(order[k], credit[k], small) for k in range(len(frame))), strict=True)
+    latency = right[:, OUTPUTS.index("instruction latency")]
+    return pd.DataFrame(
+        {
+            "workload": frame["workload"], "core": frame["core"], "origin": frame["origin"],
+            "class": [OUTPUTS[k] for k in credit.argmax(axis=1)], "latency": latency,
+            "first": first, "three": three, "tau": tied, "tau strict": strict,
+        }
+    )  # fmt: skip
+
+
+def _taus(said: NDArray[np.float64], true: NDArray[np.float64], small: float) -> tuple[float, float]:
+    """Return tau in strict order of what was said, and tau-b where credits under 0.01 are tied (said: ``small``)."""
+    names = [str(k) for k in np.argsort(-said, kind="stable") if np.isfinite(said[k])]
+    strict = rank_score(names, {names[0]}, {name: float(true[int(name)]) for name in names}).tau if names else np.nan
+    a = np.where(np.isfinite(said) & (said >= small), said, min(small, 0.0) if np.isfinite(small) else -1e9)
+    b = np.where(true >= SMALL, true, 0.0)
+    upper = np.triu_indices(len(a), 1)
+    da, db = (np.sign(v[:, None] - v[None, :])[upper] for v in (a, b))
+    both = np.sqrt((da != 0).sum() * (db != 0).sum())
+    return strict, float((da * db).sum() / both) if both else np.nan
+
+
+def measures(scored: pd.DataFrame) -> dict[str, float]:
+    """Return the figures of one method over runs, with the ends of 95 % of draws of whole kernels."""
+    found = {}
+    places = list(scored.groupby("workload").indices.values())
+    rng = np.random.default_rng(SEED)
+    draws = [np.concatenate([places[k] for k in rng.integers(0, len(places), len(places))]) for _ in range(DRAWS)]
+    free = ~scored["latency"].to_numpy()
+    for name in ("first", "three", "tau", "tau strict"):
+        values = scored[name].to_numpy(dtype=float)
+        drawn = [np.nanmean(values[d]) for d in draws] if np.isfinite(values).any() else [np.nan]
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        found |= {name: np.nanmean(values), f"{name} low": low, f"{name} high": high}
+        if name in ("first", "three"):
+            found[f"{name}, not latency"] = values[free].mean()
+    by_class = scored.groupby("class")["first"].mean()
+    return {**found, "first, mean of classes": by_class.mean(), "first, worst class": by_class.min()} | {
+        "runs": len(scored), "kernels": len(places),
+    }  # fmt: skip
+
+
+METHODS: dict[str, Callable[[pd.DataFrame, pd.DataFrame], Order]] = {
+    "rules": by_rules,
+    "unusual rates": by_rate,
+    "SPIRE": by_spire,
+    "SPIRE, honest": lambda train, test: by_spire(train, test, honest=True),
+    "top-down tree": by_topdown,
+    "one order for all": by_constant,
+}
+
+
+def held_out(frame: pd.DataFrame) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Yield training and test runs: kernels held out, on all cores."""
+    fold = folds(frame)
+    for k in range(FOLDS):
+        yield fold != k, fold == k
+
+
+def held_out_cores(frame: pd.DataFrame) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Yield training and test runs: one core held out with a fifth of the kernels, that of no other core."""
+    fold, core = folds(frame), frame["core"].to_numpy()
+    for k, name in enumerate(sorted(set(core))):
+        yield (fold != k) & (core != name), (fold == k) & (core == name)
+
+
+def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return credits and votes of test runs, as counted and as noisy counters in turns see them, (4, runs, classes).
+
+    What an earlier, stopped call has made for the same runs is read again.
+    """
+    name: Any = hashlib.sha256(
+        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF])
+    )
+    name = name.hexdigest()
+    path = FOLDER / "league.parts" / f"{name[:16]}.npy"
+    if not path.exists():
+        forest = forest_of(frame[train].reset_index(drop=True))
+        part = frame[test].reset_index(drop=True)
+        path.parent.mkdir(exist_ok=True)
+        both = [*forest.predict(x_of(part)), *forest.predict(x_of(part, "turn"))]
+        with path.with_suffix(".new").open("wb") as file:
+            np.save(file, np.stack(both))
+        path.with_suffix(".new").rename(path)
+    return np.asarray(np.load(path))
+
+
+def forests(
+    frame: pd.DataFrame, splits: Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return `predicted` of all splits, (4, runs, classes), and which runs were tested."""
+    found, tested = np.zeros((4, len(frame), len(OUTPUTS))), np.zeros(len(frame), dtype=np.bool_)
+    for train, test in splits:
+        found[:, test] = predicted(frame, train, test)
+        tested |= test
+        print(".", end="", flush=True)
+    print()
+    return found, tested
+
+
+def calibration(frame: pd.DataFrame, votes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (2, k) shares of votes and how often such a class was right: bins of equal counts, made monotone."""
+    x, y = votes.ravel(), rights(credits_of(frame)).ravel()
+    kept = x > 0
+    order = np.argsort(x[kept], kind="stable")
+    bins = np.array_split(order, 25)
+    at, share = (np.array([v[kept][b].mean() for b in bins]) for v in (x, y.astype(float)))
+    return np.array([[0.0, *at, 1.0], [0.0, *np.maximum.accumulate(share), 1.0]])
+
+
+def miscalibrated(frame: pd.DataFrame, probability: NDArray[np.float64]) -> float:
+    """Return the mean difference between probability and share of right answers, over ten bins of the first answers."""
+    first = probability.argmax(axis=1)
+    p = probability[np.arange(len(first)), first]
+    right = rights(credits_of(frame))[np.arange(len(first)), first]
+    edges = np.array_split(np.argsort(p, kind="stable"), 10)
+    return float(np.mean([abs(p[b].mean() - right[b].mean()) for b in edges]))
+
+
+def league(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table: one row a method."""
+    rows = {}
+    for name, splits in (("Bottlenecks", held_out), ("Bottlenecks, core held out too", held_out_cores)):
+        found, tested = forests(frame, splits(frame))
+        part = frame[tested].reset_index(drop=True)
+        for ending, order, seen in (("", 0, 1), (", 8 counters, 5 % noise", 2, 3)):
+            error = {"calibration error": crossed(part, found[seen][tested])}
+            rows[name + ending] = measures(score(part, found[order][tested], SMALL)) | error
+        if splits is held_out:
+            scored = score(frame, found[0], SMALL)
+            scored.groupby("class")[["first", "three"]].agg(["mean", "size"]).to_csv(FOLDER / "league-classes.csv")
+            for origin in ("generated", "corpus"):
+                of = (frame["origin"] == origin).to_numpy()
+                rows[f"{name}, {origin} only"] = measures(scored[of])
+    generated = (frame["origin"] == "generated").to_numpy()
+    found, tested = forests(frame, iter([(generated, ~generated)]))
+    part = frame[tested].reset_index(drop=True)
+    rows["Bottlenecks, learnt on loops alone, on the corpus"] = measures(score(part, found[0][tested], SMALL))
+    for name, method in METHODS.items():
+        order = np.zeros((len(frame), len(OUTPUTS)))
+        for train, test in held_out(frame):
+            order[test] = method(frame[train].reset_index(drop=True), frame[test].reset_index(drop=True))
+        rows[name] = measures(score(frame, order))
+        print(name, {k: round(rows[name][k], 3) for k in ("first", "three")}, flush=True)
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
+
+
+def crossed(frame: pd.DataFrame, votes: NDArray[np.float64]) -> float:
+    """Return the calibration error where the curve is fitted on the other folds' predictions."""
+    fold, probability = folds(frame), np.zeros_like(votes)
+    for k in range(FOLDS):
+        levels = calibration(frame[fold != k].reset_index(drop=True), votes[fold != k])
+        probability[fold == k] = np.interp(votes[fold == k], *levels)
+    return miscalibrated(frame, probability)
+
+
+def learnt(frame: pd.DataFrame, digest: str) -> Forest:
+    """Return the forest of all runs, calibrated by predictions of held-out kernels."""
+    (_, votes, _, turned), _ = forests(frame, held_out(frame))
+    both = pd.concat([frame, frame], ignore_index=True)
+    levels = calibration(both, np.concatenate([votes, turned]))
+    prior = rights(credits_of(frame)).mean(axis=0)
+    return replace(forest_of(frame), levels=levels, prior=prior / prior.sum(), digest=np.array(digest))
+
+
+ENTRIES = {
+    "bottlenecks/runs": ("runs.parquet", "parquet", "event rates, credit of classes and stacks of whole runs",
+                         "counts per cycle; natural logarithm of speedup; share of cycles", "data/make/pmu_runs.py"),
+    "bottlenecks/model": ("model.npz", "forest", "what perfkit.Bottlenecks has learnt of these runs", "credit",
+                          "data/make/league.py learn"),
+    "bottlenecks/league": ("league.csv", "csv", "every method's scores on these runs", "shares of runs",
+                           "data/make/league.py table"),
+    "bottlenecks/answers": (
+        "answers.json",
+        "text",
+        "the simulator's counts on a few traces, by which a test notices older data",
+        "counts",
+        "data/make/pmu_answers.py",
+    ),
+    "bottlenecks/classes": ("league-classes.csv", "csv", "the scores of perfkit.Bottlenecks by class of the bottleneck",
+                            "shares of runs", "data/make/league.py table"),
+}  # fmt: skip
+
+
+def manifest() -> None:
+    """Write the manifest of what is there."""
+    tables = []
+    for name, (file, form, holds, units, made_by) in ENTRIES.items():
+        if (FOLDER / file).exists():
+            lines = {
+                "file": file,
+                "sha256": hashlib.sha256((FOLDER / file).read_bytes()).hexdigest(),
+                "format": form,
+                "kind": "simulated",
+                "holds": holds,
+                "units": units,
+                "source": "perfkit's simulator on generated loops and on traces of the corpus's kernels; no counters",
+                "licence": "MIT",
+                "made_by": made_by,
+            }
+            tables.append("\n".join([f'["{name}"]', *(f'{key} = "{value}"' for key, value in lines.items())]) + "\n")
+    head = "# Made by data/make/league.py; do not edit by hand.\n\n"
+    (FOLDER / "manifest.toml").write_text(head + "\n".join(tables), encoding="utf-8")
+
+
+def main() -> None:
+    """Do what is asked for."""
+    frame = table()
+    if sys.argv[1:] == ["learn"]:
+        digest = hashlib.sha256((FOLDER / "runs.parquet").read_bytes()).hexdigest()[:16]
+        learnt(frame, digest).save(FOLDER / "model.npz")
+    else:
+        found = league(frame)
+        found.to_csv(FOLDER / "league.csv", float_format="%.4f")
+        print(found.round(3).to_string())
+    manifest()
+
+
+if __name__ == "__main__":
+    main()

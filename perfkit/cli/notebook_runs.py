@@ -1,0 +1,146 @@
+"""Notebooks that are run with parameters: finding them, what parameters they have, and running them by papermill."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from perfkit.errors import FormatError, SettingError, UnavailableError
+from perfkit.samples.events import closest
+
+
+def find_notebook(name: str) -> Path:
+    """Return the path of a notebook given by path, or by the (shortened) name of a shipped one.
+
+    Raises
+    ------
+    SettingError
+        There is no such notebook, or the name fits several; the message lists them.
+    """
+    path = Path(name)
+    if path.is_file():
+        if path.suffix != ".ipynb":
+            raise SettingError(f"expected a notebook (.ipynb); found the file {name!r}")
+        return path
+    shipped = shipped_notebooks()
+    stem = path.name.removesuffix(".ipynb")
+    fitting = [p for p in shipped if p.stem == stem] or [p for p in shipped if stem.lower() in p.stem.lower()]
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = ", ".join(p.stem for p in fitting or shipped)
+    raise SettingError(
+        f"{name!r} is {'the name of several notebooks' if fitting else 'no notebook'}; there are: {listed}"
+    )
+
+
+def shipped_notebooks() -> list[Path]:
+    """Return the notebooks that come with perfkit: those of the wheel, or of the checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "_notebooks", package.parent / "notebooks"):
+        if folder.is_dir():
+            return sorted(folder.glob("*.ipynb"))
+    return []
+
+
+def parameters_of(path: Path) -> dict[str, dict[str, str]]:
+    """Return a notebook's parameters in order: name -> inferred_type_name, default (as Python text) and help."""
+    try:
+        found = _papermill().inspect_notebook(str(path))
+    except (ValueError, AttributeError, KeyError, RecursionError) as error:
+        raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
+    return {name: {k: str(v) for k, v in entry.items()} for name, entry in found.items()}
+
+
+def pairs_of(given: list[str]) -> dict[str, str]:
+    """Return parameters given as ``name=value``."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise SettingError(f"a parameter is given as -p NAME VALUE or -p NAME=VALUE; found {text!r}")
+        pairs[name.strip()] = value
+    return pairs
+
+
+def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path) -> dict[str, Any]:
+    """Return the values in the types that the notebook's annotations name.
+
+    Raises
+    ------
+    SettingError
+        The notebook has no such parameter (the nearest are named), or the value is not of its type.
+    """
+    values: dict[str, Any] = {}
+    for name, text in pairs.items():
+        if name not in known:
+            near = closest(name, known) or list(known)
+            raise SettingError(
+                f"{path.name} has no parameter {name!r}; did you mean {', '.join(near)}? "
+                f"Its parameters are {', '.join(known) or 'none'}."
+            )
+        values[name] = _typed(name, text, known[name]["inferred_type_name"])
+    return values
+
+
+def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = False) -> Any:
+    """Return the notebook executed with these parameter values, as an nbformat node; progress goes to stderr."""
+    import tempfile
+
+    import nbformat
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / path.name
+        try:
+            _papermill().execute_notebook(
+                str(path),
+                str(out),
+                parameters=values,
+                kernel_name="python3",
+                execution_timeout=round(timeout),
+                log_output=False,
+                extra_arguments=["--log-level=ERROR"],  # each kernel warns that its socket on this host is plain TCP
+                progress_bar=not quiet,
+            )
+        except _papermill().PapermillExecutionError as error:
+            raise UnavailableError(
+                f"{path.name} stopped at cell {error.exec_count}: {error.ename}: {error.evalue}"
+            ) from error
+        except TimeoutError as error:
+            raise UnavailableError(
+                f"{path.name}: a cell took longer than {timeout:g} s and was given up; allow more with --timeout"
+            ) from error
+        return nbformat.read(out, as_version=4)
+
+
+def _typed(name: str, text: str, kind: str) -> Any:
+    makers: dict[str, Any] = {"int": int, "float": float, "bool": _truth, "list": _json_list}
+    maker = makers.get(kind.split("[")[0], str)
+    try:
+        return maker(text)
+    except ValueError as error:
+        raise SettingError(f"parameter {name} is of type {kind}; found {text!r}") from error
+
+
+def _truth(text: str) -> bool:
+    if text.lower() in ("true", "yes", "1"):
+        return True
+    if text.lower() in ("false", "no", "0"):
+        return False
+    raise ValueError(text)
+
+
+def _json_list(text: str) -> list[Any]:
+    """Return a list given as JSON, or as words with commas between."""
+    if text.lstrip().startswith("["):
+        value = json.loads(text)
+        return list(value)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _papermill() -> Any:
+    try:
+        import papermill
+    except ImportError as error:
+        raise UnavailableError(
+            "perfkit report runs notebooks by papermill, which is not installed: pip install 'perfkit[lab]'"
+        ) from error
+    return papermill

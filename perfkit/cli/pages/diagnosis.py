@@ -1,0 +1,96 @@
+"""The page and the notebook of `perfkit why`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from perfkit.cli.pages.answer import AnswerPage, drawn, write_page
+from perfkit.diagnosis.screen import spent_in
+from perfkit.files import replaced
+
+if TYPE_CHECKING:
+    from perfkit.diagnosis.diagnosis import Diagnosis
+
+_AHEAD, _WINDOW = 1000, 200  # instructions before the drawn window, and in it
+
+
+def save_page(found: "Diagnosis", path: Path) -> Path:
+    """Write one page that needs no network and no server: answer, listing, timeline, account and what-ifs."""
+    result = found.result
+    measured = f"{found.measured.cycles:,.0f}" if found.measured else "-"
+    numbers = [
+        (measured, "cycles measured" if found.measured else f"not measured: {found.not_measured}"),
+        (f"{result.cycles:,.0f}", f"cycles simulated on {result.settings.core.title}"),
+        *((f"{each.factor:.2f}x", f"what if (simulated): {each.change}") for each in found.what_ifs),
+    ]
+    lines = found.lines.assign(
+        **{"responsible %": 100 * found.lines["causality"], "time %": 100 * found.lines["time"]}
+    )[["place", "responsible %", "time %", "cause", "source_line"]]
+    listing = result.to_frame()
+    code = result.trace.code
+    places = [f"{Path(f).name}:{n}" if n else "" for f, n in zip(code.file, code.line.tolist(), strict=True)]
+    addresses = [f"{a:#x}" for a in result.trace.object_addresses().tolist()]
+    shown = pd.DataFrame(
+        {
+            "address": addresses,
+            "place": places,
+            "instruction": listing["text"],
+            "runs": listing["executions"],
+            "time %": 100 * listing["time_share"],
+            "responsible %": 100 * found.responsible.shares,
+            "held up by": listing["cause"],
+        }
+    )
+    shown = shown[shown["runs"] > 0].sort_values("time %", ascending=False, kind="stable")
+    gains = found.ranked.to_frame()
+    methods = pd.DataFrame([(o.method, o.says, {True: "yes", False: "no", None: ""}[o.agrees]) for o in found.opinions])
+    first = min(_AHEAD, max(0, result.instructions - _WINDOW))
+    timeline = result.timeline(first, min(_WINDOW, result.instructions))
+    evidence = [
+        ("Source lines (simulated)", lines),
+        ("Instructions, by time (simulated)", shown),
+        (f"When which resource is used: {_WINDOW} instructions (simulated)", drawn(timeline)),
+        ("What if a resource were twice as good (simulated)", gains[gains.iloc[:, 1] > 0]),
+        ("Where the cycles go (simulated)", drawn(result)),
+        ("What the methods say", methods.set_axis(["method", "says", "agrees"], axis=1) if len(methods) else ""),
+        *((("Where the run spends its time", spent_in(found, 10)),) if found.candidates else ()),
+    ]
+    answer = AnswerPage(
+        f"Why is {found.program} slow? (simulated, beside measured cycles)", found.headline(), "", tuple(numbers),
+        found.unseen, drawn(found), "what each better resource would bring", (),
+        tuple(each for each in evidence if len(each[1])),
+    )  # fmt: skip
+    return write_page(answer, path)
+
+
+def save_notebook(found: "Diagnosis", path: Path) -> Path:
+    """Write a notebook that opens the answer, saved beside it, with the interactive views."""
+    data = found.save(path.with_suffix(".answer"))
+    opened = ["import perfkit as pk", "import perfkit_widgets as pw", "", "found = pk.Diagnosis.load(answer)"]
+    cells = [
+        ("markdown", f"# Why is {found.program} slow?\n\n{found.headline()}. Every cycle of the views is simulated."),
+        ("parameters", f"answer = {json.dumps(data.name)}  # the file that perfkit why wrote"),
+        ("code", "\n".join([*opened, "print(found.report())"])),
+        *(("code", f"pw.{view}(found.result)") for view in ("ListingView", "SensitivityView", "TimelineView")),
+    ]
+    body = {
+        "cells": [_cell(k, kind, text) for k, (kind, text) in enumerate(cells)],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    with replaced(path) as temporary:
+        temporary.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def _cell(number: int, kind: str, source: str) -> dict[str, object]:
+    if kind == "markdown":
+        return {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": source}
+    tags = {"tags": ["parameters"]} if kind == "parameters" else {}
+    return {
+        "cell_type": "code", "id": f"cell-{number}", "metadata": tags, "source": source, "outputs": [],
+        "execution_count": None,
+    }  # fmt: skip

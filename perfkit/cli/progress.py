@@ -1,0 +1,53 @@
+"""A sign of life: what is being done, and for how long already, on the error output."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_EVERY = 1.0  # seconds
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str], None]]:
+    """Yield a function that is called with each stage; while one lasts, a line tells how long already.
+
+    On a terminal the line is rewritten; elsewhere each stage is one line, and every second adds a dot to a long one.
+    """
+    state: dict[str, Any] = {"what": "", "since": time.monotonic()}
+    over = threading.Event()
+    terminal = sys.stderr.isatty()
+
+    def show(end: str = "") -> None:
+        spent = time.monotonic() - state["since"]
+        sys.stderr.write(f"\r\x1b[K{state['what']} ... {spent:.0f} s{end}")
+        sys.stderr.flush()
+
+    def watch() -> None:
+        while not over.wait(_EVERY):
+            if state["what"] and terminal:
+                show()
+            elif state["what"]:
+                sys.stderr.write(".")
+                sys.stderr.flush()
+
+    def say(what: str) -> None:
+        if not terminal:
+            sys.stderr.write(f"{chr(10) if state['what'] else ''}perfkit: {what} ")
+            sys.stderr.flush()
+        state.update(what=what, since=time.monotonic())
+        if terminal:
+            show()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield say
+    finally:
+        over.set()
+        watcher.join()
+        if state["what"]:
+            sys.stderr.write("\r\x1b[K" if terminal else "\n")
+            sys.stderr.flush()

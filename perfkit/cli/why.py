@@ -1,0 +1,85 @@
+"""``perfkit why``: from a program to the reason why it is slow."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perfkit.cli import options
+from perfkit.cli.output import print_json
+
+if TYPE_CHECKING:
+    from perfkit.diagnosis.diagnosis import Diagnosis
+
+_EVENTS = 3000  # executed instructions of a timeline that is written
+
+
+def why(
+    program: str = typer.Argument(metavar="PROGRAM", help="A program (x86-64)."),
+    arguments: list[str] = typer.Argument(None, metavar="[ARGUMENT]...", help="The program's arguments, after --."),
+    function: options.Function = "",
+    core: str = typer.Option(
+        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host: this machine's core."
+    ),
+    timeout: float = typer.Option(
+        3.0, "--timeout", min=0.1, max=1e6, callback=options.finite, help="Watch each run for so many seconds."
+    ),
+    limit: options.Limit = 3_000_000,
+    html: Path | None = typer.Option(
+        None, "--html", metavar="FILE", help="Write one page that needs no server.", callback=options.ends_in(".html")
+    ),
+    notebook: Path | None = typer.Option(
+        None,
+        "--notebook",
+        metavar="FILE",
+        help="Write a notebook with the interactive views, and the answer beside it.",
+        callback=options.ends_in(".ipynb"),
+    ),
+    timeline: Path | None = typer.Option(
+        None,
+        "--timeline",
+        metavar="FILE",
+        help="Write when which resource was used, for Perfetto (trace events).",
+        callback=options.ends_in(".json"),
+    ),
+    output: Annotated[Path | None, options.output("Save the answer: perfkit.Diagnosis.load opens it.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say why a program is slow: its hot function, what holds it back, on which line, and what would help.
+
+    perfkit why ./program -f solve -- 48
+    """
+    from perfkit.cli.progress import stages
+    from perfkit.cli.standard_input import kept
+
+    with kept() as stdin, stages() as say:
+        say("starting")  # what is imported next takes seconds on a slow disk
+        from perfkit.diagnosis.why import why as ask
+
+        answer = ask(program, function, arguments or [], core=core, seconds=timeout, limit=limit, stdin=stdin, say=say)
+    if output is not None:
+        answer.save(output)
+    _write(answer, html, notebook, timeline)
+    if as_json:
+        print_json(answer.to_dict())
+        return
+    print(answer.report())
+
+
+def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timeline: Path | None) -> None:
+    """Write the files that are asked for, and say how to open them."""
+    if html is not None or notebook is not None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from perfkit.cli.pages.diagnosis import save_notebook, save_page
+
+        if html is not None:
+            typer.echo(f"wrote {save_page(found, html)}", err=True)
+        if notebook is not None:
+            typer.echo(f"wrote {save_notebook(found, notebook)}; open it: jupyter lab {notebook}", err=True)
+    if timeline is not None:
+        from perfkit.simulators.gus.trace_events import save_trace_events
+
+        part = found.result.timeline(0, min(_EVENTS, found.result.instructions))
+        typer.echo(f"wrote {save_trace_events(part, timeline)}; open it at ui.perfetto.dev", err=True)

@@ -1,0 +1,94 @@
+"""Sampling with a timer of processor time that is loaded into the program: where perf may not be used."""
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+
+from perfkit.collectors.profile.sampled import CodePlace, Mapped, Sampled, Target, place
+from perfkit.collectors.profile.watched import said, watched
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.errors import FormatError, UnavailableError
+
+_COMPILERS = ("cc", "gcc", "clang")
+
+
+def sample(target: Target, seconds: float) -> Sampled:
+    """WatchedRun a program for at most so many seconds and sample where it is.
+
+    Raises
+    ------
+    UnavailableError
+        There is no C compiler, or nothing can be loaded into this program (it is statically linked).
+    """
+    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    if compiler is None:
+        raise UnavailableError(f"no C compiler to make the timer with ({', '.join(_COMPILERS)})")
+    try:
+        if not ElfFile(target.program).is_dynamic:
+            raise UnavailableError("a timer cannot be loaded into a statically linked program")
+    except FormatError:
+        pass  # a script: what it starts is sampled
+    with tempfile.TemporaryDirectory(prefix="perfkit-timer-") as folder:
+        library = _library(compiler, Path(folder))
+        samples = Path(folder) / "samples"
+        samples.mkdir()
+        began = time.monotonic()
+        run = watched(
+            target.words, seconds, target.stdin, {"LD_PRELOAD": str(library), "PERFKIT_SAMPLES": str(samples)}
+        )
+        spent = time.monotonic() - began
+        found: Counter[tuple[CodePlace, int, int]] = Counter()
+        loaded: dict[str, ElfFile | None] = {}
+        lost = 0
+        for path in sorted(samples.glob("*-*")):
+            if path.suffix != ".maps":
+                lost += _read(path, str(library), loaded, found)
+    notes = (f"{lost} samples had no room",) if lost else ()
+    return Sampled("timer of processor time", dict(found), spent, said(run, seconds), notes=notes)
+
+
+def _library(compiler: str, folder: Path) -> Path:
+    out = folder / "timer.so"
+    with as_file(files("perfkit.collectors.profile") / "timer.c") as source:
+        done = subprocess.run(
+            [compiler, "-O1", "-shared", "-fPIC", "-o", str(out), str(source), "-lpthread"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise UnavailableError(f"{compiler} cannot make the timer: {done.stderr.strip()[:200]}")
+    return out
+
+
+def _read(
+    path: Path, library: str, loaded: dict[str, ElfFile | None], found: Counter[tuple[CodePlace, int, int]]
+) -> int:  # fmt: skip
+    """Add one process's samples; return how many had no room."""
+    values = np.fromfile(path, dtype=np.uint64)
+    count = int(values[0]) if len(values) else 0
+    kept = min(count, len(values) // 2 - 1)
+    maps = Path(f"{path}.maps")
+    mapped = _maps(maps.read_text(errors="surrogateescape")) if maps.exists() else []
+    pid = int(path.name.partition("-")[0])
+    rows = Counter(zip(values[2 : 2 + 2 * kept : 2].tolist(), values[3 : 3 + 2 * kept : 2].tolist(), strict=True))
+    for (address, thread), n in rows.items():
+        where = place(address, mapped, loaded)
+        if where.path != library:
+            found[where, pid, thread] += n
+    return count - kept
+
+
+def _maps(text: str) -> list[Mapped]:
+    """Return the files' code in ``/proc/PID/maps``."""
+    found = []
+    for line in text.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and "x" in words[1]:
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            found.append(Mapped(start, end, int(words[2], 16), words[5]))
+    return found

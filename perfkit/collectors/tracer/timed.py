@@ -1,0 +1,231 @@
+"""How long each call of a function takes in an unchanged run of its program, in core cycles (x86-64)."""
+
+import json
+import mmap
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.collectors.tracer.cloner import Refusal, child_environment, unloadable
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER
+from perfkit.errors import DataError, UnavailableError
+
+_CHILD = "perfkit.collectors.tracer.timed_child"
+_ROOM = 8 << 20  # bytes: a million calls
+_LOADING = 20.0  # seconds for the child to start
+_LOOK = 0.01  # seconds between looks at how many calls there were
+_MULTIPLY = (2, 3, 4, 5)  # cycles that a dependent multiplication may take
+
+
+@dataclass(frozen=True, eq=False)
+class CallTimes:
+    """The calls of a function, timed one by one.
+
+    Attributes
+    ----------
+    ticks : (calls,) int64
+        Ticks of the time stamp counter that each timed call took, its callees included.
+    calls : int
+        Calls that began, the last of which may not have ended, and of which at most a million are timed.
+    others : int
+        Calls in other threads, which are not timed.
+    ticks_per_cycle : tuple of float
+        Ticks per core cycle before the run and, where it came to its end, after it.
+    overhead : float
+        Ticks of two readings of the counter in a row.
+    unfinished : bool
+        Whether the run was stopped, or ended, within a call.
+    ended : str
+        How the run ended; "" if it came to its end.
+    seconds : float
+        How long the run took.
+    """
+
+    ticks: NDArray[np.int64]
+    calls: int
+    others: int
+    ticks_per_cycle: tuple[float, ...]
+    overhead: float
+    unfinished: bool
+    ended: str
+    seconds: float
+
+    @property
+    def cycles(self) -> NDArray[np.float64]:
+        """Core cycles of each timed call."""
+        return np.maximum(self.ticks - self.overhead, 0) / float(np.mean(self.ticks_per_cycle))
+
+
+def time_calls(
+    program: Path,
+    function: str,
+    arguments: Sequence[str] = (),
+    *,
+    library: str = "",
+    stdin: Path | None = None,
+    seconds: float = 3.0,
+    calls: int = 0,
+) -> CallTimes:
+    """Run a program and time the calls of one of its functions, or of a function of a library that it loads.
+
+    Parameters
+    ----------
+    program, function, arguments
+        What to run, and the function's symbol.
+    library : str
+        The library that holds the function, where it is not the program itself.
+    stdin : Path, optional
+        What the program reads; nothing by default.
+    seconds : float
+        Stop the run after so long.
+    calls : int
+        Stop the run after so many calls; 0: let it run to its end.
+
+    Raises
+    ------
+    Refusal
+        The function cannot be timed this way, with why.
+    UnavailableError
+        The system forbids what is needed.
+    DataError
+        The function was never called.
+    """
+    if why_not := unloadable(ElfFile(program)):
+        raise Refusal(why_not)
+    handles = {name: os.memfd_create(f"perfkit-{name}", 0) for name in ("context", "ticks")}
+    os.ftruncate(handles["context"], 4096)
+    os.ftruncate(handles["ticks"], _ROOM)
+    channel, to_parent = os.pipe()
+    try:
+        with TemporaryDirectory(prefix="perfkit-timed-") as scratch, (Path(scratch) / "output").open("w+b") as printed:
+            specification = {
+                "path": str(program.resolve()), "program": True, "function": function, "library": library,
+                "arguments": list(arguments), "scratch": scratch, "channel": to_parent, "room": _ROOM, **handles,
+            }  # fmt: skip
+            environment = child_environment(ElfFile(program).run_paths)
+            source = stdin.open("rb") if stdin is not None else None
+            began = time.monotonic()
+            process = subprocess.Popen(
+                [sys.executable, "-m", _CHILD, json.dumps(specification)],
+                stdin=source or subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
+                pass_fds=[to_parent, *handles.values()], env=environment, start_new_session=True,
+            )  # fmt: skip
+            if source is not None:
+                source.close()
+            os.close(to_parent)
+            to_parent = -1
+            try:
+                enough = partial(_called, handles["context"], calls) if calls else None
+                found, ended = _messages(channel, process, began + seconds + _LOADING, seconds, enough)
+            finally:
+                end_group(process)
+            printed.seek(0)
+            text = printed.read()[-500:].decode(errors="replace").strip()
+            return _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
+    finally:
+        for handle in (*handles.values(), channel, *([to_parent] if to_parent >= 0 else [])):
+            os.close(handle)
+
+
+def end_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and whatever it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _messages(
+    channel: int,
+    process: "subprocess.Popen[bytes]",
+    deadline: float,
+    seconds: float,
+    enough: Callable[[], bool] | None,
+) -> tuple[list[tuple[int, ...]], str]:
+    """Return the clock's readings and how the run ended."""
+    readings: list[tuple[int, ...]] = []
+    status, done, buffer = 0, False, b""
+    while True:
+        left = deadline - time.monotonic()
+        ready = left > 0 and select.select([channel], [], [], left if enough is None else min(left, _LOOK))[0]
+        if not ready and enough is not None and left > _LOOK:
+            if enough():
+                return readings, ""
+            continue
+        if not ready:
+            return readings, f"stopped after {seconds:g} s"
+        data = os.read(channel, 1 << 16)
+        if not data:
+            break
+        buffer += data
+        while len(buffer) >= 5 and len(buffer) >= 5 + (length := struct.unpack_from("<I", buffer, 1)[0]):
+            kind, payload, buffer = buffer[:1], buffer[5 : 5 + length], buffer[5 + length :]
+            if kind == b"R":
+                raise Refusal(payload.decode())
+            if kind == b"E":
+                raise UnavailableError(f"calls cannot be timed here: {payload.decode()}")
+            if kind == b"C":
+                readings.append(struct.unpack("<3q", payload))
+                deadline = min(deadline, time.monotonic() + seconds)
+            elif kind == b"X":
+                (status,) = struct.unpack("<i", payload)
+            done |= kind == b"D"
+    if not done:
+        code = process.wait()
+        if code < 0:
+            return readings, f"ended by {signal.Signals(-code).name}"
+        return readings, f"ended with status {code}" if code else ""
+    return readings, f"ended with status {status}" if status else ""
+
+
+def _called(context: int, calls: int) -> bool:
+    """Whether so many calls have returned."""
+    begun, active = (struct.unpack("<Q", os.pread(context, 8, at))[0] for at in (CALLS, ACTIVE))
+    return bool(begun - bool(active) >= calls)
+
+
+def _read(
+    handles: dict[str, int], readings: list[tuple[int, ...]], ended: str, seconds: float, program: str, function: str,
+    printed: str,
+) -> CallTimes:  # fmt: skip
+    with mmap.mmap(handles["context"], 4096) as page:
+        active, calls, pointer, others = (
+            struct.unpack_from("<Q", page, at)[0] for at in (ACTIVE, CALLS, POINTER, OTHERS)
+        )
+    if not readings:
+        raise UnavailableError(f"the process that was to time {function} failed ({ended}). It printed: {printed}")
+    if not calls and not others:
+        how = f" (the run was {ended})" if ended else ""
+        raise DataError(
+            f"{program} never called {function}{how}. {f'It printed: {printed}' if printed else ''}".strip()
+        )
+    timed = min(calls - bool(active), _ROOM // 8)
+    data = np.frombuffer(os.pread(handles["ticks"], 8 * max(timed, 0), 0), dtype=np.int64)
+    del pointer
+    return CallTimes(
+        data, calls, others, tuple(_per_cycle(*one) for one in readings), float(readings[0][2]), bool(active), ended,
+        seconds,
+    )  # fmt: skip
+
+
+def _per_cycle(additions: int, multiplications: int, nothing: int) -> float:
+    """Return ticks per cycle by a chain of multiplications, whose length in cycles the chain of additions tells.
+
+    A neighbour on the same core slows additions now and then, a chain of multiplications hardly ever.
+    """
+    ratio = (multiplications - nothing) / max(additions - nothing, 1)
+    link = min(_MULTIPLY, key=lambda cycles: abs(cycles - ratio))
+    return (multiplications - nothing) / LINKS / link

@@ -1,0 +1,192 @@
+"""The process that times a function's calls: ``python -m perfkit.collectors.tracer.timed_child SPECIFICATION``.
+
+Nothing of the function is recorded: its first bytes become a jump to a stub that reads the time stamp counter, runs
+the function, and reads it again. Calls within a call, and calls in other threads, are left alone and counted.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import struct
+import sys
+from typing import Any
+
+from perfkit.collectors.tracer.child import Session, say, start_session
+
+# Offsets in the context page.
+ACTIVE, RETURN, CALLS, POINTER, LIMIT, OTHERS, FS_BASE, SAVED_RAX, SAVED_RDX, SAVED_RCX, SAVED_R11 = range(0, 88, 8)
+LINKS = 4096  # links of each chain
+_ADD, _MULTIPLY = b"\x48\x01\xc8", b"\x48\x0f\xaf\xc1"  # add rax, rcx; imul rax, rcx
+
+
+def main(argument: str) -> None:
+    """Do what the specification (JSON) says; never returns."""
+    specification = json.loads(argument)
+    channel = specification["channel"]
+    session = start_session(TimedSession, specification, __spec__.name)
+    say(channel, b"C", session.chains())
+    session.run()
+    say(channel, b"C", session.chains())
+    sys.stdout.flush()
+    say(channel, b"D")
+    os._exit(0)
+
+
+class TimedSession(Session):
+    """What the child holds: the loaded code, and a stub before the function."""
+
+    def build(self) -> None:
+        """Make the stub, and patch the function's entry."""
+        from iced_x86 import Decoder
+
+        from perfkit.collectors.tracer.accesses import Refused
+        from perfkit.collectors.tracer.clone import Region
+
+        entry = self.entry()
+        if entry.size < 5:
+            raise Refused(f"{entry.name} is too short to be timed ({entry.size} bytes)")
+        region = Region(entry, self.read, lambda _: None)
+        code = region.instructions(entry)
+        self.buffer = self.libc.mmap(None, self.spec["room"], 3, mmap.MAP_SHARED, self.spec["ticks"], 0)
+        if self.buffer in (None, 2**64 - 1):
+            raise OSError(f"cannot map the buffer of times (errno {ctypes.get_errno()})")
+        base = self._near(entry.start, 20 * entry.size + 5 * 4096)
+        mapped = self.libc.mmap(base, 4096, 3, mmap.MAP_SHARED | 0x10, self.spec["context"], 0)
+        if mapped != base:
+            raise OSError(f"cannot map the context page (errno {ctypes.get_errno()})")
+        # The function itself, at the same place in a page: where code lies changes how fast it is.
+        plain = base + 8192 + entry.start % 4096
+        end = next(i.next_ip for i in code if i.next_ip >= entry.start + 5)
+        inner = any(entry.start <= i.near_branch_target < end for i in code if i.is_jcc_short_or_near)
+        inner |= any(entry.start <= i.near_branch_target < end for i in code if i.is_jmp_short_or_near)
+        first = [i.copy() for i in (code if inner else code[: sum(i.ip < end for i in code)])]
+        if not inner:
+            first.append(_jump(end))
+        stub = base + 4096
+        self._place(first, plain)
+        self._place(_stub(base, plain), stub)
+        self._set(base)
+        list(Decoder(64, self.read(stub, 64), ip=stub))
+        self._patch(entry, stub)
+
+    def _place(self, instructions: list[Any], address: int) -> None:
+        from perfkit.collectors.tracer.clone import encoded
+
+        code = encoded(instructions, address)
+        ctypes.memmove(address, code, len(code))
+
+    def _set(self, base: int) -> None:
+        values = {POINTER: self.buffer, LIMIT: self.buffer + self.spec["room"] - 8, FS_BASE: self.fs_base()}
+        for offset, value in values.items():
+            ctypes.c_uint64.from_address(base + offset).value = value
+
+    def run(self) -> None:
+        """Run the program, without the handlers that recording needs."""
+        self._run_program()
+
+    def chains(self) -> bytes:
+        """Return the ticks of a chain of additions and of one of multiplications, and of two readings in a row."""
+        if not hasattr(self, "_chains"):
+            self._chains = [self._timed_code(body * LINKS) for body in (_ADD, _MULTIPLY, b"")]
+        for _ in range(300):  # the clock rate rises first
+            self._chains[1](1, 3)
+        least = [min(chain(1, 3) for _ in range(40)) for chain in self._chains]
+        return struct.pack("<3q", *least)
+
+    def _timed_code(self, body: bytes) -> Any:
+        """Return a function of two numbers that runs some code and returns the ticks that it took."""
+        start = b"\x48\x89\xf8\x48\x89\xf1\x0f\xae\xe8\x0f\x31\x0f\xae\xe8\x48\xc1\xe2\x20\x48\x09\xd0\x49\x89\xc0"
+        end = b"\x0f\x01\xf9\x0f\xae\xe8\x48\xc1\xe2\x20\x48\x09\xd0\x4c\x29\xc0\xc3"
+        code = start + b"\x48\x89\xf1" + body + end
+        size = -(-len(code) // 4096) * 4096
+        at = self.libc.mmap(None, size, 7, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        ctypes.memmove(at, code, len(code))
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(at)
+
+
+def _jump(target: int) -> Any:
+    from iced_x86 import Code, Instruction
+
+    return Instruction.create_branch(Code.JMP_REL32_64, target)
+
+
+def _stub(context: int, plain: int) -> list[Any]:
+    """Read the clock, run the function, read the clock again; the return address is exchanged in place."""
+    from iced_x86 import Code, Instruction, MemoryOperand, Register
+
+    from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter
+
+    e = Emitter(context)
+    untimed, other, back = e.new_label(), e.new_label(), e.new_label()
+    e.store(SAVED_R11, R11)
+    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(displ=0, displ_size=8, seg=Register.FS))
+    e.code(Code.CMP_R64_RM64, R11, e.slot(FS_BASE))
+    e.branch(Code.JNE_REL32_64, other)
+    e.load(R11, ACTIVE)
+    e.code(Code.TEST_RM64_R64, R11, R11)
+    e.branch(Code.JNE_REL32_64, untimed)
+    e.load(R11, CALLS)
+    e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
+    e.store(CALLS, R11)
+    e.load(R11, POINTER)
+    e.code(Code.CMP_R64_RM64, R11, e.slot(LIMIT))
+    e.branch(Code.JAE_REL32_64, untimed)
+    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 1))
+    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(RSP))
+    e.store(RETURN, R11)
+    e.lea(R11, MemoryOperand(RIP, displ=back, displ_size=8))
+    e.code(Code.MOV_RM64_R64, MemoryOperand(RSP), R11)
+    e.store(SAVED_RAX, RAX)
+    e.store(SAVED_RDX, RDX)
+    e.code(Code.LFENCE)
+    e.code(Code.RDTSC)
+    e.code(Code.LFENCE)
+    _combine(e)
+    e.load(R11, POINTER)
+    e.code(Code.MOV_RM64_R64, MemoryOperand(R11), RAX)
+    e.load(RAX, SAVED_RAX)
+    e.load(RDX, SAVED_RDX)
+    e.load(R11, SAVED_R11)
+    e.branch(Code.JMP_REL32_64, plain)
+    e.label(back)
+    e.store(SAVED_RAX, RAX)
+    e.store(SAVED_RDX, RDX)
+    e.store(SAVED_RCX, RCX)
+    e.code(Code.RDTSCP)
+    e.code(Code.LFENCE)
+    _combine(e)
+    e.load(R11, POINTER)
+    e.code(Code.SUB_R64_RM64, RAX, MemoryOperand(R11))
+    e.code(Code.MOV_RM64_R64, MemoryOperand(R11), RAX)
+    e.lea(R11, MemoryOperand(R11, displ=8, displ_size=1))
+    e.store(POINTER, R11)
+    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(ACTIVE), 0))
+    e.load(RAX, SAVED_RAX)
+    e.load(RDX, SAVED_RDX)
+    e.load(RCX, SAVED_RCX)
+    e.code(Code.JMP_RM64, e.slot(RETURN))
+    e.label(other)
+    e.load(R11, OTHERS)
+    e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
+    e.store(OTHERS, R11)
+    # Another thread's r11 may have taken this one's place in its slot: a function does not read it.
+    e.branch(Code.JMP_REL32_64, plain)
+    e.label(untimed)
+    e.load(R11, SAVED_R11)
+    e.branch(Code.JMP_REL32_64, plain)
+    return e.out
+
+
+def _combine(e: Any) -> None:
+    """Put the two halves of the time stamp counter into rax."""
+    from iced_x86 import Code, Instruction
+
+    from perfkit.collectors.tracer.emit import RAX, RDX
+
+    e.add(Instruction.create_reg_i32(Code.SHL_RM64_IMM8, RDX, 32))
+    e.code(Code.OR_RM64_R64, RAX, RDX)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

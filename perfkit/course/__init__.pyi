@@ -1,0 +1,6 @@
+"""The course in `notebooks/course`: exercises whose data and answers follow from a student's name."""
+
+from .exercises import Checked as Checked
+from .exercises import Exercises as Exercises
+from .exercises import exercises as exercises
+from .units import UNITS as UNITS

@@ -1,0 +1,83 @@
+"""Grade a submission: run its answers in the lecturer's notebook, and check what came out here, not there.
+
+A submission's own checks are not believed: only its solution cells are run, and each answer that the checking cell then
+shows is compared anew, with data drawn for the submission's student.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfkit.course.answers import Unit
+from perfkit.course.exercises import MIME, exercises
+from perfkit.course.units import unit_named
+from perfkit.course.versions import checks_of, notebook_of, read_notebook, student_of, submitted_on
+from perfkit.errors import FormatError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("file", "unit", "student", "exercise", "state", "points", "of", "text")
+
+
+def grade_submission(
+    path: str | Path, run: Callable[[dict[str, Any]], dict[str, Any]], student: str | None = None
+) -> "pd.DataFrame":
+    """Grade one submitted notebook.
+
+    Parameters
+    ----------
+    path : path
+        The submission.
+    run : callable
+        Executes a notebook, going on after cells that fail, and returns it with its outputs.
+    student : str, optional
+        Whose it is; by default the name in its parameters.
+
+    Returns
+    -------
+    DataFrame
+        One row per exercise: file, unit, student, exercise, state (right, wrong or open), points, of, text.
+
+    Raises
+    ------
+    FileNotFoundError, FormatError
+        There is no such file, or it is no unit of the course.
+    """
+    import pandas as pd
+
+    submission = read_notebook(path)
+    unit = _unit_of(submission, path)
+    name = student_of(submission, path) if student is None else student
+    mine = exercises(unit.name, name)
+    executed = run(submitted_on(read_notebook(notebook_of(unit)), submission, name))
+    found = {shown["exercise"]: shown for cell in checks_of(executed) if (shown := _shown(cell))}
+    rows = []
+    for asked in unit.exercises:
+        shown = found.get(asked.name, {})
+        checked = mine.check(asked.name, shown.get("answer"))
+        state, text = checked.state, checked.text
+        if "fault" in shown:
+            state, text = "wrong", f"{shown['fault']}, in its cell or before it."
+        rows.append((str(path), unit.name, name, asked.name, state, checked.points, checked.of, text))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _unit_of(notebook: dict[str, Any], path: str | Path) -> Unit:
+    ours = notebook.get("metadata", {}).get("perfkit", {})
+    name = ours.get("unit") if isinstance(ours, dict) else None
+    if not isinstance(name, str):
+        raise FormatError(f"{path}: a notebook, but no unit of the course (metadata perfkit.unit is missing)")
+    return unit_named(name)
+
+
+def _shown(cell: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a checking cell showed: the exercise and its answer, or the exercise and what failed."""
+    for output in cell.get("outputs", []):
+        checked = output.get("data", {}).get(MIME)
+        if isinstance(checked, dict) and isinstance(checked.get("exercise"), str):
+            return dict(checked)
+        if output.get("output_type") == "error":
+            name = str(cell["metadata"]["nbgrader"]["grade_id"]).removeprefix("check-").replace("-", " ")
+            return {"exercise": name, "fault": f"{output.get('ename')}: {output.get('evalue')}"[:200]}
+    return None

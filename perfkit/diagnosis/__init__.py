@@ -1,0 +1,1 @@
+"""From a program to an answer: its hot function found, timed, recorded, simulated and explained."""

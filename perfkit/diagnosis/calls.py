@@ -1,0 +1,107 @@
+"""Which calls of a function are recorded: whole ones, as like the others as can be, as many as there is room for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.trace.trace import Trace
+
+PER_CYCLE = 3.0  # instructions per cycle assumed before any is counted
+_PLACES = 9
+
+
+@dataclass(frozen=True)
+class Calls:
+    """So many calls from one on.
+
+    Attributes
+    ----------
+    skip, count : int
+        Calls before, and calls taken.
+    share : float
+        Of the time of all timed calls.
+    typical : float
+        Cycles per call, relative to the `middle` of all timed calls.
+    """
+
+    skip: int
+    count: int
+    share: float = 1.0
+    typical: float = 1.0
+
+
+def middle(cycles: NDArray[np.float64]) -> float:
+    """Return the trimmed mean: without the shortest and the longest twentieth, at least one of each from three on.
+
+    A first call that meets cold caches, or one that was interrupted, would pull the mean away from all the others.
+    """
+    cut = max(len(cycles) // 20, min(1, (len(cycles) - 1) // 2))
+    return float(np.sort(cycles)[cut : len(cycles) - cut].mean())
+
+
+def choose_calls(cycles: NDArray[np.float64], limit: int, most: float) -> Calls:
+    """Choose consecutive calls whose mean is nearest to the `middle` of all calls.
+
+    Parameters
+    ----------
+    cycles : (calls,) float
+        Of each call that returned.
+    limit : int
+        Instructions that may be recorded.
+    most : float
+        Cycles that may pass before the first of them.
+    """
+    total, mean = float(cycles.sum()), middle(cycles)
+    room = limit / PER_CYCLE
+    count = int(np.clip(room / max(float(np.median(cycles)), 1.0), 1, len(cycles)))
+    while count > 1 and cycles[:count].sum() > room:
+        count -= max(1, count // 8)
+    ends = np.concatenate(([0.0], np.cumsum(cycles)))
+    last = max(0, min(len(cycles) - count, int(np.searchsorted(ends, most, side="right")) - 1))
+    # The first call meets cold caches and untrained predictors: it is taken where there is no other.
+    first = min(1, last)
+    starts = np.unique(np.linspace(first, last, _PLACES).astype(int))
+    sums = ends[starts + count] - ends[starts]
+    best = int(np.argmin(np.abs(sums / count - mean)))
+    return Calls(
+        int(starts[best]),
+        count,
+        float(sums[best] / total) if total else 1.0,
+        float(sums[best] / count / mean) if mean else 1.0,
+    )
+
+
+def from_address(trace: Trace, address: int, limit: int) -> Trace | None:
+    """Return so many instructions of a trace from where an address first runs; None where it never does.
+
+    Parameters
+    ----------
+    trace : Trace
+        A recording.
+    address : int
+        As objdump prints it; the block that holds it counts.
+    limit : int
+        Instructions at most, whole blocks.
+    """
+    code = trace.code
+    at = np.flatnonzero(trace.object_addresses() <= np.uint64(address))
+    held = [k for k in at.tolist() if trace.object_addresses()[k] + len(code.encoding[k]) > address]
+    ran = np.flatnonzero(np.isin(trace.stream, code.block[held])) if held else np.zeros(0, dtype=np.int64)
+    if not len(ran):
+        return None
+    first = int(ran[0])
+    lengths = np.diff(code.block_start).astype(np.int64)
+    last = first + int(np.searchsorted(np.cumsum(lengths[trace.stream[first:]]), limit, side="right"))
+    slots = np.diff(code.operand_start[code.block_start]).astype(np.int64)
+    dynamic = np.add.reduceat(np.append(code.size == 0, 0), code.operand_start[code.block_start[:-1]]) * (slots > 0)
+    begins, ends = (int(slots[trace.stream[:n]].sum()) for n in (first, last))
+    sizes = [int(dynamic[trace.stream[:n]].sum()) for n in (first, last)]
+    return Trace.from_parts(
+        code, trace.stream[first:last], trace.addresses[begins:ends], trace.sizes[sizes[0] : sizes[1]], trace.provenance
+    )
+
+
+def fewer(calls: Calls) -> Calls:
+    """Return a quarter of the calls, at least one."""
+    return Calls(calls.skip, max(1, calls.count // 4))

@@ -1,0 +1,338 @@
+"""The answer to "why is this slow?": what was measured, what was simulated, and what follows."""
+
+import json
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from perfkit.collectors.profile.hot import HotFunction, too_few
+from perfkit.diagnosis import words
+from perfkit.errors import FormatError
+from perfkit.results import Kind, Summarised, draw
+from perfkit.scoring.dag_gus import group
+from perfkit.simulators.gus.files import load_result
+from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
+from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity
+from perfkit.simulators.gus.timing import CAUSES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.simulators.gus.causality import Causality
+
+WEIGHT = 2.0
+_HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
+LEAST = 0.01  # a smaller speedup is no bottleneck
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The same calls in an unchanged run, in core cycles (measured).
+
+    Attributes
+    ----------
+    cycles, high : float
+        Of the least and of the most disturbed run, all recorded calls together.
+    runs : int
+        How often they were timed.
+    calls : int
+        How many calls these are.
+    """
+
+    cycles: float
+    high: float
+    runs: int
+    calls: int
+
+    @property
+    def spread(self) -> float:
+        """How far the most disturbed run is above the least disturbed, relative to it."""
+        return self.high / self.cycles - 1
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A change of the core that would make the calls faster, and what it promises (simulated).
+
+    Attributes
+    ----------
+    change : str
+        What is made better.
+    factor : float
+        How many times as fast the calls would run: 1.75 is a gain of 75 %.
+    helps : str
+        What usually brings the like in the program.
+    """
+
+    change: str
+    factor: float
+    helps: str = ""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What one method holds for the bottleneck, and whether that agrees with the sensitivity."""
+
+    method: str
+    says: str
+    agrees: bool | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis(Summarised):
+    """Why a function is slow.
+
+    Attributes
+    ----------
+    program, function, symbol, file : str
+        What ran; the function as its source writes it, its symbol, and the file that holds it.
+    chosen : str
+        Why this function.
+    candidates : tuple of HotFunction
+        Where the run spent its time, the hottest first; empty where the function was given and nothing was sampled.
+    profiled : str
+        How that was found.
+    share : float or None
+        Of all samples, those in the function itself; None where nothing was sampled.
+    result : GusResult
+        The simulation of the recorded calls.
+    measured : Measured or None
+        The same calls timed; None where that could not be, and `not_measured` says why.
+    opinions : tuple of Opinion
+        What the methods hold for the bottleneck.
+    unseen : tuple of str
+        What the answer does not know of.
+    sources : mapping
+        File -> its lines, where the source lies where the program's debug information says.
+    seconds : mapping
+        Stage -> seconds it took.
+
+    Examples
+    --------
+    >>> found = pk.why("./program", arguments=["input.txt"])  # doctest: +SKIP
+    >>> print(found.summary())  # doctest: +SKIP
+    """
+
+    program: str
+    function: str
+    symbol: str
+    file: str
+    chosen: str
+    candidates: tuple[HotFunction, ...]
+    profiled: str
+    share: float | None
+    result: GusResult
+    measured: Measured | None
+    not_measured: str
+    opinions: tuple[Opinion, ...]
+    unseen: tuple[str, ...]
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``: the reasons are, whatever was measured beside them."""
+        return "simulated"
+
+    @cached_property
+    def ranked(self) -> Sensitivity:
+        """What each better resource would bring (simulated)."""
+        return sensitivity(self.result.settings, self.result.trace, (WEIGHT,))
+
+    @cached_property
+    def responsible(self) -> "Causality":
+        """Which instructions the time hangs on (simulated)."""
+        return self.result.causality()
+
+    @property
+    def apart(self) -> float | None:
+        """How far the simulated cycles are from the measured ones, relative to these; None without measured ones."""
+        return self.result.cycles / self.measured.cycles - 1 if self.measured is not None else None
+
+    @property
+    def doubt(self) -> str:
+        """Why the answer cannot be relied on as it stands, "" where the measured cycles support it."""
+        told = []
+        if self.measured is None:
+            told.append("nothing was measured: this is the model's word alone")
+        elif self.apart is not None and abs(self.apart) > words.FAR:
+            told.append(f"the model is {self.apart:+.0%} off the measured time: do not rely on this")
+        hottest = self.candidates[0] if self.candidates else None
+        if hottest is not None and hottest.share and too_few(round(hottest.samples / hottest.share)):
+            told.append("hardly any samples were taken: this may not be where the time goes")
+        return "; ".join(told)
+
+    @property
+    def what_ifs(self) -> tuple[Promise, ...]:
+        """The changes of the core that would help most, the best first (simulated)."""
+        rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
+        best = sorted((row for row in rows if row[1] >= LEAST), key=lambda row: -row[1])
+        return tuple(
+            Promise(words.better(names[0], WEIGHT), 1 + gain, words.remedy(names[0])) for names, gain in best[:3]
+        )
+
+    @property
+    def bottleneck(self) -> str:
+        """The resource with the largest speedup, "" where none brings one per cent."""
+        return self.ranked.bottleneck if float(self.ranked.speedup[:, -1].max()) >= LEAST else ""
+
+    @cached_property
+    def lines(self) -> "pd.DataFrame":
+        """One row per source line, or per instruction where no line is known, the most responsible first (simulated).
+
+        Columns: place (file:line, or the address as objdump prints it), file, line, function, causality (share of what
+        delays the run), time (share of the cycles), cause (the largest of the time), held (share of the cycles that the
+        bottleneck, or a resource of its group, takes there), source_line.
+        """
+        import pandas as pd
+
+        code, spent = self.result.trace.code, self.result.spent
+        causes = [*CAUSES, *self.result.program.groups]
+        addresses = self.result.trace.object_addresses()
+        table = pd.DataFrame(
+            {
+                "place": [
+                    f"{Path(f).name}:{n}" if n else f"{a:#x}"
+                    for f, n, a in zip(code.file, code.line.tolist(), addresses.tolist(), strict=True)
+                ],
+                "file": list(code.file),
+                "line": code.line,
+                "function": list(code.function),
+                "causality": self.responsible.shares,
+                "time": spent.sum(axis=1) / max(1, self.result.ticks),
+            }
+        )
+        keys = ["place", "file", "line", "function"]
+        found = table.groupby(keys, sort=False, as_index=False).sum()
+        first = table.groupby(keys, sort=False).indices
+        by_cause = [spent[first[tuple(row)]].sum(axis=0) for row in found[keys].itertuples(index=False)]
+        found["cause"] = [causes[int(np.argmax(row))] if row.any() else "" for row in by_cause]
+        mine = [bool(self.bottleneck) and _akin(cause, self.bottleneck) for cause in causes]
+        found["held"] = [float(row[mine].sum()) / max(1, self.result.ticks) for row in by_cause]
+        found["source_line"] = [self._text(f, n) for f, n in zip(found["file"], found["line"], strict=True)]
+        return found.sort_values(["causality", "time"], ascending=False, kind="stable").reset_index(drop=True)
+
+    def _text(self, file: str, line: int) -> str:
+        lines = self.sources.get(file, ())
+        return lines[line - 1].strip() if 1 <= line <= len(lines) else ""
+
+    @property
+    def line(self) -> "pd.Series":
+        """The row of `lines` that the bottleneck costs most at; the most responsible one where it costs little."""
+        most = self.lines.loc[self.lines["held"].idxmax()]
+        return most if most["held"] >= _HELD else self.lines.iloc[0]
+
+    @staticmethod
+    def _said(row: "pd.Series") -> str:
+        """Return a line's place, and its text where that is known."""
+        return str(row["place"]) + (f" ({textwrap.shorten(row['source_line'], 60)})" if row["source_line"] else "")
+
+    def headline(self) -> str:
+        """Say in one sentence what holds the function back, and where; before it what the answer's `doubt` is."""
+        return f"{self.doubt[0].upper()}{self.doubt[1:]}. {self._cause()}" if self.doubt else self._cause()
+
+    def _cause(self) -> str:
+        top, at = self.lines.iloc[0], self.line
+        where = self._said(at)
+        resource = self.bottleneck
+        if not resource:
+            return f"No single resource holds {self.function} back: none, made twice as good, brings 1 %; see {where}"
+        gain = float(self.ranked.speedup[:, -1].max())
+        if top["place"] != at["place"]:
+            hangs = (
+                f"most of that at {where}, while {top['causality']:.0%} of what delays it hangs on {self._said(top)}"
+            )
+        elif top["causality"] > 0:
+            hangs = f"{top['causality']:.0%} of what delays it hangs on {where}"
+        else:
+            hangs = f"most of its time is in {where}"
+        return (
+            f"{self.function} is held back by {words.held_back(resource)}; {hangs}. "
+            f"{words.better(resource, WEIGHT).capitalize()} would make it {1 + gain:.2f} times as fast"
+        )
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per source line: `lines`."""
+        return self.lines.copy()
+
+    def causes(self) -> dict[str, float]:
+        """Return the share of the cycles that each cause takes (simulated)."""
+        return {name: value / self.result.cpi for name, value in cpi_by_cause(self.result).items()}
+
+    def summary(self) -> str:
+        """Return the answer in a few lines; `report` has all of it."""
+        lines = [f"{self.headline()} (simulated)"]
+        if self.measured is not None:
+            lines.append(
+                f"{self.measured.cycles:,.0f} cycles measured, {self.result.cycles:,.0f} simulated ({self.apart:+.0%})"
+            )
+        else:
+            lines.append(f"{self.result.cycles:,.0f} cycles simulated; nothing measured: {self.not_measured}")
+        lines += [f"{each.factor:.2f}x: {each.change}" for each in self.what_ifs]
+        return "\n".join(lines + [f"{o.method}: {o.says}" for o in self.opinions if o.method == "believe"])
+
+    def report(self) -> str:
+        """Return the answer on one screen, and where the run spends its time."""
+        from perfkit.diagnosis.screen import screen, spent_in
+
+        return "\n\n".join(filter(None, (screen(self), spent_in(self))))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what each better resource would bring; return the axes."""
+        return draw("gus:plot_sensitivity", self.ranked, ax=ax)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the answer with its simulation: `load` opens it, and `perfkit.GusResult.load` opens the simulation."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "result"}
+        return self.result.save_with(Path(path), {"answer": json.loads(json.dumps(values, default=_plain))})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read an answer that `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            The file is damaged, or no saved answer.
+        """
+        result = GusResult.load(path)
+        values = load_result(Path(path))[0].get("answer")
+        if not isinstance(values, dict):
+            raise FormatError(f"{path}: a saved simulation, but no answer of perfkit why")
+        try:
+            measured = Measured(**values.pop("measured")) if values["measured"] else values.pop("measured")
+            return cls(
+                candidates=tuple(HotFunction(**each) for each in values.pop("candidates")),
+                opinions=tuple(Opinion(**each) for each in values.pop("opinions")),
+                unseen=tuple(values.pop("unseen")),
+                sources={name: tuple(lines) for name, lines in values.pop("sources").items()},
+                result=result,
+                measured=measured,
+                **values,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FormatError(f"{path}: an answer with a part missing or changed: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values, for JSON."""
+        from perfkit.diagnosis.screen import as_values
+
+        return as_values(self)
+
+
+def _plain(value: Any) -> Any:
+    """Return a part that is a dataclass, or a mapping of another type, as JSON holds it."""
+    return vars(value) if is_dataclass(value) else dict(value)
+
+
+def _akin(cause: str, resource: str) -> bool:
+    """Whether a cause is of the bottleneck's group; waiting for memory and its bandwidth are told apart badly."""
+    groups = group(cause), group(resource)
+    return groups[0] == groups[1] or all(each.endswith("of memory") for each in groups)

@@ -1,0 +1,76 @@
+"""`why_kernel`: why a compiled kernel is slow, called with arguments of one's own."""
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from perfkit.collectors.host.true_cycles import true_cycles
+from perfkit.diagnosis.diagnosis import Diagnosis, Measured
+from perfkit.diagnosis.opinions import opinions
+from perfkit.errors import PerfkitError, PerfkitWarning
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+
+if TYPE_CHECKING:
+    from perfkit.collectors.kernels import Kernel
+
+_PROCESSES, _SAMPLES = 2, 40
+_CALLS = 2  # the first meets cold caches, and is not the one that is recorded
+
+
+def why_kernel(
+    kernel: "Kernel", *arguments: Any, core: str = "host", limit: int = 3_000_000, patience: float = 1.0
+) -> Diagnosis:
+    """Say why a kernel is slow: what holds one call of it back, on which line, and what would help.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        From `perfkit.collectors.compile_kernel`, `corpus_kernel` or `library_kernel`.
+    *arguments
+        As for `Kernel.trace`. The recorded call is the second: the first has brought the data into the caches.
+    core : str
+        A core's name, a core file, or ``host``.
+    limit : int
+        Record so many instructions at most.
+    patience : float
+        Seconds to wait for a quiet core to measure on.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> kernel = pk.collectors.compile_kernel("long f(long n) { return n * n; }")  # doctest: +SKIP
+    >>> print(pk.why_kernel(kernel, 7))  # doctest: +SKIP
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)  # said under "not seen"
+        trace = kernel.trace(*arguments, skip=_CALLS - 1, limit=limit, callees=True)
+    result = Gus(Microarchitecture.load(core), warm="all").run(trace)
+    origin, unseen = trace.provenance, ["how long it takes with other data, or in a program"]
+    measured, why_not = None, f"only a part of the call is recorded ({origin.stopped})"
+    if origin.complete:
+        measured, why_not = _measured(kernel, arguments, patience)
+    else:
+        unseen.append(f"the rest of the call: recording ended at the {origin.stopped}")
+    if left := origin.extra.get("not_followed_calls"):
+        unseen.append(f"calls that were not followed: {left}")
+    found = Diagnosis(
+        program=kernel.name, function=kernel.function, symbol=kernel.function, file=kernel.file.name,
+        chosen="the kernel", candidates=(), profiled="", share=None, result=result, measured=measured,
+        not_measured=why_not, opinions=(), unseen=tuple(unseen),
+        sources={name: tuple(text.splitlines()) for name, text in origin.sources.items()},
+    )  # fmt: skip
+    return replace(found, opinions=opinions(found, None))
+
+
+def _measured(kernel: "Kernel", arguments: tuple[Any, ...], patience: float) -> tuple[Measured | None, str]:
+    """Return the cycles of a call on a quiet core, or why there are none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PerfkitWarning)
+            cycles = true_cycles(kernel, *arguments, processes=_PROCESSES, repetitions=_SAMPLES, patience=patience)
+    except PerfkitError as error:
+        return None, str(error)
+    if not cycles.quiet:
+        return None, "the core was never quiet: other programs are running"
+    return Measured(cycles.cycles, max(cycles.cycles, cycles.interval[1]), _PROCESSES, 1), ""

@@ -1,0 +1,102 @@
+"""The function that a person means: by its name in the source, its symbol, its clones' parent, in whichever file."""
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, shown
+from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.tracer.demangle import forms, matching
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.errors import DataError, FormatError
+
+_ALIKE, _VERY_ALIKE = 0.5, 0.75  # a system library has thousands of names: some are always a little alike
+
+
+def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunction, str]:
+    """Return the function that `asked` names: of those that ran the hottest, else one that the program has.
+
+    Raises
+    ------
+    DataError
+        There is none, with the nearest names; or several that did not run have the name.
+    """
+    library, _, name = asked.rpartition(":") if ".so" in asked.partition(":")[0] else ("", "", asked)
+    seen = [each for each in (found.functions if found else ()) if each.symbol and _in(library, each.path)]
+    meant = [each for each in seen if _is(name, each)]
+    if meant:
+        others = f"; {len(meant) - 1} more of this name ran: {_list(e.name for e in meant[1:])}" if meant[1:] else ""
+        return meant[0], f"as asked{others}"
+    # The profile names files by their real path.
+    loaded = [Path(e.path).resolve() for e in seen if e.path.startswith("/")]
+    files = list(dict.fromkeys([target.program.resolve(), *loaded]))
+    if library:
+        files = [path for path in files if _in(library, str(path))] or _given(library, target)
+    known: dict[bool, dict[str, str]] = {True: {}, False: {}}  # the program's own names, those of the system
+    for path in files:
+        try:
+            elf = ElfFile(path)
+        except FormatError:
+            continue
+        symbols = [name] if name in elf.functions else matching(name, elf.demangled) or _family(name, elf)
+        addresses = {elf.functions[symbol].address: symbol for symbol in symbols}
+        if len(addresses) > 1:
+            raise DataError(
+                f"several functions of {path.name} are called {name!r}, and none was seen running; name one: "
+                f"{_list(sorted(elf.demangled.get(s, s) for s in addresses.values()))}"
+            )
+        for symbol in addresses.values():
+            held = (str(path.resolve()), symbol)
+            title = shown({held}, {held[0]: elf})[held]
+            return HotFunction(title, symbol, held[0], 0, 0.0, 1, 1), "as asked; it was not seen running"
+        mine = known[not str(path).startswith(SYSTEM)]
+        mine |= {form: text for text in elf.demangled.values() for form in forms(text)}
+        mine |= {symbol: symbol for symbol in elf.functions if symbol not in elf.demangled}
+    told = _nearest(name, known[True], _ALIKE) + _nearest(name, known[False], _ALIKE if library else _VERY_ALIKE)
+    told = list(dict.fromkeys(told))[:5]
+    hot = _list(e.name for e in sorted(seen, key=lambda e: e.is_system)[:5])
+    raise DataError(
+        f"no function {asked!r} in {_list(p.name for p in files) or library}"
+        + (f"; nearest: {'; '.join(told)}. " if told else ". ")
+        + (f"What ran most: {hot}. " if hot else "")
+        + "If it should be there, the compiler inlined it into its caller"
+    )
+
+
+def _nearest(name: str, names: dict[str, str], alike: float) -> list[str]:
+    """Return the names most like one, then those that hold it."""
+    near = difflib.get_close_matches(name, names, 5, alike)
+    near += [other for other in sorted(names) if name.lower() in other.lower() and other not in near]
+    return [names[one] for one in near]
+
+
+def _is(name: str, each: HotFunction) -> bool:
+    """Whether a function that ran is called so: also a clone, by the name of the function that it was made of."""
+    if name in (each.symbol, each.name) or each.symbol.partition(".")[0] == name:
+        return True
+    elf = ElfFile(each.path)
+    text = elf.demangled.get(each.symbol, "")
+    return bool(text) and bool(matching(name, {each.symbol: text.partition(" [clone ")[0]}))
+
+
+def _family(name: str, elf: ElfFile) -> list[str]:
+    """Return the clones and parts (``f.constprop.0``, ``f._omp_fn.0``) of a function that is not there itself."""
+    plain = [symbol for symbol in elf.functions if "." in symbol and symbol.partition(".")[0] == name]
+    clones = {s: text.partition(" [clone ")[0] for s, text in elf.demangled.items() if " [clone " in text}
+    return [s for s in (plain or matching(name, clones)) if not s.endswith(".cold")]
+
+
+def _in(library: str, path: str) -> bool:
+    """Whether a path is the library that was named: by its path, its name, or its name up to ``.so``."""
+    return not library or path == library or Path(path).name == library or Path(path).name.startswith(f"{library}.")
+
+
+def _given(library: str, target: Target) -> list[Path]:
+    for path in (Path(library), target.program.parent / library):
+        if path.is_file():
+            return [path.absolute()]
+    raise DataError(f"{target.program.name} was not seen running code of {library!r}, and there is no such file")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)

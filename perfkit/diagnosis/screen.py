@@ -1,0 +1,131 @@
+"""An answer as text: one screen, the answer first; and as plain values."""
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfkit.diagnosis.words import FAR
+
+if TYPE_CHECKING:
+    from perfkit.diagnosis.diagnosis import Diagnosis
+
+WIDTH = 100
+_AROUND = 2  # source lines before and after
+
+
+def screen(answer: "Diagnosis") -> str:
+    """Return the answer on one screen."""
+    blocks = [
+        [_wrapped(answer.headline() + ".")],
+        _cycles(answer),
+        _source(answer),
+        [
+            _wrapped(f"what if (simulated{f'; {answer.doubt}' if answer.doubt else ''})"),
+            *(_wrapped(f"{w.factor:5.2f}x  {w.change}: {w.helps}", "  ") for w in answer.what_ifs),
+        ]
+        if answer.what_ifs
+        else [],
+        [
+            "methods (= agrees, ! disagrees)",
+            *(_wrapped(f"{_mark(o.agrees)} {o.method}: {o.says}", "  ") for o in answer.opinions),
+        ]
+        if answer.opinions
+        else [],
+        ["not seen", *(_wrapped(f"- {each}", "  ") for each in answer.unseen)] if answer.unseen else [],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def spent_in(answer: "Diagnosis", top: int = 5) -> str:
+    """Return where the run spent its time."""
+    if not answer.candidates:
+        return ""
+    lines = [f"where {answer.program} spends its time ({answer.profiled})"]
+    for each in answer.candidates[:top]:
+        mark = "->" if (each.symbol, each.path) == (answer.symbol, answer.file) else "  "
+        lines.append(f"{mark} {each.share:6.1%}  {each.name}" + (f"  in {each.library}" if each.is_system else ""))
+    return "\n".join(lines)
+
+
+def _cycles(answer: "Diagnosis") -> list[str]:
+    result, measured = answer.result, answer.measured
+    per = f" for {measured.calls:,} calls" if measured is not None and measured.calls > 1 else ""
+    lines = []
+    if measured is not None and answer.apart is not None:
+        runs = f"the least of {measured.runs} runs, the most {measured.high:,.0f}" if measured.runs > 1 else "one run"
+        lines.append(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})")
+    else:
+        lines.append(_wrapped(f"measured   nothing: {answer.not_measured}"))
+    core = result.settings.core
+    apart = f", {answer.apart:+.0%} from measured" if answer.apart is not None else ""
+    lines.append(
+        f"simulated  {result.cycles:>14,.0f} cycles on {core.title}{apart}; {result.instructions:,} instructions, "
+        f"{result.ipc:.2f} per cycle"
+    )
+    if answer.apart is not None and abs(answer.apart) > FAR:
+        lines.append(
+            _wrapped(
+                "BEWARE: measured and simulated cycles are far apart: the model misses something that matters "
+                "here, and what follows explains its cycles, not the measured ones"
+            )
+        )
+    return lines
+
+
+def _source(answer: "Diagnosis") -> list[str]:
+    """Return the lines around the most responsible one, with the shares of all of them."""
+    table = answer.lines
+    top = answer.line
+    texts = answer.sources.get(top["file"], ())
+    if not texts or not top["line"]:
+        rows = [
+            f"  {row.causality:4.0%} {row.time:4.0%}  {row.place}  {row.source_line}" for row in table[:4].itertuples()
+        ]
+        return ["responsible, time (shares, simulated)", *rows]
+    here = table[table["file"] == top["file"]].groupby("line")[["causality", "time"]].sum()
+    lines = [f"{Path(top['file']).name}    responsible, time (shares, simulated)"]
+    for n in range(max(1, top["line"] - _AROUND), min(len(texts), top["line"] + _AROUND) + 1):
+        shares = f"{here['causality'][n]:4.0%} {here['time'][n]:4.0%}" if n in here.index else " " * 9
+        lines.append(f"{'>' if n == top['line'] else ' '} {shares} {n:5}  {texts[n - 1].rstrip()[: WIDTH - 20]}")
+    return lines
+
+
+def _mark(agrees: bool | None) -> str:
+    return {True: "=", False: "!", None: " "}[agrees]
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False)
+
+
+def as_values(answer: "Diagnosis") -> dict[str, Any]:
+    """Return the answer as plain values."""
+    result, measured = answer.result, answer.measured
+    return {
+        "program": answer.program,
+        "function": answer.function,
+        "symbol": answer.symbol,
+        "file": answer.file,
+        "chosen": answer.chosen,
+        "headline": answer.headline(),
+        "doubt": answer.doubt,
+        "measured_cycles": measured.cycles if measured else None,
+        "measured_cycles_most": measured.high if measured else None,
+        "not_measured": answer.not_measured,
+        "simulated_cycles": result.cycles,
+        "apart": answer.apart,
+        "core": result.settings.core.name,
+        "instructions": result.instructions,
+        "ipc": result.ipc,
+        "calls": measured.calls if measured else None,
+        "bottleneck": answer.bottleneck,
+        "what_ifs": [vars(each) for each in answer.what_ifs],
+        "methods": [vars(each) for each in answer.opinions],
+        "not_seen": list(answer.unseen),
+        "candidates": [vars(each) for each in answer.candidates],
+        "profiled": answer.profiled,
+        "share": answer.share,
+        "lines": answer.lines.to_dict("records"),
+        "causes": answer.causes(),
+        "seconds": dict(answer.seconds),
+    }

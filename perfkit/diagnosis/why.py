@@ -1,0 +1,411 @@
+"""`why`: find a program's hot function, time it, record it, simulate it, and say what holds it back."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, own, profile
+from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.tracer.cloner import Refusal
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.timed import CallTimes, time_calls
+from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle
+from perfkit.diagnosis.diagnosis import Diagnosis, Measured
+from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.words import FAR
+from perfkit.errors import DataError, PerfkitError, PerfkitWarning, UnavailableError
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus, GusResult
+from perfkit.trace.trace import Trace
+
+Say = Callable[[str], None]
+_RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds
+_PATIENCE = 60.0  # seconds for a busy machine to start a recording
+_FAR_IN = 10  # times the limit may pass before the code is reached that the samples are in
+_COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
+_AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
+_SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
+_WIDEST = 1.05  # more instructions per cycle than the core's width times this were not run in the measured cycles
+
+
+def why(
+    program: str | Path,
+    function: str = "",
+    arguments: Sequence[str] = (),
+    *,
+    core: str = "host",
+    seconds: float = 3.0,
+    limit: int = 3_000_000,
+    stdin: str | Path | None = None,
+    say: Say | None = None,
+) -> Diagnosis:
+    """Say why a program is slow: its hot function, what holds that back, on which line, and what would help.
+
+    The program runs several times: once to find the function, a few times to time its calls, once to record them.
+
+    Parameters
+    ----------
+    program : str or Path
+        A program (x86-64, Linux).
+    function : str
+        The function, as its source or its symbol names it, or ``lib.so:function``; by default the hottest one of the
+        program's own.
+    arguments : sequence of str
+        The program's words.
+    core : str
+        A core's name, a core file, or ``host``.
+    seconds : float
+        Watch, and time, each run for so long at most.
+    limit : int
+        Record so many instructions at most.
+    stdin : path, optional
+        What the program reads from its standard input, in each run; nothing by default.
+    say : callable, optional
+        Called with what is being done, before each stage.
+
+    Raises
+    ------
+    DataError
+        There is no such program or function, or nothing of it can be recorded, with why.
+    UnavailableError
+        The hot function cannot be found here, with what to install.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> print(pk.why("./solver", arguments=["grid.txt"]))  # doctest: +SKIP
+    """
+    target = Target(Path(program).absolute(), tuple(map(str, arguments)), Path(stdin) if stdin else None)
+    check_program(target)
+    return _Inquiry(target, function, core, seconds, limit, say or (lambda _: None)).answer()
+
+
+@dataclass
+class _Inquiry:
+    """The stages, one after the other."""
+
+    target: Target
+    asked: str
+    core: str
+    seconds: float
+    limit: int
+    say: Say
+
+    def answer(self) -> Diagnosis:
+        """Return the answer."""
+        self.spent: dict[str, float] = {}
+        self.unseen: list[str] = []
+        with self._stage("finding the hot function"):
+            found = self._profile()
+        hot, reason = self._function(found)
+        if found is not None:
+            self.say(f"{hot.name} has {hot.share:.0%} of {found.total:,} {found.unit}")
+        if hot.processes > 1:
+            raise DataError(
+                f"{hot.name} runs in {hot.processes} processes, whose calls would be recorded into one "
+                "another: have the program do its work in one process"
+            )
+        with self._stage(f"timing the calls of {hot.name}"):
+            timed, why_not = self._timed(hot)
+        with self._stage(f"recording {hot.name}"):
+            calls, trace = self._recorded(hot, timed)
+            trace = self._where_the_samples_are(found, hot, trace)
+        if timed and trace.provenance.complete:
+            with self._stage(f"timing the recorded calls of {hot.name} again"):
+                timed += self._again(hot, calls.skip + calls.count)
+        with self._stage(f"simulating {trace.instruction_count:,} instructions"):
+            core = Microarchitecture.load(self.core)
+            measured, why_not = self._measured(timed, calls, trace, why_not, core)
+            result = self._simulated(trace, core, calls, measured)
+        self._look(found, hot, timed, calls, trace)
+        answer = Diagnosis(
+            program=self.target.program.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
+            candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
+            result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
+            sources=_sources(trace), seconds=self.spent,
+        )  # fmt: skip
+        with self._stage("asking what would help"):
+            answer.ranked  # noqa: B018 - worked out here, where its time is seen
+        with self._stage("asking which instructions are responsible"):
+            answer.lines  # noqa: B018
+        with self._stage("asking the other methods"):
+            held = opinions(answer, found)
+        return replace(answer, opinions=held, unseen=tuple(self.unseen), seconds=dict(self.spent))
+
+    @contextmanager
+    def _stage(self, what: str) -> Iterator[None]:
+        self.say(what)
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[what] = time.perf_counter() - began
+
+    def _profile(self) -> Profile | None:
+        """Return where the run spends its time; None where that cannot be seen and the function is given."""
+        try:
+            return profile(self.target, self.seconds, say=self.say)
+        except UnavailableError as error:
+            if not self.asked:
+                raise
+            self.unseen.append(f"how much of the run {self.asked} is: {error}")
+            return None
+
+    def _function(self, found: Profile | None) -> tuple[HotFunction, str]:
+        """Return the function to explain, and why this one."""
+        if self.asked:
+            from perfkit.diagnosis.named import named
+
+            return named(self.asked, self.target, found)
+        assert found is not None
+        hottest = found.functions[0]
+        mine = own(found.functions)
+        if mine is None:
+            raise DataError(
+                f"no function of {self.target.program.name} itself was seen running: {found.summary()}. If it was "
+                "stripped, build it without -s; a function of a library is named with -f LIBRARY:FUNCTION"
+            )
+        if mine.path != str(self.target.program.resolve()) and Path(mine.path).name != self.target.program.name:
+            self.unseen.append(f"{self.target.program.name} spends its time in {mine.library}")
+        if (mine.symbol, mine.path) == (hottest.symbol, hottest.path):
+            return mine, "the hottest function"
+        return mine, f"the hottest of the program's own functions ({hottest.name} of {hottest.library} is hotter)"
+
+    def _place(self, hot: HotFunction) -> str:
+        """Return the library that holds the function, "" for the program itself."""
+        return "" if Path(hot.path).resolve() == self.target.program.resolve() else hot.path
+
+    def _timed(self, hot: HotFunction) -> tuple[list[CallTimes], str]:
+        """Return the function's calls timed in some runs, or why they cannot be."""
+        runs: list[CallTimes] = []
+        try:
+            runs.append(self._once(hot))
+        except (Refusal, UnavailableError) as error:
+            return runs, f"{hot.name} cannot be timed call by call: {error}"
+        if runs[0].others:
+            raise DataError(
+                f"{hot.name} runs in several threads ({runs[0].others:,} calls in others than the first): only one "
+                "thread can be timed and recorded. Run the program with one thread (OpenMP's loops are)"
+            )
+        return runs, ""
+
+    def _tracer(self, hot: HotFunction, calls: Calls, limit: int) -> Trace:
+        """Record calls with their callees; what that warns of is said under "not seen"."""
+        tracer = Tracer(
+            limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True,
+            timeout=_PATIENCE + 4 * self.seconds, library=self._place(hot), stdin=self.target.stdin,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PerfkitWarning)
+            return tracer.run(self.target.program, hot.symbol, self.target.arguments)
+
+    def _once(self, hot: HotFunction, calls: int = 0) -> CallTimes:
+        return time_calls(
+            self.target.program, hot.symbol, self.target.arguments,
+            library=self._place(hot), stdin=self.target.stdin, seconds=self.seconds, calls=calls,
+        )  # fmt: skip
+
+    def _again(self, hot: HotFunction, calls: int) -> list[CallTimes]:
+        """Time the first so many calls a few times more: the least disturbed run counts."""
+        runs: list[CallTimes] = []
+        began = time.monotonic()
+        while len(runs) < _RUNS and time.monotonic() - began < _AGAIN:
+            runs.append(self._once(hot, calls))
+        return runs
+
+    def _recorded(self, hot: HotFunction, timed: list[CallTimes]) -> tuple[Calls, Trace]:
+        """Record whole calls, fewer where they are longer than there is room for."""
+        calls = Calls(0, 1)
+        if timed and len(timed[0].ticks):
+            cycles = timed[0].cycles
+            calls = choose_calls(cycles, self.limit, most=_AHEAD)
+        while True:
+            trace = self._tracer(hot, calls, self.limit)
+            if trace.provenance.complete or calls.count == 1:
+                break
+            self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
+            calls = fewer(calls)
+        if timed and len(timed[0].ticks):
+            part = timed[0].cycles
+            here = float(part[calls.skip : calls.skip + calls.count].sum())
+            calls = replace(
+                calls,
+                share=here / float(part.sum()),
+                typical=here / calls.count / middle(part) if middle(part) else 1.0,
+            )
+        return calls, trace
+
+    def _where_the_samples_are(self, found: Profile | None, hot: HotFunction, trace: Trace) -> Trace:
+        """Return the recording, or of a call that is not whole a later part of it, where the run spends its time.
+
+        Raises
+        ------
+        DataError
+            The samples lie in code that the recording does not reach: it would explain something else.
+        """
+        inside = _seen(found, trace) if found is not None and not few(found) else None
+        if trace.provenance.complete or inside is None or inside >= _COVERED:
+            return trace
+        assert found is not None
+        self.say(f"the beginning of {hot.name} is not what takes the time: recording further")
+        longer = self._tracer(hot, Calls(0, 1), _FAR_IN * self.limit)
+        part = from_address(longer, _hottest(found, hot), self.limit)
+        if part is None or (_seen(found, part) or 0.0) < _COVERED:
+            raise DataError(
+                f"one call of {hot.name} runs longer than can be recorded, and its first "
+                f"{longer.instruction_count:,} instructions do not reach the code where the samples are. Record more "
+                "(--limit), run a smaller problem, or name a function that it calls (-f)"
+            )
+        self.unseen.append(f"what {hot.name} runs before its hot code, and after the part that is recorded")
+        return part
+
+    def _simulated(self, trace: Trace, core: Microarchitecture, calls: Calls, measured: Measured | None) -> GusResult:
+        """Simulate with empty caches and with the calls' own data in them, and take the one nearer to the measured.
+
+        What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
+        """
+        cold, warm = (Gus(core, warm=state).run(trace) for state in ("none", "caches"))
+        if measured is not None:
+            apart = [abs(math.log(max(each.cycles, 1.0) / measured.cycles)) for each in (cold, warm)]
+            taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
+            why = "nearer to the measured time"
+        else:
+            taken, other = (warm, cold) if calls.skip else (cold, warm)
+            why = "calls came before" if calls.skip else "no call came before"
+        if abs(other.cycles / max(taken.cycles, 1.0) - 1) > FAR:
+            held = ("empty caches", "these calls' data in the caches")
+            self.unseen.append(
+                f"what the caches held before: {held[taken is warm]} taken ({why}); with {held[other is warm]} "
+                f"{other.cycles:,.0f} cycles are simulated"
+            )
+        return taken
+
+    def _measured(
+        self, timed: list[CallTimes], calls: Calls, trace: Trace, why_not: str, core: Microarchitecture
+    ) -> tuple[Measured | None, str]:
+        """Return the cycles of the recorded calls, or why they are not known."""
+        if why_not or not timed:
+            return None, why_not
+        if not trace.provenance.complete:
+            return None, f"only a part of one call is recorded ({trace.provenance.stopped})"
+        last = calls.skip + calls.count
+        whole = [run for run in timed if len(run.ticks) >= last]
+        if not whole:
+            return None, "the recorded call did not return while it was timed"
+        per_call = min(float(np.median(run.cycles[calls.skip : last])) for run in whole)
+        if per_call < _SHORT:
+            return None, (
+                f"the calls are too short to time: about {per_call:,.0f} cycles each with what timing costs; at least "
+                f"{_SHORT:,.0f} are needed. Name the function that makes them (-f)"
+            )
+        sums = [float(run.cycles[calls.skip : last].sum()) for run in whole]
+        least = min(sums)
+        if least <= 0 or trace.instruction_count / least > _WIDEST * core.resource("retire").value:
+            return None, (
+                f"the timed calls took {least:,.0f} cycles, too few for the {trace.instruction_count:,} instructions "
+                "recorded: the runs of this program are not alike"
+            )
+        return Measured(least, max(sums), len(sums), calls.count), ""
+
+    def _look(
+        self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace
+    ) -> None:
+        """Say what the answer does not know of."""
+        origin, unseen = trace.provenance, self.unseen
+        if found is not None:
+            if found.ended:
+                unseen.append(f"the run was {found.ended}: what comes later is not in these shares")
+            if few(found):
+                unseen.append(f"only {found.total} samples were taken: the order of the functions is uncertain")
+            inside = _seen(found, trace)
+            names = {name for name in trace.code.function if name}
+            covered = sum(each.share for each in found.functions if each.symbol in names)
+            if covered < 0.995:
+                unseen.append(f"{1 - covered:.0%} of the run, outside of what was recorded")
+            if inside is not None and inside < 0.8:
+                unseen.append(
+                    f"BEWARE: {1 - inside:.0%} of the samples in {hot.name} lie in code that was not recorded"
+                )
+            if hot.threads > 1:
+                unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
+        if not origin.complete:
+            unseen.append(f"the rest of the call: recording ended at the {origin.stopped} (--limit)")
+        if timed and len(timed[0].ticks):
+            n = timed[0].calls
+            if calls.count < n:
+                unseen.append(
+                    f"{n - calls.count:,} of {n:,} calls; the recorded ones are from call {calls.skip + 1:,} on"
+                    + (
+                        f" and take {calls.typical:.2f} times the mean, the longest and shortest twentieth left out"
+                        if middle(timed[0].cycles) >= _SHORT
+                        else ""
+                    )
+                )
+        if left := origin.extra.get("not_followed_calls"):
+            unseen.append(f"calls that were not followed: {_short(left)}")
+        if note := origin.extra.get("no_lines"):
+            unseen.append(f"source lines: {note}")
+
+
+def _hottest(found: Profile, hot: HotFunction) -> int:
+    """Return the sampled address of a function that has most samples."""
+    symbol = ElfFile(hot.path).functions[hot.symbol]
+    inside = range(symbol.address, symbol.address + symbol.size)
+    rows = found.addresses[found.addresses["file"] == hot.path].itertuples(index=False)
+    return next((int(address) for _, address, _ in rows if address in inside), symbol.address)
+
+
+def _seen(found: Profile, trace: Trace) -> float | None:
+    """Return the share of the samples in the recorded functions that lie in code that was recorded."""
+    if found.unit != "samples":
+        return None
+    ran = trace.block_counts()[trace.code.block] > 0
+    starts = trace.object_addresses()
+    names = set(trace.code.function)
+    held = {int(a) for a in starts[ran]}
+    total = hit = 0
+    files: dict[str, ElfFile] = {}
+    for path, address, n in found.addresses.itertuples(index=False):
+        if not path.startswith("/"):
+            continue
+        try:
+            elf = files[path] if path in files else files.setdefault(path, ElfFile(path))
+        except PerfkitError:
+            continue
+        symbol = elf.holds(address)
+        if symbol is not None and symbol.name in names:
+            total += n
+            hit += n * (address in held)
+    return hit / total if total else None
+
+
+def _how(found: Profile | None) -> str:
+    if found is None:
+        return ""
+    runs = f" in {found.runs} runs" if found.runs > 1 else ""
+    return f"{found.total:,} {found.unit} in {found.seconds:.1f} s{runs}, {found.method}"
+
+
+def _short(text: str, most: int = 6) -> str:
+    each = text.split(", ")
+    return text if len(each) <= most else f"{', '.join(each[:most])} and {len(each) - most} more"
+
+
+def _sources(trace: Trace) -> dict[str, tuple[str, ...]]:
+    """Return the lines of the source files that lie where the debug information says, or travel with the trace."""
+    found = {name: tuple(text.splitlines()) for name, text in trace.provenance.sources.items()}
+    for name in {name for name in trace.code.file if name and name not in found}:
+        path = Path(name)
+        try:
+            if path.stat().st_size < 1 << 22:
+                found[name] = tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())
+        except OSError:
+            continue
+    return found

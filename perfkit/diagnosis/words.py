@@ -1,0 +1,90 @@
+"""Resources in words: what it means for a program that one of them is scarce."""
+
+import re
+
+FAR = 0.25  # measured and simulated cycles further apart than this are not the same thing explained
+
+# A resource's name -> what holds the code back, and what would help.
+_WORDS = (
+    ("instruction_latency",
+     "chains of dependent operations: each waits for the result before it",
+     "several independent chains (unroll with separate accumulators), or operations of lower latency"),
+    ("misprediction_penalty",
+     "mispredicted branches",
+     "branches that are predictable, or code without them (min, select, masks)"),
+    ("front_end",
+     "the number of instructions: the front end hands on as many as it can",
+     "fewer instructions: wider vectors, work taken out of the loop"),
+    ("retire",
+     "the number of instructions: as many retire as can",
+     "fewer instructions: wider vectors"),
+    ("taken_branches",
+     "taken branches: one a cycle at most",
+     "longer loop bodies (unroll)"),
+    ("store_commit",
+     "stores: they are written to the cache one after the other",
+     "fewer or wider stores"),
+    (".*store_forward_latency",
+     "values that go through memory: loads wait for the stores before them",
+     "keeping these values in registers"),
+    ("memory_latency",
+     "waiting for memory: single accesses that miss all caches",
+     "accesses in order, prefetching, or smaller data"),
+    ("memory_bandwidth",
+     "the bandwidth of memory",
+     "touching less data, or the same data again while it is in a cache (blocking)"),
+    (r"(L\d)\w*_latency",
+     r"waiting for the \1 cache",
+     "accesses that do not depend on each other, or data in a nearer cache"),
+    (r"(L\d)_bandwidth",
+     r"the bandwidth of the \1 cache",
+     "fewer accesses: wider ones, or values kept in registers"),
+    ("page_walk_latency|second_tlb_latency",
+     "address translation: data on many pages",
+     "huge pages, or accesses page by page"),
+    ("page_split_store",
+     "stores that cross the end of a page",
+     "aligned data"),
+    ("line_fill_buffers",
+     "the number of misses under way at once",
+     "fewer misses, or accesses in order"),
+    ("rob|.*scheduler|.*queue|load_buffer|store_buffer",
+     "the window of instructions: work further ahead is out of sight",
+     "shorter waits, or independent work nearer together"),
+    (".*divider",
+     "divisions, which share one unit that is not pipelined",
+     "multiplying by the reciprocal"),
+    (".*",
+     "the ports {name}, which these operations share",
+     "fewer of these operations, or wider ones"),
+)  # fmt: skip
+
+
+def held_back(resource: str) -> str:
+    """Say what it means that a resource is the bottleneck.
+
+    Examples
+    --------
+    >>> held_back("L2_bandwidth")
+    'the bandwidth of the L2 cache'
+    """
+    return _found(resource)[0]
+
+
+def remedy(resource: str) -> str:
+    """Say what usually helps."""
+    return _found(resource)[1]
+
+
+def better(resource: str, weight: float) -> str:
+    """Say what is changed where a resource is made `weight` times as good."""
+    name = resource.replace("_", " ")
+    return f"{name} divided by {weight:g}" if "latency" in name or "penalty" in name else f"{weight:g} times {name}"
+
+
+def _found(resource: str) -> tuple[str, str]:
+    for pattern, held, helps in _WORDS:
+        match = re.fullmatch(pattern, resource)
+        if match:
+            return match.expand(held).format(name=resource), helps
+    raise AssertionError(resource)

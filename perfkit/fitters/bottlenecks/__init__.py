@@ -1,0 +1,1 @@
+"""Bottlenecks from counters: utilisation rules and a model learnt on simulated runs."""

@@ -1,0 +1,218 @@
+"""What counters say by their meaning: the share of a core's capacity that each rate uses.
+
+Rates are counts per cycle, by the names of the simulated PMU (docs/simulated-pmu.md). Every feature is a share of
+something (of cycles, of a width, of a buffer, of a latency), so that what is learnt on one core can be used on another.
+A feature whose events were not counted, or whose resource the core file does not have, is NaN.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.machine.classes import CLASSES, class_of
+from perfkit.machine.core import Microarchitecture
+
+Rates = Mapping[str, NDArray[np.float64]]
+PORTS = ("dividers", "store ports", "load ports", "integer units", "vector units")
+_SHARES = (
+    "exec.0", "exec.1", "exec.2", "exec.3+", "retired.0", "retired.1", "retired.2", "retired.3+", "pending.l1",
+    "pending.l2", "pending.l3", "pending.l3.4+", "exec.0.pending.l1", "exec.0.pending.l2", "exec.0.pending.l3",
+    "full.rob", "full.load_buffer", "full.store_buffer", "full.scheduler", "full.line_fill_buffers",
+)  # fmt: skip
+_LINE = 64.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One feature that a class of resources can be suspected by: a share of capacity, from one rate.
+
+    Attributes
+    ----------
+    of : str
+        The class.
+    event : str
+        Whose rate.
+    resource : str
+        Whose value multiplies the rate (a latency) or divides it (a width, a size, a bandwidth); "" for a share.
+    factor : float
+        Times this.
+    words : str
+        What it is.
+    """
+
+    of: str
+    event: str
+    resource: str
+    factor: float
+    words: str
+
+    @property
+    def name(self) -> str:
+        """The feature's name."""
+        return f"{self.of}: {self.event}"
+
+    def share(self, rate: NDArray[np.float64], core: Microarchitecture) -> NDArray[np.float64]:
+        """Return the share of the capacity, NaN where the core has no such resource."""
+        if not self.resource:
+            return rate * self.factor
+        if self.resource not in core.resources:
+            return np.full_like(rate, np.nan)
+        value = core.value(self.resource)
+        by = value if self.resource.endswith(("latency", "penalty")) else 1.0 / value
+        return rate * self.factor * by
+
+
+RULES = (
+    Rule("pipeline width", "uops", "front_end", 1.0, "of the width of the front end used"),
+    Rule("pipeline width", "retired.3+", "", 1.0, "of cycles retired three uops or more"),
+    Rule("taken branches", "branches.taken", "taken_branches", 1.0, "of the taken branches a cycle"),
+    Rule("mispredicted branches", "branch-misses", "misprediction_penalty", 1.0, "of cycles would restart, one by one"),
+    Rule("L1 latency", "mem-loads", "L1_latency", 0.1, "tenths of loads under way in L1"),
+    Rule("load ports", "l1.accesses", "", 0.5, "of two L1 accesses a cycle"),
+    Rule("store forwarding", "store-forwards", "store_forward_latency", 1.0, "of cycles in forwarding, one by one"),
+    Rule("store forwarding", "store-forwards.blocked", "blocked_store_forward_latency", 1.0, "in blocked forwarding"),
+    Rule("L2", "l2.hits", "L2_latency", 0.5, "of cycles in hits of L2, two at once"),
+    Rule("L2", "exec.0.pending.l1", "", 1.0, "of cycles idle while L1 misses are pending"),
+    Rule("L3", "l3.hits", "L3_latency", 0.25, "of cycles in hits of L3, four at once"),
+    Rule("L3", "exec.0.pending.l2", "", 1.0, "of cycles idle while L2 misses are pending"),
+    Rule("memory latency", "l3.misses", "memory_latency", 0.25, "of cycles in misses of L3, four at once"),
+    Rule("memory latency", "exec.0.pending.l3", "", 1.0, "of cycles idle while L3 misses are pending"),
+    Rule("memory bandwidth", "lines.memory", "memory_bandwidth", _LINE, "of the memory bandwidth used"),
+    Rule("memory bandwidth", "pending.l3.4+", "", 0.5, "of cycles had four L3 misses pending"),
+    Rule("address translation", "tlb.walk-cycles", "", 1.0, "of cycles in page walks, one by one"),
+    Rule("address translation", "tlb.misses", "second_tlb_latency", 1.0, "of cycles in the second TLB, one by one"),
+    Rule("reorder buffer", "full.rob", "", 1.0, "of cycles it was full"),
+    Rule("reorder buffer", "occupancy.rob", "rob", 1.0, "of the reorder buffer used"),
+    Rule("load buffer", "full.load_buffer", "", 1.0, "of cycles it was full"),
+    Rule("load buffer", "occupancy.load_buffer", "load_buffer", 1.0, "of the load buffer used"),
+    Rule("store buffer", "full.store_buffer", "", 1.0, "of cycles it was full"),
+    Rule("store buffer", "occupancy.store_buffer", "store_buffer", 1.0, "of the store buffer used"),
+    Rule("line fill buffers", "full.line_fill_buffers", "", 0.1, "tenths of accesses waiting for one"),
+    Rule("line fill buffers", "occupancy.misses", "line_fill_buffers", 1.0, "of the fill buffers used"),
+    Rule("schedulers", "full.scheduler", "", 1.0, "of cycles they were full"),
+    Rule("store ports", "mem-stores", "", 1.0, "stores a cycle"),
+    Rule("instruction latency", "exec.0", "", 0.5, "of cycles nothing began"),
+    Rule("instruction latency", "occupancy.scheduler", "rob", 1.0, "of the window waits to begin"),
+)
+# Rates that are sums of counted ones.
+SUMS = {
+    "lines.memory": ("l3.misses", "l3.prefetch-misses"),
+    "lines.l3": ("l2.misses", "l2.prefetches"),
+}
+_RATIOS: dict[str, tuple[str, str, float]] = {
+    "uops per instruction": ("uops", "instructions", 0.5),
+    "branches per instruction": ("branches", "instructions", 1.0),
+    "misses a branch": ("branch-misses", "branches", 1.0),
+    "indirect misses a miss": ("branch-misses.indirect", "branch-misses", 1.0),
+    "loads per instruction": ("mem-loads", "instructions", 1.0),
+    "stores per instruction": ("mem-stores", "instructions", 1.0),
+    "forwards a load": ("store-forwards", "mem-loads", 1.0),
+    "L1 misses an access": ("l1.misses", "l1.accesses", 1.0),
+    "L2 misses an L1 miss": ("l2.misses", "l1.misses", 1.0),
+    "L3 misses an L2 miss": ("l3.misses", "l2.misses", 1.0),
+    "misses at once": ("occupancy.misses", "pending.l1", 0.1),
+    "waiting of what is in flight": ("occupancy.scheduler", "occupancy.rob", 1.0),
+    "idle of pending L1": ("exec.0.pending.l1", "pending.l1", 1.0),
+    "idle while pending of idle": ("exec.0.pending.l1", "exec.0", 1.0),
+    "L2 pending of L1 pending": ("pending.l2", "pending.l1", 1.0),
+    "L3 pending of L1 pending": ("pending.l3", "pending.l1", 1.0),
+    "taken of branches": ("branches.taken", "branches", 1.0),
+    "walks an access": ("tlb.walks", "l1.accesses", 1.0),
+}
+
+
+def port_events(core: Microarchitecture) -> dict[str, list[str]]:
+    """Return the core's groups of ports by class: their events are ``uops.`` and the name."""
+    found: dict[str, list[str]] = {name: [] for name in PORTS}
+    for group in core.ports:
+        if class_of(group) in found:
+            found[class_of(group)].append(group)
+    return found
+
+
+def features(rates: Rates, core: Microarchitecture) -> dict[str, NDArray[np.float64]]:
+    """Return every feature, in a fixed order, one value per row of the rates; NaN where it is not known.
+
+    Parameters
+    ----------
+    rates : mapping of event to (n,) float
+        Counts per cycle; NaN, or absent, where an event was not counted.
+    core : Microarchitecture
+        Whose widths, latencies and sizes the rates are shares of.
+    """
+    n = len(next(iter(rates.values()))) if rates else 0
+
+    def rate(event: str) -> NDArray[np.float64]:
+        if event in SUMS:
+            return np.asarray(sum((rate(part) for part in SUMS[event]), np.zeros(n)))
+        return np.asarray(rates[event], dtype=float) if event in rates else np.full(n, np.nan)
+
+    found = {rule.name: rule.share(rate(rule.event), core) for rule in RULES}
+    for name, groups in port_events(core).items():
+        found[f"{name}: ports"] = _busiest(rate, core, groups, largest=True)
+        found[f"{name}: all ports"] = _busiest(rate, core, groups, largest=False)
+    found |= {f"share: {event}": rate(event) for event in _SHARES}
+    found["lines from L3"] = _by(rate("lines.l3") * _LINE, core, "L3_bandwidth")
+    found["lines from L2"] = _by(rate("l1.misses") * _LINE, core, "L2_bandwidth")
+    found["instructions of the width"] = _by(rate("instructions"), core, "front_end")
+    for name, (above, below, factor) in _RATIOS.items():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            upper, lower = rate(above), rate(below)
+            found[name] = np.where(lower > 0, upper / lower * factor, np.where(np.isnan(upper + lower), np.nan, 0.0))
+    return found
+
+
+def rule_scores(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Return each class's largest share by its rules alone, NaN where none of them is known."""
+    scores = {}
+    for name in CLASSES:
+        mine = [found[rule.name] for rule in RULES if rule.of == name]
+        mine += [found[f"{name}: ports"]] if name in PORTS else []
+        stacked = np.stack(mine)
+        known = ~np.isnan(stacked)
+        scores[name] = np.where(known.any(axis=0), np.where(known, stacked, -np.inf).max(axis=0), np.nan)
+    return scores
+
+
+def needed(name: str, core: Microarchitecture) -> tuple[str, ...]:
+    """Return the events by any of which a class can be judged at all, the most telling first."""
+    ports = port_events(core).get(name, ())
+    by_rule = [event for rule in RULES if rule.of == name for event in SUMS.get(rule.event, (rule.event,))]
+    return tuple(dict.fromkeys([*(f"uops.{group}" for group in ports), *by_rule]))
+
+
+def _busiest(
+    rate: Callable[[str], NDArray[np.float64]], core: Microarchitecture, groups: list[str], *, largest: bool
+) -> NDArray[np.float64]:
+    """Return the use of the busiest group, or of the group with the most ports."""
+    if not groups:
+        return rate("no such event")
+    if not largest:
+        groups = [max(groups, key=lambda g: len(core.ports[g].units))]
+    used = np.stack([rate(f"uops.{group}") * core.resource(group).inverse_throughput for group in groups])
+    known = ~np.isnan(used)
+    return np.where(known.any(axis=0), np.where(known, used, -np.inf).max(axis=0), np.nan)
+
+
+def _by(rate: NDArray[np.float64], core: Microarchitecture, resource: str) -> NDArray[np.float64]:
+    return rate / core.value(resource) if resource in core.resources else np.full_like(rate, np.nan)
+
+
+NAMES: tuple[str, ...] = (
+    *(rule.name for rule in RULES),
+    *(f"{name}: {which}" for name in PORTS for which in ("ports", "all ports")),
+    *(f"share: {event}" for event in _SHARES),
+    "lines from L3",
+    "lines from L2",
+    "instructions of the width",
+    *_RATIOS,
+)
+
+
+def matrix(rates: Rates, core: Microarchitecture) -> NDArray[np.float32]:
+    """Return the features as the model takes them, (rows, features): -1 stands for what is not known."""
+    found = features(rates, core)
+    order = np.stack([found[name] for name in NAMES], axis=1) if found else np.zeros((0, len(NAMES)))
+    return np.clip(np.nan_to_num(order, nan=-1.0, posinf=8.0), -1.0, 8.0).astype(np.float32)

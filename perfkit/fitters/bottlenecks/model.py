@@ -1,0 +1,144 @@
+"""`Bottlenecks`: which class of resources holds a program back, from its counters.
+
+What each counter means gives shares of capacity (`perfkit.fitters.bottlenecks.features`); a forest learnt on simulated
+runs says what such shares went with: the credit that each class has in the speedup a better core would give. It is
+learnt from a simulator: on a real processor's dump its figures are no measurement, and say so.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from perfkit import datasets
+from perfkit.errors import DataError
+from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, Weighed, judged
+from perfkit.fitters.bottlenecks.features import features, matrix, needed
+from perfkit.fitters.bottlenecks.forest import Forest
+from perfkit.fitters.bottlenecks.names import Named, matched
+from perfkit.machine.classes import classes_of
+from perfkit.machine.core import Microarchitecture
+from perfkit.samples.table import Samples, expect_samples
+
+DATA = "bottlenecks/model"
+Rates = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Bottlenecks:
+    """A learnt model, and the core that the samples are of.
+
+    Parameters
+    ----------
+    core : Microarchitecture
+        Its widths, sizes and latencies turn counts into shares of capacity.
+    forest : Forest
+        What was learnt.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> samples = pk.SimulatedPmu("zen4", intervals=4).collect(pk.datasets.load("traces/divider"))
+    >>> pk.Bottlenecks.load("zen4").explain(samples).answer("divider")
+    'dividers'
+    """
+
+    core: Microarchitecture
+    forest: Forest
+
+    @classmethod
+    def load(cls, core: str | Microarchitecture) -> "Bottlenecks":
+        """Return the model that ships, for a core (or its name)."""
+        found = core if isinstance(core, Microarchitecture) else Microarchitecture.load(core)
+        return cls(found, datasets.load(DATA))
+
+    def explain(self, samples: Samples) -> Explanation:
+        """Return what holds each run back, and each of its intervals.
+
+        Parameters
+        ----------
+        samples : Samples
+            Of the simulated PMU, or a dump of an Intel or AMD processor: events are known by their names
+            (docs/bottlenecks.md). Time must be in cycles.
+
+        Raises
+        ------
+        DataError
+            Time is not in cycles.
+        """
+        expect_samples(samples, "Bottlenecks.explain")
+        if samples.time_event == "seconds":
+            raise DataError(
+                "shares of a core's capacity need cycles; these samples have seconds for their time. Count cycles too, "
+                "or give them with samples.with_axes."
+            )
+        simulated = samples.kind == "simulated" and bool((samples.runs["source"] == "perfkit SimulatedPmu").all())
+        names = matched(samples.events, simulated=simulated)
+        by_run = rates_of(samples, names, ["run"])
+        by_interval = rates_of(samples, names, ["run", "place", "interval"])
+        runs, intervals = self.judge(by_run), self.judge(by_interval)
+        return Explanation(
+            runs=runs.table(by_run.index),
+            intervals=intervals.table(by_interval.index, evidence=False),
+            events=pd.DataFrame([vars(one) for one in names], columns=["simulated", "real", "note"]),
+            next_events=runs.measure_next(by_run.index, self.core.vendor if not simulated else ""),
+            core=self.core.name,
+            trained_on=str(self.forest.digest),
+            kind=samples.kind,
+        )
+
+    def judge(self, rates: pd.DataFrame) -> Weighed:
+        """Return what is known of each row of rates (counts per cycle; columns: events of the simulated PMU)."""
+        arrays: Rates = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
+        arrays = arrays or {"instructions": np.full(len(rates), np.nan)}
+        classes = classes_of(self.core)
+        credit, votes = self.forest.predict(matrix(arrays, self.core))
+        outputs = [str(name) for name in self.forest.outputs]
+        known = np.stack(
+            [
+                self._told(name, arrays, len(rates)) if name in classes else np.zeros(len(rates), dtype=np.bool_)
+                for name in outputs
+            ],
+            axis=1,
+        )
+        mine = np.array([name in classes for name in outputs])
+        return judged(
+            np.array(outputs)[mine],
+            np.where(known, credit, np.nan)[:, mine],
+            np.where(known, self.forest.probability(votes), np.nan)[:, mine],
+            self.forest.prior[mine],
+            features(arrays, self.core),
+            {name: needed(name, self.core) for name in classes},
+            {event for event, values in arrays.items() if np.isfinite(values).any()},
+        )
+
+    def _told(self, name: str, arrays: Rates, rows: int) -> NDArray[np.bool_]:
+        """Return in which rows any event was counted that a class can be judged by."""
+        told = np.zeros(rows, dtype=np.bool_)
+        for event in needed(name, self.core):
+            if event in arrays:
+                told |= np.isfinite(arrays[event])
+        return told
+
+
+def rates_of(samples: Samples, names: tuple[Named, ...], by: list[str]) -> pd.DataFrame:
+    """Return counts per cycle, each over the time in which the event was counted; columns: simulated events."""
+    table = samples.table
+    wanted = {one.real: one.simulated for one in names}
+    chosen = table[table["event"].isin(list(wanted)) & table["count"].notna() & (table["time"] > 0)]
+    keys = [chosen[key] for key in by]
+    sums = chosen.groupby([*keys, chosen["event"].astype(str)], observed=True)[["count", "time"]].sum()
+    rates = (sums["count"] / sums["time"]).unstack("event").rename(columns=wanted)
+    every = table[by].drop_duplicates()
+    index = pd.MultiIndex.from_frame(every) if len(by) > 1 else pd.Index(every[by[0]].astype(str), name=by[0])
+    rates.index = rates.index if len(by) > 1 else rates.index.astype(str)
+    rates = rates.reindex(index)
+    whole = table.drop_duplicates(["run", "place", "interval"]).groupby([table[key] for key in by], observed=True)
+    work = whole[["time", "work"]].sum()
+    work.index = work.index if len(by) > 1 else work.index.astype(str)
+    rates["instructions"] = (work["work"] / work["time"]).reindex(index)
+    return rates
+
+
+__all__ = ["CANNOT_TELL", "DATA", "Bottlenecks", "rates_of"]

@@ -1,0 +1,340 @@
+"""CPI stacks of a fleet: one for each version, service or hour, all from one pass over the files.
+
+A stack is fitted to sums of products that merge (`perfkit.fitters.cpi.moments`): the same least squares as of all
+intervals in memory. The unit is the machine: intervals come from drawing machines with replacement, and one of the two
+cross-validations keeps whole machines out, because intervals of one machine are alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from perfkit.errors import DataError, SettingError
+from perfkit.fitters.cpi.checks import impossible_penalties, same_names, unlikely_penalties
+from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
+from perfkit.fitters.cpi.estimator import Estimator, make_estimator
+from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces
+from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack
+from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
+from perfkit.fitters.cpi.verdict import verdict_of
+from perfkit.results import Tabled, draw, labelled
+from perfkit.samples.fleet import Fleet, groups_of
+
+if TYPE_CHECKING:
+    from perfkit.fitters.cpi.stack import CpiStack
+
+_ALL = "all"
+_COLUMNS = ("component", "low", "high", "share", "penalty", "rate", "other_form")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FleetStacks(Tabled):
+    """CPI stacks of the groups of a fleet.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per group and part (base, each event, residual): ``group``, the labels, ``part``, ``component`` (CPI),
+        ``low`` and ``high`` (from drawing machines), ``share``, ``penalty`` (cycles each), ``rate`` (events per
+        instruction) and ``other_form`` (the component by the other form).
+    groups : DataFrame
+        One row per group: the labels, ``cpi``, ``machines``, ``intervals`` used, ``missing`` and ``idle`` ones,
+        ``r2``, ``r2_random``, ``r2_machines`` (whole machines kept out; NaN below two folds of them), ``placebo_r2``,
+        the base by both forms, ``verdict`` and ``reasons``.
+    by : tuple of str
+        The labels.
+    form, kind : str
+        The form of the model, and what the data is.
+    level : float
+        Coverage of the intervals.
+    notes : tuple of str
+        What was left out.
+
+    Examples
+    --------
+    >>> samples, _ = pk.synthetic_cpi(intervals=60, seed=1)
+    >>> _ = [samples.save(f"{name}.parquet") for name in ("a", "b")]
+    >>> stacks = pk.CpiStack().fit_each(pk.open_samples("."), ["run"])
+    >>> len(stacks.groups), stacks.kind
+    (1, 'generated')
+    """
+
+    _rows: ClassVar[str] = "table"
+
+    table: pd.DataFrame
+    groups: pd.DataFrame
+    by: tuple[str, ...]
+    form: str
+    kind: str
+    level: float
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per group and part: see ``table``."""
+        return self.table.copy()
+
+    def wide(self) -> pd.DataFrame:
+        """Return one column a group: the CPI of base, events and residual, as `CpiComparison.to_frame` does."""
+        order = list(dict.fromkeys(self.table["part"]))
+        return self.table.pivot(index="part", columns="group", values="component").loc[
+            order, list(self.groups["group"])
+        ]
+
+    def difference(self, a: str, b: str) -> pd.DataFrame:
+        """Return b minus a of two groups, part by part (CPI). For intervals of a change use `fleet_changes`."""
+        wide = self.wide()
+        for name in (a, b):
+            if name not in wide:
+                raise SettingError(f"no group {name!r}; there are {', '.join(map(str, wide.columns[:10]))}")
+        return pd.DataFrame({a: wide[a], b: wide[b], "difference": wide[b] - wide[a]})
+
+    def summary(self) -> str:
+        """Say what CPI the groups have, what they mostly consist of, and whether the data support the stacks."""
+        cpi = self.groups.set_index("group")["cpi"]
+        lines = [
+            (
+                f"CPI {cpi.min():.4g} ({cpi.idxmin()}) to {cpi.max():.4g} ({cpi.idxmax()}) in {len(cpi)} stack"
+                f"{'s' * (len(cpi) > 1)} by {', '.join(self.by) or 'nothing'}{labelled(self.kind)}"
+            )
+        ]
+        parts = self.table[self.table["part"] != "residual"]
+        for group in self.groups.head(4).itertuples():
+            of = parts[parts["group"] == group.group]
+            most = of.loc[of["component"].idxmax()]
+            lines.append(
+                f"{group.group}: CPI {group.cpi:.4f}, mostly {most['part']} {most['component']:.3f}; {group.machines} "
+                f"machine(s); verdict: {group.verdict}"
+            )
+        more = [f"and {len(cpi) - 4} more"] if len(cpi) > 4 else []
+        return "\n".join([*lines, *more, *self.notes[:2]])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the stacks beside each other, at most 24 of them; return the axes."""
+        return draw("fleet:plot_fleet_stacks", self, ax=ax)
+
+
+def fit_fleet(settings: "CpiStack", fleet: Fleet, by: Sequence[str]) -> FleetStacks:
+    """Return the stacks of a fleet's groups; see `CpiStack.fit_each`."""
+    _possible(settings, fleet)
+    events, notes = _events(settings, fleet)
+    labels = list(dict.fromkeys([*by, "machine"]))
+    cells, moments = fleet.scan(partial(moments_of_pieces, events=events, folds=settings.folds), merge_moments, labels)
+    if not cells.columns.size or not moments:
+        raise DataError("no interval of the fleet could be used")
+    machines = cells["machine"].tolist()
+    found = groups_of(cells, by)
+    rows, groups = [], []
+    for key, mine in found:
+        name = " / ".join(key) or _ALL
+        try:
+            stack, facts = _Group(settings, events, [moments[i] for i in mine], [machines[i] for i in mine]).result()
+        except DataError as error:  # one of thousands of groups is too small: the others stand
+            if len(found) == 1:
+                raise
+            notes.append(f"{name}: no stack, {error}")
+            continue
+        rows += [(name, *key, *row) for row in stack]
+        groups.append({"group": name, **dict(zip(by, key, strict=True)), **facts})
+    if not rows:
+        raise DataError(f"no group has intervals enough for a stack. {' '.join(notes[:3])}")
+    table = pd.DataFrame(rows, columns=["group", *by, "part", *_COLUMNS])
+    facts = pd.DataFrame(groups)
+    lost = facts[["missing", "idle"]].sum()
+    if lost["missing"]:
+        notes.append(f"{lost['missing']:,} intervals are left out: a count is missing in them")
+    if lost["idle"]:
+        notes.append(f"{lost['idle']:,} intervals are left out: no cycles or no instructions were counted")
+    return FleetStacks(table, facts, tuple(by), settings.form, fleet.kind, settings.level, tuple(notes))
+
+
+def _possible(settings: "CpiStack", fleet: Fleet) -> None:
+    if fleet.time_event == "seconds":
+        raise SettingError("a CPI stack needs cycles as time; this fleet measures time in seconds")
+    if settings.method == "huber" or (settings.method == "lasso" and settings.alpha is None):
+        raise SettingError(
+            "a fleet's stacks are made of sums: method='huber' needs every interval again and again, and 'lasso' needs "
+            "its price alpha. Use 'nnls' or 'ols', give alpha, or fit fleet.where(...).to_samples()."
+        )
+    if (
+        settings.weights not in ("auto", "cycles" if settings.form == "ipc" else "instructions")
+        or settings.aggregate > 1
+    ):
+        raise SettingError("a fleet's stacks have weights='auto' and aggregate=1; fit fleet.where(...).to_samples()")
+
+
+def _events(settings: "CpiStack", fleet: Fleet) -> tuple[tuple[str, ...], list[str]]:
+    """Return the events that were counted nearly everywhere, and what is said of the others."""
+    if settings.events is not None:
+        unknown = [e for e in settings.events if e not in fleet.events]
+        if unknown:
+            raise SettingError(f"unknown event {unknown[0]!r}; there are {', '.join(fleet.events)}")
+        return settings.events, []
+    clocks = clocks_among(fleet.events)
+    candidates = [e for e in fleet.events if e not in clocks]
+    notes = [f"left out because they count time or work: {', '.join(clocks)}"] if clocks else []
+    rows = np.array([p.intervals for p in fleet.parts], dtype="float64")
+    rarely = []
+    for event in candidates:
+        lost = [
+            p.missing[p.events.index(event)] if event in p.events else n
+            for p, n in zip(fleet.parts, rows.tolist(), strict=True)
+        ]
+        if sum(lost) > MOST_MISSING * rows.sum():
+            rarely.append(event)
+    if rarely:
+        notes.append(f"missing in over {MOST_MISSING:.0%} of the intervals, and left out: {', '.join(rarely)}")
+    chosen = tuple(e for e in candidates if e not in rarely)
+    if not chosen:
+        raise DataError(f"no event is left to explain the CPI with. {' '.join(notes)}")
+    return chosen, notes
+
+
+class _Group:
+    """One group: the sums of its machines, and the stack that they give."""
+
+    def __init__(
+        self, settings: "CpiStack", events: tuple[str, ...], parts: Sequence[Moments], machines: Sequence[str]
+    ) -> None:
+        self.settings, self.form = settings, settings.form
+        merged: dict[str, Moments] = {}
+        for machine, part in sorted(zip(machines, parts, strict=True), key=lambda pair: pair[0]):
+            merged[machine] = merge_moments(merged[machine], part) if machine in merged else part
+        self.machines = list(merged.values())
+        self.total = self.machines[0]
+        for part in self.machines[1:]:
+            self.total = merge_moments(self.total, part)
+        if self.total.n < len(events) + 2:
+            raise DataError(
+                f"{self.total.n} usable intervals cannot tell {len(events) + 1} unknowns apart "
+                f"({self.total.missing} have a count missing, {self.total.idle} no cycles or instructions)"
+            )
+        self.keep = self._usable()
+        self.all_events = events
+        self.events = [e for e, kept in zip(events, self.keep[1:-1], strict=True) if kept]
+
+    def _usable(self) -> np.ndarray:
+        """Return which columns can be told from the base and from those before them."""
+        M = self.total.fold_moments(self.form).sum(axis=0)
+        k = len(M) - 2
+        keep = np.ones(k + 2, dtype=bool)
+        length = np.sqrt(np.diag(M))
+        for j in range(1, k + 1):
+            if length[j] == 0:
+                keep[j] = False
+                continue
+            cosine = np.abs(M[j, :j]) / (length[j] * np.where(length[:j] > 0, length[:j], 1.0))
+            keep[j] = not (cosine[keep[:j]] > 1 - 1e-12).any()
+        return keep
+
+    def moments(self, parts: Moments, form: Form) -> np.ndarray:
+        """Return the moments of the random folds with the usable columns, on weights of mean 1."""
+        M = parts.fold_moments(form)[:, self.keep][:, :, self.keep]
+        return np.asarray(M * (parts.n / M[:, 0, 0].sum()))
+
+    def result(self) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
+        """Return the rows of the group's table, from part on, and the facts of the group."""
+        settings = self.settings
+        other: Form = "cpi" if self.form == "ipc" else "ipc"
+        folds = self.moments(self.total, self.form)
+        whole = folds.sum(axis=0)
+        estimator = self._estimator(self.form)
+        positive = np.ones(len(whole) - 1)  # nearly always all of them are: a guess that saves most steps
+        x = estimator.solve(whole, positive)
+        stack = to_stack(self.form, x)
+        sums = self.total.fold_moments("cpi").sum(axis=0)[0][self.keep]
+        rates, cpi = sums[1:-1] / sums[0], float(sums[-1] / sums[0])
+        beside = to_stack(other, self._estimator(other).solve(self.moments(self.total, other).sum(axis=0), positive))
+        placebo = self.total.placebo(self.form)[self.keep][:, self.keep]
+        placebo_r2 = r_squared(placebo, estimator.solve(placebo, positive))
+        r2 = CpiR2(r_squared(whole, x), _validated(estimator, folds, x), self._by_machine(estimator, x))
+        draws = self._draws(estimator, x)
+        names = ["base", *self.events]
+        components = stack * np.append(1.0, rates)
+        ends = np.full((2, len(names)), np.nan)
+        if len(draws):
+            tail = (1 - settings.level) / 2
+            ends = np.nanquantile(draws, [tail, 1 - tail], axis=0)
+        residual = cpi - float(components.sum())
+        nan = np.nan
+        rows = [
+            *zip(
+                names, components.tolist(), *ends.tolist(), (components / cpi).tolist(), [nan, *stack[1:].tolist()],
+                [nan, *rates.tolist()], (beside * np.append(1.0, rates)).tolist(), strict=True,
+            ),
+            ("residual", residual, nan, nan, residual / cpi, nan, nan, nan),
+        ]  # fmt: skip
+        bases = {self.form: float(stack[0]), other: float(beside[0])}
+        bracket = CpiBracket(bases["ipc"], bases["cpi"], cpi)
+        spread = float(ends[1, 0] - ends[0, 0]) / cpi if len(draws) else 0.0
+        outside = (r2.blocked, "machines") if np.isfinite(r2.blocked) else (r2.random, "intervals")
+        verdict = verdict_of(*outside, placebo_r2, bracket, spread, False, self._wrong(stack, components / cpi))
+        left = [e for e, kept in zip(self.all_events, self.keep[1:-1], strict=True) if not kept]
+        facts = {
+            "cpi": cpi, "machines": len(self.machines), "intervals": self.total.n, "missing": self.total.missing,
+            "idle": self.total.idle, "r2": r2.in_sample, "r2_random": r2.random, "r2_machines": r2.blocked,
+            "placebo_r2": placebo_r2, "base_ipc": bracket.ipc, "base_cpi": bracket.cpi, "verdict": verdict.level,
+            "reasons": "; ".join(verdict.reasons), "left_out": ", ".join(left),
+        }  # fmt: skip
+        return rows, facts
+
+    def _estimator(self, form: Form) -> Estimator:
+        bounds: Mapping[str, tuple[float, float]] | None = self.settings.bounds
+        if bounds:
+            bounds = {k: v for k, v in bounds.items() if k in ("base", *self.events)}
+        return make_estimator(self.settings.method, form, self.events, bounds, self.settings.alpha)
+
+    def _by_machine(self, estimator: Estimator, x: np.ndarray) -> float:
+        """Return R2 on machines that were kept out; NaN where there are not two."""
+        if len(self.machines) < 2:
+            return float("nan")
+        n = min(self.settings.folds, len(self.machines))
+        scale = self.total.n / self.total.fold_moments(self.form)[:, 0, 0].sum()
+        folds = [
+            sum(part.fold_moments(self.form).sum(axis=0) for part in self.machines[i::n]) * scale for i in range(n)
+        ]
+        return _validated(estimator, np.array(folds)[:, self.keep][:, :, self.keep], x)
+
+    def _draws(self, estimator: Estimator, x: np.ndarray) -> np.ndarray:
+        """Return base and components of fleets whose machines are drawn with replacement; none below three machines."""
+        times = self.settings.resamples
+        if not times or len(self.machines) < 3:
+            return np.empty((0, len(x)))
+        rng = np.random.default_rng(self.settings.seed)
+        n = len(self.machines)
+        often = np.array([np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(times)], dtype="float64")
+        each = np.array([part.fold_moments(self.form).sum(axis=0)[self.keep][:, self.keep] for part in self.machines])
+        sums = np.array([part.fold_moments("cpi").sum(axis=0)[0][self.keep] for part in self.machines])
+        m = each.shape[1]
+        resampled = (often @ each.reshape(n, -1)).reshape(times, m, m)
+        resampled /= resampled[:, :1, :1] / self.total.n
+        totals = often @ sums
+        stacks = to_stack(self.form, estimator.solve_many(resampled, x))
+        stacks[:, 1:] *= totals[:, 1:-1] / totals[:, :1]
+        return np.asarray(stacks)
+
+    def _wrong(self, stack: np.ndarray, shares: np.ndarray) -> tuple[int, int, int]:
+        def penalised(least: float) -> tuple[list[str], np.ndarray]:
+            here = shares[1:] > least
+            return [e for e, yes in zip(self.events, here, strict=True) if yes], stack[1:][here]
+
+        return (
+            len(impossible_penalties(*penalised(0.0))),
+            len(unlikely_penalties(*penalised(0.01))),
+            len(same_names(self.events)),
+        )
+
+
+def _validated(estimator: Estimator, folds: np.ndarray, x: np.ndarray) -> float:
+    """Return R2 over all rows, each predicted by the fit to the other folds."""
+    used = folds[folds[:, 0, 0] > 0]
+    if len(used) < 2:
+        return float("nan")
+    whole = used.sum(axis=0)
+    solutions = estimator.solve_many(whole - used, x)
+    error = sum(squared_error(part, y) for part, y in zip(used, solutions, strict=True))
+    spread = squared_spread(whole)
+    return 1.0 - error / spread if spread > 1e-14 * whole[-1, -1] else float("nan")

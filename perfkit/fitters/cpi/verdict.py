@@ -1,0 +1,63 @@
+"""Whether data support a CPI stack, in a word and with the reasons."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from perfkit.fitters.cpi.validation import CpiBracket
+
+
+@dataclass(frozen=True)
+class CpiVerdict:
+    """Whether the data support a CPI stack: ``"supported"``, ``"uncertain"`` or ``"unsupported"``, with the reasons."""
+
+    level: Literal["supported", "uncertain", "unsupported"]
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        opening = {
+            "supported": "The data support this stack",
+            "uncertain": "Take this stack with care",
+            "unsupported": "The data do not support a stack",
+        }
+        return f"{opening[self.level]}: {'; '.join(self.reasons)}."
+
+
+def verdict_of(
+    outside: float,
+    split: str,
+    placebo_r2: float,
+    bracket: CpiBracket,
+    base_spread: float,
+    in_order: bool,
+    wrong: tuple[int, int, int],
+) -> CpiVerdict:
+    """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
+
+    ``outside`` is the R2 on what was kept out, and ``split`` what that was: phases, intervals or machines.
+
+    The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
+    two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
+    of it, for a stack to be supported (to be uncertain).
+    """
+    impossible, unlikely, twice = wrong
+    beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
+    reasons = [
+        f"on {split} kept out the events reach an R2 of {outside:.2f}, shuffled ones {placebo_r2:.2f} in sample",
+        f"the two forms put the base at {bracket.ipc:.3f} and {bracket.cpi:.3f}, {bracket.width:.0%} of the CPI apart",
+    ]
+    if base_spread > 0.2:
+        reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")
+    if in_order:
+        reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
+    if impossible:
+        reasons.append(f"{impossible} of the penalties cannot be what they claim")
+    if unlikely:
+        reasons.append(f"{unlikely} of the penalties are more than cores of today show")
+    if twice:
+        reasons.append(f"{twice} pair(s) of events count the same thing under two names")
+    sound = not (in_order or impossible or unlikely or twice)
+    if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
+        return CpiVerdict("supported", tuple(reasons))
+    if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
+        return CpiVerdict("uncertain", tuple(reasons))
+    return CpiVerdict("unsupported", tuple(reasons))

@@ -1,0 +1,31 @@
+"""Pictures of `perfkit.fitters.bottlenecks`."""
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+if TYPE_CHECKING:
+    from perfkit.fitters.bottlenecks.explanation import Explanation
+
+_RUNS = 12
+
+
+def plot_explanation(found: "Explanation", ax: Any = None) -> Any:
+    """Draw each run's probabilities as one stacked bar, the likeliest classes apart; return the axes."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8, 4))
+    wide = found.runs.pivot(index="run", columns="resource", values="probability").fillna(0.0)
+    wide = wide.reindex(list(dict.fromkeys(found.runs["run"])))[:_RUNS]
+    likeliest = wide.max().sort_values(ascending=False).head(9).index
+    left = pd.Series(0.0, index=wide.index)
+    for name in likeliest:
+        ax.barh(wide.index, wide[name], left=left, label=name)
+        left += wide[name]
+    ax.invert_yaxis()
+    more = f", first {_RUNS} of {found.runs['run'].nunique()} runs" if found.runs["run"].nunique() > _RUNS else ""
+    ax.set_xlabel("probability of being the first bottleneck")
+    ax.set_title(f"bottlenecks on {found.core} ({found.kind} samples{more})", fontsize=10)
+    if len(likeliest):
+        ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax

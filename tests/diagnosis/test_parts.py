@@ -1,0 +1,277 @@
+"""The parts of an answer, each on its own: choosing calls, pages, trace events, magics, names, files apart."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.cli.pages.diagnosis import save_notebook, save_page
+from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, _check_worked, check_program, profile
+from perfkit.collectors.profile.sampled import Sampled, Target
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.timed import CallTimes, time_calls
+from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle
+from perfkit.diagnosis.diagnosis import Measured
+from perfkit.diagnosis.named import named
+from perfkit.diagnosis.why import _Inquiry
+from perfkit.diagnosis.words import held_back, remedy
+from perfkit.errors import DataError, SettingError
+from tests.diagnosis.programs import CHAIN, compiled, needed
+from tests.results.examples import EXAMPLES
+
+
+def test_whole_calls_within_the_limit_as_like_the_mean_as_can_be():
+    cycles = np.array([9000.0, *[1000.0] * 50, *[3000.0] * 50])
+    found = choose_calls(cycles, limit=30_000, most=1e9)
+    assert found.count * 1000 <= 10_000  # three instructions a cycle are allowed for
+    assert found.skip >= 1  # the first call meets cold caches
+    here = cycles[found.skip : found.skip + found.count]
+    assert abs(here.mean() - cycles.mean()) <= abs(np.array([1000.0, 3000.0]) - cycles.mean()).min() + 100
+    assert found.share == pytest.approx(here.sum() / cycles.sum())
+
+
+def test_a_single_call_is_taken_whole_or_not():
+    assert choose_calls(np.array([1e9]), limit=1000, most=1e9).count == 1
+
+
+def test_later_parts_of_a_trace_begin_where_an_address_runs():
+    trace = pk.datasets.load("traces/correlation-v5-small").head(20_000)
+    late = int(trace.code.pc[trace.code.block_start[trace.stream[len(trace.stream) // 2]]])
+    part = from_address(trace, late, 500)
+    assert int(part.code.pc[part.code.block_start[part.stream[0]]]) == late
+    assert 0 < part.instruction_count <= 500
+    skipped = int(np.flatnonzero(trace.code.block_start[trace.stream] == part.code.block_start[part.stream[0]])[0])
+    slots = np.diff(trace.code.operand_start[trace.code.block_start])
+    before = int(slots[trace.stream[:skipped]].sum())
+    assert np.array_equal(part.addresses, trace.addresses[before : before + len(part.addresses)])
+    assert from_address(trace, 1, 500) is None
+
+
+@pytest.mark.parametrize("core", ["zen4", "golden_cove", "cortex_a72"])
+def test_every_resource_of_a_core_has_words(core):
+    for name in pk.Microarchitecture.load(core).resources:
+        assert held_back(name)
+        assert remedy(name)
+        assert "{" not in held_back(name)
+        assert "\\" not in held_back(name)
+
+
+def test_a_page_holds_the_answer_and_fetches_nothing(tmp_path):
+    found = EXAMPLES[pk.Diagnosis]()
+    text = save_page(found, tmp_path / "why.html").read_text()
+    assert found.function in text
+    assert f"{found.result.cycles:,.0f}" in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert text.count("data:image/png") == 3
+
+
+def test_a_notebook_opens_the_answer_beside_it(tmp_path):
+    found = EXAMPLES[pk.Diagnosis]()
+    book = json.loads(save_notebook(found, tmp_path / "why it is.ipynb").read_text())
+    cells = {cell["cell_type"] for cell in book["cells"]}
+    assert cells == {"markdown", "code"}
+    name = json.loads(book["cells"][1]["source"].partition("=")[2].partition("#")[0])
+    assert pk.Diagnosis.load(tmp_path / name).headline() == found.headline()
+
+
+def test_trace_events_are_the_timeline(tmp_path):
+    timeline = EXAMPLES[pk.Diagnosis]().result.timeline(0, 300)
+    found = json.loads(pk.save_trace_events(timeline, tmp_path / "events.json").read_text())
+    uses = [event for event in found["traceEvents"] if event["ph"] == "X"]
+    assert len(uses) == len(timeline.uses) + len(timeline.schedule)
+    assert all(event["dur"] >= 0 for event in uses)
+    assert found["otherData"]["kind"] == "simulated"
+    lanes = {}
+    for event in sorted((e for e in uses if e["pid"] == 0), key=lambda e: e["ts"]):  # instructions do not overlap
+        assert event["ts"] >= lanes.get(event["tid"], 0.0) - 1e-9
+        lanes[event["tid"]] = event["ts"] + event["dur"]
+
+
+class Shell:
+    def __init__(self):
+        self.magics = {}
+
+    def register_magic_function(self, function, kind, name):
+        self.magics[name] = (kind, function)
+
+
+def test_the_extension_adds_three_cell_magics():
+    shell = Shell()
+    pk.load_ipython_extension(shell)
+    assert {name: kind for name, (kind, _) in shell.magics.items()} == dict.fromkeys(("why", "gus", "compare"), "cell")
+    with pytest.raises(SettingError, match="expected options with a value each"):
+        shell.magics["gus"][1]("--nonsense 3", "void f(void) {}")
+    with pytest.raises(SettingError, match="two versions"):
+        shell.magics["compare"][1]("", "void f(void) {}")
+
+
+@needed
+def test_a_cell_is_simulated():
+    shell = Shell()
+    pk.load_ipython_extension(shell)
+    found = shell.magics["gus"][1]('--core zen4 --arguments "f8[64], 64"', SUM)
+    assert found.settings.core.name == "zen4"
+    assert found.trace.provenance.function == "f"
+
+
+SUM = "double f(const double *a, long n) { double s = 0; for (long i = 0; i < n; i++) s += a[i]; return s; }"
+
+
+@needed
+def test_calls_are_counted_one_by_one():
+    found = time_calls(compiled("chain", CHAIN), "solve", ["37"], seconds=10)
+    assert (found.calls, len(found.ticks), found.others, found.ended) == (37, 37, 0, "")
+    assert (found.ticks > 0).all()
+
+
+@needed
+def test_the_program_itself_is_not_changed_by_timing():
+    """Its arguments, its result and its status are those of an ordinary run."""
+    path = compiled("chain", CHAIN)
+    before = path.read_bytes()
+    time_calls(path, "other", ["5"], seconds=10)
+    assert path.read_bytes() == before
+
+
+@needed
+@pytest.mark.skipif(shutil.which("objcopy") is None, reason="needs binutils' objcopy and strip")
+def test_a_stripped_program_finds_its_debug_file_and_no_other(tmp_path):
+    path = tmp_path / "apart"
+    shutil.copy(compiled("chain", CHAIN), path)
+    whole = set(ElfFile(path).functions)
+    for words in (
+        ["objcopy", "--only-keep-debug", path, tmp_path / "apart.debug"],
+        ["strip", path],
+        ["objcopy", f"--add-gnu-debuglink={tmp_path / 'apart.debug'}", path],
+    ):
+        subprocess.run(words, check=True)
+    assert ElfFile(path).functions["solve"] == ElfFile(compiled("chain", CHAIN)).functions["solve"]
+    assert whole <= set(ElfFile(path).functions)
+    (tmp_path / "apart.debug").write_bytes(b"another build")
+    assert "solve" not in ElfFile(path).functions
+
+
+@needed
+def test_clones_are_found_by_their_parents_name(tmp_path):
+    source = '__attribute__((noipa)) void f_part_0(void) __asm__("f.constprop.0");\nvoid f_part_0(void) {}\n'
+    path = compiled("clones", source + "int main(void) { f_part_0(); return 0; }\n")
+    found, why = named("f", Target(path), None)
+    assert (found.symbol, why) == ("f.constprop.0", "as asked; it was not seen running")
+    with pytest.raises(DataError, match="no function 'g'"):
+        named("g", Target(path), None)
+
+
+def test_what_cannot_be_run_is_refused(tmp_path):
+    with pytest.raises(DataError, match="there is no program"):
+        check_program(Target(tmp_path / "missing"))
+    (tmp_path / "plain").write_text("text")
+    with pytest.raises(DataError, match="not executable"):
+        check_program(Target(tmp_path / "plain"))
+
+
+@needed
+def test_a_script_is_refused_with_the_programs_that_it_names(tmp_path):
+    script = tmp_path / "run.sh"
+    script.write_text(f"#!/bin/sh\n'{shutil.which('true')}' && ./missing\n")
+    script.chmod(0o755)
+    with pytest.raises(DataError, match=r"run.sh is not an ELF program; trace the program it starts: /\S*true"):
+        check_program(Target(script))
+
+
+@needed
+def test_a_run_that_fails_at_once_is_not_explained():
+    path = compiled("usage", '#include <stdio.h>\nint main(void) { puts("usage: a number"); return 3; }\n')
+    with pytest.raises(DataError, match=r"usage exited with status 3 after .* before doing work.*usage: a number"):
+        profile(Target(path), 2)
+
+
+@needed
+def test_a_misspelt_name_is_answered_with_the_programs_own_functions_first():
+    path = compiled("chain", CHAIN)
+    link = path.with_name("linked chain")
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+    maps = Path("/proc/self/maps").read_text().split()
+    libc = next((word for word in maps if "/libc" in word and word.startswith(SYSTEM)), None)
+    if libc is None:
+        pytest.skip("no libc of the system is loaded here")
+    ran = (HotFunction("memcpy", "memcpy", libc, 9, 0.9, 1, 1), HotFunction("solve", "solve", str(path), 1, 0.1, 1, 1))
+    found = dataclasses.replace(
+        EXAMPLES[Profile](), table=pd.DataFrame(ran).rename(columns={"name": "function", "path": "file"})
+    )
+    wanted = rf"no function 'slove' in chain, {Path(libc).name}; nearest: solve[;.].*What ran most: solve, memcpy\. "
+    with pytest.raises(DataError, match=wanted):
+        named("slove", Target(link), found)
+
+
+def test_one_odd_call_does_not_move_the_middle():
+    assert middle(np.array([9e9, 100.0, 110.0, 90.0])) == pytest.approx(105.0)
+    assert middle(np.array([7.0])) == 7.0
+    assert middle(np.array([1e9, *[100.0] * 40, 0.0])) == 100.0
+
+
+def inquiry(limit=1000):
+    return _Inquiry(Target("/nowhere"), "", "zen4", 1.0, limit, lambda _: None)
+
+
+def short(cycles, trace):
+    """Return what is measured of a recorded call that took so many cycles."""
+    timed = [CallTimes(np.full(9, cycles), 9, 0, (1.0,), 0.0, False, "", 1.0)]
+    return inquiry()._measured(timed, Calls(1, 2), trace, "", pk.Microarchitecture.load("zen4"))
+
+
+def test_calls_no_longer_than_what_timing_costs_are_not_measured():
+    trace = pk.datasets.load("traces/correlation-v5-small").head(100)
+    trace = dataclasses.replace(trace, provenance=dataclasses.replace(trace.provenance, complete=True))
+    measured, why_not = short(60, trace)
+    assert measured is None
+    assert "too short to time" in why_not
+    measured, why_not = short(300, trace)
+    assert (measured.cycles, why_not) == (600.0, "")
+
+
+def test_the_caches_are_as_full_as_the_measured_time_says():
+    trace = pk.datasets.load("traces/correlation-v5-small").head(5000)
+    core = pk.Microarchitecture.load("zen4")
+    cycles = {state: pk.Gus(core, warm=state).run(trace).cycles for state in ("none", "caches")}
+    assert cycles["none"] > 1.3 * cycles["caches"]
+    for state, took in cycles.items():
+        asked = inquiry()
+        asked.unseen = []
+        found = asked._simulated(trace, core, Calls(3, 1), Measured(took, took, 1, 1))
+        assert found.settings.warm == state
+        assert "nearer to the measured time" in asked.unseen[0]
+
+
+def test_an_answer_far_from_the_measured_time_says_so_first():
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = 10 * found.result.cycles
+    far = dataclasses.replace(found, measured=Measured(cycles, cycles, 1, 1))
+    assert far.headline().startswith("The model is -90% off the measured time: do not rely on this. ")
+    assert "what if (simulated; the model is -90% off" in " ".join(far.report().split())
+    assert far.headline().endswith(found.headline())
+    alone = dataclasses.replace(found, measured=None, not_measured="too long")
+    assert alone.headline().startswith("Nothing was measured")
+    few = dataclasses.replace(found, candidates=(dataclasses.replace(found.candidates[0], samples=2, share=1.0),))
+    assert few.to_dict()["doubt"].startswith("hardly any samples")
+
+
+def test_what_ifs_are_factors_in_values_as_on_the_screen():
+    found = EXAMPLES[pk.Diagnosis]()
+    for each, told in zip(found.what_ifs, found.to_dict()["what_ifs"], strict=True):
+        assert told["factor"] == each.factor > 1
+        assert f"{each.factor:.2f}x" in found.report()
+    best = max(found.ranked.speedup[:, -1])
+    assert found.what_ifs[0].factor == pytest.approx(1 + best)
+
+
+@needed
+def test_a_sampler_that_fails_is_not_taken_for_the_program_failing():
+    failed = Sampled("perf, software clock", {}, 0.1, "ended with status 255")
+    assert _check_worked(Target(compiled("chain", CHAIN), ("5",)), failed, 2.0) is None

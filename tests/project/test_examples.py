@@ -1,0 +1,42 @@
+"""Examples of public names: they run, and names without one are known."""
+
+import doctest
+import inspect
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perfkit as pk
+import perfkit_widgets as pw
+
+NAMES = [(m, n) for m in (pk, pw) for n in sorted(m.__all__) if callable(getattr(m, n))]
+# These have none yet. The list may only get shorter.
+WITHOUT = {
+    "StudyExplorer",
+}
+
+
+def examples(found: Any) -> list[doctest.DocTest]:
+    """The examples in an object's own docstring and in those of its methods."""
+    here = {**vars(sys.modules[found.__module__]), "pk": pk, "pw": pw, found.__name__: found}
+    return [test for test in doctest.DocTestFinder().find(found, found.__name__, globs=here) if test.examples]
+
+
+def test_every_public_name_has_an_example_or_is_known_to_have_none():
+    without = {name for module, name in NAMES if ">>>" not in (inspect.getdoc(getattr(module, name)) or "")}
+    assert without == WITHOUT
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=lambda v: v if isinstance(v, str) else v.__name__)
+def test_examples_run(module: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    said: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pk.errors.PerfkitWarning)
+        for test in examples(getattr(module, name)):
+            runner.run(test, out=said.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(said)

@@ -1,0 +1,52 @@
+"""BottleneckExplorer without a browser: the brush asks the model again, and what is drawn is what it said."""
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.errors import SettingError
+from perfkit_widgets import BottleneckExplorer
+
+
+@pytest.fixture(scope="module")
+def samples():
+    traces = {name: pk.datasets.load(f"traces/{name}") for name in ("divider", "branchy")}
+    return pk.SimulatedPmu("zen4", intervals=8).collect(traces)
+
+
+@pytest.fixture
+def view(samples):
+    return BottleneckExplorer(pk.Bottlenecks.load("zen4"), samples, run="divider")
+
+
+def test_it_shows_what_the_model_says_of_the_whole_run(view, samples):
+    said = pk.Bottlenecks.load("zen4").explain(samples.select(runs=["divider"]))
+    rows = said.of("divider")
+    assert view.resource == rows["resource"].iloc[0] == "dividers"
+    assert view._bars.bars.y[0] == pytest.approx(100 * rows["probability"].iloc[0])
+    assert "dividers" in view._said.value
+    assert "SIMULATED" in view._about.value
+    assert rows["evidence"].iloc[0].split("; ")[0].split(" (")[0] in view._evidence.value
+
+
+def test_a_brush_asks_the_model_for_that_part_only(view, samples):
+    before = view.explanation
+    low, high = view._bar.whole
+    view.window = (low, low + (high - low) / 3)
+    assert view.explanation is not before
+    assert view.explanation.intervals["interval"].nunique() < before.intervals["interval"].nunique()
+    assert len(view.table()) == len(before.of("divider"))
+
+
+def test_a_click_shows_that_class_over_time(view):
+    other = view.table()["resource"].iloc[1]
+    view._bars.chosen = other
+    assert view.resource == other
+    drawn = np.asarray(view._over_time.y)
+    assert drawn == pytest.approx(100 * view._whole_run.over_time("divider", other))
+    assert other in view._strip_title.value
+
+
+def test_an_unknown_run_is_refused(samples):
+    with pytest.raises(SettingError, match="no run named 'x'"):
+        BottleneckExplorer(pk.Bottlenecks.load("zen4"), samples, run="x")

@@ -1,0 +1,78 @@
+// What if: factors on a core's capacities, the cycles of the run on that core, and its next bottleneck (Gus, section 3.2).
+import { h, s, table } from './dom';
+import { Chart } from './chart';
+import { Sliders, type Axis } from './grid';
+import type { Head, Packed } from './packed';
+import { count, percent, short } from './text';
+import { Frame, Reader, type State, type View } from './view';
+
+interface WhatIfHead extends Head {
+  axes: Axis[];
+  ranked: string[]; // the resources of the ranking
+  weight: string;
+  top: number;
+}
+
+export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, changed: () => void): View {
+  const { head, arrays } = packed, frame = new Frame(root, head), n = head.ranked.length;
+  const { cycles, speedup } = arrays as { cycles: Float64Array; speedup: Float64Array };
+  const sliders = new Sliders(head.axes, (value) => `×${short(value)}`, () => {
+    draw();
+    changed();
+  });
+  const height = 40 + 24 * Math.min(head.top, n);
+  const chart = new Chart('Speedup of the changed core by each resource', height, { left: 150, right: 56, top: 6, bottom: 30 }, () => drawBars());
+  const rows = h('details', {}, h('summary', {}, 'The ranking as a table'));
+  rows.addEventListener('toggle', () => drawTable());
+  frame.body.append(
+    h('p', { class: 'pkl-muted' }, 'Factors on capacities; a latency is divided by its. Each place of the sliders was simulated; nothing between them is shown.'),
+    h('div', { class: 'pkl-columns' }, h('div', {}, sliders.element), h('div', {}, h('h4', {}, `Speedup with one more resource ${head.weight}`), chart.element)), rows,
+  );
+
+  const ranking = (): [string, number][] => {
+    const from = sliders.place * n;
+    return head.ranked.map((name, i): [string, number] => [name, speedup[from + i]!]).sort((one, two) => two[1] - one[1]);
+  };
+
+  function draw(): void {
+    sliders.show();
+    const now = cycles[sliders.place]!, first = cycles[sliders.start]!, [best] = ranking();
+    const gain = first / now - 1;
+    frame.words.textContent = `${count(now)} cycles (simulated), ${gain >= 0 ? '+' : '−'}${percent(Math.abs(gain), 1)} against ${count(first)} on the core as it is. `
+      + (!best || best[1] < 0.005 ? 'No single resource helps by 0.5 % any more.' : `Next bottleneck: ${best[0]}.`);
+    drawBars();
+    drawTable();
+  }
+
+  function drawBars(): void {
+    if (!chart.width) return;
+    const shown = ranking().slice(0, head.top), most = Math.max(...shown.map(([, gain]) => gain), 0.01);
+    const { left, right, top } = chart.margin, wide = chart.width - left - right;
+    chart.svg.replaceChildren(...shown.flatMap(([name, gain], i) => {
+      const y = top + 24 * i, length = Math.max(0, (wide * gain) / most);
+      return [
+        s('text', { x: left - 8, y: y + 16, 'text-anchor': 'end' }, name.length > 22 ? `${name.slice(0, 21)}…` : name),
+        s('rect', { class: 'pkl-fill', x: left, y: y + 4, width: length.toFixed(1), height: 16, rx: 2 }),
+        s('text', { x: left + length + 6, y: y + 16 }, percent(gain, 1)),
+      ];
+    }));
+    chart.svg.setAttribute('aria-label', `Speedups by resource: ${shown.map(([name, gain]) => `${name} ${percent(gain, 1)}`).join(', ')}`);
+  }
+
+  function drawTable(): void {
+    if (!rows.open) return;
+    rows.replaceChildren(rows.firstElementChild!, table(`Speedups of the changed core, ${head.weight} each (simulated)`, ['resource', 'speedup'], ranking().map(([name, gain]) => [name, percent(gain, 2)])));
+  }
+
+  draw();
+  return {
+    take: (state: State) => {
+      const told = sliders.take(state.factors);
+      draw();
+      return [...told, ...new Reader(state).unknown(['factors'])];
+    },
+    state: () => (Object.keys(sliders.state()).length ? { factors: sliders.state() } : {}),
+    result: () => ({ cycles: cycles[sliders.place]!, speedup: Object.fromEntries(ranking()) }),
+    destroy: () => chart.destroy(),
+  };
+}
