@@ -191,7 +191,7 @@ def _executed(path: Path, run: Rerun, timeout: float) -> Any:
     """Return the executed notebook; a kernel that died is tried once more."""
     for attempt in range(_TRIES):
         try:
-            return execute(path, dict(run.values), timeout, quiet=True)
+            return execute(path, dict(run.values), timeout, quiet=True, many=True)
         except RuntimeError as error:  # nbclient's DeadKernelError; perfkit's own errors of cells are not tried again
             if isinstance(error, PerfkitError) or attempt == _TRIES - 1:
                 raise (

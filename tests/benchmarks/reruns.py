@@ -27,10 +27,10 @@ from pathlib import Path
 import psutil
 
 VERSIONS = [f"correlation-v{i}-small" for i in range(7)]
-CORES = ["skylake_x", "ice_lake", "golden_cove", "alder_lake_p", "zen3", "zen4", "zen5"]
+CORES = ["skylake_x", "ice_lake", "golden_cove", "redwood_cove", "alder_lake_p", "zen3", "zen4", "zen5"]
 WEIGHTS = ["[1.5, 2.0]", "[1.1, 2.0]", "[2.0, 4.0]"]
 BITS = [128, 256, 512]
-RUN_MB, LIBRARIES_MB = 12, 8  # room for a page with its record, more than it takes
+RUN_MB, LIBRARIES_MB = 6, 20  # room for a page with its record, more than it takes
 Condition = Callable[[], bool]
 
 
@@ -80,11 +80,12 @@ class Program:
         return status, said[-1] if said else ""
 
     def workers(self) -> list[psutil.Process]:
-        """Return the processes, below this one, that run a kernel now."""
+        """Return the processes, below this one, whose kernels (forked from a child of theirs) run now."""
         found = []
         for child in self.about.children(recursive=True):
             try:
-                if any("ipykernel" in " ".join(k.cmdline()) for k in child.children()) and child.pid != self.about.pid:
+                forked = [k for k in child.children() if "perfkit.workers.warm" in k.cmdline() and k.children()]
+                if forked and "perfkit.workers.warm" not in child.cmdline() and child.pid != self.about.pid:
                     found.append(child)
             except psutil.Error:
                 continue
