@@ -1,7 +1,7 @@
 """Write the Binder links of all notebooks and units: docs/binder.md, and the lecturer's pages.
 
-    python scripts/binder_links.py                  after a new notebook: the table anew, with the address that it has
-    python scripts/binder_links.py OWNER/perfkit    with this repository's address on GitHub, in every document
+python scripts/binder_links.py                  after a new notebook: the table anew, with the address that it has
+python scripts/binder_links.py OWNER/perfkit    with this repository's address on GitHub, in every document
 """
 
 import json

@@ -52,6 +52,7 @@ def run(path: Path) -> tuple[float | None, float, float, str]:
     start, seen, fault = time.perf_counter(), [], ""
     memory, ended = [0.0], threading.Event()
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": path.parent}})
+    client.extra_arguments = ["--log-level=ERROR"]  # each kernel warns that its socket on this host is plain TCP
 
     def look(cell: Any, cell_index: int, **_: Any) -> None:  # noqa: ARG001  nbclient names them
         kinds = {kind for output in cell.get("outputs", []) for kind in output.get("data", {})}
