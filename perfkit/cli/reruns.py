@@ -103,6 +103,7 @@ def rerun_all(
     kept = {r.key: found for r in runs if (found := finished(folder, r)) is not None}
     todo = [r for r in runs if r.key not in kept]
     task = partial(run_one, notebook=str(path.resolve()), folder=str(folder.resolve()), timeout=timeout)
+    lost = partial(_given_up, folder=folder)
     done: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
 
@@ -113,7 +114,7 @@ def rerun_all(
         return records
 
     try:
-        for found in in_order(task, todo, cluster=cluster, workers=jobs, progress=progress):
+        for found in in_order(task, todo, cluster=cluster, workers=jobs, progress=progress, lost=lost):
             if found["status"] == "unwritten":
                 raise UnavailableError(
                     f"{_told(found['values'])}: its page could not be written: {found['error']}. Finished pages are "
@@ -146,20 +147,40 @@ def finished(folder: Path, run: Rerun) -> dict[str, Any] | None:
 def run_one(run: Rerun, notebook: str, folder: str, timeout: float) -> dict[str, Any]:
     """Run the notebook once and write its page and its record; return the record, also of a run that failed."""
     place, start = Path(folder), time.perf_counter()
-    found: dict[str, Any] = {
-        "key": run.key, "number": run.number, "values": dict(run.values), "status": "ok", "error": "",
-        "recorded": {}, "page": f"pages/{run.key}.html", "thumbnail": "", "kept": False,
-    }  # fmt: skip
+    found = _begun(run)
     try:
         try:
             executed = _executed(Path(notebook), run, timeout)
         except PerfkitError as error:
-            found |= {"status": "failed", "error": str(error)[:2000], "page": ""}
+            found |= _failed(str(error))
         else:
             found["recorded"] = recorded(executed)
             _write_page(executed, place, found, f"{Path(notebook).stem}: {_told(run.values)}")
         found["seconds"] = round(time.perf_counter() - start, 2)
-        with replaced(place / "records" / f"{run.key}.json") as temporary:
+    except OSError as error:
+        return {**found, "status": "unwritten", "error": str(error)}
+    return _kept_record(place, found)
+
+
+def _begun(run: Rerun) -> dict[str, Any]:
+    return {
+        "key": run.key, "number": run.number, "values": dict(run.values), "status": "ok", "error": "",
+        "recorded": {}, "page": f"pages/{run.key}.html", "thumbnail": "", "kept": False,
+    }  # fmt: skip
+
+
+def _failed(reason: str) -> dict[str, Any]:
+    return {"status": "failed", "error": reason[:2000], "page": ""}
+
+
+def _given_up(run: Rerun, reason: str, folder: Path) -> dict[str, Any]:
+    """Return, and keep, the record of a run whose workers died again and again; the others go on."""
+    return _kept_record(folder, _begun(run) | _failed(reason))
+
+
+def _kept_record(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
+    try:
+        with replaced(folder / "records" / f"{found['key']}.json") as temporary:
             temporary.write_text(json.dumps(found), encoding="utf-8")
     except OSError as error:
         return {**found, "status": "unwritten", "error": str(error)}

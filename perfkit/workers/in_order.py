@@ -27,6 +27,7 @@ def in_order(
     cluster: str = "",
     workers: int = 0,
     progress: Progress | None = None,
+    lost: Callable[[_Task, str], _Result] | None = None,
 ) -> Iterator[_Result]:
     """Yield ``function(task)`` of every task, in their order.
 
@@ -40,15 +41,18 @@ def in_order(
         Threads; 0 for one a processor. A cluster has the workers that it has.
     progress : callable, optional
         Called with the number of tasks done and of all.
+    lost : callable, optional
+        Given a task that three workers died of and words that say so, returns what stands for its result. Without it
+        such a task is an error: a sum would be short of it.
 
     Raises
     ------
     UnavailableError
-        Three workers died of one task, or there is no such cluster.
+        Three workers died of one task and there is no `lost`, or there is no such cluster.
     """
     if workers < 0:
         raise SettingError(f"workers is a number of threads, or 0 for one a processor; found {workers}")
-    source = _on_cluster(function, tasks, cluster) if cluster else _on_threads(function, tasks, workers)
+    source = _on_cluster(function, tasks, cluster, lost) if cluster else _on_threads(function, tasks, workers)
     try:
         for done, result in enumerate(source, 1):
             if progress is not None:
@@ -79,8 +83,13 @@ def _on_threads(
 
 
 def _on_cluster(
-    function: Callable[[_Task], _Result], tasks: Sequence[_Task], where: str
+    function: Callable[[_Task], _Result],
+    tasks: Sequence[_Task],
+    where: str,
+    lost: Callable[[_Task, str], _Result] | None,
 ) -> Generator[_Result, None, None]:
+    from distributed import wait as settled
+
     with connected(where) as client:
         client.wait_for_workers(1, timeout=600)
         deaths: Counter[int] = Counter()
@@ -96,15 +105,22 @@ def _on_cluster(
             while submitted < min(window, len(tasks)):
                 submit(submitted)
                 submitted += 1
-            while not _finished(futures[at]):
+            while not _finished(futures[at]) and deaths[at] < _MOST_DEATHS - 1:
+                # A task that only waited in a worker that died is suspected with the one that killed it: from now on
+                # this one runs alone, so the next death is its own.
                 deaths[at] += 1
-                if deaths[at] >= _MOST_DEATHS:
-                    raise UnavailableError(
-                        f"{_MOST_DEATHS} workers died of task {at + 1} of {len(tasks)}: look at the workers' logs; "
-                        "less memory is needed with smaller files"
-                    )
+                settled([f for i, f in futures.items() if i != at])
                 submit(at)
-            yield futures.pop(at).result()
+            future = futures.pop(at)
+            if future.status == "finished":
+                yield future.result()
+                continue
+            told = f"{_MOST_DEATHS} workers died of it (killed, or out of memory: the workers' logs may say)"
+            if lost is None:
+                raise UnavailableError(
+                    f"task {at + 1} of {len(tasks)}: {told}; less memory is needed with smaller files"
+                )
+            yield lost(tasks[at], told)
 
 
 def _finished(future: Any) -> bool:

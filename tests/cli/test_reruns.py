@@ -142,6 +142,33 @@ def test_a_killed_worker_costs_no_page(tmp_path):
     assert [r["kept"] for r in again] == [True] * 3
 
 
+KILLS_EVERY_WORKER = """import os, pathlib, time
+if a == 2:
+    assert os.getppid() != listed[0], "this is the program itself, not a worker"
+    with (pathlib.Path(folder) / "deaths").open("a") as deaths:
+        deaths.write(f"{os.getppid()}\\n")
+    os.kill(os.getppid(), 9)
+    time.sleep(60)"""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("default")
+def test_a_run_that_kills_every_worker_costs_only_its_own_row(tmp_path):
+    """Three workers die of the second run; it is listed as failed, the others are done, and it is tried again."""
+    pytest.importorskip("distributed", reason="the optional cluster packages are not installed")
+    notebook, out = made(tmp_path / "kills.ipynb", KILLS_EVERY_WORKER), tmp_path / "out"
+    runs = reruns.grid_of(notebook, ["a=1,2,3,4", f"folder={tmp_path}", f"listed=[{os.getpid()}]"], None)
+    records = reruns.rerun_all(notebook, runs, out, timeout=60, cluster="local:2")
+    assert [r["status"] for r in records] == ["ok", "failed", "ok", "ok"]
+    assert "3 workers died of it" in records[1]["error"]
+    assert len(set((tmp_path / "deaths").read_text().split())) == 3
+    assert [(r["status"], bool(r["page"])) for r in results(out)] == [
+        ("ok", True), ("failed", False), ("ok", True), ("ok", True),
+    ]  # fmt: skip
+    assert "3 workers died of it" in (out / "index.html").read_text()
+    assert [reruns.finished(out, r) is None for r in runs] == [False, True, False, False]
+
+
 @pytest.mark.timeout(900)
 def test_a_disk_that_is_full_for_true(tmp_path):
     """A disk of its own with room for the widget libraries and two pages; then with room for all."""

@@ -12,7 +12,7 @@ import pytest
 import perfkit as pk
 import perfkit_widgets as pw
 
-NAMES = [(m, n) for m in (pk, pw) for n in sorted(m.__all__) if callable(getattr(m, n))]
+NAMES = [(m, n) for m in (pk, pw, pk.course) for n in sorted(m.__all__) if callable(getattr(m, n))]
 # These have none yet. The list may only get shorter.
 WITHOUT = {
     "StudyExplorer",
