@@ -180,7 +180,7 @@ class _Run:
         return found or ("memory" if name in self.bandwidths else "ports")
 
     def uses(self, first: int, producers: "pd.DataFrame") -> dict[str, tuple[NDArray[Any], ...]]:
-        """Return, for each resource, the window's instructions that use it, start and end, and from when it is reserved.
+        """Return, for each resource, the window's instructions that use it, start, end, and from when it is reserved.
 
         All times are in ticks; a reservation lasts as long as the use, divided by the units.
         """
