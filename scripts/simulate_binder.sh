@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Does what Binder does, without Docker: the tracked files in a fresh folder, a fresh environment with binder/requirements.txt,
 # binder/postBuild, then the notebooks, each as a person meets it: started anew, as a user who is not root, without compilers.
-# Prints for each notebook the seconds until its first picture, the seconds in all, and the largest memory of its kernel;
-# fails where a notebook fails, a first picture takes more than 60 s or a kernel more than 1.5 GB.
+# Prints for each notebook the seconds until its first picture, the seconds in all, and the largest memory of its kernel with
+# the programs that it starts; fails where a notebook fails, a first picture takes more than 60 s, or memory is over 1.5 GB.
 # Takes some minutes and a gigabyte in the temporary folder.
-#   scripts/simulate_binder.sh [NOTEBOOK ...]     (default: all of notebooks/)
+#   scripts/simulate_binder.sh [NOTEBOOK ...]     (default: all of notebooks/ and the course's units)
 #   PERFKIT_BINDER_SECONDS, PERFKIT_BINDER_MEGABYTES: other limits, for a machine that is busy
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,16 +14,19 @@ say() { printf 'simulate_binder: %s (%d s)\n' "$*" "$SECONDS" >&2; }
 
 git ls-files -z | xargs -0 cp --parents -t "$folder"
 cd "$folder"
-python=python$(sed 's/^python-//' binder/runtime.txt)
-command -v "$python" >/dev/null || { say "binder/runtime.txt asks for $python, which is not on this machine"; exit 1; }
-
 # A user of its own, and a PATH on which there is no compiler: the programs that scripts need, and the environment's.
 run=()
 if [ "$(id -u)" = 0 ]; then
-    run=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    run=("$(command -v setpriv)" --reuid=65534 --regid=65534 --clear-groups)
     chmod 755 "$folder" && chown -R 65534:65534 "$folder"
     say "notebooks run as $("${run[@]}" id -un) (Binder's user is not root, either)"
 fi
+# root's own Python (pyenv's, say) lies in a folder that this user cannot read: the first that it can start.
+version=python$(sed 's/^python-//' binder/runtime.txt) python=
+while read -r each; do
+    ! "${run[@]}" "$each" -c 'import ensurepip, venv' 2>/dev/null || { python=$each && break; }
+done < <(which -a "$version")
+[ -n "$python" ] || { say "binder/runtime.txt asks for $version, and there is none here that the notebooks' user can start"; exit 1; }
 mkdir "$folder/bin"
 for program in bash env cat cp mkdir rm sed dirname basename uname ls id git; do
     ! found=$(command -v "$program") || ln -s "$found" "$folder/bin/$program"
@@ -44,5 +47,6 @@ export PATH="$folder/venv/bin:$folder/bin"
 for compiler in gcc cc clang g++; do
     ! command -v "$compiler" >/dev/null || { say "$compiler is on PATH"; exit 1; }
 done
-"${run[@]}" python scripts/first_picture.py "${@:-notebooks/*.ipynb}"
+[ $# -gt 0 ] || set -- 'notebooks/*.ipynb' 'notebooks/course/*.ipynb'
+"${run[@]}" python scripts/first_picture.py "$@"
 say "all done"

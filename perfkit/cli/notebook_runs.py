@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.errors import FormatError, SettingError, UnavailableError
+from perfkit.files import shipped_folder
 from perfkit.samples.events import closest
 
 
@@ -21,24 +22,28 @@ def find_notebook(name: str) -> Path:
         if path.suffix != ".ipynb":
             raise SettingError(f"expected a notebook (.ipynb); found the file {name!r}")
         return path
-    shipped = shipped_notebooks()
+    methods, units = shipped_notebooks(), shipped_units()
     stem = path.name.removesuffix(".ipynb")
-    fitting = [p for p in shipped if p.stem == stem] or [p for p in shipped if stem.lower() in p.stem.lower()]
+    # "spire" is the method's notebook, though a unit has the word in its name, too.
+    fitting = [p for p in [*methods, *units] if p.stem == stem]
+    for shipped in (methods, units):
+        fitting = fitting or [p for p in shipped if stem.lower() in p.stem.lower()]
     if len(fitting) == 1:
         return fitting[0]
-    listed = ", ".join(p.stem for p in fitting or shipped)
+    listed = ", ".join(p.stem for p in fitting or [*methods, *units])
     raise SettingError(
         f"{name!r} is {'the name of several notebooks' if fitting else 'no notebook'}; there are: {listed}"
     )
 
 
 def shipped_notebooks() -> list[Path]:
-    """Return the notebooks that come with perfkit: those of the wheel, or of the checkout."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "_notebooks", package.parent / "notebooks"):
-        if folder.is_dir():
-            return sorted(folder.glob("*.ipynb"))
-    return []
+    """Return the methods' notebooks that come with perfkit: those of the wheel, or of the checkout."""
+    return sorted(shipped_folder("notebooks").glob("*.ipynb"))
+
+
+def shipped_units() -> list[Path]:
+    """Return the course's notebooks."""
+    return sorted((shipped_folder("notebooks") / "course").glob("*.ipynb"))
 
 
 def parameters_of(path: Path) -> dict[str, dict[str, str]]:

@@ -47,6 +47,12 @@ class Checked:
         One or two sentences for the student.
     answer : float, str or None
         What was answered, where it was of the right type.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> print(pk.course.exercises("unit1").check("bottleneck", "the clock"))
+    ✘ bottleneck: 0 of 3 points. ...
     """
 
     unit: str
@@ -62,12 +68,16 @@ class Checked:
         """Return what a student reads."""
         return f"{_SIGNS[self.state]} {self.exercise}: {self.points:g} of {self.of:g} points. {self.text}"
 
+    def line(self) -> str:
+        """Return what a student reads, as HTML with the state's colour."""
+        style = f"border-left: 4px solid {_COLOURS[self.state]}; padding: 4px 10px"
+        return f'<div style="{style}">{html.escape(str(self))}</div>'
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Give a notebook a line to read, and graders the points: nbgrader takes a cell's number as its points."""
-        style = f"border-left: 4px solid {_COLOURS[self.state]}; padding: 4px 10px"
         return {
             "text/plain": f"{float(self.points)}",
-            "text/html": f'<div style="{style}">{html.escape(str(self))}</div>',
+            "text/html": self.line(),
             MIME: {name: getattr(self, name) for name in ("unit", "exercise", "student", "answer")},
         }
 
@@ -84,6 +94,13 @@ class Exercises:
         Whose data these are; ``""`` is a student, too: the one of the lecture.
     data : object
         What the exercises are about, drawn with the student's number; the notebook says what its attributes are.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> mine = pk.course.exercises("unit2", "Ada Lovelace")
+    >>> mine.check("area", "memory").of
+    3
     """
 
     unit: Unit

@@ -70,6 +70,9 @@ def test_fma_throughput(core, width):
     if width == 512 and "avx512f" not in flags:
         pytest.skip("this machine has no AVX-512")
     register = {128: "xmm", 256: "ymm", 512: "zmm"}[width]
-    body = [f"vfmadd213ps %{register}11, %{register}10, %{register}{i}" for i in range(10)]
-    rate = len(body) / cycles(body, unroll=16)
+    # More chains than the 8 that latency times rate asks for, as many as the registers allow: where ports are chosen at
+    # rename, as on Intel's cores, ten chains are not always spread evenly (1.88 per cycle was seen with 512 bits).
+    chains = 24 if width == 512 else 12
+    body = [f"vfmadd213ps %{register}{chains + 1}, %{register}{chains}, %{register}{i}" for i in range(chains)]
+    rate = len(body) / cycles(body, unroll=8)
     assert any(rate == pytest.approx(expected, rel=0.05) for expected in rates[width]), rate

@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,7 +104,48 @@ def test_a_check_shows_a_line_the_points_and_the_answer():
     assert "<b>" not in mine.check("bottleneck", "<b>x")._repr_mimebundle_()["text/html"]
 
 
+@pytest.mark.parametrize("unit", NAMES)
+def test_a_unit_is_checked_at_once(unit: str):
+    truth = {name: answer.value for name, answer in drawn(unit, "Zoë")._drawn.answers.items()}
+    assert pk.course.check(unit, truth, student="Zoë").points == unit_named(unit).points
+    open_ = pk.course.check(unit)
+    assert (open_.points, {each.state for each in open_.exercises}) == (0, {"open"})
+    first, *others = truth
+    one = pk.course.check(unit, {first: truth[first]}, student="Zoë")
+    assert [each.state for each in one.exercises] == ["right", *["open"] * len(others)]
+    assert pk.course.check(unit, dict.fromkeys(truth, "<b>"), student="Zoë").points == 0
+    assert list(one.to_frame()["exercise"]) == list(truth)
+
+
+@pytest.mark.parametrize("unit", NAMES)
+def test_in_a_notebook_the_answers_are_its_variables(unit: str, monkeypatch: pytest.MonkeyPatch):
+    import IPython
+
+    answers = drawn(unit, "Zoë")._drawn.answers
+    given = {name.replace(" ", "_"): answer.value for name, answer in answers.items()}
+    shell = SimpleNamespace(user_ns={**given, "student": "Zoë"})
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
+    checked = pk.course.check(unit)
+    assert (checked.student, checked.points) == ("Zoë", unit_named(unit).points)
+    assert pk.course.check(unit, student="Bo").points < checked.points
+    asked = [c["source"] for c in read_notebook(notebook_of(unit_named(unit)))["cells"] if c["cell_type"] == "code"]
+    assert [s.split("  #")[0] for s in asked if "pk.course.check(" in s] == [f'pk.course.check("{unit}")']
+    for name, answer in zip(answers, given, strict=True):  # the variables in the notebook are those that are looked for
+        assert f'mine.check("{name}", {answer})' in asked
+
+
+def test_a_checked_unit_is_shown_as_text_and_html():
+    checked = pk.course.check("unit1", {"bottleneck": "<b>"}, student="<i>")
+    assert str(checked).splitlines()[0] == "unit1, <i>: 0 of 10 points"
+    assert "<b>" not in checked._repr_html_()
+    assert "<i>" not in checked._repr_html_()
+    assert checked._repr_html_().count("border-left") == 4
+    assert "no name" in str(pk.course.check("unit1"))
+
+
 def test_unknown_units_exercises_and_names_are_refused():
+    with pytest.raises(SettingError, match="did you mean 'one chain'"):
+        pk.course.check("unit1", {"one chains": 1})
     with pytest.raises(SettingError, match="unit9"):
         pk.course.exercises("unit9")
     with pytest.raises(SettingError, match="one chain"):

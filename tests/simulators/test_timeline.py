@@ -64,6 +64,19 @@ def test_over_the_whole_run_the_uses_are_the_occupancy(ladder):
     assert mine[occupancy.index].to_numpy() == pytest.approx(occupancy.to_numpy(), rel=1e-9)
 
 
+@pytest.mark.parametrize(("version", "core"), [("v6", "skylake_x"), ("v5", "redwood_cove")])
+def test_no_window_takes_more_than_the_capacity(version, core):
+    """By the cycles of retirement alone, windows of these took 103 % and 109 % of port group p01."""
+    trace = pk.datasets.load(f"traces/correlation-{version}-small").head(9000)
+    result = Gus(pk.Microarchitecture.load(core), warm=True).run(trace)
+    for count in (100, 1000):
+        for first in range(0, result.instructions - count, 1499):
+            busy = pk.timeline(result, first, count).resources.set_index("resource")["busy"]
+            assert busy.max() <= 1 + 1e-9, f"{count} from {first}: {busy.idxmax()} takes {busy.max():.1%}"
+    steady = pk.timeline(result, 2998, 1000).resources.set_index("resource")["busy"]["p01"]
+    assert steady == pytest.approx(result.occupancy()["p01"], abs=0.1)
+
+
 def test_a_window_is_the_same_part_of_a_larger_one(ladder):
     small, large = pk.timeline(ladder, 20_000, 100), pk.timeline(ladder, 19_500, 1200)
     keys = ["resource", "n"]

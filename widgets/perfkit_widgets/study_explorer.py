@@ -51,13 +51,26 @@ class StudyExplorer(Explorer):
     Attributes
     ----------
     chosen : dict
-        Dimension -> the values that are in.
+        Dimension -> the values that are in; a dimension that is not named stays as it is.
     boundaries : tuple of float
         Of the categories.
     node : int
         The tree's chosen node.
     x, by : str
         The columns of the lines: across, and one line each ("" for one line).
+
+    Examples
+    --------
+    >>> features = ["WIDTH", "INSTRUCTIONS"]
+    >>> view = pw.StudyExplorer(
+    ...     pk.datasets.load("studies/fma"),
+    ...     features,
+    ...     categorise=pk.KdeCategories("tsc").fit,
+    ...     grow=pk.DecisionTree(features, max_depth=2).fit,
+    ... )
+    >>> view.chosen = {"WIDTH": [256]}
+    >>> view.table()["WIDTH"].unique().tolist()
+    [256]
     """
 
     chosen = traitlets.Dict()
@@ -237,8 +250,8 @@ class StudyExplorer(Explorer):
             control.value = tuple(self.chosen.get(name, control.value))
         self._busy = False
         keep = np.ones(len(self._all), dtype=bool)
-        for name in self._controls:
-            keep &= self._all[name].isin(list(self.chosen[name])).to_numpy()
+        for name, control in self._controls.items():
+            keep &= self._all[name].isin(list(control.value)).to_numpy()
         self._learn(self._all[keep], self.categories.boundaries)
 
     def _move(self) -> None:

@@ -37,7 +37,9 @@ class Timeline(Tabled):
         One row per executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table.
     resources : DataFrame
         One row per resource that the window uses, in the order of the pipeline: resource, kind ("front end", "ports",
-        "memory", "retirement"), units (lanes), busy (share of its capacity over the window's cycles).
+        "memory", "retirement"), units (lanes), busy (share of its capacity that the window's instructions take, at most
+        1: over the cycles in which they retire or, where that is longer, over those in which some resource serves them;
+        many that were ready early can retire in a burst, in less time than a port needs for them).
     uses : DataFrame
         One row per use: resource, lane (from 0), n (the executed instruction), start and end (cycles). A use of a group
         of ports occupies one of its units.
@@ -130,13 +132,14 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
     producers = pd.DataFrame(list(run.producers(first)), columns=["n", "producer", "through"])
     known = producers[producers["n"] >= first]
     uses = pd.concat([_frame(name, *parts) for name, parts in run.uses(first, producers).items()], ignore_index=True)
-    uses, overlapping = _in_lanes(uses, run.units)
     begin = float(table["retire"].iloc[first - 1]) if first else 0.0
-    span, last = float(shown["retire"].iloc[-1]) - begin, float(shown["dispatch"].iloc[-1])
+    taken, serving = _taken(uses, run.units)
+    span, last = max(float(shown["retire"].iloc[-1]) - begin, serving), float(shown["dispatch"].iloc[-1])
     rows = [
-        {"resource": name, "kind": run.kind(name), "units": run.units[name], "busy": busy / run.units[name] / span}
-        for name, busy in (uses["end"] - uses["start"]).groupby(uses["resource"], sort=False).sum().items()
+        {"resource": name, "kind": run.kind(name), "units": run.units[name], "busy": cycles / span}
+        for name, cycles in taken.items()
     ]
+    uses, overlapping = _in_lanes(uses, run.units)
     resources = pd.DataFrame(rows).sort_values("resource", key=lambda names: names.map(run.place))
     return Timeline(
         shown,
@@ -177,27 +180,30 @@ class _Run:
         return found or ("memory" if name in self.bandwidths else "ports")
 
     def uses(self, first: int, producers: "pd.DataFrame") -> dict[str, tuple[NDArray[Any], ...]]:
-        """Return, for each resource, the window's instructions that use it, and start and end in ticks."""
+        """Return, for each resource, the window's instructions that use it, start, end, and from when it is reserved.
+
+        All times are in ticks; a reservation lasts as long as the use, divided by the units.
+        """
         found: dict[str, tuple[NDArray[Any], ...]] = {}
         slots = self.program.slots[self.instruction].astype(np.int64)
         for name, until in (("front_end", self.dispatch), ("retire", self.retire)):
             n = np.arange(first, len(slots))
             n = n[slots[n] > 0]
             cost = _whole(self.core.resource(name).inverse_throughput) * slots[n]
-            found[name] = (n, until[n] - cost, until[n])
+            found[name] = (n, until[n] - cost, until[n], until[n] - cost)
         ports = {name: self._port(k) for k, name in enumerate(self.program.groups)}
         levels = {name: self._level(k) for k, name in enumerate(LEVELS) if f"{name}_bandwidth" in self.bandwidths}
         address = self._addresses_known(first, producers, ports)
         operates = np.maximum(self.dispatch, self.end - self._latency())
         for name, (n, reserved, cost, early) in ports.items():
             mine = n >= first
-            n, cost = n[mine], cost[mine]
-            start = np.maximum(np.where(early[mine], address[n - first], operates[n]), reserved[mine])
-            found[name] = (n, start, start + cost * self.units[name])
+            n, cost, reserved = n[mine], cost[mine], reserved[mine]
+            start = np.maximum(np.where(early[mine], address[n - first], operates[n]), reserved)
+            found[name] = (n, start, start + cost * self.units[name], reserved)
         for name, (n, reserved, cost) in levels.items():
             mine = n >= first
             start = np.maximum(address[n[mine] - first], reserved[mine])
-            found[f"{name}_bandwidth"] = (n[mine], start, start + cost[mine])
+            found[f"{name}_bandwidth"] = (n[mine], start, start + cost[mine], reserved[mine])
         return {name: parts for name, parts in found.items() if len(parts[0])}
 
     def producers(self, first: int) -> Iterator[tuple[int, int, str]]:
@@ -305,6 +311,18 @@ def _reserved(dispatch: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[n
     return until - cost
 
 
+def _taken(uses: "pd.DataFrame", units: dict[str, int]) -> tuple[dict[str, float], float]:
+    """Return the cycles of each resource's whole capacity that the uses take, and the longest that one serves them.
+
+    Reservations of a resource follow each other, so that it cannot serve uses in less time than they take.
+    """
+    cost = (uses["end"] - uses["start"]) / uses["resource"].map(units)
+    until = (uses["reserved"] + cost).groupby(uses["resource"], sort=False).max()
+    serving = until - uses.groupby("resource", sort=False)["reserved"].min()
+    taken = cost.groupby(uses["resource"], sort=False).sum() / TICKS
+    return {str(name): float(cycles) for name, cycles in taken.items()}, float(serving.max()) / TICKS
+
+
 def _in_lanes(uses: "pd.DataFrame", units: dict[str, int]) -> tuple["pd.DataFrame", float]:
     """Give each use a unit of its resource that is idle, else the one that is idle first; count the latter."""
     import pandas as pd
@@ -327,10 +345,12 @@ def _in_lanes(uses: "pd.DataFrame", units: dict[str, int]) -> tuple["pd.DataFram
     return table[["resource", "lane", "n", "start", "end"]], late / len(table)
 
 
-def _frame(name: str, n: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> "pd.DataFrame":
+def _frame(
+    name: str, n: NDArray[Any], start: NDArray[Any], end: NDArray[Any], reserved: NDArray[Any]
+) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.DataFrame({"resource": name, "n": n, "start": start, "end": end})
+    return pd.DataFrame({"resource": name, "n": n, "start": start, "end": end, "reserved": reserved})
 
 
 def _whole(cycles: float) -> int:
