@@ -86,11 +86,13 @@ def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path)
     return values
 
 
-def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = False, many: bool = False) -> Any:
+def execute(
+    path: Path, values: dict[str, Any], timeout: float, quiet: bool = False, many: bool = False, without: str = ""
+) -> Any:
     """Return the notebook executed with these parameter values, as an nbformat node; progress goes to stderr.
 
     A `quiet` run tells no progress. The kernel of one of `many` runs is forked from a process that has imported what
-    the notebook imports.
+    the notebook imports. Cells that have the tag `without` are left out.
     """
     import tempfile
 
@@ -99,11 +101,14 @@ def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = Fa
     from perfkit.cli.warm_kernels import names_in, warm_manager
 
     manager = warm_manager(names_in(path)) if many else None
+    notebook = nbformat.read(path, as_version=4)
+    if without:
+        notebook.cells = [c for c in notebook.cells if without not in c.metadata.get("tags", [])]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / path.name
         try:
             _papermill().execute_notebook(
-                str(path),
+                notebook,
                 str(out),
                 parameters=values,
                 kernel_name="python3",

@@ -105,7 +105,7 @@ def test_a_full_disk_stops_the_runs_and_loses_no_finished_page(notebook, tmp_pat
     runs = reruns.grid_of(notebook, ["a=1,4,5"], None)
     ran, room = [], [2]
 
-    def executed(path, run, timeout):
+    def executed(path, run, timeout, without):
         ran.append(run.values["a"])
         return nbformat.v4.new_notebook()
 

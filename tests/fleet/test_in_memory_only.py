@@ -1,7 +1,6 @@
 """Calls that take samples in memory: given a fleet, each refuses it with what to do, and does work on a sample of it."""
 
 import inspect
-import itertools
 
 import matplotlib as mpl
 import pytest
