@@ -236,7 +236,7 @@ def named_fits(fits: Any) -> "dict[str, CpiFit]":
         return {fits.name: fits}
     if not (isinstance(fits, Mapping) or hasattr(fits, "fits")):
         raise DataError(
-            f"expected a CPI stack of samples in memory (CpiStack.fit), or several by name; found {type(fits).__name__}. "
+            f"expected a CPI stack of samples in memory, or several by name; found {type(fits).__name__}. "
             "Of a fleet: CpiStack().fit(fleet.sample(20_000)), or fleet.where(...).to_samples()"
         )
     named = {str(name): fits[name] for name in fits}

@@ -281,6 +281,20 @@ def test_a_cell_that_takes_too_long_fails_its_run_alone(tmp_path, start):
     assert "a cell took longer than 2 s" in records[0]["error"]
 
 
+def test_cells_with_a_tag_are_left_out(tmp_path):
+    """Runs without them are other runs: pages of the whole notebook are not taken for theirs."""
+    notebook = made(tmp_path / "views.ipynb", "raise ValueError('a view')", "import perfkit as pk\npk.record('b', a)")
+    node = nbformat.read(notebook, 4)
+    node.cells[1].metadata["tags"] = ["view"]
+    nbformat.write(node, notebook)
+    out = tmp_path / "out"
+    words = ["report", str(notebook), "-p", "a=1,2", "-o", str(out), "--jobs", "1"]
+    assert CliRunner().invoke(app, words).exit_code == 1
+    assert CliRunner().invoke(app, [*words, "--without", "view"]).exit_code == 0
+    assert [(r["b"], r["status"]) for r in results(out)] == [("1", "ok"), ("2", "ok")]
+    assert len({r.key for w in ("", "view") for r in reruns.grid_of(notebook, ["a=1,2"], None, w)}) == 4
+
+
 def test_the_thumbnail_is_of_the_cell_that_is_tagged(tmp_path):
     def picture(colour):
         data = io.BytesIO()

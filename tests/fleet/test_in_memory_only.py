@@ -1,4 +1,4 @@
-"""Calls that take samples in memory: given a fleet, each refuses it with what to do, and does work on a sample of it."""
+"""Calls that take samples in memory: given a fleet, each refuses it and says what to do."""
 
 import inspect
 
@@ -88,10 +88,9 @@ def test_every_public_call_that_takes_samples_is_tried_here(fitted):
 @pytest.mark.filterwarnings("default")
 def test_each_refuses_a_fleet_and_says_what_to_do(fleet, fitted):
     model, samples, stacks = fitted
-    for name, call in calls(model, samples).items():
+    for call in calls(model, samples).values():
         with pytest.raises(DataError, match=r"found Fleet.*(\.sample\(20_000\))"):
             call(fleet)
-            pytest.fail(f"{name} takes a fleet")
     for explorer in (pw.CpiStackExplorer, pw.LiveCpiStack):
         with pytest.raises(DataError, match=r"found FleetStacks.*(\.sample\(20_000\))"):
             explorer(stacks)
