@@ -86,17 +86,29 @@ def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path)
     return values
 
 
-def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = False) -> Any:
-    """Return the notebook executed with these parameter values, as an nbformat node; progress goes to stderr."""
+def execute(
+    path: Path, values: dict[str, Any], timeout: float, quiet: bool = False, many: bool = False, without: str = ""
+) -> Any:
+    """Return the notebook executed with these parameter values, as an nbformat node; progress goes to stderr.
+
+    A `quiet` run tells no progress. The kernel of one of `many` runs is forked from a process that has imported what
+    the notebook imports. Cells that have the tag `without` are left out.
+    """
     import tempfile
 
     import nbformat
 
+    from perfkit.cli.warm_kernels import names_in, warm_manager
+
+    manager = warm_manager(names_in(path)) if many else None
+    notebook = nbformat.read(path, as_version=4)
+    if without:
+        notebook.cells = [c for c in notebook.cells if without not in c.metadata.get("tags", [])]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / path.name
         try:
             _papermill().execute_notebook(
-                str(path),
+                notebook,
                 str(out),
                 parameters=values,
                 kernel_name="python3",
@@ -104,6 +116,10 @@ def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = Fa
                 log_output=False,
                 extra_arguments=["--log-level=ERROR"],  # each kernel warns that its socket on this host is plain TCP
                 progress_bar=not quiet,
+                # Nobody looks at the file before the end, and writing it 60 times takes a second.
+                request_save_on_cell_execute=False,
+                autosave_cell_every=0,
+                **({"kernel_manager_class": manager} if manager else {}),
             )
         except _papermill().PapermillExecutionError as error:
             raise UnavailableError(

@@ -203,6 +203,53 @@ def test_alarms_in_clean_fleets_are_as_rare_as_the_rate_says():
         assert alarms <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
 
 
+def test_of_the_intervals_of_what_was_found_no_more_miss_than_said(tmp_path):
+    """Generated fleets, 10 machines against 10, 40 quantities of which half change by up to 10 %, a spread of 10 %.
+
+    The share of missed ones among the found, averaged over fleets (the false coverage rate), is at most 5 %; that of
+    95 % intervals of each by itself is well above. What is found is overstated: the interval tells by how much.
+    """
+    from perfkit.fitters.fleet_changes import _apart, _discovered, coverage_of_found
+
+    rng = np.random.default_rng(11)
+    missed, alone, overstated = [], [], []
+    for _ in range(150):
+        true = np.where(np.arange(40) < 20, rng.uniform(0.0, 0.1, 40), 0.0)
+        logs = rng.normal(0.0, 0.1, (2, 40, 10))
+        a, b = np.exp(logs[0]), np.exp(logs[1] + np.log1p(true)[:, None])
+        table = _discovered(pd.DataFrame({"p": [_apart(x, y, 0.95)[3] for x, y in zip(a, b, strict=True)]}), 0.05)
+        found = np.flatnonzero(table["changed"])
+        for level, misses in ((coverage_of_found(0.95, len(found), 40), missed), (0.95, alone)):
+            ends = [_apart(a[i], b[i], level) for i in found]
+            outside = [not low <= true[i] <= high for i, (_, low, high, _) in zip(found, ends, strict=True)]
+            misses.append(np.mean(outside) if outside else 0.0)
+        overstated += [_apart(a[i], b[i], 0.95)[0] - true[i] for i in found if true[i] > 0]
+    assert np.mean(missed) <= 0.05
+    assert np.mean(missed) > 0.005, "not merely wide"
+    assert np.mean(alone) > 0.1
+    assert np.mean(overstated) > 0.02
+
+
+def test_a_found_change_has_the_wider_interval(tmp_path):
+    for i in range(6):
+        for k, version in enumerate(("v1", "v2")):
+            (tmp_path / f"machine=m{i}").mkdir(exist_ok=True)
+            worse = {**PENALTIES, "branch-misses": 60.0} if k else PENALTIES
+            machine(tmp_path, f"m{i}", version, 10 * i + k, penalties=worse, spread=0.02)
+    fleet = pk.open_samples(tmp_path, paths="{version}.parquet")
+    changes = pk.fleet_changes(fleet, "version", "v1", "v2")
+    tested = int(changes.table["p"].notna().sum())
+    assert 0 < len(changes.found) < tested
+    alone = pk.fleet_changes(fleet, "version", "v1", "v2", rate=1e-12).table.set_index("quantity")
+    assert not alone["changed"].any()
+    level = 1 - 0.05 * len(changes.found) / tested
+    wider = pk.fleet_changes(fleet, "version", "v1", "v2", rate=1e-12, level=level).table.set_index("quantity")
+    for row in changes.table.to_dict(orient="records"):
+        expected = (wider if row["changed"] else alone).loc[row["quantity"]]
+        assert (row["low"], row["high"]) == (expected["low"], expected["high"])
+        assert row["low"] > 0 or row["high"] < 0 or not row["changed"], "a change's interval is clear of none"
+
+
 def test_many_intervals_of_few_machines_are_no_evidence(tmp_path):
     """Two machines a side with thousands of intervals: nothing is told, and why is said."""
     for i in range(4):
