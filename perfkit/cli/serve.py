@@ -174,10 +174,13 @@ def _copy_as_app(path: Path, target: Path, values: dict[str, Any]) -> None:
     import nbformat
     from papermill.parameterize import parameterize_notebook
 
+    from perfkit.course.versions import read_notebook, student_version
     from perfkit.errors import FormatError
 
     try:
         notebook = nbformat.read(path, as_version=4)
+        if path in shipped_units():  # an app runs all cells, and what solutions print would be read
+            notebook = nbformat.from_dict(student_version(read_notebook(path)))
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
         raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
     if values:

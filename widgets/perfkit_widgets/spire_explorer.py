@@ -302,7 +302,6 @@ class SpireExplorer(Explorer):
         chosen = inside[self.timeline.row[rows]]
         self._roofline.draw(
             self.axes,
-            self.event,
             self.samples.work_event,
             roofline,
             training=training[:2],
