@@ -1,12 +1,16 @@
 """Notebooks that are run with parameters: finding them, what parameters they have, and running them by papermill."""
 
 import json
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perfkit.errors import FormatError, SettingError, UnavailableError
 from perfkit.files import shipped_folder
 from perfkit.samples.events import closest
+
+_NUMBERS = re.compile(r"\[[-+.\d]+([ ,eE]+[-+.\d]+)*,?\]")  # a list of numbers, as Python text
 
 
 def find_notebook(name: str) -> Path:
@@ -82,7 +86,7 @@ def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path)
                 f"{path.name} has no parameter {name!r}; did you mean {', '.join(near)}? "
                 f"Its parameters are {', '.join(known) or 'none'}."
             )
-        values[name] = _typed(name, text, known[name]["inferred_type_name"])
+        values[name] = _typed(name, text, known[name]["inferred_type_name"], known[name].get("default", ""))
     return values
 
 
@@ -132,8 +136,8 @@ def execute(
         return nbformat.read(out, as_version=4)
 
 
-def _typed(name: str, text: str, kind: str) -> Any:
-    makers: dict[str, Any] = {"int": int, "float": float, "bool": _truth, "list": _json_list}
+def _typed(name: str, text: str, kind: str, default: str) -> Any:
+    makers: dict[str, Any] = {"int": int, "float": float, "bool": _truth, "list": partial(_list, default=default)}
     maker = makers.get(kind.split("[")[0], str)
     try:
         return maker(text)
@@ -149,12 +153,13 @@ def _truth(text: str) -> bool:
     raise ValueError(text)
 
 
-def _json_list(text: str) -> list[Any]:
-    """Return a list given as JSON, or as words with commas between."""
+def _list(text: str, default: str) -> list[Any]:
+    """Return a list given as JSON, or as words with commas between: numbers where the default's are numbers."""
     if text.lstrip().startswith("["):
         value = json.loads(text)
         return list(value)
-    return [part.strip() for part in text.split(",") if part.strip()]
+    words = [part.strip() for part in text.split(",") if part.strip()]
+    return [json.loads(word) for word in words] if _NUMBERS.fullmatch(default.strip()) else words
 
 
 def _papermill() -> Any:

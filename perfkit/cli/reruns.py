@@ -271,7 +271,8 @@ body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5rem; }
 div { overflow-x: auto; } table { border-collapse: collapse; }
 th, td { padding: .35rem .7rem; text-align: left; vertical-align: middle; }
 tr { border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
-img { width: 160px; background: white; display: block; } .n { text-align: right; font-variant-numeric: tabular-nums; }
+img { width: 160px; background: white; display: block; }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .failed { color: light-dark(#a3260b, #ff9c85); } pre { white-space: pre-wrap; max-width: 60rem; }
 """
 
@@ -332,7 +333,8 @@ def _told(values: Mapping[str, Any]) -> str:
 def _rows(grid: Path) -> list[dict[str, str]]:
     """Return the rows of a table of parameters."""
     try:
-        lines = list(csv.reader(existing(grid).read_text(encoding="utf-8-sig").splitlines()))
+        with existing(grid).open(encoding="utf-8-sig", newline="") as file:  # a quoted cell may hold line breaks
+            lines = list(csv.reader(file))
     except (UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"{grid}: expected a CSV table of parameters in UTF-8; it cannot be read: {error}") from error
     lines = [line for line in lines if any(cell.strip() for cell in line)]

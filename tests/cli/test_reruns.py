@@ -333,6 +333,22 @@ def test_what_is_asked_for_is_checked_before_anything_runs(notebook, tmp_path):
         reruns.grid_of(notebook, ["a=2"], grid)
 
 
+def test_a_table_means_what_its_cells_say(notebook, tmp_path):
+    """Quotes, commas, line breaks of all kinds and characters of all kinds arrive as they stand in the table."""
+    texts = ['say "hi", you', "two\nlines", "a\r\nb", "größe \u2028 𝛼", "O'Brien \\ {x} <script>", "  pad ", ""]
+    with (tmp_path / "a grid.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["folder", "a"], *([text, i] for i, text in enumerate(texts))])
+    runs = reruns.grid_of(notebook, ["listed=1.5, 2"], tmp_path / "a grid.csv")
+    assert [r.values["folder"] for r in runs] == texts
+    assert [r.values["a"] for r in runs] == list(range(7))
+    assert runs[0].values["listed"] == [1.5, 2], "numbers, as the default's are"
+    words = made(tmp_path / "words.ipynb")
+    words.write_text(words.read_text().replace("listed: list = [1]", "listed: list = ['1']"))
+    assert reruns.grid_of(words, ["listed=1.5, 2"], None)[0].values["listed"] == ["1.5", "2"]
+    with pytest.raises(SettingError, match=r"listed is of type list; found 'one, 2'"):
+        reruns.grid_of(notebook, ["listed=one, 2"], None)
+
+
 def test_record_takes_plain_values_only(capsys):
     pk.record("cycles", 1200)
     assert capsys.readouterr().out == "cycles = 1200\n"

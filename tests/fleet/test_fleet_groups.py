@@ -2,13 +2,14 @@
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import SettingError
+from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.moments import moments_of_pieces
 from perfkit.fitters.cpi.solvers import build_system
@@ -97,6 +98,32 @@ def test_groups_are_those_of_the_runs_with_their_labels(fleet):
         assert mine.loc[event, "throughput_bound"] == pytest.approx(one.loc[event, "throughput_bound"], rel=1e-9)
         assert mine.loc[event, "left_fraction"] == pytest.approx(one.loc[event, "left_fraction"], rel=1e-9)
         assert mine.loc[event, "n_samples"] == one.loc[event, "n_samples"]
+
+
+@pytest.mark.parametrize("by", [["version"], []], ids=["by version", "one stack"])
+def test_stacks_that_grow_are_the_stacks_of_everything(fleet, tmp_path, by):
+    """Night by night, also from a file, in several random partitions: as fitted to all nights at once."""
+    settings = pk.CpiStack(resamples=40, bounds={"branch-misses": (0.0, 400.0)})
+    whole = settings.fit_each(fleet, by)
+    names = fleet.runs["file"].tolist()
+    for seed in range(4):
+        night = np.random.default_rng(seed).integers(3, size=len(names))
+        parts = [fleet.where(file=[n for n, k in zip(names, night, strict=True) if k == which]) for which in range(3)]
+        grown = settings.fit_each(parts[0], by).update(parts[1])
+        grown = pk.FleetStacks.load(grown.save(tmp_path / "first.parquet")).update(parts[2])
+        order = ["group", "part"]
+        pd.testing.assert_frame_equal(
+            grown.table.sort_values(order, ignore_index=True), whole.table.sort_values(order, ignore_index=True),
+            rtol=1e-7, atol=1e-9,
+        )  # fmt: skip
+        pd.testing.assert_frame_equal(
+            grown.groups.sort_values("group", ignore_index=True), whole.groups.sort_values("group", ignore_index=True),
+            rtol=1e-7,
+        )  # fmt: skip
+    with pytest.raises(DataError, match=r"takes a Fleet; found Samples.*open_samples"):
+        whole.update(fleet.to_samples())
+    with pytest.raises(SettingError, match="time and work were cycles, instructions"):
+        whole.update(replace(fleet, time_event="seconds"))
 
 
 def test_an_hour_is_a_group(tmp_path):

@@ -6,9 +6,10 @@ cross-validations keeps whole machines out, because intervals of one machine are
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -17,11 +18,12 @@ from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.checks import impossible_penalties, same_names, unlikely_penalties
 from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
 from perfkit.fitters.cpi.estimator import Estimator, make_estimator
-from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces
+from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces, packed, unpacked
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
 from perfkit.fitters.cpi.verdict import verdict_of
-from perfkit.results import Tabled, draw, labelled
+from perfkit.results import Tabled, draw, kinds_of, labelled
+from perfkit.samples.events import normalise
 from perfkit.samples.fleet import Fleet, groups_of
 
 if TYPE_CHECKING:
@@ -53,14 +55,21 @@ class FleetStacks(Tabled):
         Coverage of the intervals.
     notes : tuple of str
         What was left out.
+    events, axes, settings
+        The events asked for, time and work, and what the stacks were fitted with: `update` goes on with them.
+    cells, sums : DataFrame, array of shape (cells, numbers)
+        The groups' machines, and the sums of their intervals that the stacks are made of (13 kB each for 10 events).
 
     Examples
     --------
     >>> samples, _ = pk.synthetic_cpi(intervals=60, seed=1)
     >>> _ = [samples.save(f"{name}.parquet") for name in ("a", "b")]
-    >>> stacks = pk.CpiStack().fit_each(pk.open_samples("."), ["run"])
+    >>> fleet = pk.open_samples(".")
+    >>> stacks = pk.CpiStack().fit_each(fleet, ["run"])
     >>> len(stacks.groups), stacks.kind
     (1, 'generated')
+    >>> stacks.update(fleet).groups["intervals"].item()
+    240
     """
 
     _rows: ClassVar[str] = "table"
@@ -72,6 +81,11 @@ class FleetStacks(Tabled):
     kind: str
     level: float
     notes: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    cells: pd.DataFrame = field(default_factory=pd.DataFrame)
+    sums: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per group and part: see ``table``."""
@@ -91,6 +105,41 @@ class FleetStacks(Tabled):
             if name not in wide:
                 raise SettingError(f"no group {name!r}; there are {', '.join(map(str, wide.columns[:10]))}")
         return pd.DataFrame({a: wide[a], b: wide[b], "difference": wide[b] - wide[a]})
+
+    def update(self, fleet: Fleet) -> "FleetStacks":
+        """Return the stacks of what these were fitted to and of a further fleet: the same as of all at once.
+
+        Settings, events and labels are these stacks'. Samples that are given twice count twice.
+
+        Raises
+        ------
+        SettingError
+            Its time or work are other quantities, or these stacks' file was written before they kept their sums.
+        DataError
+            Something else than a fleet was given.
+        """
+        if not isinstance(fleet, Fleet):
+            raise DataError(
+                f"FleetStacks.update takes a Fleet; found {type(fleet).__name__}: save samples, and open them with "
+                "perfkit.open_samples(..., memory=False)"
+            )
+        if not len(self.sums):
+            raise SettingError("these stacks were saved by an older perfkit, without their sums: fit them anew")
+        if _axes(fleet) != tuple(self.axes):
+            raise SettingError(f"time and work were {', '.join(self.axes)}; the further fleet's are {_axes(fleet)}")
+        settings = cast("CpiStack", SimpleNamespace(**self.settings))
+        cells, moments = _scanned(fleet, self.events, self.by, settings.folds)
+        size = len(self.events) + 2
+        merged = {
+            key: unpacked(sums, settings.folds, size)
+            for key, sums in zip(self.cells.itertuples(index=False, name=None), self.sums, strict=True)
+        }
+        for key, found in zip(cells.itertuples(index=False, name=None), moments, strict=True):
+            merged[key] = merge_moments(merged[key], found) if key in merged else found
+        kinds = sorted({*kinds_of(self.kind), *kinds_of(fleet.kind)})
+        kind = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        both = pd.DataFrame(list(merged), columns=self.cells.columns)
+        return _stacks(settings, self.events, self.by, both, list(merged.values()), kind, self.axes, [])
 
     def summary(self) -> str:
         """Say what CPI the groups have, what they mostly consist of, and whether the data support the stacks."""
@@ -121,10 +170,29 @@ def fit_fleet(settings: "CpiStack", fleet: Fleet, by: Sequence[str]) -> FleetSta
     """Return the stacks of a fleet's groups; see `CpiStack.fit_each`."""
     _possible(settings, fleet)
     events, notes = _events(settings, fleet)
+    cells, moments = _scanned(fleet, events, by, settings.folds)
+    return _stacks(settings, events, by, cells, moments, fleet.kind, _axes(fleet), notes)
+
+
+def _axes(fleet: Fleet) -> tuple[str, ...]:
+    return normalise(fleet.time_event), normalise(fleet.work_event)
+
+
+def _scanned(
+    fleet: Fleet, events: tuple[str, ...], by: Sequence[str], folds: int
+) -> tuple[pd.DataFrame, list[Moments]]:
+    """Return the groups' machines, and the sums of each."""
     labels = list(dict.fromkeys([*by, "machine"]))
-    cells, moments = fleet.scan(partial(moments_of_pieces, events=events, folds=settings.folds), merge_moments, labels)
+    cells, moments = fleet.scan(partial(moments_of_pieces, events=events, folds=folds), merge_moments, labels)
     if not cells.columns.size or not moments:
         raise DataError("no interval of the fleet could be used")
+    return cells.astype(str), moments
+
+
+def _stacks(
+    settings: "CpiStack", events: tuple[str, ...], by: Sequence[str], cells: pd.DataFrame,
+    moments: Sequence[Moments], kind: str, axes: tuple[str, ...], notes: list[str],
+) -> FleetStacks:  # fmt: skip
     machines = cells["machine"].tolist()
     found = groups_of(cells, by)
     rows, groups = [], []
@@ -148,7 +216,11 @@ def fit_fleet(settings: "CpiStack", fleet: Fleet, by: Sequence[str]) -> FleetSta
         notes.append(f"{lost['missing']:,} intervals are left out: a count is missing in them")
     if lost["idle"]:
         notes.append(f"{lost['idle']:,} intervals are left out: no cycles or no instructions were counted")
-    return FleetStacks(table, facts, tuple(by), settings.form, fleet.kind, settings.level, tuple(notes))
+    asked = settings.get_params() if hasattr(settings, "get_params") else vars(settings)
+    sums = np.array([packed(one) for one in moments])
+    return FleetStacks(
+        table, facts, tuple(by), settings.form, kind, settings.level, tuple(notes), events, axes, asked, cells, sums
+    )
 
 
 def _possible(settings: "CpiStack", fleet: Fleet) -> None:
