@@ -148,7 +148,8 @@ def plot_gauges(fit: "CpiFit", ax: Any = None) -> Any:
     axes[1].plot([bracket.ipc, bracket.cpi], [0, 0], "k|", ms=18)
     axes[1].set_yticks([0], ["base"])
     axes[1].set_xlabel(
-        f"cycles per instruction; base {bracket.ipc:.3f} (IPC form), {bracket.cpi:.3f} (CPI form), {bracket.width:.0%} apart"
+        f"cycles per instruction; base {bracket.ipc:.3f} (IPC form), {bracket.cpi:.3f} (CPI form), "
+        f"{bracket.width:.0%} apart"
     )
     return axes
 

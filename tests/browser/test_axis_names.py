@@ -15,7 +15,8 @@ from perfkit_widgets import figures
 scales = {"x": figures.bq.LinearScale(min=0, max=1), "y": figures.bq.LinearScale()}
 ax = figures.axis(scales["y"], "left")
 def show(names):
-    figures.set_ticks(ax, -0.5, len(names) - 0.5, np.arange(len(names), dtype=float), {str(i): n for i, n in enumerate(names)})
+    at = np.arange(len(names), dtype=float)
+    figures.set_ticks(ax, -0.5, len(names) - 0.5, at, {str(i): n for i, n in enumerate(names)})
 show(["first"])
 mark = figures.line(scales, "#777777")
 figures.set_xy(mark, np.array([0.0, 1.0]), np.array([0.0, 1.0]))

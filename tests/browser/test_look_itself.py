@@ -29,7 +29,7 @@ PLANTED = {
     "raw output": "<pre>&lt;Axes: xlabel='cycles'&gt;</pre>",
     "scrollbar": "<div style='width:200px;overflow:auto'><div style='width:230px'>a little too wide</div></div>",
     "struck": SVG.format(
-        "<g class='axis' transform='translate(20,40)'><path class='domain' d='M0,6V0H200V6' style='stroke:#222;fill:none'/>"
+        "<g class='axis' transform='translate(20,40)'><path class='domain' d='M0,6V0H200V6' style='stroke:#222'/>"
         "<g class='tick'><text y='12' text-anchor='middle'>0</text></g></g>"
     ),
     "broken word": "<pre style='width:70px;white-space:pre-wrap;word-break:break-all'>the hottest functions</pre>",
@@ -38,7 +38,7 @@ PLANTED = {
 SOUND = (
     "<p>A sentence.</p><table><tr><td>whole answer.</td></tr></table>"
     + SVG.format("<path class='line' d='M0,0L90,60' style='stroke:#222;fill:none'/><text x='120' y='30'>a label</text>")
-    + "<p style='width:60px;overflow-wrap:anywhere'>hottest functions one_name_<wbr>of_parts verylongwordwithoutanyroom</p>"
+    + "<p style='width:60px;overflow-wrap:anywhere'>hottest functions one_name_<wbr>of_parts averylongwordwithout</p>"
     + "<div style='height:40px;overflow:auto'><p>one</p><p>two, scrolled out of sight</p></div>"
 )
 

@@ -1,5 +1,4 @@
-"""Every axis with numbers says what they are, with a unit: of all results' pictures and of the figures that step through
-methods."""
+"""Every axis with numbers says what they are, with a unit: in all results' pictures, other pictures and views."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ from tests.results.examples import EXAMPLES
 
 # What a number may be: a unit, a share or a count of something.
 UNIT = re.compile(
-    r"%|per cent|\btimes\b|\bper\b|cycles?\b|ticks\b|\((?:s|ms|µs|ns|GB/s|bits)\b|seconds|\bshare\b|\bcount\b|\bnumber\b|\bfrom -1 to 1\b|\bruns\b|"
+    r"%|per cent|\btimes\b|\bper\b|cycles?\b|ticks\b|\((?:s|ms|µs|ns|GB/s|bits)\b|seconds|\bshare\b|"
+    r"\bcount\b|\bnumber\b|\bfrom -1 to 1\b|\bruns\b|"
     r"\bmachines\b|\bexecutions\b|\brepetitions\b|\bprobability\b|\b(?:flops|bytes)/|\bits own unit\b|\bcache lines\b|"
     r"\bindependent instructions\b|\belements\b"
 )
@@ -37,7 +37,7 @@ def faults(figure: Any) -> Iterator[str]:
         said = [axes.get_title(loc) for loc in ("left", "center", "right")]  # a strip's title names what goes up
         for axis, more in ((axes.xaxis, []), (axes.yaxis, said)):
             ticks = [t.get_text() for t in axis.get_ticklabels() if t.get_visible() and t.get_text()]
-            numbers = [t for t in ticks if re.fullmatch(r"[-−\d.,$\\mathdefault{}^kMG%]+", t)]
+            numbers = [t for t in ticks if re.fullmatch(r"[-−]?[\d.,]+[kMG%]?|\$.*\d.*\$", t)]
             words = " ".join([axis.get_label_text(), *more])
             if len(numbers) > len(ticks) / 2 and not UNIT.search(words):
                 yield f"{axis.axis_name} {ticks[:3]}: {words!r}"

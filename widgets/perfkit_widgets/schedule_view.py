@@ -156,10 +156,11 @@ class ScheduleView(Explorer):
         figures.set_ticks(self._up, -0.5, len(present) - 0.5, rows, names)
         self._controls(cycles)
         step = int(edges[1] - edges[0])
+        most = ", ".join(f"{short(executing[k].max())} {type_name(name)}" for name, k in tallest.items())
         means = f", means over {step} cycles" if step > 1 else ""
         note = (
-            f"cycles {first:,} to {last:,} of {cycles:,}{means}; full colour where nodes issue, pale where they execute;"
-            f" at most at once: {', '.join(f'{short(executing[k].max())} {type_name(n)}' for n, k in tallest.items())}"
+            f"cycles {first:,} to {last:,} of {cycles:,}{means}; full colour where nodes issue, pale where they "
+            f"execute; at most at once: {most}"
         )
         self._title.value = heading(f"Schedule of {self.schedule.name} on {self.schedule.core.name}", note)
         self._shade()
