@@ -154,6 +154,7 @@ def _free_port(port: int | None) -> int:
 def _copy_as_app(path: Path, folder: Path, values: dict[str, Any]) -> None:
     """Copy a notebook with its parameters set; its kernel works where the command was given, as relative names mean."""
     import nbformat
+    from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
     from perfkit.errors import FormatError
@@ -163,7 +164,8 @@ def _copy_as_app(path: Path, folder: Path, values: dict[str, Any]) -> None:
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
         raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
     if values:
-        notebook = parameterize_notebook(notebook, values)
+        # Read again as papermill does, which expects tags in every cell and a place for itself.
+        notebook = parameterize_notebook(load_notebook_node(str(path)), values)
     start = nbformat.v4.new_code_cell(f"import os\n\nos.chdir({str(Path.cwd())!r})")
     notebook.cells.insert(0, start)
     nbformat.write(notebook, folder / path.name)

@@ -11,11 +11,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli import serve
 from perfkit.cli.main import app
+from perfkit.cli.notebook_runs import find_notebook
 from perfkit.errors import FormatError, SettingError, UnavailableError
 
 
@@ -109,3 +111,15 @@ def test_the_server_answers_this_machine_to_its_token_alone_and_ends_with_the_co
         assert probe.connect_ex(("127.0.0.1", port)) != 0
     if command == "lab":
         assert (tmp_path / "perfkit-notebooks" / "10_spire_walkthrough.ipynb").is_file()
+
+
+@pytest.mark.parametrize("name", ["00_tour", "30_gus_optimization"])
+def test_an_apps_parameters_follow_those_of_its_notebook(name: str, tmp_path: Path):
+    """An app with a parameter once ended with an AttributeError: no cell of the shipped notebooks but one has tags."""
+    path = find_notebook(name)
+    serve._copy_as_app(path, tmp_path, {"source": "own.csv"})
+    cells = nbformat.read(tmp_path / path.name, as_version=4).cells
+    tags = [cell.metadata.get("tags", []) for cell in cells]
+    given = tags.index(["injected-parameters"])
+    assert tags[given - 1] == ["parameters"]
+    assert 'source = "own.csv"' in cells[given].source
