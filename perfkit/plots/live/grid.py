@@ -9,8 +9,8 @@ import numpy as np
 
 from perfkit.errors import SettingError
 from perfkit.plots.extended_roofline import COLOURS, GREY
-from perfkit.simulators.dag.extended_roofline import NAMES
 from perfkit.plots.live.packed import LiveModel
+from perfkit.simulators.dag.extended_roofline import NAMES
 
 LARGEST_GRID = 3000
 Progress = Callable[[int, int], None]
