@@ -215,7 +215,7 @@ class StudyExplorer(Explorer):
         )
         self._line_keys = widgets.HTML()
         figure = figures.figure(
-            self._series, self._line_axes, height=270, margin={"left": 62, "right": 14, "top": 8, "bottom": 46}
+            self._series, self._line_axes, height=320, margin={"left": 62, "right": 14, "top": 8, "bottom": 46}
         )
         return widgets.VBox(
             [widgets.HBox([self._x, self._by]), figure, self._line_keys],
