@@ -54,6 +54,7 @@ PACKAGES = {
         "perfkit.collectors: measured or generated inputs",
         ROOT / "perfkit/collectors/__init__.pyi",
     ),
+    "perfkit.course": ("perfkit.course: exercises and their checks", ROOT / "perfkit/course/__init__.pyi"),
     "perfkit.scoring": ("perfkit.scoring: methods against known answers", ROOT / "perfkit/scoring/__init__.pyi"),
     "perfkit_widgets": ("perfkit_widgets: interactive views", ROOT / "widgets/perfkit_widgets/__init__.pyi"),
 }
@@ -117,7 +118,8 @@ def entry(package: str, name: str) -> str:
     found = getattr(importlib.import_module(package), name)
     if inspect.ismodule(found):
         return f"- ``{package}.{name}``: {(found.__doc__ or '').splitlines()[0]}\n\n"
-    return f".. auto{'class' if isinstance(found, type) else 'function'}:: {package}.{name}\n\n"
+    kind = "class" if isinstance(found, type) else "function" if callable(found) else "data"
+    return f".. auto{kind}:: {package}.{name}\n\n"
 
 
 def repository_links(_: Any, document: str, source: list[str]) -> None:

@@ -7,11 +7,14 @@ A picture is an image or a live view. Fails where a notebook fails or passes a l
 
 import os
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -46,8 +49,10 @@ def main(patterns: list[str]) -> int:
 def run(path: Path) -> tuple[float | None, float, float, str]:
     """Run a notebook; return seconds to the first picture and in all, the kernel's peak in MB, and what went wrong."""
     notebook = nbformat.read(path, as_version=4)
-    start, seen, memory, fault = time.perf_counter(), [], [0.0], ""
+    start, seen, fault = time.perf_counter(), [], ""
+    memory, ended = [0.0], threading.Event()
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": path.parent}})
+    client.extra_arguments = ["--log-level=ERROR"]  # each kernel warns that its socket on this host is plain TCP
 
     def look(cell: Any, cell_index: int, **_: Any) -> None:  # noqa: ARG001  nbclient names them
         kinds = {kind for output in cell.get("outputs", []) for kind in output.get("data", {})}
@@ -55,11 +60,21 @@ def run(path: Path) -> tuple[float | None, float, float, str]:
             seen.append(time.perf_counter() - start)
         memory[0] = max(memory[0], peak(client.km.provisioner.process.pid))
 
+    def watch() -> None:
+        while not ended.wait(0.1):
+            if client.km is not None and client.km.has_kernel:
+                memory[0] = max(memory[0], with_children(client.km.provisioner.process.pid))
+
     client.on_cell_executed = look
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
     try:
         client.execute()
     except CellExecutionError as error:
         fault = f"{error.ename}: {error.evalue}"
+    finally:
+        ended.set()
+        watching.join()
     return (seen[0] if seen else None), time.perf_counter() - start, memory[0], fault
 
 
@@ -69,6 +84,17 @@ def peak(process: int) -> float:
         if line.startswith("VmHWM:"):
             return float(line.split()[1]) * 1024 / 1e6
     return float("nan")
+
+
+def with_children(process: int) -> float:
+    """Return the memory of a process and all that it has started, in MB; a page that they share counts for each."""
+    total = 0
+    with suppress(psutil.NoSuchProcess, AttributeError):  # the kernel may end meanwhile
+        root = psutil.Process(process)
+        for each in (root, *root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += each.memory_info().rss
+    return total / 1e6
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Does what Binder does, without Docker: the tracked files in a fresh folder, a fresh environment with binder/requirements.txt,
 # binder/postBuild, then the notebooks, each as a person meets it: started anew, as a user who is not root, without compilers.
-# Prints for each notebook the seconds until its first picture, the seconds in all, and the largest memory of its kernel;
-# fails where a notebook fails, a first picture takes more than 60 s or a kernel more than 1.5 GB.
+# Prints for each notebook the seconds until its first picture, the seconds in all, and the largest memory of its kernel with
+# the programs that it starts; fails where a notebook fails, a first picture takes more than 60 s, or memory is over 1.5 GB.
 # Takes some minutes and a gigabyte in the temporary folder.
 #   scripts/simulate_binder.sh [NOTEBOOK ...]     (default: all of notebooks/ and the course's units)
 #   PERFKIT_BINDER_SECONDS, PERFKIT_BINDER_MEGABYTES: other limits, for a machine that is busy
@@ -17,7 +17,7 @@ cd "$folder"
 # A user of its own, and a PATH on which there is no compiler: the programs that scripts need, and the environment's.
 run=()
 if [ "$(id -u)" = 0 ]; then
-    run=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    run=("$(command -v setpriv)" --reuid=65534 --regid=65534 --clear-groups)
     chmod 755 "$folder" && chown -R 65534:65534 "$folder"
     say "notebooks run as $("${run[@]}" id -un) (Binder's user is not root, either)"
 fi

@@ -1,11 +1,16 @@
 """Notebooks that are run with parameters: finding them, what parameters they have, and running them by papermill."""
 
 import json
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perfkit.errors import FormatError, SettingError, UnavailableError
+from perfkit.files import shipped_folder
 from perfkit.samples.events import closest
+
+_NUMBERS = re.compile(r"\[[-+.\d]+([ ,eE]+[-+.\d]+)*,?\]")  # a list of numbers, as Python text
 
 
 def find_notebook(name: str) -> Path:
@@ -21,24 +26,28 @@ def find_notebook(name: str) -> Path:
         if path.suffix != ".ipynb":
             raise SettingError(f"expected a notebook (.ipynb); found the file {name!r}")
         return path
-    shipped = shipped_notebooks()
+    methods, units = shipped_notebooks(), shipped_units()
     stem = path.name.removesuffix(".ipynb")
-    fitting = [p for p in shipped if p.stem == stem] or [p for p in shipped if stem.lower() in p.stem.lower()]
+    # "spire" is the method's notebook, though a unit has the word in its name, too.
+    fitting = [p for p in [*methods, *units] if p.stem == stem]
+    for shipped in (methods, units):
+        fitting = fitting or [p for p in shipped if stem.lower() in p.stem.lower()]
     if len(fitting) == 1:
         return fitting[0]
-    listed = ", ".join(p.stem for p in fitting or shipped)
+    listed = ", ".join(p.stem for p in fitting or [*methods, *units])
     raise SettingError(
         f"{name!r} is {'the name of several notebooks' if fitting else 'no notebook'}; there are: {listed}"
     )
 
 
 def shipped_notebooks() -> list[Path]:
-    """Return the notebooks that come with perfkit: those of the wheel, or of the checkout."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "_notebooks", package.parent / "notebooks"):
-        if folder.is_dir():
-            return sorted(folder.glob("*.ipynb"))
-    return []
+    """Return the methods' notebooks that come with perfkit: those of the wheel, or of the checkout."""
+    return sorted(shipped_folder("notebooks").glob("*.ipynb"))
+
+
+def shipped_units() -> list[Path]:
+    """Return the course's notebooks."""
+    return sorted((shipped_folder("notebooks") / "course").glob("*.ipynb"))
 
 
 def parameters_of(path: Path) -> dict[str, dict[str, str]]:
@@ -77,21 +86,33 @@ def checked(pairs: dict[str, str], known: dict[str, dict[str, str]], path: Path)
                 f"{path.name} has no parameter {name!r}; did you mean {', '.join(near)}? "
                 f"Its parameters are {', '.join(known) or 'none'}."
             )
-        values[name] = _typed(name, text, known[name]["inferred_type_name"])
+        values[name] = _typed(name, text, known[name]["inferred_type_name"], known[name].get("default", ""))
     return values
 
 
-def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = False) -> Any:
-    """Return the notebook executed with these parameter values, as an nbformat node; progress goes to stderr."""
+def execute(
+    path: Path, values: dict[str, Any], timeout: float, quiet: bool = False, many: bool = False, without: str = ""
+) -> Any:
+    """Return the notebook executed with these parameter values, as an nbformat node; progress goes to stderr.
+
+    A `quiet` run tells no progress. The kernel of one of `many` runs is forked from a process that has imported what
+    the notebook imports. Cells that have the tag `without` are left out.
+    """
     import tempfile
 
     import nbformat
 
+    from perfkit.cli.warm_kernels import names_in, warm_manager
+
+    manager = warm_manager(names_in(path)) if many else None
+    notebook = nbformat.read(path, as_version=4)
+    if without:
+        notebook.cells = [c for c in notebook.cells if without not in c.metadata.get("tags", [])]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / path.name
         try:
             _papermill().execute_notebook(
-                str(path),
+                notebook,
                 str(out),
                 parameters=values,
                 kernel_name="python3",
@@ -99,6 +120,10 @@ def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = Fa
                 log_output=False,
                 extra_arguments=["--log-level=ERROR"],  # each kernel warns that its socket on this host is plain TCP
                 progress_bar=not quiet,
+                # Nobody looks at the file before the end, and writing it 60 times takes a second.
+                request_save_on_cell_execute=False,
+                autosave_cell_every=0,
+                **({"kernel_manager_class": manager} if manager else {}),
             )
         except _papermill().PapermillExecutionError as error:
             raise UnavailableError(
@@ -111,8 +136,8 @@ def execute(path: Path, values: dict[str, Any], timeout: float, quiet: bool = Fa
         return nbformat.read(out, as_version=4)
 
 
-def _typed(name: str, text: str, kind: str) -> Any:
-    makers: dict[str, Any] = {"int": int, "float": float, "bool": _truth, "list": _json_list}
+def _typed(name: str, text: str, kind: str, default: str) -> Any:
+    makers: dict[str, Any] = {"int": int, "float": float, "bool": _truth, "list": partial(_list, default=default)}
     maker = makers.get(kind.split("[")[0], str)
     try:
         return maker(text)
@@ -128,12 +153,13 @@ def _truth(text: str) -> bool:
     raise ValueError(text)
 
 
-def _json_list(text: str) -> list[Any]:
-    """Return a list given as JSON, or as words with commas between."""
+def _list(text: str, default: str) -> list[Any]:
+    """Return a list given as JSON, or as words with commas between: numbers where the default's are numbers."""
     if text.lstrip().startswith("["):
         value = json.loads(text)
         return list(value)
-    return [part.strip() for part in text.split(",") if part.strip()]
+    words = [part.strip() for part in text.split(",") if part.strip()]
+    return [json.loads(word) for word in words] if _NUMBERS.fullmatch(default.strip()) else words
 
 
 def _papermill() -> Any:

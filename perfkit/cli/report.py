@@ -53,6 +53,9 @@ def report(
     ),
     cluster: str | None = options.cluster("Run a grid"),
     jobs: int | None = typer.Option(None, "--jobs", min=1, help="Runs of a grid at a time (default: one a processor)."),
+    without: str = typer.Option(
+        "", "--without", metavar="TAG", help="Leave out a notebook's cells with this tag (view: interactive views)."
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Report on your own data in one screen, or run a notebook with your own parameters.
@@ -79,7 +82,7 @@ def report(
                 f"many runs (--grid, or -o FOLDER) are of a notebook, into a folder; {found}. For example: perfkit "
                 f"report {lessons[0]} --grid runs.csv -o FOLDER"
             )
-        _many(path, list(parameters), grid, output, timeout, cluster or "", jobs or 0, as_json)
+        _many(path, list(parameters), grid, output, timeout, cluster or "", jobs or 0, without, as_json)
         return
     if output is None:
         raise SettingError("report needs -o OUT.html or -o OUT.ipynb (or --list to see the parameters)")
@@ -92,7 +95,7 @@ def report(
 
         write_page(own.page(notebook, values), output)
     else:
-        executed = execute(path, values, timeout)
+        executed = execute(path, values, timeout, without=without)
         given = ", ".join(f"{k} = {v}" for k, v in values.items()) or "defaults"
         write(executed, output, title=f"{path.stem}: {given}")
     seconds = time.perf_counter() - start
@@ -104,14 +107,16 @@ def report(
 
 def _many(
     path: Path, parameters: list[str], grid: Path | None, folder: Path, timeout: float, cluster: str, jobs: int,
-    as_json: bool,
+    without: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a notebook for every row and combination, and say how many are done."""
     from perfkit.cli.reruns import grid_of, rerun_all
 
-    runs = grid_of(path, parameters, grid)
+    runs = grid_of(path, parameters, grid, without)
     with progress_bar(f"{len(runs)} runs") as bar:
-        records = rerun_all(path, runs, folder, timeout=timeout, cluster=cluster, jobs=jobs, progress=bar)
+        records = rerun_all(
+            path, runs, folder, timeout=timeout, cluster=cluster, jobs=jobs, progress=bar, without=without
+        )
     failed = [r for r in records if r["status"] != "ok"]
     if as_json:
         print_json({"folder": folder, "runs": records})

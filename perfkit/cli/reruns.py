@@ -41,7 +41,7 @@ class Rerun:
     values: Mapping[str, Any]
 
 
-def grid_of(path: Path, parameters: Sequence[str], grid: Path | None) -> list[Rerun]:
+def grid_of(path: Path, parameters: Sequence[str], grid: Path | None, without: str = "") -> list[Rerun]:
     """Return the runs that a table and parameters ask for: each row with each combination of the parameters' values.
 
     Raises
@@ -68,7 +68,7 @@ def grid_of(path: Path, parameters: Sequence[str], grid: Path | None) -> list[Re
         for chosen in itertools.product(*lists.values()):
             values = checked({**row, **dict(zip(lists, chosen, strict=True))}, known, path)
             told = json.dumps(values, sort_keys=True).encode()
-            key = hashlib.sha256(text + b"\0" + told).hexdigest()[:16]
+            key = hashlib.sha256(b"\0".join([text, told, *([without.encode()] if without else [])])).hexdigest()[:16]
             if key in runs:
                 raise SettingError(f"run {len(runs) + 1} is asked for twice: {_told(values)}")
             runs[key] = Rerun(len(runs), key, values)
@@ -84,6 +84,7 @@ def rerun_all(
     cluster: str = "",
     jobs: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    without: str = "",
 ) -> list[dict[str, Any]]:
     """Run what is not done yet, write the index and the table, and return the record of every run.
 
@@ -102,7 +103,9 @@ def rerun_all(
                 temporary.write_text(bundle(), encoding="utf-8")
     kept = {r.key: found for r in runs if (found := finished(folder, r)) is not None}
     todo = [r for r in runs if r.key not in kept]
-    task = partial(run_one, notebook=str(path.resolve()), folder=str(folder.resolve()), timeout=timeout)
+    task = partial(
+        run_one, notebook=str(path.resolve()), folder=str(folder.resolve()), timeout=timeout, without=without
+    )
     lost = partial(_given_up, folder=folder)
     done: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
@@ -144,13 +147,13 @@ def finished(folder: Path, run: Rerun) -> dict[str, Any] | None:
     return {**found, "kept": True} if whole else None
 
 
-def run_one(run: Rerun, notebook: str, folder: str, timeout: float) -> dict[str, Any]:
+def run_one(run: Rerun, notebook: str, folder: str, timeout: float, without: str = "") -> dict[str, Any]:
     """Run the notebook once and write its page and its record; return the record, also of a run that failed."""
     place, start = Path(folder), time.perf_counter()
     found = _begun(run)
     try:
         try:
-            executed = _executed(Path(notebook), run, timeout)
+            executed = _executed(Path(notebook), run, timeout, without)
         except PerfkitError as error:
             found |= _failed(str(error))
         else:
@@ -187,11 +190,11 @@ def _kept_record(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _executed(path: Path, run: Rerun, timeout: float) -> Any:
+def _executed(path: Path, run: Rerun, timeout: float, without: str) -> Any:
     """Return the executed notebook; a kernel that died is tried once more."""
     for attempt in range(_TRIES):
         try:
-            return execute(path, dict(run.values), timeout, quiet=True)
+            return execute(path, dict(run.values), timeout, quiet=True, many=True, without=without)
         except RuntimeError as error:  # nbclient's DeadKernelError; perfkit's own errors of cells are not tried again
             if isinstance(error, PerfkitError) or attempt == _TRIES - 1:
                 raise (
@@ -268,7 +271,8 @@ body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5rem; }
 div { overflow-x: auto; } table { border-collapse: collapse; }
 th, td { padding: .35rem .7rem; text-align: left; vertical-align: middle; }
 tr { border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
-img { width: 160px; background: white; display: block; } .n { text-align: right; font-variant-numeric: tabular-nums; }
+img { width: 160px; background: white; display: block; }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .failed { color: light-dark(#a3260b, #ff9c85); } pre { white-space: pre-wrap; max-width: 60rem; }
 """
 
@@ -329,7 +333,8 @@ def _told(values: Mapping[str, Any]) -> str:
 def _rows(grid: Path) -> list[dict[str, str]]:
     """Return the rows of a table of parameters."""
     try:
-        lines = list(csv.reader(existing(grid).read_text(encoding="utf-8-sig").splitlines()))
+        with existing(grid).open(encoding="utf-8-sig", newline="") as file:  # a quoted cell may hold line breaks
+            lines = list(csv.reader(file))
     except (UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"{grid}: expected a CSV table of parameters in UTF-8; it cannot be read: {error}") from error
     lines = [line for line in lines if any(cell.strip() for cell in line)]

@@ -17,10 +17,18 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.notebook_runs import checked, find_notebook, pairs_of, parameters_of, shipped_notebooks
+from perfkit.cli.notebook_runs import (
+    checked,
+    find_notebook,
+    pairs_of,
+    parameters_of,
+    shipped_notebooks,
+    shipped_units,
+)
 from perfkit.cli.output import print_json
 from perfkit.cli.report import ReportCommand
 from perfkit.errors import SettingError, UnavailableError
+from perfkit.files import shipped_folder
 
 HOST = "127.0.0.1"
 PATIENCE = 120.0  # seconds that a server may take to answer for the first time
@@ -61,17 +69,20 @@ def serve_app(
     port, token = _free_port(port), secrets.token_urlsafe(24)
     with tempfile.TemporaryDirectory(prefix="perfkit-app-") as folder:
         # The others are there, too: notebooks link to each other.
-        copies = {path.name: path for path in shipped_notebooks()} | ({chosen.name: chosen} if chosen else {})
-        for path in copies.values():
-            _copy_as_app(path, Path(folder), values if path == chosen else {})
+        copies = {path: _place(path) for path in [*shipped_notebooks(), *shipped_units()]}
+        if chosen:
+            place = _place(chosen)
+            copies = {path: other for path, other in copies.items() if other != place} | {chosen: place}
+        for path, place in copies.items():
+            _copy_as_app(path, Path(folder) / place, values if path == chosen else {})
         command = [
             *(sys.executable, "-m", "voila", folder, "--no-browser", f"--Voila.ip={HOST}", f"--port={port}"),
             *("--Voila.port_retries=0", "--Voila.auto_token=True", "--template=perfkit"),
             *("--VoilaConfiguration.classic_tree=True", "--VoilaConfiguration.progressive_rendering=True"),
             *("--VoilaConfiguration.show_tracebacks=True", "--VoilaConfiguration.allow_template_override=NO"),
         ]
-        page = f"voila/render/{quote(chosen.name)}" if chosen else ""
-        names = [chosen.stem] if chosen else sorted(path.stem for path in copies.values())
+        page = f"voila/render/{quote(copies[chosen].as_posix())}" if chosen else ""
+        names = [chosen.stem] if chosen else sorted(path.stem for path in copies)
         said = {"notebooks": names}
         _serve(command, f"http://{HOST}:{port}/{page}", token, browser=browser, as_json=as_json, said=said)
 
@@ -98,24 +109,25 @@ def serve_lab(
 
     _need("jupyterlab", "lab")
     path = find_notebook("00_tour" if notebook is None else notebook)
+    root = path.parent
     port, token = _free_port(port), secrets.token_urlsafe(24)
-    if path in shipped_notebooks():
+    if path in [*shipped_notebooks(), *shipped_units()]:
         if not folder.parent.is_dir():
             raise SettingError(f"there is no folder {str(folder.parent)!r} to make {folder.name!r} in")
         if folder.exists() and not folder.is_dir():
             raise SettingError(f"--folder: expected a folder; {str(folder)!r} is a file")
-        for line in refresh(path.parent, folder):
+        for line in refresh(shipped_folder("notebooks"), folder):
             typer.echo(f"perfkit: note: {line}", err=True)
-        path = folder / path.name
+        root, path = folder, folder / _place(path)
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", f"--ip={HOST}", f"--port={port}"),
-        *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={path.parent.resolve()}"),
+        *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={root.resolve()}"),
         # Neither is asked over the network: whether there is news, whether there is a later version.
         *("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
-    address = f"http://{HOST}:{port}/lab/tree/{quote(path.name)}"
+    address = f"http://{HOST}:{port}/lab/tree/{quote(path.relative_to(root).as_posix())}"
     _serve(command, address, token, browser=browser, as_json=as_json, said={"notebook": str(path)})
 
 
@@ -151,16 +163,25 @@ def _free_port(port: int | None) -> int:
         return int(probe.getsockname()[1])
 
 
-def _copy_as_app(path: Path, folder: Path, values: dict[str, Any]) -> None:
+def _place(path: Path) -> Path:
+    """Return where a notebook lies among the shipped ones (``course/unit1...``); one of somebody's own beside them."""
+    whole = path.resolve()
+    return whole.relative_to(shipped_folder("notebooks")) if whole in shipped_units() else Path(path.name)
+
+
+def _copy_as_app(path: Path, target: Path, values: dict[str, Any]) -> None:
     """Copy a notebook with its parameters set; its kernel works where the command was given, as relative names mean."""
     import nbformat
     from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
+    from perfkit.course.versions import read_notebook, student_version
     from perfkit.errors import FormatError
 
     try:
         notebook = nbformat.read(path, as_version=4)
+        if path in shipped_units():  # an app runs all cells, and what solutions print would be read
+            notebook = nbformat.from_dict(student_version(read_notebook(path)))
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
         raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
     if values:
@@ -168,7 +189,8 @@ def _copy_as_app(path: Path, folder: Path, values: dict[str, Any]) -> None:
         notebook = parameterize_notebook(load_notebook_node(str(path)), values)
     start = nbformat.v4.new_code_cell(f"import os\n\nos.chdir({str(Path.cwd())!r})")
     notebook.cells.insert(0, start)
-    nbformat.write(notebook, folder / path.name)
+    target.parent.mkdir(exist_ok=True)
+    nbformat.write(notebook, target)
 
 
 def _serve(command: list[str], address: str, token: str, *, browser: bool, as_json: bool, said: dict[str, Any]) -> None:

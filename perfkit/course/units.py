@@ -6,6 +6,7 @@ from perfkit.errors import SettingError
 from perfkit.names import did_you_mean
 
 UNITS: tuple[Unit, ...] = (unit1.UNIT, unit2.UNIT, unit3.UNIT, unit4.UNIT, unit5.UNIT, unit6.UNIT)
+"""The units, in the order of the course."""
 
 
 def unit_named(name: str) -> Unit:

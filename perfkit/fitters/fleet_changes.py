@@ -6,8 +6,9 @@ before and one after; with many quantities and groups, those called changes are 
 Hochberg, "Controlling the False Discovery Rate", 1995).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from perfkit.results import Tabled, draw, labelled
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
 from perfkit.samples.parts import by_event
 
+_Machines = Mapping[str, Mapping[str, np.ndarray]]  # the totals of each machine: see totals_of_pieces
 FEWEST = 3  # machines on either side; of fewer no interval is told
 _COLUMNS = (
     "quantity",
@@ -45,7 +47,8 @@ class FleetChanges(Tabled):
     table : DataFrame
         One row per group and quantity (time per work, and each event per work), the smallest p first: ``before`` and
         ``after`` (totals over totals), ``change`` (relative to before, 0.5 is +50 %: of the geometric mean over
-        machines) with its interval ``low`` to ``high``, ``zeros`` (how many machines have none on a side: where there
+        machines) with its interval ``low`` to ``high`` (that of a row called a change is the wider for having been
+        selected), ``zeros`` (how many machines have none on a side: where there
         are any, the change is that of the mean over machines, and -1 or infinite, without an interval, where a side
         has none at all), ``p``, ``q`` (the least false discovery rate at which it counts as changed), ``changed``,
         ``machines``, ``paired`` (whether the same machines were compared) and ``why_not`` where it could not be
@@ -141,7 +144,8 @@ def fleet_changes(
         The false discovery rate over all groups and quantities: the expected share of wrong ones among those called
         changes.
     level : float
-        Coverage of each interval by itself.
+        The share of intervals that hold the true change: of those called changes together, whose intervals are wider
+        for it (`coverage_of_found`), and of each other one by itself.
 
     Raises
     ------
@@ -173,17 +177,41 @@ def fleet_changes(
         raise DataError("no interval of these runs could be used")
     machines, values = cells["machine"].tolist(), cells[label].astype(str).tolist()
     events = ["", *chosen.events]
-    rows = []
+    rows: list[Callable[[float], tuple[Any, ...]]] = []  # each, given the coverage of its interval
     for key, mine in groups_of(cells, groups):
         sides = [{machines[i]: sums[i] for i in mine if values[i] == str(value)} for value in (before, after)]
-        rows += [(*key, *_compared(event, sides[0], sides[1], fleet, level)) for event in events]
+        rows += [partial(_row, key, event, sides[0], sides[1], fleet) for event in events]
     columns = [*groups, *(c for c in _COLUMNS if c not in ("q", "changed"))]
-    table = _discovered(pd.DataFrame(rows, columns=columns), rate)[[*groups, *_COLUMNS]]
+    table = _discovered(pd.DataFrame([row(level) for row in rows], columns=columns), rate)[[*groups, *_COLUMNS]]
+    found = np.flatnonzero(table["changed"])
+    wider = coverage_of_found(level, len(found), int(table["p"].notna().sum()))
+    low = [*groups, *_COLUMNS].index("low")
+    for i in found.tolist():
+        table.iloc[i, [low, low + 1]] = rows[i](wider)[low : low + 2]
     table = table.sort_values("p", kind="stable", na_position="last", ignore_index=True)
     return FleetChanges(
         table, label, str(before), str(after), tuple(groups), rate, level, fleet.kind, fleet.time_event,
         fleet.work_event, _cautions(cells, groups, label),
     )  # fmt: skip
+
+
+def coverage_of_found(level: float, found: int, tested: int) -> float:
+    """Return the coverage that each interval of those found needs, so that of all of these the share `level` holds.
+
+    Benjamini and Yekutieli, "False Discovery Rate-Adjusted Multiple Confidence Intervals for Selected Parameters",
+    2005: those selected are the ones that chance made large, and 95 % intervals of them miss far more often than once
+    in twenty.
+
+    >>> round(coverage_of_found(0.95, found=2, tested=20), 6)
+    0.995
+    """
+    return 1.0 - (1.0 - level) * found / tested if found else level
+
+
+def _row(
+    key: tuple[str, ...], event: str, before: _Machines, after: _Machines, fleet: Fleet, level: float
+) -> tuple[Any, ...]:
+    return (*key, *_compared(event, before, after, fleet, level))
 
 
 def totals_of_pieces(pieces: Sequence[Piece]) -> dict[Key, dict[str, np.ndarray]]:
@@ -219,13 +247,7 @@ def _added(one: dict[str, np.ndarray], two: dict[str, np.ndarray]) -> dict[str, 
     return {e: one.get(e, np.zeros(2)) + two.get(e, np.zeros(2)) for e in dict.fromkeys([*one, *two])}
 
 
-def _compared(
-    event: str,
-    before: dict[str, dict[str, np.ndarray]],
-    after: dict[str, dict[str, np.ndarray]],
-    fleet: Fleet,
-    level: float,
-) -> tuple[Any, ...]:
+def _compared(event: str, before: _Machines, after: _Machines, fleet: Fleet, level: float) -> tuple[Any, ...]:
     """Return one row of the table, from quantity on, without q."""
     work = fleet.work_event
     name = f"{event or fleet.time_event} per {work}"

@@ -236,6 +236,11 @@ def named_fits(fits: Any) -> "dict[str, CpiFit]":
     """Return fits by name, of one fit, a comparison or a mapping."""
     if hasattr(fits, "refit"):
         return {fits.name: fits}
+    if not (isinstance(fits, Mapping) or hasattr(fits, "fits")):
+        raise DataError(
+            f"expected a CPI stack of samples in memory, or several by name; found {type(fits).__name__}. "
+            "Of a fleet: CpiStack().fit(fleet.sample(20_000)), or fleet.where(...).to_samples()"
+        )
     named = {str(name): fits[name] for name in fits}
     if not named:
         raise DataError("nothing to explore: expected at least one fit")

@@ -70,9 +70,9 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
     matplotlib Axes
     """
     if ax is None:
-        from matplotlib.figure import Figure
+        import matplotlib.pyplot as plt
 
-        ax = Figure(figsize=(9, 5), layout="constrained").add_subplot()
+        ax = plt.subplots(figsize=(9, 5), layout="constrained")[1]
     x = intensities(roofline)
     hits = set(roofline.hits)
     named = set(roofline.roofs[:labels])
@@ -105,9 +105,9 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
 def plot_relaxation(relaxation: Relaxation, ax: Any = None, top: int = 12) -> Any:
     """Draw what each resource, twice as good, would gain, the largest first; return the axes."""
     if ax is None:
-        from matplotlib.figure import Figure
+        import matplotlib.pyplot as plt
 
-        ax = Figure(figsize=(7, 3.5), layout="constrained").add_subplot()
+        ax = plt.subplots(figsize=(7, 3.5), layout="constrained")[1]
     table = relaxation.to_frame()[:top][::-1]
     ax.barh(table["resource"], table["gain"] * 100, color=COLOURS["L1"])
     ax.set_xlabel("gain if twice as good (%)")
@@ -134,9 +134,9 @@ def plot_schedule(schedule: Schedule, first: int = 0, last: int | None = None, a
     if not 0 <= first < last <= schedule.cycles:
         raise SettingError(f"cycles {first} to {last} are not within 0 to {schedule.cycles}")
     if ax is None:
-        from matplotlib.figure import Figure
+        import matplotlib.pyplot as plt
 
-        ax = Figure(figsize=(9, 3.2), layout="constrained").add_subplot()
+        ax = plt.subplots(figsize=(9, 3.2), layout="constrained")[1]
     executing, issuing = cycle_counts(schedule, first, last)
     present = [k for k in range(len(executing)) if executing[k].any()]
     cycles = np.arange(first, last)

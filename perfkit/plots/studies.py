@@ -176,7 +176,7 @@ def tree_size(tree: "Tree") -> tuple[float, float]:
 def node_text(tree: "Tree", index: int) -> str:
     """Return what is written in a node."""
     node = tree.nodes[index]
-    what = f"{node.value[0]:.4g}" if tree.is_regression else tree.classes[int(node.prediction)]
+    what = f"{node.value[0]:.4g}" if tree.is_regression else tree.classes[int(tree.said_by(node))]
     split = "" if node.is_leaf else f"{tree.condition(index, right=False)}?\n"
     return f"{split}{what}\n{node.samples} rows"
 
@@ -195,7 +195,7 @@ def node_colours(tree: "Tree") -> list[str]:
         pure = max(node.value) / max(sum(node.value), 1)
         floor = 1 / len(node.value)
         strength = 0.15 + 0.85 * (pure - floor) / (1 - floor) if len(node.value) > 1 else 1.0
-        base = np.array(mpl.colors.to_rgb(palette[int(node.prediction)]))
+        base = np.array(mpl.colors.to_rgb(palette[int(tree.said_by(node))]))
         red, green, blue = 1 - strength * (1 - base)
         out.append(mpl.colors.to_hex((red, green, blue)))
     return out

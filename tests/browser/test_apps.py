@@ -11,6 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+UNITS = sorted(f"course/{path.name}" for path in (ROOT / "notebooks" / "course").glob("*.ipynb"))
+PHONE = {"width": 400, "height": 800}
+# What a reader would have to push sideways to see, but for tables and trees, which scroll in their own box.
+WIDE = """() => [...document.querySelectorAll('.jp-OutputArea-output')].map(box => box.getBoundingClientRect().right)
+    .concat(document.documentElement.scrollWidth, document.body.scrollWidth).filter(right => right > innerWidth + 1)"""
 HERE = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:")
 pytestmark = pytest.mark.browser
 
@@ -41,20 +46,31 @@ def watched(page: Any) -> Any:
 
 def test_the_list_holds_every_notebook(served: str, watched: Any):
     watched.goto(served)
-    shown = watched.eval_on_selector_all("li a", "links => links.map(link => link.pathname.split('/').pop())")
-    assert shown == NOTEBOOKS
+    paths = "links => links.map(link => link.pathname.split('/render/').pop())"
+    assert watched.eval_on_selector_all("li a[href*=render]", paths) == NOTEBOOKS
+    watched.get_by_role("link", name="course/").click()
+    assert watched.eval_on_selector_all("li a[href*=render]", paths) == UNITS
     assert watched.foreign == []
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_is_an_app(served: str, watched: Any, name: str):
+@pytest.mark.parametrize(("name", "theme"), [("00_tour.ipynb", "light"), *((n, "dark") for n in [*NOTEBOOKS, *UNITS])])
+def test_a_notebook_is_an_app(served: str, watched: Any, name: str, theme: str):
+    """On a phone, and then on a desktop."""
     address, _, token = served.partition("?")
-    watched.goto(f"{address}voila/render/{name}?{token}")
+    watched.set_viewport_size(PHONE)
+    watched.goto(f"{address}voila/render/{name}?{token}&theme={theme}")
     picture = ".jp-OutputArea-output img, .jp-OutputArea-output .bqplot, .jp-OutputArea-output canvas"
     watched.wait_for_selector(picture, state="visible", timeout=200_000)
     watched.wait_for_function("document.querySelectorAll('.voila-skeleton-container').length == 0", timeout=300_000)
     assert watched.locator(".jp-CodeCell .jp-InputArea:visible").count() == 0
     errors = watched.locator("[data-mime-type='application/vnd.jupyter.error'], .jp-RenderedText .ansi-red-fg")
     assert errors.all_inner_texts() == []
+    assert watched.evaluate("document.body.dataset.jpThemeLight") == str(theme == "light").lower()
+    for size in (PHONE, {"width": 1500, "height": 2400}):
+        watched.set_viewport_size(size)
+        watched.wait_for_timeout(500)
+        assert watched.evaluate(WIDE) == []
+    if name in UNITS:
+        assert "points. Right" not in watched.locator("body").inner_text()  # no solution is shown
     assert watched.foreign == []
     assert watched.failures == []

@@ -61,7 +61,8 @@ def test_roofs_are_pythons_at_every_place(browser: Any, tmp_path: Path):
     first, again = scheduler.run(dag).roofline(), pk.rescheduler(dag, scheduler)
     sliders = {"latency_A": [1, 3, 6], "rs": [8, 54]}
     view = pw.LiveRoofs(first, again, sliders)
-    with opened(browser, view.save_page(tmp_path / "roofs.html"), **PHONE) as page:
+    path = view.save_page(tmp_path / "roofs.html")
+    with opened(browser, path, **PHONE) as page:
         assert page.evaluate("document.documentElement.scrollWidth") == 360
         for latency, rs in itertools.product(*sliders.values()):
             now = {"latency_A": first.schedule.core.latency_A, "rs": first.schedule.core.rs}
@@ -81,3 +82,15 @@ def test_roofs_are_pythons_at_every_place(browser: Any, tmp_path: Path):
         page.get_by_role("button", name="overlap").tap()
         assert page.locator(".pkl-chart path").count() < before
         assert page.evaluate("document.querySelector('.pkl').pkLive.state().hidden") == ["overlap"]
+        page.get_by_role("slider", name="latency_A").press("End")
+        page.get_by_role("option").nth(1).tap()
+        state = page.evaluate("document.querySelector('.pkl').pkLive.state()")
+        assert state.keys() == {"hidden", "values", "roof"}
+        result = shown(page)
+        page.wait_for_timeout(400)
+        link = page.evaluate("location.hash")
+    with opened(browser, path, link) as page:
+        assert page.evaluate("document.querySelector('.pkl').pkLive.state()") == state
+        assert shown(page) == result
+        assert page.get_by_role("slider", name="latency_A").input_value() == "2"
+        assert page.get_by_role("button", name="overlap").get_attribute("aria-pressed") == "false"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import nbformat
+import psutil
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 import perfkit as pk
 from perfkit.cli import reruns
 from perfkit.cli.main import app
+from perfkit.cli.notebook_runs import execute
+from perfkit.cli.warm_kernels import WarmKernels, names_in, warm_manager
 from perfkit.errors import FormatError, SettingError
 
 pytestmark = pytest.mark.notebook
@@ -102,7 +105,7 @@ def test_a_full_disk_stops_the_runs_and_loses_no_finished_page(notebook, tmp_pat
     runs = reruns.grid_of(notebook, ["a=1,4,5"], None)
     ran, room = [], [2]
 
-    def executed(path, run, timeout):
+    def executed(path, run, timeout, without):
         ran.append(run.values["a"])
         return nbformat.v4.new_notebook()
 
@@ -211,12 +214,87 @@ def test_a_disk_that_is_full_for_true(tmp_path):
         assert [r["status"] for r in csv.DictReader(file)] == ["ok"] * 4
 
 
-def test_a_cell_that_takes_too_long_fails_its_run_alone(tmp_path):
-    notebook = made(tmp_path / "slow.ipynb", "import time\nif a == 1: time.sleep(60)")
+FORKED = """%matplotlib inline
+import os, signal, sys
+import matplotlib.pyplot as plt
+import numpy as np
+import perfkit as pk
+print(os.getcwd(), __name__, sys.path[:2], signal.getsignal(signal.SIGCHLD), sys.stdin.closed)
+print(pk.Microarchitecture.load("zen4").title, sorted(k for k in os.environ if not k.startswith("JPY")))
+seen = globals().get("seen", 0) + a
+pk.record("seen", seen)
+plt.plot([0, a])
+plt.title(os.popen("echo out of a shell").read())
+plt.show()
+pk.record("drawn", np.random.rand())"""
+
+
+def test_a_forked_kernel_gives_what_a_started_one_gives(tmp_path):
+    """The same output to the last byte, nothing of an earlier run, and random numbers of its own."""
+    notebook = made(tmp_path / "same.ipynb", FORKED)
+    manager = warm_manager(names_in(notebook))
+    assert manager is not None
+    assert manager is warm_manager(names_in(notebook)), "one process for all runs"
+    forked = [execute(notebook, {"a": 3}, 60, quiet=True, many=True) for _ in range(2)]
+    started = execute(notebook, {"a": 3}, 60, quiet=True)
+    draws = [reruns.recorded(e)["drawn"] for e in (*forked, started)]
+    assert len(set(draws)) == 3
+
+    def shown(executed):
+        outputs = [o for c in executed.cells for o in c.get("outputs", [])]
+        return [o.get("text") or o["data"] for o in outputs if "drawn" not in str(o)]
+
+    assert len(shown(started)) >= 3
+    assert shown(forked[0]) == shown(started)
+    assert shown(forked[1]) == shown(started)
+
+
+def test_what_kernels_are_forked_from_is_started_again_when_it_is_killed(tmp_path):
+    warm = WarmKernels(["json"])
+    try:
+        os.kill(warm._process.pid, 9)
+        warm._process.wait()
+        kernel = warm.fork(["-f", str(tmp_path / "connection.json")], os.environ, str(tmp_path))
+        assert kernel.poll() is None
+        assert psutil.Process(kernel.pid).ppid() == warm._process.pid
+        with pytest.raises(RuntimeError, match="no kernel could be forked in /no/such/folder"):
+            warm.fork([], os.environ, "/no/such/folder")
+    finally:
+        warm.close()
+    kernel.wait()  # it ends with what it was forked from
+    assert kernel.poll() == 1
+
+
+def test_what_is_imported_before_a_notebook_runs_is_what_it_names(tmp_path):
+    assert set(names_in(made(tmp_path / "a.ipynb", FORKED))) == {
+        "matplotlib.pyplot", "numpy", "perfkit", "perfkit.Microarchitecture", "perfkit.record",
+    }  # fmt: skip
+    own = "%matplotlib inline\nimport mine, pandas as pd\nfrom numpy import linalg\n!ls\nmine.run()"
+    assert names_in(made(tmp_path / "b.ipynb", own, "this is no Python")) == ("pandas", "numpy.linalg")
+    assert names_in(made(tmp_path / "c.ipynb", "import pandas")) == (), "no %matplotlib inline: started as usual"
+
+
+@pytest.mark.parametrize("start", ["", "%matplotlib inline\nimport numpy\n"], ids=["started", "forked"])
+def test_a_cell_that_takes_too_long_fails_its_run_alone(tmp_path, start):
+    notebook = made(tmp_path / "slow.ipynb", f"{start}import time\nif a == 1: time.sleep(60)")
     runs = reruns.grid_of(notebook, ["a=1,2"], None)
     records = reruns.rerun_all(notebook, runs, tmp_path / "out", timeout=2, jobs=1)
     assert [r["status"] for r in records] == ["failed", "ok"]
     assert "a cell took longer than 2 s" in records[0]["error"]
+
+
+def test_cells_with_a_tag_are_left_out(tmp_path):
+    """Runs without them are other runs: pages of the whole notebook are not taken for theirs."""
+    notebook = made(tmp_path / "views.ipynb", "raise ValueError('a view')", "import perfkit as pk\npk.record('b', a)")
+    node = nbformat.read(notebook, 4)
+    node.cells[1].metadata["tags"] = ["view"]
+    nbformat.write(node, notebook)
+    out = tmp_path / "out"
+    words = ["report", str(notebook), "-p", "a=1,2", "-o", str(out), "--jobs", "1"]
+    assert CliRunner().invoke(app, words).exit_code == 1
+    assert CliRunner().invoke(app, [*words, "--without", "view"]).exit_code == 0
+    assert [(r["b"], r["status"]) for r in results(out)] == [("1", "ok"), ("2", "ok")]
+    assert len({r.key for w in ("", "view") for r in reruns.grid_of(notebook, ["a=1,2"], None, w)}) == 4
 
 
 def test_the_thumbnail_is_of_the_cell_that_is_tagged(tmp_path):
@@ -255,6 +333,22 @@ def test_what_is_asked_for_is_checked_before_anything_runs(notebook, tmp_path):
     grid.write_text("a\n1\n")
     with pytest.raises(SettingError, match="given by -p and by the table"):
         reruns.grid_of(notebook, ["a=2"], grid)
+
+
+def test_a_table_means_what_its_cells_say(notebook, tmp_path):
+    """Quotes, commas, line breaks of all kinds and characters of all kinds arrive as they stand in the table."""
+    texts = ['say "hi", you', "two\nlines", "a\r\nb", "größe \u2028 𝛼", "O'Brien \\ {x} <script>", "  pad ", ""]
+    with (tmp_path / "a grid.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["folder", "a"], *([text, i] for i, text in enumerate(texts))])
+    runs = reruns.grid_of(notebook, ["listed=1.5, 2"], tmp_path / "a grid.csv")
+    assert [r.values["folder"] for r in runs] == texts
+    assert [r.values["a"] for r in runs] == list(range(7))
+    assert runs[0].values["listed"] == [1.5, 2], "numbers, as the default's are"
+    words = made(tmp_path / "words.ipynb")
+    words.write_text(words.read_text().replace("listed: list = [1]", "listed: list = ['1']"))
+    assert reruns.grid_of(words, ["listed=1.5, 2"], None)[0].values["listed"] == ["1.5", "2"]
+    with pytest.raises(SettingError, match=r"listed is of type list; found 'one, 2'"):
+        reruns.grid_of(notebook, ["listed=one, 2"], None)
 
 
 def test_record_takes_plain_values_only(capsys):

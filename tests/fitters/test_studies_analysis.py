@@ -180,6 +180,15 @@ def test_regression_tree_finds_the_means():
     assert tree.is_regression
 
 
+def test_rows_of_one_category_are_predicted_to_be_of_it():
+    table = planted()
+    categories = pk.FixedBins("t", (1e9,)).fit(table)
+    tree = pk.DecisionTree(["N", "layout"]).fit(table, categories)
+    assert set(tree.predict(table)) == {0.0}  # it was the number of rows
+    assert tree.to_text().startswith(f"-> {tree.classes[0]}")
+    assert list(tree.to_frame()["prediction"]) == [tree.classes[0]]
+
+
 def test_predictions_are_scikit_learns():
     from sklearn.tree import DecisionTreeRegressor
 

@@ -2,13 +2,14 @@
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import SettingError
+from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.moments import moments_of_pieces
 from perfkit.fitters.cpi.solvers import build_system
@@ -97,6 +98,32 @@ def test_groups_are_those_of_the_runs_with_their_labels(fleet):
         assert mine.loc[event, "throughput_bound"] == pytest.approx(one.loc[event, "throughput_bound"], rel=1e-9)
         assert mine.loc[event, "left_fraction"] == pytest.approx(one.loc[event, "left_fraction"], rel=1e-9)
         assert mine.loc[event, "n_samples"] == one.loc[event, "n_samples"]
+
+
+@pytest.mark.parametrize("by", [["version"], []], ids=["by version", "one stack"])
+def test_stacks_that_grow_are_the_stacks_of_everything(fleet, tmp_path, by):
+    """Night by night, also from a file, in several random partitions: as fitted to all nights at once."""
+    settings = pk.CpiStack(resamples=40, bounds={"branch-misses": (0.0, 400.0)})
+    whole = settings.fit_each(fleet, by)
+    names = fleet.runs["file"].tolist()
+    for seed in range(4):
+        night = np.random.default_rng(seed).integers(3, size=len(names))
+        parts = [fleet.where(file=[n for n, k in zip(names, night, strict=True) if k == which]) for which in range(3)]
+        grown = settings.fit_each(parts[0], by).update(parts[1])
+        grown = pk.FleetStacks.load(grown.save(tmp_path / "first.parquet")).update(parts[2])
+        order = ["group", "part"]
+        pd.testing.assert_frame_equal(
+            grown.table.sort_values(order, ignore_index=True), whole.table.sort_values(order, ignore_index=True),
+            rtol=1e-7, atol=1e-9,
+        )  # fmt: skip
+        pd.testing.assert_frame_equal(
+            grown.groups.sort_values("group", ignore_index=True), whole.groups.sort_values("group", ignore_index=True),
+            rtol=1e-7,
+        )  # fmt: skip
+    with pytest.raises(DataError, match=r"takes a Fleet; found Samples.*open_samples"):
+        whole.update(fleet.to_samples())
+    with pytest.raises(SettingError, match="time and work were cycles, instructions"):
+        whole.update(replace(fleet, time_event="seconds"))
 
 
 def test_an_hour_is_a_group(tmp_path):
@@ -201,6 +228,53 @@ def test_alarms_in_clean_fleets_are_as_rare_as_the_rate_says():
             p = [test(*rng.gamma(30.0, 1.0, (2, 12)), 0.95)[3] for _ in range(8)]
             alarms += bool(_discovered(pd.DataFrame({"p": p}), 0.05)["changed"].any())
         assert alarms <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
+
+
+def test_of_the_intervals_of_what_was_found_no_more_miss_than_said(tmp_path):
+    """Generated fleets, 10 machines against 10, 40 quantities of which half change by up to 10 %, a spread of 10 %.
+
+    The share of missed ones among the found, averaged over fleets (the false coverage rate), is at most 5 %; that of
+    95 % intervals of each by itself is well above. What is found is overstated: the interval tells by how much.
+    """
+    from perfkit.fitters.fleet_changes import _apart, _discovered, coverage_of_found
+
+    rng = np.random.default_rng(11)
+    missed, alone, overstated = [], [], []
+    for _ in range(150):
+        true = np.where(np.arange(40) < 20, rng.uniform(0.0, 0.1, 40), 0.0)
+        logs = rng.normal(0.0, 0.1, (2, 40, 10))
+        a, b = np.exp(logs[0]), np.exp(logs[1] + np.log1p(true)[:, None])
+        table = _discovered(pd.DataFrame({"p": [_apart(x, y, 0.95)[3] for x, y in zip(a, b, strict=True)]}), 0.05)
+        found = np.flatnonzero(table["changed"])
+        for level, misses in ((coverage_of_found(0.95, len(found), 40), missed), (0.95, alone)):
+            ends = [_apart(a[i], b[i], level) for i in found]
+            outside = [not low <= true[i] <= high for i, (_, low, high, _) in zip(found, ends, strict=True)]
+            misses.append(np.mean(outside) if outside else 0.0)
+        overstated += [_apart(a[i], b[i], 0.95)[0] - true[i] for i in found if true[i] > 0]
+    assert np.mean(missed) <= 0.05
+    assert np.mean(missed) > 0.005, "not merely wide"
+    assert np.mean(alone) > 0.1
+    assert np.mean(overstated) > 0.02
+
+
+def test_a_found_change_has_the_wider_interval(tmp_path):
+    for i in range(6):
+        for k, version in enumerate(("v1", "v2")):
+            (tmp_path / f"machine=m{i}").mkdir(exist_ok=True)
+            worse = {**PENALTIES, "branch-misses": 60.0} if k else PENALTIES
+            machine(tmp_path, f"m{i}", version, 10 * i + k, penalties=worse, spread=0.02)
+    fleet = pk.open_samples(tmp_path, paths="{version}.parquet")
+    changes = pk.fleet_changes(fleet, "version", "v1", "v2")
+    tested = int(changes.table["p"].notna().sum())
+    assert 0 < len(changes.found) < tested
+    alone = pk.fleet_changes(fleet, "version", "v1", "v2", rate=1e-12).table.set_index("quantity")
+    assert not alone["changed"].any()
+    level = 1 - 0.05 * len(changes.found) / tested
+    wider = pk.fleet_changes(fleet, "version", "v1", "v2", rate=1e-12, level=level).table.set_index("quantity")
+    for row in changes.table.to_dict(orient="records"):
+        expected = (wider if row["changed"] else alone).loc[row["quantity"]]
+        assert (row["low"], row["high"]) == (expected["low"], expected["high"])
+        assert row["low"] > 0 or row["high"] < 0 or not row["changed"], "a change's interval is clear of none"
 
 
 def test_many_intervals_of_few_machines_are_no_evidence(tmp_path):

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.course.units import UNITS
+from scripts import binder_links
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -50,10 +53,33 @@ def test_python_is_one_that_perfkit_supports(dockerfile: str):
     assert "py-3.11" in dockerfile or "3.11" in dockerfile
 
 
+def test_every_notebook_and_unit_has_its_links():
+    page = binder_links.PAGE.read_text()
+    notebooks = [p.relative_to(ROOT).as_posix() for p in (ROOT / "notebooks").rglob("*.ipynb")]
+    for kind in ("lab/tree", "voila/render"):
+        assert sorted(re.findall(rf"\?urlpath={kind}/([^)]+)\)", page)) == sorted(notebooks)
+    for path, text in binder_links.documents(binder_links.repository_of(page)).items():
+        assert path.read_text() == text, f"{path.relative_to(ROOT)}: python scripts/binder_links.py writes it anew"
+
+
+def test_each_lecturers_page_links_its_unit():
+    for unit in UNITS:
+        text = (ROOT / "docs" / "course" / f"{unit.name}.md").read_text()
+        assert re.findall(r"\?urlpath=lab/tree/notebooks/course/([^)]+)\)", text) == [unit.notebook]
+
+
+def test_one_command_gives_every_link_the_repositorys_address():
+    made = binder_links.documents("ada/kit")
+    assert len(made) == 1 + len(UNITS)
+    for text in made.values():
+        assert set(re.findall(r"mybinder\.org/v2/gh/([^?]+)\?", text)) == {"ada/kit/HEAD"}
+    assert binder_links.main(["no address"]) == 2
+
+
 @pytest.mark.skipif(
     os.environ.get("PERFKIT_SIMULATE_BINDER") != "1",
     reason="takes minutes: set PERFKIT_SIMULATE_BINDER=1, or run scripts/simulate_binder.sh",
 )
 @pytest.mark.timeout(1800)
-def test_a_fresh_environment_runs_the_tour():
+def test_every_notebook_and_unit_runs_in_a_fresh_environment():
     subprocess.run([str(ROOT / "scripts" / "simulate_binder.sh")], check=True, timeout=1700)

@@ -33,13 +33,13 @@ def test_every_page_and_every_public_name_is_there(site: Path):
         assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).is_file(), page
     inventory = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     known = {line.split()[0] for line in zlib.decompress(inventory).decode().splitlines() if " py:" in line}
-    names = [f"{m.__name__}.{name}" for m in (pk, pw) for name in m.__all__ if not name.startswith("_")]
+    names = [f"{m.__name__}.{name}" for m in (pk, pk.course, pw) for name in m.__all__ if not name.startswith("_")]
     assert {name for name in names if name not in known and not isinstance(value_of(name), type(pk))} == set()
 
 
 def value_of(name: str) -> object:
     package, _, last = name.rpartition(".")
-    return getattr({"perfkit": pk, "perfkit_widgets": pw}[package], last)
+    return getattr({"perfkit": pk, "perfkit.course": pk.course, "perfkit_widgets": pw}[package], last)
 
 
 def test_the_site_asks_nothing_of_the_network(site: Path):
@@ -60,6 +60,29 @@ def test_links_between_documents_lead_somewhere():
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
         for target in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)[^)]*\)", text):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_every_methods_page_says_when_not_to_trust_it():
+    table = (ROOT / "docs" / "methods.md").read_text()
+    linked = set(re.findall(r"\(([\w-]+)\.md#when-not-to-trust-it\)", table))
+    assert linked == set(re.findall(r"^\| \[[^]]+\]\(([\w-]+)\.md\)", table, re.M))
+    for page in linked:
+        text = (ROOT / "docs" / f"{page}.md").read_text()
+        doubts = re.search(r"^## When not to trust it\n\n(.+?)^## ", text, re.M | re.S)
+        assert doubts, page
+        assert doubts[1].startswith("- "), page
+
+
+def test_every_tool_of_the_comparison_says_what_it_does_better():
+    text = (ROOT / "docs" / "about" / "comparison.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| **")]
+    tools = "VTune pmu-tools LIKWID llvm-mca uiCA OSACA MARTA Hatchet,Thicket coz CodSpeed"
+    named = [re.search(r"\*\*(.+?)\*\*", row[0])[1].replace(", ", ",") for row in rows]
+    assert named == tools.split()
+    for row in rows:
+        sources = re.findall(r"\[(\d+)\]", row[1])
+        assert sources, row[0]
+        assert all(re.search(rf"^{n}\. ", text, re.M) for n in sources), row[0]
 
 
 def test_the_forges_workflow_is_pinned_and_runs_what_a_person_runs():

@@ -110,7 +110,11 @@ def test_it_is_drawn_into_the_axes_that_are_given(result):
     assert isinstance(drawn, (Axes, Figure))
     if isinstance(drawn, Figure):
         assert len(drawn.axes) > 1, "one pair of axes is returned as such"
+        assert drawn not in map(plt.figure, plt.get_fignums()), (
+            "a notebook would show it twice: as result and as figure"
+        )
         return
+    assert drawn.figure in map(plt.figure, plt.get_fignums()), "a notebook would show <Axes> and no picture"
     _, ax = plt.subplots()
     assert result.plot(ax=ax) is ax
     assert ax.has_data()

@@ -32,7 +32,7 @@ def test_choosing_an_event_redraws_its_roofline(view, model):
         known = np.isfinite(y) & (x < model.rooflines[event].breakpoints[-1, 0])
         assert y[known] == pytest.approx(model.rooflines[event].bound(x[known]))
         assert event in view._title.value
-        assert view._roofline.views["log"].across.label.endswith(event)
+        assert view._roofline.views["log"].across.label == "intensity: instructions per event"
 
 
 def test_a_click_on_a_bar_chooses_its_event(view):

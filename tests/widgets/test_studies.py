@@ -33,6 +33,21 @@ def tree(table):
     return pk.DecisionTree(["N", "layout"]).fit(table, pk.FixedBins("t", (15, 30)).fit(table))
 
 
+def test_a_dimension_that_is_not_named_stays_as_it_is(view):
+    view.chosen = {"layout": ["row"]}
+    assert set(view.table()["layout"]) == {"row"}
+    assert set(view.table()["N"]) == set(range(1, 9))
+    view.chosen = {"N": [1, 2]}
+    assert set(view.table()["layout"]) == {"row"}
+
+
+def test_one_category_is_shown_too(table):
+    one = pw.StudyExplorer(
+        table, ["N", "layout"], categorise=pk.FixedBins("t", ()).fit, grow=pk.DecisionTree(["N", "layout"]).fit
+    )
+    assert len(one.table()) == 300
+
+
 def test_a_node_selects_its_rows(tree, table):
     view = pw.TreeView(tree, table)
     assert len(view.rows) == 300

@@ -15,6 +15,7 @@ from perfkit.plots.style import kind_note
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -26,6 +27,13 @@ class Frame(anywidget.AnyWidget):
 
     _esm = Path(__file__).parent / "static" / "frame.js"
     _css = Path(__file__).parent / "static" / "frame.css"
+
+
+def own_axes(width: float, height: float) -> "Axes":
+    """Return axes in a figure that pyplot does not know, in inches: a notebook would show a view's picture twice."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
 class Pictured:

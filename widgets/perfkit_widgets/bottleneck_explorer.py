@@ -11,7 +11,7 @@ from perfkit.errors import SettingError
 from perfkit.plots.samples import position_label, throughput_label
 from perfkit.plots.style import SERIES, short
 from perfkit.plots.time_axis import TimeAxis
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, kind_html
 from perfkit_widgets.ranked_bars import RankedBars
@@ -59,6 +59,7 @@ class BottleneckExplorer(Explorer):
 
     def __init__(self, model: Any, samples: Samples, run: str | None = None) -> None:
         super().__init__()
+        expect_samples(samples, "BottleneckExplorer")
         known = [str(name) for name in samples.runs.index]
         if run is not None and run not in known:
             raise SettingError(f"no run named {run!r}; there are {', '.join(known[:5])}")

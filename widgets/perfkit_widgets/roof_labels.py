@@ -58,7 +58,8 @@ class RoofLabels:
 
 def name_of(roof: Any) -> str:
     """Return what is written beside a roof: its name, and its bound over the performance."""
-    return f"{roof.label.replace('computation', 'comp.')} {roof.distance:.2f}"
+    short = roof.label.replace("computation", "comp.").replace(" and ", " + ").replace("overlap of", "overlap")
+    return f"{short} {roof.distance:.2f}"
 
 
 def spread(heights: list[float], apart: float = _APART) -> list[float]:

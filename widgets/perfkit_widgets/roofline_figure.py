@@ -42,7 +42,6 @@ class RooflineFigure(widgets.VBox):
     def draw(
         self,
         axes: str,
-        event: str,
         work: str,
         roofline: Any,
         *,
@@ -60,7 +59,7 @@ class RooflineFigure(widgets.VBox):
         figures.set_xy(view.roof, *frame.unit(*view.points["roof"]))
         figures.set_range(view.across, frame.left, frame.right, {frame.infinity: "∞"} if frame.infinity else None)
         figures.set_range(view.up, frame.bottom, frame.top)
-        view.across.label = f"intensity: {work} per {abbreviate(event, 44)}"
+        view.across.label = f"intensity: {abbreviate(work, 24)} per event"  # which, the heading says
         view.up.label = self._throughput
         drawn = {}
         for name, points in (("chosen", chosen), ("outside", outside), ("training", training)):

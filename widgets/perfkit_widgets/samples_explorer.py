@@ -12,7 +12,7 @@ from perfkit.errors import DataError
 from perfkit.plots.samples import PER, check_events, position_label, rate_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, typical
 from perfkit.plots.time_axis import TimeAxis
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, breakable, heading, keys, kind_html
 from perfkit_widgets.thinning import thin
@@ -63,6 +63,7 @@ class SamplesExplorer(Explorer):
 
     def __init__(self, samples: Samples, x: str | None = None, y: str | None = None) -> None:
         super().__init__()
+        expect_samples(samples, "SamplesExplorer")
         events = samples.events
         if not events:
             raise DataError(

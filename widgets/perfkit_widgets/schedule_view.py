@@ -10,7 +10,7 @@ from perfkit.errors import UnavailableError
 from perfkit.plots.extended_roofline import STALL_COLOURS, TYPE_COLOURS, binned_counts, plot_schedule, type_name
 from perfkit.plots.style import short
 from perfkit_widgets import figures
-from perfkit_widgets.base import Explorer, heading, keys, kind_html
+from perfkit_widgets.base import Explorer, heading, keys, kind_html, own_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,8 @@ class ScheduleView(Explorer):
     def picture(self) -> "Figure":
         """Return the cycles shown as a static picture."""
         most = 2000  # beyond that a static picture has no room for a cycle
-        return plot_schedule(self.schedule, self.first, min(self._last, self.first + most)).figure
+        last = min(self._last, self.first + most)
+        return plot_schedule(self.schedule, self.first, last, ax=own_axes(9, 3.2)).figure
 
     @property
     def _last(self) -> int:

@@ -15,7 +15,7 @@ from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, fitted, s
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
 from perfkit.samples.events import closest
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.roofline_figure import RooflineFigure
@@ -79,6 +79,8 @@ class SpireExplorer(Explorer):
         top: int = 12,
     ) -> None:
         super().__init__()
+        for given in (samples, *([] if training is None else [training])):
+            expect_samples(given, "SpireExplorer")
         self.model, self.samples, self.training = model, samples, training
         self.areas = areas or Areas.load()
         self.timeline = TimeAxis.of(samples)
@@ -298,7 +300,6 @@ class SpireExplorer(Explorer):
         chosen = inside[self.timeline.row[rows]]
         self._roofline.draw(
             self.axes,
-            self.event,
             self.samples.work_event,
             roofline,
             training=training[:2],

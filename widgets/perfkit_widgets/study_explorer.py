@@ -51,13 +51,26 @@ class StudyExplorer(Explorer):
     Attributes
     ----------
     chosen : dict
-        Dimension -> the values that are in.
+        Dimension -> the values that are in; a dimension that is not named stays as it is.
     boundaries : tuple of float
         Of the categories.
     node : int
         The tree's chosen node.
     x, by : str
         The columns of the lines: across, and one line each ("" for one line).
+
+    Examples
+    --------
+    >>> features = ["WIDTH", "INSTRUCTIONS"]
+    >>> view = pw.StudyExplorer(
+    ...     pk.datasets.load("studies/fma"),
+    ...     features,
+    ...     categorise=pk.KdeCategories("tsc").fit,
+    ...     grow=pk.DecisionTree(features, max_depth=2).fit,
+    ... )
+    >>> view.chosen = {"WIDTH": [256]}
+    >>> view.table()["WIDTH"].unique().tolist()
+    [256]
     """
 
     chosen = traitlets.Dict()
@@ -139,14 +152,16 @@ class StudyExplorer(Explorer):
         every = widgets.Button(description="All rows", tooltip="Take every value of every dimension in again")
         every.on_click(lambda _: self._take_all())
         left = widgets.VBox([*boxes, every], layout={"min_width": "145px"})
-        right = widgets.VBox([self._distribution(), self._boundary_row()], layout={"flex": "1", "min_width": "0px"})
+        right = widgets.VBox(
+            [self._distribution(), self._boundary_row()], layout={"flex": "1 1 340px", "min_width": "0px"}
+        )
         self._tree = TreeView(self.tree, self.frame)
         self._tree.children = self._tree.children[:-1]  # one set of links is enough
         self._downloads = Downloads(self, f"study-{self.target}")
         bottom = widgets.HBox(
             [self._bars_of_importance(), self._lines()], layout={"flex_flow": "row wrap", "width": "100%"}
         )
-        top = widgets.HBox([left, right], layout={"width": "100%"})
+        top = widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"})
         self.children = [self._frame, self._head, self._note, top, self._tree, bottom, self._downloads]
 
     def _distribution(self) -> Any:
@@ -171,13 +186,14 @@ class StudyExplorer(Explorer):
 
     def _boundary_row(self) -> Any:
         self._typed = widgets.Text(
-            description="Boundaries", continuous_update=False, layout={"flex": "1"},
+            description="Boundaries", continuous_update=False, layout={"flex": "1 1 200px"},
             tooltip="Numbers with commas between them; Enter applies them",
         )  # fmt: skip
         self._typed.observe(self._typed_boundaries, "value")
         reset = widgets.Button(description="Find them again", tooltip="Categorise the rows that are in anew")
         reset.on_click(lambda _: self._refit())
-        return widgets.VBox([self._legend, widgets.HBox([self._typed, reset], layout={"width": "100%"})])
+        row = widgets.HBox([self._typed, reset], layout={"flex_flow": "row wrap", "width": "100%"})
+        return widgets.VBox([self._legend, row])
 
     def _bars_of_importance(self) -> Any:
         scales = {"x": figures.bq.OrdinalScale(reverse=True), "y": figures.bq.LinearScale(min=0, max=1)}
@@ -218,7 +234,7 @@ class StudyExplorer(Explorer):
             self._series, self._line_axes, height=320, margin={"left": 62, "right": 14, "top": 8, "bottom": 46}
         )
         return widgets.VBox(
-            [widgets.HBox([self._x, self._by]), figure, self._line_keys],
+            [widgets.HBox([self._x, self._by], layout={"flex_flow": "row wrap"}), figure, self._line_keys],
             layout={"flex": "1.3 1 400px", "min_width": "0px"},
         )
 
@@ -237,8 +253,8 @@ class StudyExplorer(Explorer):
             control.value = tuple(self.chosen.get(name, control.value))
         self._busy = False
         keep = np.ones(len(self._all), dtype=bool)
-        for name in self._controls:
-            keep &= self._all[name].isin(list(self.chosen[name])).to_numpy()
+        for name, control in self._controls.items():
+            keep &= self._all[name].isin(list(control.value)).to_numpy()
         self._learn(self._all[keep], self.categories.boundaries)
 
     def _move(self) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from perfkit.errors import DataError, SettingError
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 
 # Events that count elapsed time or finished work once more. As regressors they explain everything and say nothing.
 _CLOCKS = frozenset(
@@ -78,6 +78,7 @@ class CpiCounts:
         DataError
             No event or no interval is left.
         """
+        expect_samples(samples, "CpiCounts.from_samples")
         if samples.time_event == "seconds":
             raise SettingError(
                 "a CPI stack needs cycles as time; these samples measure time in seconds. If cycles were counted, "

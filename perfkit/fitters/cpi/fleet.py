@@ -6,9 +6,10 @@ cross-validations keeps whole machines out, because intervals of one machine are
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -17,11 +18,12 @@ from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.checks import impossible_penalties, same_names, unlikely_penalties
 from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
 from perfkit.fitters.cpi.estimator import Estimator, make_estimator
-from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces
+from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces, packed, unpacked
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
 from perfkit.fitters.cpi.verdict import verdict_of
-from perfkit.results import Tabled, draw, labelled
+from perfkit.results import Tabled, draw, kinds_of, labelled
+from perfkit.samples.events import normalise
 from perfkit.samples.fleet import Fleet, groups_of
 
 if TYPE_CHECKING:
@@ -53,14 +55,21 @@ class FleetStacks(Tabled):
         Coverage of the intervals.
     notes : tuple of str
         What was left out.
+    events, axes, settings
+        The events asked for, time and work, and what the stacks were fitted with: `update` goes on with them.
+    cells, sums : DataFrame, array of shape (cells, numbers)
+        The groups' machines, and the sums of their intervals that the stacks are made of (13 kB each for 10 events).
 
     Examples
     --------
     >>> samples, _ = pk.synthetic_cpi(intervals=60, seed=1)
     >>> _ = [samples.save(f"{name}.parquet") for name in ("a", "b")]
-    >>> stacks = pk.CpiStack().fit_each(pk.open_samples("."), ["run"])
+    >>> fleet = pk.open_samples(".")
+    >>> stacks = pk.CpiStack().fit_each(fleet, ["run"])
     >>> len(stacks.groups), stacks.kind
     (1, 'generated')
+    >>> stacks.update(fleet).groups["intervals"].item()
+    240
     """
 
     _rows: ClassVar[str] = "table"
@@ -72,6 +81,11 @@ class FleetStacks(Tabled):
     kind: str
     level: float
     notes: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    cells: pd.DataFrame = field(default_factory=pd.DataFrame)
+    sums: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per group and part: see ``table``."""
@@ -91,6 +105,41 @@ class FleetStacks(Tabled):
             if name not in wide:
                 raise SettingError(f"no group {name!r}; there are {', '.join(map(str, wide.columns[:10]))}")
         return pd.DataFrame({a: wide[a], b: wide[b], "difference": wide[b] - wide[a]})
+
+    def update(self, fleet: Fleet) -> "FleetStacks":
+        """Return the stacks of what these were fitted to and of a further fleet: the same as of all at once.
+
+        Settings, events and labels are these stacks'. Samples that are given twice count twice.
+
+        Raises
+        ------
+        SettingError
+            Its time or work are other quantities, or these stacks' file was written before they kept their sums.
+        DataError
+            Something else than a fleet was given.
+        """
+        if not isinstance(fleet, Fleet):
+            raise DataError(
+                f"FleetStacks.update takes a Fleet; found {type(fleet).__name__}: save samples, and open them with "
+                "perfkit.open_samples(..., memory=False)"
+            )
+        if not len(self.sums):
+            raise SettingError("these stacks were saved by an older perfkit, without their sums: fit them anew")
+        if _axes(fleet) != tuple(self.axes):
+            raise SettingError(f"time and work were {', '.join(self.axes)}; the further fleet's are {_axes(fleet)}")
+        settings = cast("CpiStack", SimpleNamespace(**self.settings))
+        cells, moments = _scanned(fleet, self.events, self.by, settings.folds)
+        size = len(self.events) + 2
+        merged = {
+            key: unpacked(sums, settings.folds, size)
+            for key, sums in zip(self.cells.itertuples(index=False, name=None), self.sums, strict=True)
+        }
+        for key, found in zip(cells.itertuples(index=False, name=None), moments, strict=True):
+            merged[key] = merge_moments(merged[key], found) if key in merged else found
+        kinds = sorted({*kinds_of(self.kind), *kinds_of(fleet.kind)})
+        kind = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+        both = pd.DataFrame(list(merged), columns=self.cells.columns)
+        return _stacks(settings, self.events, self.by, both, list(merged.values()), kind, self.axes, [])
 
     def summary(self) -> str:
         """Say what CPI the groups have, what they mostly consist of, and whether the data support the stacks."""
@@ -121,10 +170,29 @@ def fit_fleet(settings: "CpiStack", fleet: Fleet, by: Sequence[str]) -> FleetSta
     """Return the stacks of a fleet's groups; see `CpiStack.fit_each`."""
     _possible(settings, fleet)
     events, notes = _events(settings, fleet)
+    cells, moments = _scanned(fleet, events, by, settings.folds)
+    return _stacks(settings, events, by, cells, moments, fleet.kind, _axes(fleet), notes)
+
+
+def _axes(fleet: Fleet) -> tuple[str, ...]:
+    return normalise(fleet.time_event), normalise(fleet.work_event)
+
+
+def _scanned(
+    fleet: Fleet, events: tuple[str, ...], by: Sequence[str], folds: int
+) -> tuple[pd.DataFrame, list[Moments]]:
+    """Return the groups' machines, and the sums of each."""
     labels = list(dict.fromkeys([*by, "machine"]))
-    cells, moments = fleet.scan(partial(moments_of_pieces, events=events, folds=settings.folds), merge_moments, labels)
+    cells, moments = fleet.scan(partial(moments_of_pieces, events=events, folds=folds), merge_moments, labels)
     if not cells.columns.size or not moments:
         raise DataError("no interval of the fleet could be used")
+    return cells.astype(str), moments
+
+
+def _stacks(
+    settings: "CpiStack", events: tuple[str, ...], by: Sequence[str], cells: pd.DataFrame,
+    moments: Sequence[Moments], kind: str, axes: tuple[str, ...], notes: list[str],
+) -> FleetStacks:  # fmt: skip
     machines = cells["machine"].tolist()
     found = groups_of(cells, by)
     rows, groups = [], []
@@ -148,7 +216,11 @@ def fit_fleet(settings: "CpiStack", fleet: Fleet, by: Sequence[str]) -> FleetSta
         notes.append(f"{lost['missing']:,} intervals are left out: a count is missing in them")
     if lost["idle"]:
         notes.append(f"{lost['idle']:,} intervals are left out: no cycles or no instructions were counted")
-    return FleetStacks(table, facts, tuple(by), settings.form, fleet.kind, settings.level, tuple(notes))
+    asked = settings.get_params() if hasattr(settings, "get_params") else vars(settings)
+    sums = np.array([packed(one) for one in moments])
+    return FleetStacks(
+        table, facts, tuple(by), settings.form, kind, settings.level, tuple(notes), events, axes, asked, cells, sums
+    )
 
 
 def _possible(settings: "CpiStack", fleet: Fleet) -> None:
@@ -212,16 +284,21 @@ class _Group:
                 f"{self.total.n} usable intervals cannot tell {len(events) + 1} unknowns apart "
                 f"({self.total.missing} have a count missing, {self.total.idle} no cycles or instructions)"
             )
+        forms: tuple[Form, ...] = ("ipc", "cpi")
+        self.folds = {form: self.total.fold_moments(form) for form in forms}
         self.keep = self._usable()
         self.all_events = events
         self.events = [e for e, kept in zip(events, self.keep[1:-1], strict=True) if kept]
 
     def _usable(self) -> np.ndarray:
         """Return which columns can be told from the base and from those before them."""
-        M = self.total.fold_moments(self.form).sum(axis=0)
+        M = self.folds[self.form].sum(axis=0)
         k = len(M) - 2
         keep = np.ones(k + 2, dtype=bool)
         length = np.sqrt(np.diag(M))
+        alike = np.abs(np.tril(M[:-1, :-1], -1)) > (1 - 1e-12) * np.outer(length[:-1], length[:-1])
+        if length[:-1].all() and not alike.any():  # nearly always
+            return keep
         for j in range(1, k + 1):
             if length[j] == 0:
                 keep[j] = False
@@ -230,24 +307,24 @@ class _Group:
             keep[j] = not (cosine[keep[:j]] > 1 - 1e-12).any()
         return keep
 
-    def moments(self, parts: Moments, form: Form) -> np.ndarray:
+    def moments(self, form: Form) -> np.ndarray:
         """Return the moments of the random folds with the usable columns, on weights of mean 1."""
-        M = parts.fold_moments(form)[:, self.keep][:, :, self.keep]
-        return np.asarray(M * (parts.n / M[:, 0, 0].sum()))
+        M = self.folds[form][:, self.keep][:, :, self.keep]
+        return np.asarray(M * (self.total.n / M[:, 0, 0].sum()))
 
     def result(self) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
         """Return the rows of the group's table, from part on, and the facts of the group."""
         settings = self.settings
         other: Form = "cpi" if self.form == "ipc" else "ipc"
-        folds = self.moments(self.total, self.form)
+        folds = self.moments(self.form)
         whole = folds.sum(axis=0)
         estimator = self._estimator(self.form)
         positive = np.ones(len(whole) - 1)  # nearly always all of them are: a guess that saves most steps
         x = estimator.solve(whole, positive)
         stack = to_stack(self.form, x)
-        sums = self.total.fold_moments("cpi").sum(axis=0)[0][self.keep]
+        sums = self.folds["cpi"].sum(axis=0)[0][self.keep]
         rates, cpi = sums[1:-1] / sums[0], float(sums[-1] / sums[0])
-        beside = to_stack(other, self._estimator(other).solve(self.moments(self.total, other).sum(axis=0), positive))
+        beside = to_stack(other, self._estimator(other).solve(self.moments(other).sum(axis=0), positive))
         placebo = self.total.placebo(self.form)[self.keep][:, self.keep]
         placebo_r2 = r_squared(placebo, estimator.solve(placebo, positive))
         r2 = CpiR2(r_squared(whole, x), _validated(estimator, folds, x), self._by_machine(estimator, x))
@@ -292,7 +369,7 @@ class _Group:
         if len(self.machines) < 2:
             return float("nan")
         n = min(self.settings.folds, len(self.machines))
-        scale = self.total.n / self.total.fold_moments(self.form)[:, 0, 0].sum()
+        scale = self.total.n / self.folds[self.form][:, 0, 0].sum()
         folds = [
             sum(part.fold_moments(self.form).sum(axis=0) for part in self.machines[i::n]) * scale for i in range(n)
         ]

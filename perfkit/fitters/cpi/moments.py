@@ -76,6 +76,23 @@ def merge_moments(one: Moments, two: Moments) -> Moments:
     )
 
 
+def packed(moments: Moments) -> np.ndarray:
+    """Return everything as one row of numbers: see `unpacked`."""
+    counted = np.array([moments.n, moments.missing, moments.idle], dtype="float64")
+    return np.concatenate(
+        [moments.by_cycles.ravel(), moments.by_work.ravel(), moments.plain.ravel(), moments.shares, counted]
+    )
+
+
+def unpacked(row: np.ndarray, folds: int, size: int) -> Moments:
+    """Return what `packed` gave, of so many folds and events + 2."""
+    square = size * size
+    ends = np.cumsum([folds * square, folds * square, square, 4])
+    a, b, plain, shares, counted = np.split(row, ends)
+    shape = (folds, size, size)
+    return Moments(a.reshape(shape), b.reshape(shape), plain.reshape(size, size), shares, *map(int, counted.tolist()))
+
+
 def moments_of_pieces(pieces: Sequence[Piece], events: tuple[str, ...], folds: int) -> dict[Key, Moments]:
     """Return the sums of each cell: what `Fleet.scan` calls."""
     m = len(events) + 2

@@ -340,6 +340,9 @@ class SpireModel(Summarised):
 
         See `perfkit.plots.spire.plot_roofline` for the other settings.
         """
+        for given in (training, analysed):
+            if given is not None:
+                expect_samples(given, "SpireModel.plot")
         chosen = next(iter(self.rooflines)) if event is None else event
         return draw("spire:plot_roofline", self, event=chosen, training=training, analysed=analysed, ax=ax, **how)
 

@@ -405,6 +405,8 @@ def as_frame(table: Any) -> pd.DataFrame:
         frame = table.ok.copy(deep=False)
         frame.attrs["kind"] = kind_of(table)
         return frame
+    if hasattr(table, "to_samples"):  # its table is of runs and their labels, not of what was counted
+        raise DataError(f"expected a table in memory; found {type(table).__name__}: draw some with .sample(20_000)")
     if hasattr(table, "to_frame"):
         return table.to_frame()
     raise DataError(f"expected a DataFrame or an object with to_frame(), found {type(table).__name__}")

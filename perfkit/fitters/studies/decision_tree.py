@@ -58,11 +58,6 @@ class Node:
         """Whether it has no children."""
         return self.left < 0
 
-    @property
-    def prediction(self) -> float:
-        """The commonest category's number, or the mean."""
-        return float(np.argmax(self.value)) if len(self.value) > 1 else self.value[0]
-
 
 @dataclass(frozen=True, repr=False)
 class Tree(Plain, ToldCategories):
@@ -163,9 +158,14 @@ class Tree(Plain, ToldCategories):
             place[here & data.isna().to_numpy()] = -1
         return place
 
+    def said_by(self, node: Node) -> float:
+        """Return what one of the tree's nodes predicts: the commonest category's number, or the mean."""
+        # Whether a single value is a mean or the rows of an only category, the node does not know.
+        return node.value[0] if self.is_regression else float(np.argmax(node.value))
+
     def predict(self, table: Any) -> NDArray[np.float64]:
         """Return each row's category number, or its target for a regression; NaN where a needed value is missing."""
-        predictions = np.array([*(node.prediction for node in self.nodes), math.nan])
+        predictions = np.array([*(self.said_by(node) for node in self.nodes), math.nan])
         return predictions[self.apply(table)]
 
     def path(self, node: int) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class Tree(Plain, ToldCategories):
         """Return one row per node."""
         frame = pd.DataFrame([node.__dict__ for node in self.nodes])
         frame["prediction"] = [
-            node.prediction if self.is_regression else self.classes[int(node.prediction)] for node in self.nodes
+            node.value[0] if self.is_regression else self.classes[int(self.said_by(node))] for node in self.nodes
         ]
         return frame.rename_axis("node")
 
@@ -215,7 +215,7 @@ class Tree(Plain, ToldCategories):
 
         def walk(index: int) -> None:
             node = self.nodes[index]
-            what = f"{node.value[0]:.4g}" if self.is_regression else self.classes[int(node.prediction)]
+            what = f"{node.value[0]:.4g}" if self.is_regression else self.classes[int(self.said_by(node))]
             if node.is_leaf:
                 lines.append(f"{'  ' * node.depth}-> {what}  ({node.samples} rows, impurity {node.impurity:.3g})")
                 return

@@ -52,7 +52,8 @@ def live_spire(
     DataError
         More samples than a page should hold.
     """
-    expect_samples(samples, "LiveSpire")
+    for given in (samples, *([] if training is None else [training])):
+        expect_samples(given, "LiveSpire")
     ranking = model.rank(samples, bootstrap=0)  # refuses what cannot be ranked, and knows the caveats
     points = arrange(samples, model.settings.min_running)
     axis = TimeAxis.of(samples)
