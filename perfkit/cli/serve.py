@@ -172,7 +172,6 @@ def _place(path: Path) -> Path:
 def _copy_as_app(path: Path, target: Path, values: dict[str, Any]) -> None:
     """Copy a notebook with its parameters set; its kernel works where the command was given, as relative names mean."""
     import nbformat
-    from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
     from perfkit.course.versions import read_notebook, student_version
@@ -185,8 +184,10 @@ def _copy_as_app(path: Path, target: Path, values: dict[str, Any]) -> None:
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
         raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
     if values:
-        # Read again as papermill does, which expects tags in every cell and a place for itself.
-        notebook = parameterize_notebook(load_notebook_node(str(path)), values)
+        notebook.metadata.setdefault("papermill", nbformat.NotebookNode())  # papermill expects its place, and tags
+        for cell in notebook.cells:
+            cell.metadata.setdefault("tags", [])
+        notebook = parameterize_notebook(notebook, values)
     start = nbformat.v4.new_code_cell(f"import os\n\nos.chdir({str(Path.cwd())!r})")
     notebook.cells.insert(0, start)
     target.parent.mkdir(exist_ok=True)
