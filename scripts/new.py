@@ -122,6 +122,7 @@ def notebook(name: str, _: argparse.Namespace) -> dict[str, str]:
             {},
             "%matplotlib inline\nimport perfkit as pk\n\nsamples = pk.open_samples(source)\nsamples.describe()",
         ),
+        ("code", {}, "samples.plot();"),
         ("markdown", {}, "Where the data are simulated or generated, say so here, too."),
     ]
     made = [

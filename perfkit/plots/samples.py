@@ -77,9 +77,9 @@ def plot_over_time(
 def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
     """Draw the throughput over time, all runs laid end to end; return the axes."""
     if ax is None:
-        from matplotlib.figure import Figure
+        import matplotlib.pyplot as plt
 
-        ax = Figure(figsize=(10, 2.2), layout="constrained").subplots()
+        ax = plt.subplots(figsize=(10, 2.2), layout="constrained")[1]
     timeline = TimeAxis.of(samples)
     _strip(ax, timeline, timeline.throughput, throughput_label(samples), SERIES[0])
     ax.set_xlabel(position_label(timeline))

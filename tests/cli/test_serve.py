@@ -11,11 +11,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli import serve
 from perfkit.cli.main import app
+from perfkit.cli.notebook_runs import find_notebook
 from perfkit.errors import FormatError, SettingError, UnavailableError
 
 
@@ -119,3 +121,16 @@ def test_the_server_answers_this_machine_to_its_token_alone_and_ends_with_the_co
     if command == "lab":
         for name in ("10_spire_walkthrough.ipynb", "course/unit1_what_bounds_code.ipynb"):
             assert (tmp_path / "perfkit-notebooks" / name).is_file()
+
+
+@pytest.mark.parametrize(("name", "parameter"), [("00_tour", "source"), ("unit1_what_bounds_code", "student")])
+def test_an_apps_parameters_follow_those_of_its_notebook(name: str, parameter: str, tmp_path: Path):
+    """An app with a parameter once ended with an AttributeError: papermill expects tags in every cell."""
+    path = find_notebook(name)
+    serve._copy_as_app(path, tmp_path / path.name, {parameter: "mine"})
+    cells = nbformat.read(tmp_path / path.name, as_version=4).cells
+    tags = [cell.metadata.get("tags", []) for cell in cells]
+    given = tags.index(["injected-parameters"])
+    assert "parameters" in tags[given - 1]
+    assert f'{parameter} = "mine"' in cells[given].source
+    assert not any("BEGIN SOLUTION" in cell.source for cell in cells)

@@ -31,7 +31,7 @@ NO_RESULTS = {
     "programs, not yet timed": {"TraceSource", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
     "parts of results": {"Weighed", "Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
     "parts of traces and of fleets": {"TraceChunk", "Piece"},
-    "exercises of the course, which are checked and not analysed": {"Exercises", "Checked"},
+    "exercises of the course, which are checked and not analysed": {"Exercises", "Checked", "CheckedUnit"},
     "what was planted in generated data": {"PlantedCpi"},
     "a trace of which only parts are in memory": {"StreamedTrace"},
 }  # fmt: skip
@@ -110,7 +110,11 @@ def test_it_is_drawn_into_the_axes_that_are_given(result):
     assert isinstance(drawn, (Axes, Figure))
     if isinstance(drawn, Figure):
         assert len(drawn.axes) > 1, "one pair of axes is returned as such"
+        assert drawn not in map(plt.figure, plt.get_fignums()), (
+            "a notebook would show it twice: as result and as figure"
+        )
         return
+    assert drawn.figure in map(plt.figure, plt.get_fignums()), "a notebook would show <Axes> and no picture"
     _, ax = plt.subplots()
     assert result.plot(ax=ax) is ax
     assert ax.has_data()

@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from perfkit.plots.style import kind_note
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -25,6 +27,13 @@ class Frame(anywidget.AnyWidget):
 
     _esm = Path(__file__).parent / "static" / "frame.js"
     _css = Path(__file__).parent / "static" / "frame.css"
+
+
+def own_axes(width: float, height: float) -> "Axes":
+    """Return axes in a figure that pyplot does not know, in inches: a notebook would show a view's picture twice."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
 class Pictured:
@@ -105,6 +114,11 @@ def link(filename: str, kind: str, content: bytes, text: str) -> str:
     data = base64.b64encode(content).decode()
     target = f'download="{html.escape(filename)}" href="data:{kind};base64,{data}"'
     return f'<a class="pk-key" {target}>⬇ {html.escape(text)}</a>'
+
+
+def breakable(name: str) -> str:
+    """Return a name of an event as HTML that may go on in another line after a dot, an underscore and the like."""
+    return re.sub(r"([._:/,-])(?=\w)", r"\1<wbr>", html.escape(name))
 
 
 def heading(text: str, note: str = "") -> str:

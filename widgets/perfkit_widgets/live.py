@@ -17,7 +17,7 @@ from perfkit.plots.live.cpi import live_cpi
 from perfkit.plots.live.grid import Progress, live_roofs, live_what_if
 from perfkit.plots.live.packed import LiveModel
 from perfkit.plots.live.spire import live_spire
-from perfkit_widgets.base import Pictured
+from perfkit_widgets.base import Pictured, own_axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -260,7 +260,7 @@ class LiveRoofs(LiveView):
         """Return the roofline of the core as it is as a static picture."""
         from perfkit.plots.extended_roofline import plot_extended_roofline
 
-        figure: Figure = plot_extended_roofline(self._roofline).figure
+        figure: Figure = plot_extended_roofline(self._roofline, ax=own_axes(9, 5)).figure
         return figure
 
 

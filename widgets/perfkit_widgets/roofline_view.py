@@ -13,7 +13,7 @@ from perfkit.errors import SettingError
 from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_extended_roofline
 from perfkit.plots.style import ROOF
 from perfkit_widgets import figures
-from perfkit_widgets.base import Explorer, heading, keys, kind_html
+from perfkit_widgets.base import Explorer, heading, keys, kind_html, own_axes
 from perfkit_widgets.roof_labels import RoofLabels
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class RooflineView(Explorer):
 
     def picture(self) -> "Figure":
         """Return the plot as a static picture."""
-        return plot_extended_roofline(self.roofline).figure
+        return plot_extended_roofline(self.roofline, ax=own_axes(9, 5)).figure
 
     def _make_sliders(self, sliders: Mapping[str, Sequence[float]], core: Any) -> dict[str, Any]:
         made = {}
