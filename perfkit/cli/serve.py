@@ -179,11 +179,14 @@ def _copy_as_app(path: Path, target: Path, values: dict[str, Any]) -> None:
 
     try:
         notebook = nbformat.read(path, as_version=4)
-        if path in shipped_units():  # an app runs all cells, and what solutions print would be read
+        if path.resolve() in shipped_units():  # an app runs all cells, and what solutions print would be read
             notebook = nbformat.from_dict(student_version(read_notebook(path)))
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
         raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
     if values:
+        notebook.metadata.setdefault("papermill", nbformat.NotebookNode())  # papermill expects its place, and tags
+        for cell in notebook.cells:
+            cell.metadata.setdefault("tags", [])
         notebook = parameterize_notebook(notebook, values)
     start = nbformat.v4.new_code_cell(f"import os\n\nos.chdir({str(Path.cwd())!r})")
     notebook.cells.insert(0, start)

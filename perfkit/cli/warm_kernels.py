@@ -118,8 +118,8 @@ class WarmKernels:
                 self.close()
                 self._process = self._started()
                 answer = self._asked(request)
-        if not answer:
-            raise RuntimeError("the process that kernels are forked from ended")
+        if int(answer or 0) <= 0:
+            raise RuntimeError(f"no kernel could be forked in {cwd}")
         return _Kernel(int(answer))
 
     def _asked(self, request: str) -> str:

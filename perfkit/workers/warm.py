@@ -4,7 +4,7 @@
 
 Each name is a module, or a module's attribute that is imported when first asked for (``perfkit.Gus``). Requests are
 lines of JSON on standard input (``arguments`` of the kernel, ``env``, ``cwd``), answered by the kernel's process
-number; at the end of the input the process ends, and its kernels see that and end too.
+number, or 0 where it could not begin; at the end of the input the process ends, and its kernels see that and end too.
 """
 
 import importlib
@@ -50,7 +50,11 @@ def main(names: Sequence[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         if not os.fork():
-            arguments = _in_the_kernel(json.loads(line), answers)
+            try:
+                arguments = _in_the_kernel(json.loads(line), answers)
+            except BaseException:
+                os.write(answers, b"0\n")  # whoever waits for a number would wait for ever
+                raise
             kernelapp.launch_new_instance(argv=arguments)
             return
 

@@ -74,3 +74,4 @@ def test_a_notebook_is_an_app(served: str, watched: Any, name: str, theme: str):
         assert "points. Right" not in watched.locator("body").inner_text()  # no solution is shown
     assert watched.foreign == []
     assert watched.failures == []
+    watched.goto("about:blank")  # as a reader who leaves: the app's kernel is ended

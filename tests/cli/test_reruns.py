@@ -257,6 +257,8 @@ def test_what_kernels_are_forked_from_is_started_again_when_it_is_killed(tmp_pat
         kernel = warm.fork(["-f", str(tmp_path / "connection.json")], os.environ, str(tmp_path))
         assert kernel.poll() is None
         assert psutil.Process(kernel.pid).ppid() == warm._process.pid
+        with pytest.raises(RuntimeError, match="no kernel could be forked in /no/such/folder"):
+            warm.fork([], os.environ, "/no/such/folder")
     finally:
         warm.close()
     kernel.wait()  # it ends with what it was forked from

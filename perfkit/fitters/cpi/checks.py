@@ -1,7 +1,9 @@
 """What the reader of a CPI stack should know about its data and its penalties, in words."""
 
+import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -100,12 +102,24 @@ def same_counters(counts: CpiCounts) -> list[tuple[str, str]]:
 
 def same_names(events: Sequence[str]) -> list[tuple[str, str]]:
     """Return the pairs of events whose names stand for the same count."""
+    return list(_same_names(tuple(events)))
+
+
+@lru_cache(maxsize=64)  # a fleet's thousands of stacks have the same events
+def _same_names(events: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     names = [normalise(e) for e in events]
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for group in _ALIASES:
         here = [e for e, name in zip(events, names, strict=True) if name in group]
-        pairs += list(pairwise(here))
-    return pairs
+        pairs += pairwise(here)
+    return tuple(pairs)
+
+
+@lru_cache(maxsize=4096)
+def _limit(event: str) -> tuple[float, str]:
+    """Return the most cycles that one of an event can cost, and why."""
+    name = normalise(event)
+    return next(((most, reason) for pattern, most, reason in _LIMITS if re.search(pattern, name)), (math.inf, ""))
 
 
 def check_fit(
@@ -169,12 +183,9 @@ def impossible_penalties(events: Sequence[str], penalties: np.ndarray) -> list[s
         if penalty < 0:
             told.append(f"{event} would save {-penalty:.3g} cycles each: a negative penalty is no cost.")
             continue
-        name = normalise(event)
-        for pattern, most, reason in _LIMITS:
-            if re.search(pattern, name):
-                if penalty > most:
-                    told.append(f"{event} cannot cost {penalty:.4g} cycles each ({reason}: at most {most:g}).")
-                break
+        most, reason = _limit(event)
+        if penalty > most:
+            told.append(f"{event} cannot cost {penalty:.4g} cycles each ({reason}: at most {most:g}).")
     return told
 
 

@@ -284,16 +284,21 @@ class _Group:
                 f"{self.total.n} usable intervals cannot tell {len(events) + 1} unknowns apart "
                 f"({self.total.missing} have a count missing, {self.total.idle} no cycles or instructions)"
             )
+        forms: tuple[Form, ...] = ("ipc", "cpi")
+        self.folds = {form: self.total.fold_moments(form) for form in forms}
         self.keep = self._usable()
         self.all_events = events
         self.events = [e for e, kept in zip(events, self.keep[1:-1], strict=True) if kept]
 
     def _usable(self) -> np.ndarray:
         """Return which columns can be told from the base and from those before them."""
-        M = self.total.fold_moments(self.form).sum(axis=0)
+        M = self.folds[self.form].sum(axis=0)
         k = len(M) - 2
         keep = np.ones(k + 2, dtype=bool)
         length = np.sqrt(np.diag(M))
+        alike = np.abs(np.tril(M[:-1, :-1], -1)) > (1 - 1e-12) * np.outer(length[:-1], length[:-1])
+        if length[:-1].all() and not alike.any():  # nearly always
+            return keep
         for j in range(1, k + 1):
             if length[j] == 0:
                 keep[j] = False
@@ -302,24 +307,24 @@ class _Group:
             keep[j] = not (cosine[keep[:j]] > 1 - 1e-12).any()
         return keep
 
-    def moments(self, parts: Moments, form: Form) -> np.ndarray:
+    def moments(self, form: Form) -> np.ndarray:
         """Return the moments of the random folds with the usable columns, on weights of mean 1."""
-        M = parts.fold_moments(form)[:, self.keep][:, :, self.keep]
-        return np.asarray(M * (parts.n / M[:, 0, 0].sum()))
+        M = self.folds[form][:, self.keep][:, :, self.keep]
+        return np.asarray(M * (self.total.n / M[:, 0, 0].sum()))
 
     def result(self) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
         """Return the rows of the group's table, from part on, and the facts of the group."""
         settings = self.settings
         other: Form = "cpi" if self.form == "ipc" else "ipc"
-        folds = self.moments(self.total, self.form)
+        folds = self.moments(self.form)
         whole = folds.sum(axis=0)
         estimator = self._estimator(self.form)
         positive = np.ones(len(whole) - 1)  # nearly always all of them are: a guess that saves most steps
         x = estimator.solve(whole, positive)
         stack = to_stack(self.form, x)
-        sums = self.total.fold_moments("cpi").sum(axis=0)[0][self.keep]
+        sums = self.folds["cpi"].sum(axis=0)[0][self.keep]
         rates, cpi = sums[1:-1] / sums[0], float(sums[-1] / sums[0])
-        beside = to_stack(other, self._estimator(other).solve(self.moments(self.total, other).sum(axis=0), positive))
+        beside = to_stack(other, self._estimator(other).solve(self.moments(other).sum(axis=0), positive))
         placebo = self.total.placebo(self.form)[self.keep][:, self.keep]
         placebo_r2 = r_squared(placebo, estimator.solve(placebo, positive))
         r2 = CpiR2(r_squared(whole, x), _validated(estimator, folds, x), self._by_machine(estimator, x))
@@ -364,7 +369,7 @@ class _Group:
         if len(self.machines) < 2:
             return float("nan")
         n = min(self.settings.folds, len(self.machines))
-        scale = self.total.n / self.total.fold_moments(self.form)[:, 0, 0].sum()
+        scale = self.total.n / self.folds[self.form][:, 0, 0].sum()
         folds = [
             sum(part.fold_moments(self.form).sum(axis=0) for part in self.machines[i::n]) * scale for i in range(n)
         ]
