@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Draw the speedup of each weighted resource as ranked bars, a colour a weight."""
+    """Draw the speedup of each weighted resource as ranked bars, one colour per weight."""
     return plot_speedups(result.to_frame(), f"Sensitivity on {result.core} (simulated)", top, ax)
 
 
 def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, a colour a weight."""
+    """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, one colour per weight."""
     table = frame.head(top).iloc[::-1].set_index("resource")
     ax = _axes(ax, 0.32 * len(table) + 1.2)
     rows = np.arange(len(table))
