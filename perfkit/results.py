@@ -86,7 +86,9 @@ class Summarised:
             shown = shown.encode()[:LARGEST_HTML].decode(errors="ignore")
             head, _, rest = shown.rpartition("&")  # a cut may leave half of an entity
             shown = (shown if ";" in rest or not head else head) + "…"
-        return f"<pre>{shown}</pre>"
+        # JupyterLab breaks plain output anywhere, in the middle of words too.
+        style = "white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere"
+        return f"<pre style='{style}'>{shown}</pre>"
 
 
 class Tabled(Summarised):

@@ -162,7 +162,7 @@ class TopDownFractions(Tabled):
             shares = ", ".join(f"{part.replace('_', ' ')} {row[part]:.0%}" for part in FRACTIONS if part != main[run])
             lost = str(main[run])
             lines.append(f"{run}: {lost.replace('_', ' ')} {row[lost]:.0%} of the issue slots; {shares}")
-        more = [f"and {len(self.runs) - 4} more runs"] if len(self.runs) > 4 else []
+        more = [f"and {len(self.runs) - 4} more run{'s' * (len(self.runs) > 5)}"] if len(self.runs) > 4 else []
         lines[0] += labelled(self.kind)
         return "\n".join([*lines, *more, f"events: {self.scheme}"])
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from perfkit.fitters.cpi.paper import PaperCpiFit
     from perfkit.fitters.cpi.stack import CpiFit
 
+_CPI = "CPI (cycles per instruction)"
 BASE_COLOUR = "#9aa0a6"
 RESIDUAL_COLOUR = "#ffffff"
 OTHERS_COLOUR = "#d9d9d9"
@@ -69,7 +70,7 @@ def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12)
     ax.set_xticks(places, [_label(name, fit) for name, fit in fits.items()])
     ax.set_xlim(-0.6, len(fits) - 0.4)
     ax.set_ylim(1.08 * float(bottom.min()), 1.08 * float(top.max()))
-    ax.set_ylabel("CPI (cycles per instruction)")
+    ax.set_ylabel(_CPI)
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
     return ax
@@ -86,7 +87,7 @@ def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
     ax.plot(x, table["cpi"], ".", ms=3, color="#5f6368", label=fit.kind)
     ax.plot(x, table["predicted"], "-", lw=0.9, color="#d62728", label="by the stack")
     ax.set_xlabel(label)
-    ax.set_ylabel("CPI")
+    ax.set_ylabel(_CPI)
     ax.set_title(
         f"{fit.name}: R² {fit.r2.in_sample:.2f} in sample, {fit.r2.blocked:.2f} in phases kept out", fontsize=9
     )
@@ -103,8 +104,8 @@ def plot_residuals(fit: "CpiFit", ax: Any = None) -> Any:
     table = fit.intervals()
     ax.plot(table["predicted"], table["residual"], ".", ms=3, alpha=0.5, color="#1f77b4")
     ax.axhline(0, color="#444444", lw=0.8)
-    ax.set_xlabel(f"predicted CPI ({fit.kind})")
-    ax.set_ylabel("measured less predicted CPI")
+    ax.set_xlabel(f"predicted {_CPI}")
+    ax.set_ylabel(f"{fit.kind} less predicted CPI\n(cycles per instruction)")
     return ax
 
 
@@ -121,7 +122,7 @@ def plot_penalties(fit: "CpiFit", ax: Any = None) -> Any:
     ax.plot(fit.components[parts], y, "o", color="#1f77b4", ms=5, label=f"{fit.settings.form.upper()} form")
     ax.plot(fit.other[parts], y, "x", color="#d62728", ms=6, label="the other form")
     ax.set_yticks(y, parts, fontsize=8)
-    ax.set_xlabel(f"CPI ({fit.kind}; bars: {fit.settings.level:.0%} of block-bootstrap resamples)")
+    ax.set_xlabel(f"{_CPI}, {fit.kind}; bars: {fit.settings.level:.0%} of block-bootstrap resamples")
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 
@@ -140,14 +141,15 @@ def plot_gauges(fit: "CpiFit", ax: Any = None) -> Any:
     for y, value in enumerate(values[::-1]):
         axes[0].annotate(f" {value:.2f}", (shown[::-1][y], y), va="center", fontsize=8)
     axes[0].set_xlim(0, 1.12)
-    axes[0].set_xlabel(f"R² ({fit.settings.form.upper()} form, {fit.kind})")
+    axes[0].set_xlabel(f"R²: share of the variance explained ({fit.settings.form.upper()} form, {fit.kind})")
     bracket = fit.bracket
     axes[1].barh([0], [fit.cpi], color="#eeeeee", edgecolor="#444444", lw=0.5)
     axes[1].barh([0], [bracket.high - bracket.low], left=bracket.low, color="#9aa0a6")
     axes[1].plot([bracket.ipc, bracket.cpi], [0, 0], "k|", ms=18)
     axes[1].set_yticks([0], ["base"])
     axes[1].set_xlabel(
-        f"CPI: base {bracket.ipc:.3f} (IPC form) and {bracket.cpi:.3f} (CPI form), {bracket.width:.0%} of CPI apart"
+        f"cycles per instruction; base {bracket.ipc:.3f} (IPC form), {bracket.cpi:.3f} (CPI form), "
+        f"{bracket.width:.0%} apart"
     )
     return axes
 
@@ -167,8 +169,8 @@ def plot_correlation(correlation: pd.DataFrame, ax: Any = None) -> Any:
             value = values[i, j]
             if np.isfinite(value):
                 ink = ink_on(image.to_rgba(value))
-                ax.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=8, color=ink)
-    ax.figure.colorbar(image, ax=ax, shrink=0.6)
+                ax.text(j, i, f"{round(value, 1) + 0.0:.1f}", ha="center", va="center", fontsize=8, color=ink)
+    ax.figure.colorbar(image, ax=ax, shrink=0.6, label="correlation (from -1 to 1)")
     return ax
 
 
@@ -185,7 +187,7 @@ def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
         top += float(height)
     ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:.2f} on test rows)"])
     ax.set_xlim(-0.6, 0.6)
-    ax.set_ylabel("CPI (mean of the intervals)")
+    ax.set_ylabel("CPI (cycles per instruction, mean of the intervals)")
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, frameon=False)
     return ax
@@ -211,8 +213,8 @@ def time_axis(table: pd.DataFrame) -> tuple[np.ndarray, str]:
     """Return where to draw each interval, and what that is: seconds where one run's times are known, else a number."""
     at = table["at"].to_numpy(dtype="float64")
     if np.isfinite(at).all() and (np.diff(at) > 0).all():
-        return at, "seconds since the start"
-    return table["row"].to_numpy(dtype="float64"), "interval"
+        return at, "time (s since the start)"
+    return table["row"].to_numpy(dtype="float64"), "interval (number)"
 
 
 def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:

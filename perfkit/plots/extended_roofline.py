@@ -31,6 +31,7 @@ TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
 STALL_COLOURS = {"RS": "#f4d35e", "ROB": "#9d8189", "LB": "#90be6d", "SB": "#83c5be", "LFB": "#cdb4db"}
 DASHES = {"throughput": "-", "issue": "--", "latency": "-.", "stall": ":", "overlap": "-"}
 GREY = "#808080"
+TYPE_NAMES = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
 
 
 def intensities(roofline: ExtendedRoofline, decades: float = 1.5, points: int = 121) -> npt.NDArray[np.float64]:
@@ -40,6 +41,11 @@ def intensities(roofline: ExtendedRoofline, decades: float = 1.5, points: int = 
     """
     centre = roofline.intensity if math.isfinite(roofline.intensity) else 1.0
     return centre * 10.0 ** np.linspace(-decades, decades, points | 1)
+
+
+def type_name(kind: str) -> str:
+    """Return what a node type does, for axes: "A" is "additions"."""
+    return TYPE_NAMES.get(kind, NAMES.get(kind, kind))
 
 
 def colour(roof: Roof) -> str:
@@ -104,7 +110,7 @@ def plot_relaxation(relaxation: Relaxation, ax: Any = None, top: int = 12) -> An
         ax = plt.subplots(figsize=(7, 3.5), layout="constrained")[1]
     table = relaxation.to_frame()[:top][::-1]
     ax.barh(table["resource"], table["gain"] * 100, color=COLOURS["L1"])
-    ax.set_xlabel("gain if twice as good [%]")
+    ax.set_xlabel("gain if twice as good (%)")
     ax.set_title(f"{relaxation.name} on {relaxation.core} (simulated)")
     return ax
 
@@ -145,8 +151,8 @@ def plot_schedule(schedule: Schedule, first: int = 0, last: int | None = None, a
             label = None if buffer in shaded else f"{buffer} stall"
             shaded.add(buffer)
             ax.axvspan(first + begin, first + end, color=STALL_COLOURS[buffer], alpha=0.35, lw=0, zorder=0, label=label)
-    ax.set_yticks(range(len(present)), [NAMES.get(TYPES[k], TYPES[k]) for k in reversed(present)])
-    ax.set(xlim=(first, last), xlabel="cycle", ylabel="node type")
+    ax.set_yticks(range(len(present)), [f"{type_name(TYPES[k])}, ≤ {executing[k].max()}" for k in reversed(present)])
+    ax.set(xlim=(first, last), xlabel="time (cycle)", ylabel="nodes at once (count)")
     ax.set_title(
         f"schedule of {schedule.name} (simulated): dark where nodes issue, light where they execute", fontsize=9
     )

@@ -61,7 +61,7 @@ def plot_fleet_rankings(rankings: "FleetRankings", ax: Any = None) -> Any:
     image = ax.imshow(shown.to_numpy(), aspect="auto", cmap="magma", vmin=1.0, vmax=2.0)
     ax.set_xticks(range(len(groups)), [abbreviate(str(g), 22) for g in groups], rotation=30, ha="right")
     ax.set_yticks(range(len(shown)), [abbreviate(str(e)) for e in shown.index])
-    ax.figure.colorbar(image, ax=ax, label="bound / the group's lowest")
+    ax.figure.colorbar(image, ax=ax, label="bound (times the group's lowest)")
     mark_kind(ax, rankings.kind)
     return ax
 

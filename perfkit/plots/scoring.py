@@ -80,7 +80,7 @@ def plot_hits(tables: Mapping[str, pd.DataFrame], ax: Any = None, *, most: int =
         chance = [float(np.mean([chance_of_hit(n, m, int(k)) for n, m in sizes])) for k in ks]
         axes.plot(ks, hits, "o-", color=colour, ms=4, label=label)
         axes.plot(ks, chance, "--", color=colour, lw=1, label=f"{label}: random order")
-    axes.set(xlabel="events looked at, from the top of the ranking", ylabel="runs with a right one among them")
+    axes.set(xlabel="events looked at, from the top of the ranking (number)", ylabel="runs with a right one (share)")
     axes.set(ylim=(0, 1.02), xlim=(0.5, most + 0.5), xticks=ks[:: max(1, most // 10)])
     axes.legend(fontsize=8, frameon=False, loc="lower right")
     axes.spines[["top", "right"]].set_visible(False)

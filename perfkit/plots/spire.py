@@ -14,6 +14,7 @@ from perfkit.fitters.spire.points import arrange
 from perfkit.fitters.spire.ranking import Ranking
 from perfkit.fitters.spire.roofline import corner_samples
 from perfkit.fitters.topdown import FRACTIONS, TopDownFractions
+from perfkit.plots.style import plain_ticks
 from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
 from perfkit.samples.table import Samples
 
@@ -98,6 +99,7 @@ def plot_roofline(
     # Long names of events would reach over the axis; the other label names the work.
     per = f"{model.work_event} per {model.time_event}"
     ax.set_ylabel(f"throughput ({per})" if len(per) < 30 else "throughput (work per time)")
+    plain_ticks(ax)
     ax.set_title(_labelled(event, model.kind, analysed.kind if analysed is not None else model.kind))
     ax.legend(loc="best", fontsize="small", frameon=False)
     return ax

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_THROUGHPUT, _INTENSITY = "throughput P (work per time)", "intensity I (work per event)"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -37,8 +38,8 @@ def plot_sample(time: float, work: float, count: float, event: str = "event") ->
     ax.annotate(f"I = W/M = {short(I)}", (I, 0), (6, 6), textcoords="offset points", fontsize=10)
     slope = f"slope P/I = M/T = {short(count / time)}"
     ax.annotate(slope, (I / 2, P / 2), (8, -12), textcoords="offset points", fontsize=9, color=ACCENT)
-    ax.set(xlim=(0, I * 1.6), ylim=(0, P * 1.4), xlabel=f"intensity I: work per {event}", ylabel="throughput P")
-    ax.set_title(f"T = {short(time)}, W = {short(work)}, M = {short(count)}", fontsize=10, loc="left")
+    ax.set(xlim=(0, I * 1.6), ylim=(0, P * 1.4), xlabel=f"intensity I (work per {event})", ylabel=_THROUGHPUT)
+    ax.set_title(f"time T = {short(time)}, work W = {short(work)}, count M = {short(count)}", fontsize=10, loc="left")
     return figure
 
 
@@ -66,9 +67,9 @@ def plot_left_steps(intensity: Any, throughput: Any) -> "Figure":
             done = hull
         ax.plot(done[:, 0], done[:, 1], "-o", color=ROOF, lw=2, mfc="white", zorder=3)
         ax.set_title(titles[step], fontsize=10, loc="left")
-        ax.set_xlabel("intensity I")
+        ax.set_xlabel(_INTENSITY)
         ax.set(xlim=(0, at.max() * 1.06), ylim=(0, height.max() * 1.15))
-    figure.axes[0].set_ylabel("throughput P")
+    figure.axes[0].set_ylabel(_THROUGHPUT)
     return figure
 
 
@@ -91,7 +92,7 @@ def plot_right_steps(intensity: Any, throughput: Any) -> "Figure":
         ax.plot(front[:, 0], front[:, 1], "o", color=SERIES[0], ms=7, zorder=3)
         for letter, (x, y) in zip(_LETTERS, front, strict=False):
             ax.annotate(letter, (x, y), (5, 5), textcoords="offset points", fontsize=11, fontweight="bold")
-        ax.set(xlim=(0, at.max() * 1.2), ylim=(0, height.max() * 1.25), xlabel="intensity I")
+        ax.set(xlim=(0, at.max() * 1.2), ylim=(0, height.max() * 1.25), xlabel=_INTENSITY)
     left.step(front[:, 0], front[:, 1], where="pre", color=CLOUD, lw=1)
     left.set_title("The Pareto front: no other sample beats these in both axes", fontsize=10, loc="left")
     x = np.linspace(roofline.breakpoints[-1, 0] * 1e-3, at.max() * 1.2, 400)
@@ -103,7 +104,7 @@ def plot_right_steps(intensity: Any, throughput: Any) -> "Figure":
         right.plot([px, px], [py, float(roofline.bound(px))], color=SERIES[0], lw=1.2)
     right.legend(fontsize=9, loc="lower left")
     right.set_title("The best valid chain above them", fontsize=10, loc="left")
-    left.set_ylabel("throughput P")
+    left.set_ylabel(_THROUGHPUT)
     return figure
 
 

@@ -29,6 +29,12 @@ _UNITS = {
     "GBPS": "GB/s",
     "FMAS_PER_CYCLE": "FMAs per cycle",
     "STRIDE": "blocks of 64 bytes",
+    "LINES": "cache lines",
+    "PAIRS": "pairs of cache lines",
+    "ELEMENTS": "elements",
+    "INSTRUCTIONS": "independent instructions",
+    "WIDTH": "bits",
+    "threads": "number",
 }
 
 
@@ -73,9 +79,8 @@ def coinciding(lines: list[tuple[str, pd.Series]], within: float = 0.01) -> list
 
 
 def with_unit(name: str) -> str:
-    """Return a column's name with its unit, where perfkit measures that column itself."""
-    unit = _UNITS.get(name)
-    return f"{name} ({unit})" if unit else name
+    """Return a column's name with its unit: known of what perfkit measures and of the shipped studies' dimensions."""
+    return f"{name} ({_UNITS.get(name, 'in its own unit')})"
 
 
 def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:
@@ -96,16 +101,17 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
         other = ax.twinx() if table is not None else ax
         other.plot(categories.grid, categories.density, color="#3b4cc0", lw=1.5)
         other.set_ylim(0)
-        other.set_ylabel("density")
+        other.set_ylabel(f"density (share per unit of {'ln ' * categories.log}{categories.target})")
     for boundary in categories.boundaries:
         ax.axvline(boundary, color="black", lw=1)
     colours = category_colours(len(categories))
     for colour, label, centre, count in zip(
         colours, categories.labels, categories.centroids, categories.counts, strict=True
     ):
-        ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {count}")
+        ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {count} rows")
     ax.set_xlabel(with_unit(categories.target))
-    ax.set_ylabel("configurations" if table is not None else "density")
+    if table is not None:
+        ax.set_ylabel("configurations (count)")
     beside = (1.15, 1) if table is not None and categories.grid else (1.01, 1)
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=beside, frameon=False)
     ax.set_title(f"{categories.target}: {len(categories)} categories ({categories.method})", fontsize=10)
@@ -210,7 +216,7 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
     )  # fmt: skip
     ax.set_yticks(places, frame.index)
     ax.set_xlabel(
-        f"importance for {importance.target} (held-out score {importance.score:.3f} +- {importance.spread:.3f})"
+        f"importance for {importance.target} (share; held-out score {importance.score:.3f} +- {importance.spread:.3f})"
     )
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
@@ -234,7 +240,7 @@ def plot_confusion(tree: "Tree | Classification", ax: Any = None) -> Any:
     ticks = range(len(tree.classes))
     ax.set_xticks(ticks, tree.classes, rotation=30, ha="right", fontsize=8)
     ax.set_yticks(ticks, tree.classes, fontsize=8)
-    ax.set_xlabel("predicted")
+    ax.set_xlabel("predicted category (in each cell: rows)")
     ax.set_ylabel(f"true category of {tree.target}")
     return ax
 
@@ -290,8 +296,8 @@ def plot_scatter(
         ax.set_xscale("log", base=2)
     if log_y:
         ax.set_yscale("log")
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set_xlabel(with_unit(x))
+    ax.set_ylabel(with_unit(y))
     if by:
         ax.legend(title=", ".join(by), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     ax.grid(visible=True, alpha=0.25)

@@ -132,6 +132,22 @@ def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) ->
     return low - room, high + room
 
 
+def plain_ticks(axes: "Axes") -> None:
+    """Write the numbers of logarithmic axes as numbers: 0.6, 2 and 300, not as multiples of powers of ten.
+
+    Over less than two decades also those between the powers of ten.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() != "log":
+            continue
+        steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+        axis.set_major_locator(LogLocator(subs=steps))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axis.set_minor_formatter(NullFormatter())
+
+
 def as_written(figure: "Figure") -> None:
     """Show the names in a picture as they are: events and functions hold dollar signs, which are no formulas."""
     from matplotlib.text import Text

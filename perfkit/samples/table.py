@@ -274,7 +274,8 @@ class Samples(Summarised):
         lines = [
             (
                 f"{len(t):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
-                f"{len(self.runs)} run(s), {self.kind}; time = {self.time_event}, work = {self.work_event}"
+                f"{len(self.runs)} run{'s' * (len(self.runs) != 1)}, {self.kind}; "
+                f"time = {self.time_event}, work = {self.work_event}"
                 f"{self._axes_counted()}"
             )
         ]

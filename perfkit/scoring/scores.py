@@ -60,7 +60,9 @@ class Scores(Tabled):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the measures as bars with their intervals and baselines; return the axes."""
-        return draw("scoring:plot_measures", self.measures[["score", "low", "high", "baseline"]], ax=ax, xlabel="score")
+        label = "score (share, or what the measure counts)"
+        shown = self.measures[["score", "low", "high", "baseline"]]
+        return draw("scoring:plot_measures", shown, ax=ax, xlabel=label)
 
 
 @dataclass(frozen=True)

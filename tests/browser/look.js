@@ -185,6 +185,43 @@
     }
   };
 
+  // An axis that is drawn through one of its numbers.
+  const lookAtAxes = (place, area) => {
+    for (const line of area.querySelectorAll('.axis path.domain')) {
+      if (!visible(line)) continue;
+      const matrix = line.getScreenCTM(), length = line.getTotalLength();
+      const points = Array.from({ length: Math.ceil(length) + 1 }, (_, k) => line.getPointAtLength(k).matrixTransform(matrix));
+      for (const text of line.closest('.axis').querySelectorAll('.tick text')) {
+        if (!text.textContent.trim() || !visible(text)) continue;
+        const { left, right, top, bottom } = text.getBoundingClientRect();
+        if (points.some((p) => p.x > left && p.x < right && p.y > top + 2 && p.y < bottom - 2)) say(place, 'struck', text.textContent);
+      }
+    }
+  };
+
+  // A word that goes on in the next line, where it would have had room in one: broken within letters or digits.
+  const lookAtBreaks = (place, area) => {
+    const range = document.createRange();
+    const box = (node, from, to) => { range.setStart(node, from); range.setEnd(node, to); return [...range.getClientRects()].filter((r) => r.width > 0.5); };
+    const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode, element = node.parentElement;
+      if (!element || !node.data.trim() || !visible(element) || element.namespaceURI.endsWith('svg') || element.closest('script, style, select, mjx-container, .pk-unseen')) continue;
+      if (box(node, 0, node.data.length).length < 2) continue;
+      const room = element.closest('pre, td, th, p, li, div, .widget-html-content')?.clientWidth ?? Infinity;
+      for (const { 0: word, index } of node.data.matchAll(/\S+/g)) {
+        const parts = box(node, index, index + word.length);
+        const lines = new Set(parts.map((r) => Math.round(r.top)));
+        if (lines.size < 2 || parts.reduce((sum, r) => sum + r.width, 0) > room) continue;
+        for (let k = 1; k < word.length; k++) {
+          const [before, after] = [box(node, index + k - 1, index + k)[0], box(node, index + k, index + k + 1)[0]];
+          const broken = before && after && after.top - before.top > before.height / 2;
+          if (broken && /[\p{L}\p{N}]{2}/u.test(word.slice(k - 1, k + 1))) say(place, 'broken word', `${word.slice(0, k)}|${word.slice(k)}`);
+        }
+      }
+    }
+  };
+
   // A scrollbar for a few pixels means a box that is a little too narrow or too low for what stands in it.
   const lookAtScrollbars = (place, area) => {
     for (const box of [area, ...area.querySelectorAll('*')]) {
@@ -211,6 +248,8 @@
     lookAtTexts(place, area);
     lookAtStrokes(place, area);
     lookAtWords(place, area);
+    lookAtBreaks(place, area);
+    lookAtAxes(place, area);
     lookAtScrollbars(place, area);
   });
   return faults;

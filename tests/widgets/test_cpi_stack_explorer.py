@@ -166,7 +166,7 @@ def test_runs_without_times_use_interval_numbers(stacks):
     samples, _ = pk.synthetic_cpi(intervals=100, seed=3)
     table = samples.table.drop(columns=["at", "seconds", "running", "place"])
     view = CpiStackExplorer(pk.CpiStack(resamples=0).fit(pk.Samples.from_frame(table)), resamples=0)
-    assert view._time_x.label == "interval"
+    assert view._time_x.label == "interval (number)"
     view.window = (10, 59)
     assert len(view.fit.data) == 50
     view.sums = 5

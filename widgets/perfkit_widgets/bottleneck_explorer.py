@@ -8,7 +8,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import SettingError
-from perfkit.plots.samples import throughput_label
+from perfkit.plots.samples import position_label, throughput_label
 from perfkit.plots.style import SERIES, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples, expect_samples
@@ -99,9 +99,12 @@ class BottleneckExplorer(Explorer):
         self._bars = RankedBars("probability (%)", 9)
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(min=0, max=100)}
         self._over_time = figures.line(scales, SERIES[1], 2)
-        across, up = figures.axis(scales["x"], "bottom"), figures.axis(scales["y"], "left", "probability (%)")
+        across, up = (
+            figures.axis(scales["x"], "bottom", position_label(self.timeline)),
+            figures.axis(scales["y"], "left", "probability (%)"),
+        )
         strip = figures.figure(
-            [self._over_time], [across, up], height=180, margin={"left": 64, "right": 14, "top": 8, "bottom": 28}
+            [self._over_time], [across, up], height=198, margin={"left": 64, "right": 14, "top": 8, "bottom": 46}
         )
         figures.set_range(across, *self._bar.whole)
         figures.set_range(up, 0.0, 100.0)

@@ -217,7 +217,10 @@ class CpiStackExplorer(Explorer):
         self._whole_run = figures.line(scales, _FAINT, 1)
         self._measured = figures.line(scales, CLOUD, 3)
         self._predicted = figures.line(scales, ACCENT, 1.2)
-        self._time_x, self._time_y = figures.axis(scales["x"], "bottom"), figures.axis(scales["y"], "left")
+        self._time_x, self._time_y = (
+            figures.axis(scales["x"], "bottom"),
+            figures.axis(scales["y"], "left", "cycles per instruction"),
+        )
         self.brush = figures.bq.interacts.BrushIntervalSelector(
             scale=scales["x"], marks=[self._whole_run], color=SERIES[0]
         )
@@ -253,8 +256,8 @@ class CpiStackExplorer(Explorer):
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._residuals = figures.cloud(scales, SERIES[0], 4, 0.6)
         self._zero = figures.line(scales, figures.INK, 1)
-        self._residual_x = figures.axis(scales["x"], "bottom", "predicted CPI")
-        self._residual_y = figures.axis(scales["y"], "left")
+        self._residual_x = figures.axis(scales["x"], "bottom", "predicted CPI (cycles per instruction)")
+        self._residual_y = figures.axis(scales["y"], "left", "CPI (cycles per instruction)", label_offset="50px")
         fig = figures.figure(
             [self._zero, self._residuals],
             [self._residual_x, self._residual_y],
@@ -269,7 +272,7 @@ class CpiStackExplorer(Explorer):
         self._spans = figures.line(scales, "#4A8FCC", 6)
         self._here = figures.cloud(scales, SERIES[0], 9)
         self._other = figures.cloud(scales, ACCENT, 6)
-        self._span_x = figures.axis(scales["x"], "bottom", "CPI")
+        self._span_x = figures.axis(scales["x"], "bottom", "CPI (cycles per instruction)")
         self._span_y = figures.axis(scales["y"], "left", grid_lines="none")
         fig = figures.figure(
             [self._spans, self._here, self._other],
@@ -285,7 +288,7 @@ class CpiStackExplorer(Explorer):
     def _take_time(self) -> None:
         """Lay out the chosen workload's time, and select all of it."""
         self._time, self._time_label = time_axis(self._first[self.workload].source.rows)
-        self._time_column = "row" if self._time_label == "interval" else "at"
+        self._time_column = "row" if self._time_label.startswith("interval") else "at"
         low, high = float(self._time[0]), float(self._time[-1])
         self._whole = (low, high if high > low else low + 1.0)
         self._quiet = True
@@ -374,14 +377,10 @@ class CpiStackExplorer(Explorer):
         every = np.concatenate([low, high, here, other])
         every = every[np.isfinite(every)]
         figures.set_range(self._span_x, min(0.0, float(every.min())), float(every.max()) * 1.05 or 1.0)
-        with self._span_y.hold_sync(), self._span_y.scale.hold_sync():
-            self._span_y.scale.min, self._span_y.scale.max = -0.6, len(parts) - 0.4
-            self._span_y.tick_labels = {str(i): abbreviate(p, 30) for i, p in enumerate(parts)}
-            self._span_y.tick_values = y
-        # Also where they are as before: a page was seen with the names of a fit that another one had overtaken.
-        self._span_y.send_state("tick_labels")
+        names = {str(i): abbreviate(p, 30) for i, p in enumerate(parts)}
+        figures.set_ticks(self._span_y, -0.6, len(parts) - 0.4, y, names)
         forms = {"ipc": "IPC form", "cpi": "CPI form"}
-        names = [forms[self.form], forms["cpi" if self.form == "ipc" else "ipc"]]
-        legend = keys({f"this fit ({names[0]})": (SERIES[0], "dot"), names[1]: (ACCENT, "dot")})
+        this, other_form = forms[self.form], forms["cpi" if self.form == "ipc" else "ipc"]
+        legend = keys({f"this fit ({this})": (SERIES[0], "dot"), other_form: (ACCENT, "dot")})
         level = f"{fit.settings.level:.0%} of block-bootstrap resamples"
         self._span_title.value = f"<b>Components</b> <span class='pk-muted'>with {level}</span> {legend}"

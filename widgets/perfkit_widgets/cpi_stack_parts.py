@@ -34,7 +34,7 @@ class StackBars(widgets.VBox):
             selected_style={"opacity": "1"},
             unselected_style={"opacity": "0.55"},
         )
-        self._up = figures.axis(scales["y"], "left", "CPI")
+        self._up = figures.axis(scales["y"], "left", "CPI (cycles per instruction)")
         across = figures.bq.Axis(scale=scales["x"], tick_style=figures.TEXT, grid_lines="none")
         fig = figures.figure(
             [self.bars], [across, self._up], height=330, margin={"left": 60, "right": 10, "top": 12, "bottom": 34}

@@ -15,12 +15,15 @@ with warnings.catch_warnings():
     import bqplot as bq
 
 TEXT = {"font-size": "12px"}
+# The ends of an axis are marks of six pixels, which would strike through the first and the last number.
+_APART = {"bottom": "translate(0px, 5px)", "left": "translate(-5px, 0px)"}
 # Lines in the colour of text: dark on a light page, light on a dark one.
 INK = f"var(--jp-ui-font-color0, {ROOF})"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Points are drawn as one path of single points with round ends: thousands of them cost one element of the page, where
 # a scatter mark costs one for each.
 CLOUD_CLASS = "pk-cloud"
+_MANY = 1000  # ticks: more than any axis has, so that bqplot leaves none out
 NAMES = 216  # pixels left of horizontal bars, for their names
 
 
@@ -42,7 +45,8 @@ def log_ticks(low: float, high: float, at_most: int = 8) -> np.ndarray:
     decades = np.array([float(f"1e{k}") for k in range(first, last + 1)])
     if last - first <= 2:
         steps = np.sort(np.concatenate([decades, 2 * decades, 5 * decades]))
-        return steps[(steps >= low * 0.999) & (steps <= high * 1.001)]
+        steps = steps[(steps >= low * 0.999) & (steps <= high * 1.001)]
+        return steps if len(steps) > 2 else linear_ticks(low, high, 4)  # one number alone is no scale
     every = -(-len(decades) // at_most)
     inside = decades[(decades >= low * 0.999) & (decades <= high * 1.001)]
     return inside[::every]
@@ -67,7 +71,7 @@ def axis(scale: Any, side: str, label: str = "", **kwargs: Any) -> bq.Axis:
         label=label,
         label_offset=kwargs.pop("label_offset", offset),
         grid_color="#e4e4e4",
-        tick_style=TEXT,
+        tick_style={**TEXT, "transform": _APART.get(side, "none")},
         **kwargs,
     )
 
@@ -79,10 +83,22 @@ def set_range(ax: bq.Axis, low: float, high: float, extra: dict[float, str] | No
     ticks = log_ticks(low, high) if log else linear_ticks(low, high)
     ticks = np.array([t for t in ticks if not any(_near(t, e, low, high, log) for e in extra)])
     labels = {_js(t): label_of(t) for t in ticks} | {_js(t): text for t, text in extra.items()}
-    with ax.hold_sync(), ax.scale.hold_sync():
-        ax.scale.min, ax.scale.max = float(low), float(high)
-        ax.tick_labels = labels
-        ax.tick_values = np.sort(np.array([*ticks, *extra], dtype="float64"))
+    set_ticks(ax, float(low), float(high), np.sort(np.array([*ticks, *extra], dtype="float64")), labels)
+
+
+def set_ticks(ax: bq.Axis, low: float, high: float, values: np.ndarray, labels: dict[str, str]) -> None:
+    """Set an axis to a range with these ticks and their texts.
+
+    bqplot writes the texts of new tick values a frame later, but those that it knew when the values came: where values
+    and texts come in one message, the order within it (of a set of names, another in every process) decided whether
+    old texts stayed. So the texts go first; another number of ticks, which allows all of them either way, makes bqplot
+    write them again though the values are as before, in place of what still waits for its frame.
+    """
+    ax.tick_labels = labels
+    with ax.hold_sync():
+        ax.tick_values, ax.num_ticks = values, _MANY if ax.num_ticks != _MANY else _MANY + 1
+    with ax.scale.hold_sync():
+        ax.scale.min, ax.scale.max = low, high
 
 
 def cloud(scales: dict[str, Any], colour: str, size: float, opacity: float = 1.0) -> bq.Lines:

@@ -34,8 +34,9 @@ class RankedBars(widgets.VBox):
         self.bars.observe(self._clicked, "selected")
         self.observe(lambda _: self._mark(), "chosen")
 
-    def draw(self, table: pd.DataFrame) -> None:
-        """Draw the first rows of a ranked table: resource, and its speedup in the last column."""
+    def draw(self, table: pd.DataFrame, label: str = "") -> None:
+        """Draw the first rows of a ranked table: resource, and its speedup in the last column; perhaps a new label."""
+        self._across.label = label or self._across.label
         shown = table.head(self._top)
         self.names = [str(name) for name in shown["resource"]]
         values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")

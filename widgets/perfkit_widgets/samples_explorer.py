@@ -9,12 +9,12 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import DataError
-from perfkit.plots.samples import PER, check_events, rate_label, throughput_label
+from perfkit.plots.samples import PER, check_events, position_label, rate_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, typical
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
-from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
+from perfkit_widgets.base import Downloads, Explorer, breakable, heading, keys, kind_html
 from perfkit_widgets.thinning import thin
 from perfkit_widgets.window import TimeWindow
 
@@ -26,7 +26,7 @@ class SamplesExplorer(Explorer):
     """What a person wants to know first of counter samples: rates over time, IPC, multiplexing, and what is missing.
 
     Three strips show the throughput (IPC) and the rates of two chosen events over time; a scatter sets the two events
-    against each other, an interval a point; a table says of every event how much of it was counted. Brushing the
+    against each other, one interval per point; a table says of every event how much of it was counted. Brushing the
     first strip, or the slider under it (by keyboard: Tab to a handle, then arrow keys), selects a window in time: the
     scatter and the table then tell of that window.
 
@@ -164,8 +164,9 @@ class SamplesExplorer(Explorer):
     def _strip(self, colour: str) -> dict[str, Any]:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale(min=0)}
         mark = figures.line(scales, colour, 1.5)
-        across, up = figures.axis(scales["x"], "bottom"), figures.axis(scales["y"], "left", num_ticks=4)
-        fig = figures.figure([mark], [across, up], height=120, margin={"left": 64, "right": 14, "top": 8, "bottom": 24})
+        across = figures.axis(scales["x"], "bottom", position_label(self.timeline))
+        up = figures.axis(scales["y"], "left")
+        fig = figures.figure([mark], [across, up], height=138, margin={"left": 64, "right": 14, "top": 8, "bottom": 42})
         figures.set_range(across, *self._bar.whole)
         title = widgets.HTML()
         return {"mark": mark, "up": up, "title": title, "box": widgets.VBox([title, fig], layout={"width": "100%"})}
@@ -258,12 +259,12 @@ def _health(samples: Samples) -> str:
         )
         colour = f' style="color:{ACCENT};font-weight:600"' if missing else ""
         rows.append(
-            f"<tr><td>{html.escape(str(name))}{axes.get(str(name), '')}</td><td>{int(row['samples']):,}</td>"
+            f"<tr><td>{breakable(str(name))}{axes.get(str(name), '')}</td><td>{int(row['samples']):,}</td>"
             f"<td{colour}>{missing:,}</td><td>{int(row['zero']):,}</td><td>{short(float(row['count']), 4)}</td>"
             f"<td>{short(1000 * float(row['rate']))}</td><td>{share}</td></tr>"
         )
     head = (
         "<tr><th>event</th><th>samples</th><th>missing</th><th>zero</th><th>count</th>"
-        f"<th>per 1000 {html.escape(samples.work_event)}</th><th>counted (multiplexing)</th></tr>"
+        f"<th>per 1000 {breakable(samples.work_event)}</th><th>counted (multiplexing)</th></tr>"
     )
     return f'<div class="pk-scroll"><table class="pk-table">{head}{"".join(rows)}</table></div>'

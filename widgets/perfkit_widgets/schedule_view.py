@@ -7,7 +7,8 @@ import numpy as np
 import traitlets
 
 from perfkit.errors import UnavailableError
-from perfkit.plots.extended_roofline import STALL_COLOURS, TYPE_COLOURS, binned_counts, plot_schedule
+from perfkit.plots.extended_roofline import STALL_COLOURS, TYPE_COLOURS, binned_counts, plot_schedule, type_name
+from perfkit.plots.style import short
 from perfkit_widgets import figures
 from perfkit_widgets.base import Explorer, heading, keys, kind_html, own_axes
 
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_NAMES = {"mem": "memory"}
 _ZOOMS = (50, 200, 1000, 5000)
 _WIDE = {"description_width": "90px"}
-_MARGIN = {"left": 70, "right": 20, "top": 8, "bottom": 46}
+_MARGIN = {"left": 140, "right": 20, "top": 8, "bottom": 46}
 
 
 class ScheduleView(Explorer):
@@ -58,8 +58,8 @@ class ScheduleView(Explorer):
     def __init__(self, schedule: Any, width: int = 200) -> None:
         super().__init__(width=width)
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
-        self._across = figures.axis(scales["x"], "bottom", "cycle")
-        self._up = figures.axis(scales["y"], "left", "node type")
+        self._across = figures.axis(scales["x"], "bottom", "time (cycle)")
+        self._up = figures.axis(scales["y"], "left", "nodes at once (count)", label_offset="110px")
         self._bodies = {
             name: (_area(scales, shade, 0.4), _area(scales, shade, 1.0)) for name, shade in TYPE_COLOURS.items()
         }
@@ -139,6 +139,7 @@ class ScheduleView(Explorer):
         first, last = self.first, self._last
         edges, executing, issuing, stalled = binned_counts(self.schedule, first, last)
         present = [name for k, name in enumerate(self.schedule.types) if executing[k].any()]
+        tallest = {name: k for k, name in enumerate(self.schedule.types) if name in present}
         order = {name: len(present) - 1 - k for k, name in enumerate(present)}
         for k, (name, (light, dark)) in enumerate(self._bodies.items()):
             row = order.get(name)
@@ -151,15 +152,16 @@ class ScheduleView(Explorer):
         self._show_stalls(edges, stalled, len(present))
         self._across.scale.min, self._across.scale.max = float(first), float(last)
         figures.set_range(self._across, first, last)
-        with self._up.hold_sync():
-            self._up.scale.min, self._up.scale.max = -0.5, len(present) - 0.5
-            self._up.tick_values = np.array(sorted(order.values()), dtype="float64")
-            self._up.tick_labels = {str(row): _NAMES.get(name, name) for name, row in order.items()}
+        rows = np.array(sorted(order.values()), dtype="float64")
+        names = {str(row): type_name(name) for name, row in order.items()}
+        figures.set_ticks(self._up, -0.5, len(present) - 0.5, rows, names)
         self._controls(cycles)
         step = int(edges[1] - edges[0])
+        most = ", ".join(f"{short(executing[k].max())} {type_name(name)}" for name, k in tallest.items())
         means = f", means over {step} cycles" if step > 1 else ""
         note = (
-            f"cycles {first:,} to {last:,} of {cycles:,}{means}; full colour where nodes issue, pale where they execute"
+            f"cycles {first:,} to {last:,} of {cycles:,}{means}; full colour where nodes issue, pale where they "
+            f"execute; at most at once: {most}"
         )
         self._title.value = heading(f"Schedule of {self.schedule.name} on {self.schedule.core.name}", note)
         self._shade()

@@ -44,7 +44,8 @@ class SensitivityView(Explorer):
 
     Examples
     --------
-    >>> SensitivityView(lambda weight: pk.sensitivity(gus, trace, (weight,)).to_frame())  # doctest: +SKIP
+    >>> run = pk.Gus("skylake_x").run(pk.datasets.load("traces/fig1a").head(400))
+    >>> view = pw.SensitivityView(lambda weight: run.sensitivity((weight,)).to_frame())
     """
 
     weight = traitlets.Float(2.0)

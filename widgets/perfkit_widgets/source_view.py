@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_LABELS = {"causality": "share of the causes (%)", "time_share": "share of the time (%)"}
+
+
 class SourceView(Explorer):
     """Ranked bars: each source line's share of the causes of a run's length, or of its time.
 
@@ -65,7 +68,7 @@ class SourceView(Explorer):
             tooltips=["Share of the causes of the run's length", "Share of the cycles by which retirement waited"],
             style={"button_width": "84px"},
         )
-        self._bars = RankedBars("share of the run (%)", top)
+        self._bars = RankedBars(_LABELS[self.share], top)
         self._words = widgets.HTML(layout={"width": "100%"})
         self._downloads = Downloads(self, "source-lines")
         head = heading(f"Source lines {title}".strip(), "a click, or the list of instructions, chooses a line")
@@ -122,7 +125,9 @@ class SourceView(Explorer):
     def _draw(self) -> None:
         shown = self.table().head(self._top)
         self._rows = {self._name(row): int(place) for place, row in shown.iterrows()}
-        self._bars.draw(pd.DataFrame({"resource": list(self._rows), "share": shown[self.share].to_numpy()}))
+        self._bars.draw(
+            pd.DataFrame({"resource": list(self._rows), "share": shown[self.share].to_numpy()}), _LABELS[self.share]
+        )
         self._tell()
         self._downloads.refresh()
 

@@ -147,9 +147,7 @@ class SpireExplorer(Explorer):
         self._up.on_click(lambda _: self._step(-1))
         self._down.on_click(lambda _: self._step(1))
         self._told = widgets.HTML()
-        self._bars, self._names, self._bounds = figures.ranking(
-            f"bound of {self._throughput.partition(' (')[0]}", self._told
-        )
+        self._bars, self._names, self._bounds = figures.ranking(f"bound of {self._throughput}", self._told)
         along = self._bounds.scale
         self._bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         self._bars.observe(self._clicked, "selected")

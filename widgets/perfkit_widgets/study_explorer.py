@@ -11,7 +11,7 @@ import traitlets
 
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.names import did_you_mean
-from perfkit.plots.studies import category_colours, distribution_bars, median_lines, with_unit
+from perfkit.plots.studies import category_colours, coinciding, distribution_bars, median_lines, with_unit
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, short, typical
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys
@@ -169,7 +169,7 @@ class StudyExplorer(Explorer):
         scale = figures.bq.LogScale() if self._log else figures.bq.LinearScale()
         counts = figures.bq.LinearScale(min=0)
         self._across = figures.axis(scale, "bottom", with_unit(self.target))
-        self._up = figures.axis(counts, "left", "configurations")
+        self._up = figures.axis(counts, "left", "configurations (count)")
         self._bars = figures.line(
             {"x": scale, "y": counts}, CLOUD, 1, fill="bottom", fill_opacities=[0.7], fill_colors=[CLOUD]
         )
@@ -202,7 +202,7 @@ class StudyExplorer(Explorer):
         )
         axes = [
             figures.axis(scales["x"], "left", grid_lines="none"),
-            figures.axis(scales["y"], "bottom", "mean decrease in impurity"),
+            figures.axis(scales["y"], "bottom", "mean decrease in impurity (share)"),
         ]
         margin = {"left": 110, "right": 12, "top": 6, "bottom": 46}
         figure = figures.figure([self._ranked], axes, height=90 + 30 * len(self.features), margin=margin)
@@ -212,7 +212,7 @@ class StudyExplorer(Explorer):
 
     def _lines(self) -> Any:
         scale, up = figures.bq.LinearScale(), figures.bq.LinearScale(min=0)
-        self._line_axes = (figures.axis(scale, "bottom", ""), figures.axis(up, "left", self.target))
+        self._line_axes = (figures.axis(scale, "bottom", ""), figures.axis(up, "left", with_unit(self.target)))
         self._series = [
             figures.line(
                 {"x": scale, "y": up}, (*SERIES, "#555555", "#8C6BB1")[i % 8], 2,
@@ -231,7 +231,7 @@ class StudyExplorer(Explorer):
         )
         self._line_keys = widgets.HTML()
         figure = figures.figure(
-            self._series, self._line_axes, height=270, margin={"left": 62, "right": 14, "top": 8, "bottom": 46}
+            self._series, self._line_axes, height=320, margin={"left": 62, "right": 14, "top": 8, "bottom": 46}
         )
         return widgets.VBox(
             [widgets.HBox([self._x, self._by], layout={"flex_flow": "row wrap"}), figure, self._line_keys],
@@ -344,7 +344,8 @@ class StudyExplorer(Explorer):
     def _draw_lines(self) -> None:
         rows = self.selected
         labels: dict[str, tuple[str, str]] = {}
-        named = median_lines(rows, self.x, self.target, [self.by] if self.by else [])[:_MOST_LINES]
+        medians = coinciding(median_lines(rows, self.x, self.target, [self.by] if self.by else []))
+        named = [(" = ".join(names), line) for names, line in medians[:_MOST_LINES]]
         lines = [line for _, line in named]
         words = [] if not lines else sorted({str(v) for line in lines for v in line.index if isinstance(v, str)})
         places = sorted({float(v) for line in lines for v in line.index if not isinstance(v, str)})
@@ -360,7 +361,7 @@ class StudyExplorer(Explorer):
             figures.set_xy(mark, np.array([np.nan]), np.array([np.nan]))
         known = [mark for mark in self._series if mark.visible]
         across, up = self._line_axes
-        across.label = self.x
+        across.label = with_unit(self.x)
         if known:
             xs = np.concatenate([np.asarray(mark.x) for mark in known])
             ys = np.concatenate([np.asarray(mark.y) for mark in known])

@@ -41,7 +41,8 @@ class WhatIf(Explorer):
 
     Examples
     --------
-    >>> WhatIf(lambda factors: pk.what_if(gus, trace, factors), {"rob": "224 entries"})  # doctest: +SKIP
+    >>> prepared = pk.prepare(pk.Gus("skylake_x"), pk.datasets.load("traces/fig1a").head(400))
+    >>> view = pw.WhatIf(lambda factors: prepared.what_if(factors, 2.0), {"rob": "224 entries"})
     """
 
     capacities = traitlets.Dict(value_trait=traitlets.Float(), key_trait=traitlets.Unicode())

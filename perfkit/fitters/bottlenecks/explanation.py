@@ -103,7 +103,7 @@ class Explanation(Tabled):
         names = [str(name) for name in self.runs["run"].unique()]
         lines = [self._sentence(run) for run in names[:3]]
         if len(names) > 3:
-            lines.append(f"and {len(names) - 3} more runs")
+            lines.append(f"and {len(names) - 3} more run{'s' * (len(names) > 4)}")
         source = "" if self.kind == "simulated" else f" ({self.kind} data; the model was learnt on simulated runs only)"
         return "\n".join([f"bottlenecks of {len(names)} runs on {self.core}{source}", *lines])
 
@@ -190,8 +190,11 @@ class Weighed:
         for rule in RULES:
             value = self.shares[rule.name][row] if rule.of == name else np.nan
             if np.isfinite(value) and value > 0.005:
-                shown = f"{value:.0%}" if rule.words.startswith("of") else f"{value:.2f}"
-                parts.append(f"{shown} {rule.words} ({rule.event})")
+                number, words = value, rule.words
+                if words.startswith("tenths of "):  # counted in tenths, so that its share is like the others'
+                    number, words = 10 * value, words.removeprefix("tenths of ")
+                shown = f"{number:.0%}" if words.startswith("of ") else f"{number:.2g}"
+                parts.append(f"{shown} {words} ({rule.event})")
         if name in PORTS and np.isfinite(self.shares[f"{name}: ports"][row]):
             parts.insert(0, f"{self.shares[f'{name}: ports'][row]:.0%} of its busiest ports used")
         return "; ".join(parts)

@@ -52,7 +52,7 @@ def live_cpi(fits: "Mapping[str, CpiFit]") -> LiveModel:
             {
                 "name": name,
                 "events": list(source.events),
-                "unit": "seconds" if label.startswith("seconds") else "intervals",
+                "unit": "seconds" if label.startswith("time") else "intervals",
                 "kind": fit.kind,
                 "verdict": str(fit.verdict),
             }

@@ -10,6 +10,7 @@ import numpy as np
 from perfkit.errors import SettingError
 from perfkit.plots.extended_roofline import COLOURS, GREY
 from perfkit.plots.live.packed import LiveModel
+from perfkit.simulators.dag.extended_roofline import NAMES
 
 LARGEST_GRID = 3000
 Progress = Callable[[int, int], None]
@@ -106,7 +107,7 @@ def live_roofs(
     for roof in roofs:
         overlap = roof.kind == "overlap"
         shade = GREY if overlap else "" if roof.kind == "throughput" else COLOURS[roof.of[0]]
-        of = "overlaps" if overlap else roof.of[0]
+        of = "overlaps" if overlap else NAMES[roof.of[0]]
         described[known[roof.label, roof.kind]] = {"label": roof.label, "kind": roof.kind, "colour": shade, "of": of}
     head = {
         "axes": axes,

@@ -213,7 +213,8 @@ class Roofs(Summarised):
         shown = telling or list(self.hits)
         lines = [f"{k}. {roof.label} ({roof.distance:.2f}): {_reason(s, roof)}." for k, roof in enumerate(shown, 1)]
         if len(shown) < len(self.hits):
-            lines.append(f"(Left out: {len(self.hits) - len(shown)} overlaps of {_FULL_OVERLAP:.0%} and more.)")
+            left_out = len(self.hits) - len(shown)
+            lines.append(f"(Left out: {left_out} overlap{'s' * (left_out > 1)} of {_FULL_OVERLAP:.0%} and more.)")
         return "\n".join([head, f"Roofs that hit the point (within {self.tolerance:.0%}), nearest first:", *lines])
 
     def to_frame(self) -> pd.DataFrame:

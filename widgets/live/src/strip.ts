@@ -155,7 +155,7 @@ export class Strip {
       }
       return s('path', { d: line(xs, ys), class: css });
     });
-    const across = unit === 'seconds' ? 'seconds' : 'interval';
+    const across = unit === 'seconds' ? 'time (s)' : 'interval (number)';
     const rules = borders.map((at) => s('path', { class: 'pkl-border', d: `M${this.x.at(at).toFixed(1)} ${MARGIN.top}V${this.chart.height - MARGIN.bottom}` }));
     this.plot.replaceChildren(this.chart.axes(this.x, y, across, up), ...rules, ...paths);
     this.place();

@@ -1,6 +1,6 @@
 // What if: factors on a core's capacities, the cycles of the run on that core, and its next bottleneck (Gus, section 3.2).
 import { h, s, table } from './dom';
-import { Chart } from './chart';
+import { Chart, fitted } from './chart';
 import { Sliders, type Axis } from './grid';
 import type { Head, Packed } from './packed';
 import { count, percent, short } from './text';
@@ -21,7 +21,7 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
     changed();
   });
   const height = 40 + 24 * Math.min(head.top, n);
-  const chart = new Chart('Speedup of the changed core by each resource', height, { left: 150, right: 56, top: 6, bottom: 30 }, () => drawBars());
+  const chart = new Chart('Speedup of the changed core by each resource', height, { left: 200, right: 56, top: 6, bottom: 30 }, () => drawBars());
   const rows = h('details', {}, h('summary', {}, 'The ranking as a table'));
   rows.addEventListener('toggle', () => drawTable());
   frame.body.append(
@@ -51,7 +51,7 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
     chart.svg.replaceChildren(...shown.flatMap(([name, gain], i) => {
       const y = top + 24 * i, length = Math.max(0, (wide * gain) / most);
       return [
-        s('text', { x: left - 8, y: y + 16, 'text-anchor': 'end' }, name.length > 22 ? `${name.slice(0, 21)}…` : name),
+        s('text', { x: left - 8, y: y + 16, 'text-anchor': 'end' }, fitted(name, left - 8)),
         s('rect', { class: 'pkl-fill', x: left, y: y + 4, width: length.toFixed(1), height: 16, rx: 2 }),
         s('text', { x: left + length + 6, y: y + 16 }, percent(gain, 1)),
       ];
