@@ -252,11 +252,11 @@
     lookAtAxes(place, area);
     lookAtScrollbars(place, area);
   });
-  const shown = new Set();
+  const sources = new Set();
   for (const image of document.querySelectorAll(`${root} img`)) {
     const cell = image.closest('.jp-Cell');
-    if (shown.has(image.src)) say(cell ? [...document.querySelectorAll('.jp-Cell')].indexOf(cell) : 0, 'twice', `a picture ${image.naturalWidth} pixels wide`);
-    shown.add(image.src);
+    if (sources.has(image.src)) say(cell ? [...document.querySelectorAll('.jp-Cell')].indexOf(cell) : 0, 'twice', `a picture ${image.naturalWidth} pixels wide`);
+    sources.add(image.src);
   }
   return faults;
 }
