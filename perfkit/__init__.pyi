@@ -65,6 +65,8 @@ from .machine.overlays import calibrated_core as calibrated_core
 
 # Gus: a traced binary on a core; which resource or instruction costs the time.
 from .collectors.open_traces import open_traces as open_traces
+from .simulators.gus.diff import GusDiff as GusDiff
+from .simulators.gus.diff import diff as diff
 from .simulators.gus.gus import Gus as Gus
 from .simulators.gus.gus import GusResult as GusResult
 from .simulators.gus.prepared import prepare as prepare

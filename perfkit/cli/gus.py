@@ -144,27 +144,17 @@ def _text(rows: list[dict[str, Any]]) -> str:
 def _trace(
     what: str, source: Path | None, function: str, build: str, flags: str, arguments: str, limit: int
 ) -> "Trace":
-    from perfkit import datasets
-    from perfkit.collectors.kernels import compile_kernel, corpus_kernel
+    from perfkit.cli.traces import named_trace
+    from perfkit.collectors.kernels import compile_kernel
     from perfkit.collectors.open_traces import kernel_arguments
     from perfkit.errors import SettingError
-    from perfkit.trace.trace import Trace
 
     if bool(what) == bool(source):
         raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE.c")
     options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
     if source is not None:
         return compile_kernel(source, function or None, **options).trace(*kernel_arguments(arguments), limit=limit)
-    if what.startswith("corpus:"):
-        return corpus_kernel(what.removeprefix("corpus:"), **options).trace(limit=limit)
-    if Path(what).exists():
-        return Trace.load(what)
-    if Path(what).suffix or Path(what).parent.name not in ("", "traces"):
-        raise SettingError(f"there is no file {what!r}; perfkit trace records one")
-    loaded = datasets.load(what if what.startswith("traces/") else f"traces/{what}")
-    if not isinstance(loaded, Trace):
-        raise SettingError(f"{what} is no trace")
-    return loaded
+    return named_trace(what, limit, **options)
 
 
 def _calibrated(core: "Microarchitecture") -> list[str]:

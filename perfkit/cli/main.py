@@ -36,6 +36,7 @@ COMMANDS = {
     "convert": ("convert:convert", "Convert counter dumps into one file."),
     "trace": ("trace:trace", "Record the instructions and addresses of one function."),
     "gus": ("gus:gus", "Simulate a trace on a core: cycles, where they went, what would help."),
+    "diff": ("diff:diff", "Say what changed between two simulated runs: cycles, causes, bottleneck and lines."),
     "dag": ("dag:app", "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks."),
     "study": ("study:app", "Microbenchmark studies: measure every configuration of a kernel's dimensions."),
     "analyze": ("analyze:analyze", "Filter, categorise and learn from a table, as an analysis file says."),

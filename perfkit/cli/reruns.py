@@ -1,8 +1,8 @@
 """Many runs of a notebook: one for each row of a table of parameters, in parallel, resumable, with an index page.
 
-A folder holds everything: a page a run, its record (parameters, recorded results, or the error), thumbnails, the widget
-libraries once, ``index.html`` and ``results.csv``. A run is known by its notebook and its parameters: the same command
-resumes where it stopped, and tries again what failed.
+A folder holds everything: one page per run, its record (parameters, recorded results, or the error), thumbnails, the
+widget libraries once, ``index.html`` and ``results.csv``. A run is known by its notebook and its parameters: the same
+command resumes where it stopped, and tries again what failed.
 """
 
 import base64

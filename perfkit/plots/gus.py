@@ -14,6 +14,7 @@ from perfkit.plots.style import SERIES, abbreviate, ink_on
 
 if TYPE_CHECKING:
     from perfkit.simulators.gus.causality import Causality, InstructionSchedule
+    from perfkit.simulators.gus.diff import GusDiff
     from perfkit.simulators.gus.gus import GusResult
     from perfkit.simulators.gus.sensitivity import Sensitivity
     from perfkit.simulators.gus.timeline import Timeline
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Draw the speedup of each weighted resource as ranked bars, a colour a weight."""
+    """Draw the speedup of each weighted resource as ranked bars, one colour per weight."""
     return plot_speedups(result.to_frame(), f"Sensitivity on {result.core} (simulated)", top, ax)
 
 
 def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, a colour a weight."""
+    """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, one colour per weight."""
     table = frame.head(top).iloc[::-1].set_index("resource")
     ax = _axes(ax, 0.32 * len(table) + 1.2)
     rows = np.arange(len(table))
@@ -54,6 +55,18 @@ def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("cycles per instruction")
     ax.set_title(f"CPI stack on {result.settings.core.title} (simulated, by accounting)")
     ax.legend(ncols=4, fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.45))
+    return ax
+
+
+def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None) -> Axes:
+    """Draw by how many cycles each cause costs more or less in the second run, the largest change on top."""
+    table = found.causes.assign(change=found.causes["cycles_b"] - found.causes["cycles_a"])
+    table = table.sort_values("change", key=abs, ascending=False).head(top).iloc[::-1]
+    ax = _axes(ax, 0.3 * len(table) + 1.2)
+    ax.barh(table["cause"], table["change"], color=["C2" if change < 0 else "C3" for change in table["change"]])
+    ax.axvline(0, color="gray", lw=0.8)
+    ax.set_xlabel("change of the simulated cycles")
+    ax.set_title(f"{found.names[0]} to {found.names[1]} (simulated)", fontsize="medium")
     return ax
 
 

@@ -125,9 +125,9 @@ class Policy(Strict):
     tolerance : float
         T: the largest relative deviation from that mean that a kept run may have.
     passes : int
-        Passes over the shuffled space, an experiment a configuration in each, whose fastest must agree within T before
-        a configuration counts as settled (at most `attempts`). Experiments in a row all meet the same neighbour on a
-        shared core; passes apart in time do not.
+        Passes over the shuffled space, one experiment per configuration in each, whose fastest must agree within T
+        before a configuration counts as settled (at most `attempts`). Experiments in a row all meet the same neighbour
+        on a shared core; passes apart in time do not.
     attempts : int
         Experiments (passes) tried before a configuration is kept and marked as never settled.
     windows : int

@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,3 +77,19 @@ def test_a_notebook_is_an_app(served: str, watched: Any, name: str, theme: str):
         assert "points. Right" not in watched.locator("body").inner_text()  # no solution is shown
     assert watched.foreign == []
     assert watched.failures == []
+
+
+def kernels() -> int:
+    """The kernels of apps that this program's servers have started."""
+    found = 0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found += any("voila_" in part for part in process.cmdline())
+    return found
+
+
+def test_a_closed_page_leaves_no_kernel_behind(served: str):
+    end = time.monotonic() + 150
+    while kernels() and time.monotonic() < end:
+        time.sleep(1)
+    assert kernels() == 0

@@ -93,6 +93,8 @@ def test_parameters_are_listed(notebook: Path):
 def test_shipped_notebooks_are_found_by_a_part_of_their_name():
     assert report.find_notebook("tour").name == "00_tour.ipynb"
     assert report.find_notebook("10_spire_walkthrough.ipynb").stem == "10_spire_walkthrough"
+    assert report.find_notebook("spire").stem == "10_spire_walkthrough"  # a method's before a unit's
+    assert report.find_notebook("unit2").parent.name == "course"
     with pytest.raises(SettingError, match="no notebook"):
         report.find_notebook("nowhere")
 

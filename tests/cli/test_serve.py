@@ -70,12 +70,20 @@ def test_a_server_that_ends_at_once_is_reported_with_its_words():
         serve._serve(program, "http://127.0.0.1:9/", "t", browser=False, as_json=False, said={})
 
 
-@pytest.mark.parametrize("command", ["app", "lab"])
-def test_the_server_answers_this_machine_to_its_token_alone_and_ends_with_the_command(command: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("command", "notebook", "where"),
+    [
+        ("app", "spire", "voila/render/10_spire_walkthrough.ipynb"),
+        ("lab", "unit1", "lab/tree/course/unit1_what_bounds"),
+    ],
+)
+def test_the_server_answers_this_machine_to_its_token_alone_and_ends_with_the_command(
+    command: str, notebook: str, where: str, tmp_path: Path
+):
     program = Path(sys.executable).with_name("perfkit")
     private = {k: str(tmp_path / k) for k in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
     with subprocess.Popen(
-        [program, command, "tour", "--no-browser", "--json"],
+        [program, command, notebook, "--no-browser", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env={**os.environ, **private},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
     ) as server:  # fmt: skip
@@ -86,6 +94,7 @@ def test_the_server_answers_this_machine_to_its_token_alone_and_ends_with_the_co
                 lines.append(server.stdout.readline())
             address = json.loads("".join(lines))["address"]
             assert address.startswith("http://127.0.0.1:")
+            assert f"/{where}" in address
             with urllib.request.urlopen(address, timeout=60) as page:
                 assert page.status == 200
             try:
@@ -110,7 +119,8 @@ def test_the_server_answers_this_machine_to_its_token_alone_and_ends_with_the_co
             time.sleep(0.2)
         assert probe.connect_ex(("127.0.0.1", port)) != 0
     if command == "lab":
-        assert (tmp_path / "perfkit-notebooks" / "10_spire_walkthrough.ipynb").is_file()
+        for name in ("10_spire_walkthrough.ipynb", "course/unit1_what_bounds_code.ipynb"):
+            assert (tmp_path / "perfkit-notebooks" / name).is_file()
 
 
 @pytest.mark.parametrize(("name", "parameter"), [("00_tour", "source"), ("unit1_what_bounds_code", "student")])

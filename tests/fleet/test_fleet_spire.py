@@ -22,7 +22,7 @@ ROWS = st.tuples(NUMBERS.filter(lambda t: t > 0), NUMBERS, NUMBERS)
 
 
 def fleet_of(folder, parts, long=()):
-    """A fleet of one file a part, of lists of (time, work, {event: count})."""
+    """A fleet of one file per part, of lists of (time, work, {event: count})."""
     for i, rows in enumerate(parts):
         table = [
             {"run": f"r{i}", "interval": k, "event": event, "time": t, "work": w, "count": n}

@@ -35,7 +35,7 @@ VOCABULARY = """
 --python           --trace            --sizes            --paper-nodes      --relax --no-relax --gus --no-gus
 --html             --notebook         --timeline
 --intel            --unroll           --init             --first            --subsets          --permutations
---port             --browser --no-browser              --without
+--port             --browser --no-browser              --without          --at-most
 """
 WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))
 # Spellings that other programs use, and the word for them here.

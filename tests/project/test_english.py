@@ -24,6 +24,8 @@ BANNED = {
     r"\bwaiting is not counted\b": "CPU time",
     r"\b[Oo]ne (row|column|roofline|line|file|process) an? (run|event|interval|sample|file|core)\b": "per",
     r"\b[Oo]ne (row|column|line) an? (version|decision|measure|stack|node|pass|CPU|count|launch|use|fault)\b": "per",
+    r"\ban? (bar|page|column|colour|panel|lane|task|experiment|interval) an? "
+    r"(group|run|cycle|weight|worker|configuration|point|event)\b": "one ... per",
     r"\b(cycles|uops|bytes|instructions|flops) an? (cycle|instruction|event|iteration|call|link)(?= *[.,;:)\"])": "per",
     r"\bin silence\b": "silently",
     r"\bgoes on where it (was|stopped)\b": "resumes where it stopped",
@@ -74,6 +76,7 @@ def test_no_banned_phrase():
         "no roof speaks of the bottleneck",
         "whether the data can carry one",
         "one row a run",
+        "bars, a colour a weight",
         "3 cycles an iteration.",
     ],
 )

@@ -139,6 +139,12 @@ def gus_result() -> pk.GusResult:
     return pk.Gus(pk.Microarchitecture.load("zen4")).run(pk.datasets.load("traces/correlation-v5-small").head(4000))
 
 
+@example(pk.GusDiff)
+def gus_diff() -> pk.GusDiff:
+    other = pk.datasets.load("traces/correlation-v6-small").head(4000)
+    return pk.diff(gus_result(), pk.Gus("zen4").run(other))
+
+
 @example(Sensitivity)
 def sensitivity() -> Sensitivity:
     return gus_result().sensitivity((1.5, 2.0))

@@ -26,7 +26,7 @@ class SamplesExplorer(Explorer):
     """What a person wants to know first of counter samples: rates over time, IPC, multiplexing, and what is missing.
 
     Three strips show the throughput (IPC) and the rates of two chosen events over time; a scatter sets the two events
-    against each other, an interval a point; a table says of every event how much of it was counted. Brushing the
+    against each other, one interval per point; a table says of every event how much of it was counted. Brushing the
     first strip, or the slider under it (by keyboard: Tab to a handle, then arrow keys), selects a window in time: the
     scatter and the table then tell of that window.
 

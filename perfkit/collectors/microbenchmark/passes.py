@@ -1,4 +1,4 @@
-"""Passes over a shuffled space: an experiment a configuration in each, until its passes agree or are used up."""
+"""Passes over a shuffled space: one experiment per configuration in each, until its passes agree or are used up."""
 
 import math
 import os

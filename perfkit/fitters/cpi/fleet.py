@@ -92,7 +92,7 @@ class FleetStacks(Tabled):
         return self.table.copy()
 
     def wide(self) -> pd.DataFrame:
-        """Return one column a group: the CPI of base, events and residual, as `CpiComparison.to_frame` does."""
+        """Return one column per group: the CPI of base, events and residual, as `CpiComparison.to_frame` does."""
         order = list(dict.fromkeys(self.table["part"]))
         return self.table.pivot(index="part", columns="group", values="component").loc[
             order, list(self.groups["group"])

@@ -214,7 +214,7 @@ def parameter_names() -> tuple[str, ...]:
 def lanes(throughput: float) -> tuple[int, Fraction]:
     """Return a throughput as lanes and the cycles that a node keeps one on average: 3/2 is 2 lanes of 4/3 cycles.
 
-    A unit that begins less than one node a cycle is one lane, kept for longer. Unlimited are 0 lanes.
+    A unit that begins less than one node per cycle is one lane, kept for longer. Unlimited are 0 lanes.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from perfkit.simulators.gus.timeline import Timeline
 
 
 def trace_events(timeline: Timeline) -> dict[str, Any]:
-    """Return a timeline's uses of resources as trace events: a process a resource, a thread a unit of it.
+    """Return a timeline's uses of resources as trace events: one process per resource, one thread per unit of it.
 
     Instructions have a process of their own, from dispatch to retirement. One microsecond is one cycle (simulated).
     """

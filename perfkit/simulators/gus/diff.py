@@ -1,0 +1,299 @@
+"""What changed between two simulations: cycles by cause and by source line, and which resource is the bottleneck now.
+
+Every tick of a simulated run belongs to one instruction and one cause (`GusResult.cpi_stack`), so the difference of two
+runs is an exact sum over causes, and over lines.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from perfkit.errors import SettingError
+from perfkit.results import Kind, Tabled, draw
+from perfkit.simulators.gus import timing
+from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
+from perfkit.simulators.gus.sensitivity import sensitivity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WEIGHT = 2.0
+"""A resource is asked for with so many times its capacity."""
+ALIKE = 0.6  # lines that changed are the same line where so much of their text is (difflib's ratio)
+_COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
+LEAST = 0.01  # speedup below which a resource is no bottleneck
+
+
+class _Line(NamedTuple):
+    place: str
+    text: str
+    cycles: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GusDiff(Tabled):
+    """Two simulated runs side by side.
+
+    Attributes
+    ----------
+    names, cores : (str, str)
+        What ran, and on which core.
+    cycles : (float, float)
+        Simulated cycles.
+    instructions : (int, int)
+        Executed instructions.
+    table : DataFrame
+        One row per source line (or instruction, where the source is not known) that costs half a cycle or more in
+        either run: place_a and place_b (``""`` where that run has no such line), text, cycles_a, cycles_b.
+    causes : DataFrame
+        One row per cause: cause, cycles_a, cycles_b; each column sums to the cycles.
+    resources : DataFrame
+        One row per resource: resource, speedup_a, speedup_b if its capacity were twice as large; missing where a core
+        has no such resource.
+    notes : tuple of str
+        Why the two may not be comparable: a recording that was cut, other cores, caches that were warm in one only.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> a, b = (pk.Gus(core).run(pk.datasets.load("traces/fig1a")) for core in ("skylake_x", "zen4"))
+    >>> pk.diff(a, b).notes
+    ('A ran on skylake_x and B on zen4',)
+    """
+
+    _rows: ClassVar[str] = "table"
+
+    names: tuple[str, str]
+    cores: tuple[str, str]
+    cycles: tuple[float, float]
+    instructions: tuple[int, int]
+    table: "pd.DataFrame"
+    causes: "pd.DataFrame"
+    resources: "pd.DataFrame"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``: no figure of this result was measured."""
+        return "simulated"
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast the second run is: cycles of the first over cycles of the second."""
+        return self.cycles[0] / self.cycles[1]
+
+    @property
+    def bottlenecks(self) -> tuple[str, str]:
+        """Each run's resource with the largest speedup at twice the capacity; ``""`` where none gives 1 %."""
+        found = []
+        for column in ("speedup_a", "speedup_b"):
+            best = self.resources[column].idxmax()
+            found.append(self.resources["resource"][best] if self.resources[column][best] >= LEAST else "")
+        return found[0], found[1]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per line, the largest change first: `table` with the change in cycles (simulated)."""
+        frame = self.table.assign(change=self.table["cycles_b"] - self.table["cycles_a"])
+        return frame.sort_values("change", key=abs, ascending=False, kind="stable").reset_index(drop=True)
+
+    def summary(self) -> str:
+        """Say how the runs differ: cycles, the bottleneck that went and the one that came, causes and lines."""
+        (a, b), (first, second) = self.cycles, self.bottlenecks
+        cores = self.cores[0] if len(set(self.cores)) == 1 else " and ".join(self.cores)
+        work = self.instructions[1] / self.instructions[0]
+        causes = self.causes.assign(change=self.causes["cycles_b"] - self.causes["cycles_a"])
+        both = f"{self.names[1]} takes {b:,.0f} cycles, {self.names[0]} {a:,.0f} (simulated on {cores})"
+        lines = [
+            f"{both}: {self.speedup:.2f} times as fast, with {work:.2f} times the instructions",
+            _bottlenecks(first, second),
+            "by cause: " + _largest(zip(causes["cause"], causes["change"], strict=True)),
+        ]
+        frame = self.to_frame()
+        places = [_place(row) for row in frame.head(4).itertuples()]
+        lines.append("by line: " + _largest(zip(places, frame["change"], strict=False)))
+        return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
+
+    def markdown(self, top: int = 10) -> str:
+        """Return the summary and three tables in Markdown, for a pull request.
+
+        Parameters
+        ----------
+        top
+            Rows of each table.
+        """
+        causes = self.causes.assign(change=self.causes["cycles_b"] - self.causes["cycles_a"])
+        causes = causes.sort_values("change", key=abs, ascending=False).head(top)
+        gains = self.resources.assign(most=self.resources[["speedup_a", "speedup_b"]].max(axis=1))
+        gains = gains[gains["most"] >= LEAST].sort_values("most", ascending=False).head(top)
+        head = "\n".join(f"- {line}" for line in self.summary().splitlines())
+        tables = [
+            _table(
+                ("cause", "A [cycles]", "B [cycles]", "change"),
+                [(r.cause, *_counts(r.cycles_a, r.cycles_b)) for r in causes.itertuples()],
+            ),
+            _table(
+                ("if twice as good", "A", "B"),
+                [(r.resource, _percent(r.speedup_a), _percent(r.speedup_b)) for r in gains.itertuples()],
+            ),
+            _table(
+                ("line of A", "line of B", "A [cycles]", "B [cycles]", "change", "text"),
+                [
+                    (r.place_a, r.place_b, *_counts(r.cycles_a, r.cycles_b), f"`{_cell(r.text)}`" if r.text else "")
+                    for r in self.to_frame().head(top).itertuples()
+                ],
+            ),
+        ]
+        return "\n\n".join([f"A: {self.names[0]}, B: {self.names[1]}", head, *tables]) + "\n"
+
+    def plot(self, ax: Any = None, top: int = 12) -> Any:
+        """Draw the change in cycles by cause as bars, the largest first; return the axes."""
+        return draw("gus:plot_diff", self, top=top, ax=ax)
+
+
+def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) -> GusDiff:
+    """Compare two simulated runs: two builds, two versions, or the same trace on two cores.
+
+    Lines are aligned by their text, in their order (`difflib`), so that they are found again where lines were added
+    above them; instructions whose source is not known, by theirs.
+
+    Parameters
+    ----------
+    a, b : GusResult
+        Before and after.
+    names : (str, str), optional
+        What to call them; by default the traced functions' names.
+
+    Returns
+    -------
+    GusDiff
+
+    Raises
+    ------
+    SettingError
+        One of the two is no simulation.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> a, b = (pk.Gus("zen4").run(pk.datasets.load(f"traces/correlation-{v}-small")) for v in ("v0", "v6"))
+    >>> pk.diff(a, b).speedup > 2
+    True
+    """
+    import pandas as pd
+
+    for result in (a, b):
+        if not isinstance(result, GusResult):
+            raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
+    rows = _aligned(_lines(a), _lines(b))
+    columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b"]
+    return GusDiff(
+        names or (_name(a, "A"), _name(b, "B")),
+        (a.settings.core.name, b.settings.core.name),
+        (a.cycles, b.cycles),
+        (a.instructions, b.instructions),
+        pd.DataFrame(rows, columns=columns),
+        _side_by_side("cause", "cycles", _causes(a), _causes(b)),
+        _side_by_side("resource", "speedup", _speedups(a), _speedups(b), missing=float("nan")),
+        tuple(_notes(a, b)),
+    )
+
+
+def _notes(a: GusResult, b: GusResult) -> Iterator[str]:
+    """Say what makes two runs hard to compare."""
+    for name, result in (("A", a), ("B", b)):
+        if not result.trace.provenance.complete:
+            yield f"the recording of {name} was cut after {result.instructions:,} instructions, with work left"
+    if a.settings.core.name != b.settings.core.name:
+        yield f"A ran on {a.settings.core.name} and B on {b.settings.core.name}"
+    if a.settings.warm != b.settings.warm:
+        yield f"what was warm before the run differs: {a.settings.warm} for A, {b.settings.warm} for B"
+
+
+def _name(result: GusResult, default: str) -> str:
+    origin = result.trace.provenance
+    return f"{origin.workload}:{origin.function}".strip(":") or default
+
+
+def _causes(result: GusResult) -> dict[str, float]:
+    return {name: cpi * result.instructions for name, cpi in cpi_by_cause(result).items()}
+
+
+def _speedups(result: GusResult) -> dict[str, float]:
+    found = sensitivity(result.settings, result.trace, (WEIGHT,))
+    return {" + ".join(name): float(s) for name, s in zip(found.resources, found.speedup[:, 0], strict=True)}
+
+
+def _side_by_side(
+    what: str, value: str, a: dict[str, float], b: dict[str, float], missing: float = 0.0
+) -> "pd.DataFrame":
+    import pandas as pd
+
+    rows = [(name, a.get(name, missing), b.get(name, missing)) for name in dict.fromkeys([*a, *b])]
+    return pd.DataFrame(rows, columns=[what, f"{value}_a", f"{value}_b"])
+
+
+def _lines(result: GusResult) -> list[_Line]:
+    """Return what has a cost: source lines in the order of their files, then instructions whose source is unknown."""
+    code, places = result.trace.code, result.trace.places()
+    cycles = result.spent.sum(axis=1) / timing.TICKS
+    known: dict[tuple[str, int], _Line] = {}
+    unknown = []
+    for k, (file, number) in enumerate(zip(code.file, code.line.tolist(), strict=True)):
+        if not number:
+            unknown.append(_Line(f"{code.function[k]}+{code.pc[k]:#x}", code.text[k], float(cycles[k])))
+            continue
+        place = f"{PurePath(file).name}:{number}"
+        before = known.get((file, number), _Line(place, places["source_line"][k], 0.0))
+        known[file, number] = before._replace(cycles=before.cycles + float(cycles[k]))
+    return [known[key] for key in sorted(known)] + unknown
+
+
+def _aligned(a: list[_Line], b: list[_Line]) -> list[tuple[str, str, str, float, float]]:
+    """Pair lines of equal text in order, and those that replace each other where their texts are alike."""
+    keys = [[line.text or line.place for line in side] for side in (a, b)]
+    rows = []
+    for what, i, i2, j, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        pairs = list(zip(range(i, i2), range(j, j2), strict=False))
+        if what != "equal":
+            pairs = [(x, y) for x, y in pairs if SequenceMatcher(None, keys[0][x], keys[1][y]).ratio() >= ALIKE]
+        rows += [(a[x].place, b[y].place, b[y].text, a[x].cycles, b[y].cycles) for x, y in pairs]
+        paired_a, paired_b = {x for x, _ in pairs}, {y for _, y in pairs}
+        rows += [(a[x].place, "", a[x].text, a[x].cycles, 0.0) for x in range(i, i2) if x not in paired_a]
+        rows += [("", b[y].place, b[y].text, 0.0, b[y].cycles) for y in range(j, j2) if y not in paired_b]
+    return [row for row in rows if max(row[3], row[4]) >= _COST]
+
+
+def _bottlenecks(first: str, second: str) -> str:
+    if first == second:
+        return f"the bottleneck stays: {first}" if first else "neither run has a single resource as its bottleneck"
+    return f"the bottleneck was {first or 'no single resource'} and is now {second or 'no single resource'}"
+
+
+def _place(row: Any) -> str:
+    if row.place_a and row.place_b and row.place_a != row.place_b:
+        return f"{row.place_a} -> {row.place_b}"
+    return row.place_b or f"{row.place_a} (gone)"
+
+
+def _largest(changes: Iterable[tuple[str, float]], count: int = 4) -> str:
+    ranked = sorted(((name, change) for name, change in changes if round(change)), key=lambda one: -abs(one[1]))
+    return ", ".join(f"{name} {change:+,.0f}" for name, change in ranked[:count]) or "no change"
+
+
+def _counts(a: float, b: float) -> tuple[str, str, str]:
+    return f"{a:,.0f}", f"{b:,.0f}", f"{b - a:+,.0f}"
+
+
+def _percent(speedup: float) -> str:
+    return "no such resource" if speedup != speedup else f"{speedup:+.1%}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("`", "'")
+
+
+def _table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)

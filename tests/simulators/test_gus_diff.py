@@ -1,0 +1,61 @@
+"""What changed between two simulations: sums are exact, lines are found again, doubts are said."""
+
+import pytest
+
+import perfkit as pk
+from perfkit.errors import SettingError
+from perfkit.simulators.gus.diff import _aligned, _Line
+
+
+@pytest.fixture(scope="module")
+def results():
+    return [pk.Gus("zen4").run(pk.datasets.load(f"traces/correlation-{v}-small")) for v in ("v0", "v6")]
+
+
+def test_every_cycle_has_its_cause_and_its_line(results):
+    found = pk.diff(*results)
+    for side, result in zip("ab", results, strict=True):
+        assert found.causes[f"cycles_{side}"].sum() == pytest.approx(result.cycles)
+        assert found.table[f"cycles_{side}"].sum() == pytest.approx(result.cycles, abs=0.5 * len(result.trace.code.pc))
+    assert found.speedup == pytest.approx(results[0].cycles / results[1].cycles)
+
+
+def test_the_bottlenecks_are_those_of_the_sensitivities(results):
+    found = pk.diff(*results)
+    assert found.bottlenecks == tuple(r.sensitivity((2.0,)).bottleneck for r in results)
+    assert f"was {found.bottlenecks[0]} and is now {found.bottlenecks[1]}" in found.summary()
+
+
+def test_a_run_beside_itself_has_not_changed(results):
+    found = pk.diff(results[0], results[0])
+    assert (found.to_frame()["change"] == 0).all()
+    assert "the bottleneck stays" in found.summary()
+    assert not found.notes
+
+
+def test_lines_are_found_again_below_new_ones_and_when_they_changed():
+    before = [_Line("k.c:3", "for (i = 0; i < n; i++)", 10.0), _Line("k.c:4", "s += x[i];", 90.0)]
+    after = [
+        _Line("k.c:3", "prefetch(y);", 5.0),
+        _Line("k.c:4", "for (i = 0; i < n; i++)", 12.0),
+        _Line("k.c:5", "s += x[i] * y;", 95.0),
+    ]
+    assert sorted(_aligned(before, after)) == [
+        ("", "k.c:3", "prefetch(y);", 0.0, 5.0),
+        ("k.c:3", "k.c:4", "for (i = 0; i < n; i++)", 10.0, 12.0),
+        ("k.c:4", "k.c:5", "s += x[i] * y;", 90.0, 95.0),
+    ]
+
+
+def test_what_makes_two_runs_hard_to_compare_is_said(results):
+    trace = results[0].trace
+    cut = pk.Gus("zen5").run(trace.head(1000))
+    warm = pk.Gus("zen4", warm=True).run(trace)
+    assert "A ran on zen4 and B on zen5" in pk.diff(results[0], cut).notes
+    assert any("cut after 995 instructions" in note for note in pk.diff(results[0], cut).notes)
+    assert "careful: what was warm before the run differs: none for A, all for B" in pk.diff(results[0], warm).summary()
+
+
+def test_a_trace_is_no_result(results):
+    with pytest.raises(SettingError, match="found a Trace"):
+        pk.diff(results[0], results[0].trace)
