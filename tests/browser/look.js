@@ -252,5 +252,11 @@
     lookAtAxes(place, area);
     lookAtScrollbars(place, area);
   });
+  const sources = new Set();
+  for (const image of document.querySelectorAll(`${root} img`)) {
+    const cell = image.closest('.jp-Cell');
+    if (sources.has(image.src)) say(cell ? [...document.querySelectorAll('.jp-Cell')].indexOf(cell) : 0, 'twice', `a picture ${image.naturalWidth} pixels wide`);
+    sources.add(image.src);
+  }
   return faults;
 }

@@ -33,6 +33,7 @@ PLANTED = {
         "<g class='tick'><text y='12' text-anchor='middle'>0</text></g></g>"
     ),
     "broken word": "<pre style='width:70px;white-space:pre-wrap;word-break:break-all'>the hottest functions</pre>",
+    "twice": 2 * "<img src='data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=='>",
     "cut cell": "<table><tr><td>the first words of an ans...</td></tr></table>",
 }
 SOUND = (

@@ -64,3 +64,10 @@ def test_a_line_is_broken_where_either_coordinate_is_missing():
     mark = figures.line({"x": bq.LinearScale(), "y": bq.LinearScale()}, "#000000")
     figures.set_xy(mark, np.array([1.0, np.nan, 3.0, 4.0]), np.array([1.0, 2.0, 3.0, np.nan]))
     assert np.isfinite(mark.y).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.05, 0.42), (60, 130), (15, 28), (0.9, 1.1)])
+def test_a_short_logarithmic_axis_has_more_than_two_numbers(low: float, high: float):
+    ticks = figures.log_ticks(low, high)
+    assert len(ticks) > 2
+    assert low <= ticks.min() < ticks.max() <= high

@@ -46,7 +46,7 @@ def log_ticks(low: float, high: float, at_most: int = 8) -> np.ndarray:
     if last - first <= 2:
         steps = np.sort(np.concatenate([decades, 2 * decades, 5 * decades]))
         steps = steps[(steps >= low * 0.999) & (steps <= high * 1.001)]
-        return steps if len(steps) > 2 else linear_ticks(low, high, 4)  # one number alone is no scale
+        return steps if len(steps) > 2 else linear_ticks(low, high, 5)  # one number alone is no scale
     every = -(-len(decades) // at_most)
     inside = decades[(decades >= low * 0.999) & (decades <= high * 1.001)]
     return inside[::every]
