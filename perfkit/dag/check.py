@@ -16,7 +16,7 @@ _LARGEST_FRAME, _LARGEST_SHAPE, _DEEPEST = 1 << 22, 1 << 20, 1 << 20
 _SHORT = 20_000  # a stream for which loading a compiler takes longer than walking it
 
 
-def check(program: BlockProgram, stream: Ints) -> None:
+def check_stream(program: BlockProgram, stream: Ints) -> None:
     """Check every index of a DAG's tables and of its stream.
 
     Raises

@@ -189,7 +189,7 @@ class Dag:
         FormatError
             If the file is not such a DAG.
         """
-        from perfkit.dag.check import check
+        from perfkit.dag.check import check_stream
 
         what = "a DAG saved by perfkit (an .npz file)"
         with reading(path, what), zipfile.ZipFile(existing(path)) as saved:
@@ -205,7 +205,7 @@ class Dag:
             program = BlockProgram(**{name: table(name) for name in BlockProgram._fields})
             stream = table("stream")
         try:
-            check(program, stream)
+            check_stream(program, stream)
         except DataError as error:
             raise FormatError(f"{path}: a DAG whose parts do not fit together ({error})") from error
         return cls(program, stream, about["name"], about["kind"], about["facts"])

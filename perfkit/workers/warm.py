@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 
-def load(name: str) -> None:
+def import_named(name: str) -> None:
     """Import a module, or what a module imports when asked for an attribute; the cell that needs it tells of errors."""
     with suppress(Exception):
         module, _, attribute = name.rpartition(".")
@@ -40,7 +40,7 @@ def main(names: Sequence[str]) -> None:
     from ipykernel import kernelapp
 
     for name in names:
-        load(name)
+        import_named(name)
     if "numba" in sys.modules:  # what its first compiled function would import, some 250 modules
         with suppress(Exception):
             sys.modules["numba"].core.registry.cpu_target.target_context.refresh()
