@@ -14,6 +14,8 @@ from perfkit.simulators.dag.extended_roofline import NAMES, Roof
 from perfkit.simulators.dag.measures import ExtendedRoofline
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perfkit.simulators.dag.measures import Schedule
     from perfkit.simulators.dag.relax import Relaxation
 
@@ -100,6 +102,18 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
     handles, texts = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], texts[::-1], fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
+
+
+def sweep_table(table: pd.DataFrame) -> Any:
+    """Return a table of `perfkit.sweep` as a notebook shows it: without columns that are zero throughout, verdicts whole.
+
+    Returns
+    -------
+    pandas Styler
+    """
+    table = table.loc[:, (table != 0).any()].rename(columns={"performance": "flops/cycle"})
+    styled = table.style.set_properties(subset=["verdict"], **{"white-space": "normal", "min-width": "16em"})
+    return styled.format(precision=3)
 
 
 def plot_relaxation(relaxation: Relaxation, ax: Any = None, top: int = 12) -> Any:

@@ -4,6 +4,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
+from perfkit.plots.extended_roofline import sweep_table
 from perfkit.plots.samples import plot_over_time, throughput_label
 from perfkit.plots.spire_steps import plot_left_steps, plot_right_steps, plot_sample
 from perfkit.plots.spire_views import plot_spire_exploration, sample_positions
@@ -69,3 +70,12 @@ def test_exploration_shows_ranking_and_roofline(workload):
     figure = plot_spire_exploration(model, workload, model.rank(workload), "longest_lat_cache.miss", top=4)
     assert len(figure.axes) == 2
     assert "longest_lat_cache.miss" in texts(figure)
+
+
+def test_a_sweep_is_shown_without_what_is_zero_throughout():
+    table = pd.DataFrame({"rs": [8, 16], "performance": [0.5, 1.0], "ROB": [0, 0], "LB": [0, 3], "verdict": ["a", "b"]})
+    shown = sweep_table(table).to_html()
+    assert "flops/cycle" in shown
+    assert "LB" in shown
+    assert "ROB" not in shown
+    assert "0.500" in shown
