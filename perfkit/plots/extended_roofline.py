@@ -105,7 +105,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
 
 
 def sweep_table(table: pd.DataFrame) -> Any:
-    """Return a table of `perfkit.sweep` as a notebook shows it: without columns that are zero throughout, verdicts whole.
+    """Return a table of `perfkit.sweep` as a notebook shows it: without columns of zeros, and with verdicts whole.
 
     Returns
     -------
