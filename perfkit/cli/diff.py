@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,9 @@ from perfkit.cli import options
 from perfkit.cli.output import print_json
 
 if TYPE_CHECKING:
-    from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.gus.diff import GusDiff
     from perfkit.simulators.gus.gus import GusResult
+    from perfkit.trace.trace import Trace
 
 SOURCES = (".c", ".cc", ".cpp", ".cxx")
 
@@ -26,8 +27,12 @@ def diff(
     function: options.Function = "",
     function_b: str = typer.Option("", "--function-b", metavar="NAME", help="Record this function of B instead."),
     core: str = typer.Option(
-        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host: this machine's core."
+        "",
+        "--core",
+        metavar="CORE",
+        help="A core's name, a core file (*.toml), or host, this machine's core (default: host; a saved result's own).",
     ),
+    cold: bool = typer.Option(False, "--cold", help="Start with empty caches and an untrained branch predictor."),
     flags: options.Flags = "",
     flags_b: str = typer.Option("", "--flags-b", callback=options.plain, help="Compiler flags of B (default: as A)."),
     arguments: str = typer.Option(
@@ -46,7 +51,10 @@ def diff(
     ),
     top: options.Top = 10,
     output: Annotated[
-        Path | None, options.output("Write a report (.md) or the result (.parquet, .json, .csv).", ".md", ".parquet")
+        Path | None,
+        options.output(
+            "Write a report (.md) or the result (.parquet, .json, .csv).", ".md", ".parquet", ".json", ".csv"
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -56,18 +64,15 @@ def diff(
 
     Example: perfkit diff before.trace after.trace --core zen4 -o change.md
     """
-    from perfkit.errors import SettingError
-    from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.gus.diff import diff as compare
 
-    if not b and not (flags_b or function_b):
-        raise SettingError("the two sides are the same: name B, or build A otherwise (--flags-b, --function-b)")
-    machine = Microarchitecture.load(core)
-    other = b or a
-    first = _side(a, machine, function, flags, arguments, limit)
-    second = _side(other, machine, function_b or function, flags_b or flags, arguments, limit)
-    names = (_name(a, first, flags), _name(other, second, flags_b or flags))
-    found = compare(first, second, names=names)
+    sides = [
+        _Side(a, function, flags, arguments, limit, core, cold),
+        _Side(b or a, function_b or function, flags_b or flags, arguments, limit, core, cold),
+    ]
+    _check(sides, b, {"--flags-b": flags_b, "--function-b": function_b})
+    first, second = (side.result() for side in sides)
+    found = compare(first, second, names=(sides[0].name(first), sides[1].name(second)))
     if output is not None:
         _write(found, output, top)
     if as_json:
@@ -83,28 +88,72 @@ def diff(
         raise typer.Exit(1)
 
 
-def _side(
-    what: str, machine: "Microarchitecture", function: str, flags: str, arguments: str, limit: int
-) -> "GusResult":
-    from perfkit.cli.traces import named_trace
-    from perfkit.collectors.kernels import compile_kernel
-    from perfkit.collectors.open_traces import kernel_arguments
-    from perfkit.errors import FormatError
-    from perfkit.simulators.gus.gus import Gus, GusResult
+@dataclass(frozen=True)
+class _Side:
+    """What one side is, and how it is built, recorded and simulated."""
 
-    if Path(what).suffix in SOURCES:
-        build: dict[str, Any] = {"flags": flags} if flags else {}
-        kernel = compile_kernel(Path(what), function or None, **build)
-        return Gus(machine).run(kernel.trace(*kernel_arguments(arguments), limit=limit))
-    if Path(what).is_file():
-        with suppress(FormatError):
-            return GusResult.load(what)  # with the core it was simulated on
-    return Gus(machine).run(named_trace(what, limit))
+    what: str
+    function: str
+    flags: str
+    arguments: str
+    limit: int
+    core: str
+    cold: bool
+
+    @property
+    def is_source(self) -> bool:
+        return Path(self.what).suffix in SOURCES
+
+    @property
+    def is_built(self) -> bool:
+        return self.is_source or self.what.startswith("corpus:")
+
+    def result(self) -> "GusResult":
+        """Return its simulation; a saved one as it is, unless a core or cold caches are asked for."""
+        from perfkit.cli.traces import named_trace
+        from perfkit.collectors.kernels import compile_kernel
+        from perfkit.collectors.open_traces import kernel_arguments
+        from perfkit.errors import FormatError
+        from perfkit.simulators.gus.gus import GusResult
+
+        build: dict[str, Any] = {"flags": self.flags} if self.flags and self.is_built else {}
+        if self.is_source:
+            kernel = compile_kernel(Path(self.what), self.function or None, **build)
+            return self._simulated(kernel.trace(*kernel_arguments(self.arguments), limit=self.limit))
+        if Path(self.what).is_file():
+            with suppress(FormatError):
+                saved = GusResult.load(self.what)
+                return self._simulated(saved.trace) if self.core or self.cold else saved
+        return self._simulated(named_trace(self.what, self.limit, **build))
+
+    def _simulated(self, trace: "Trace") -> "GusResult":
+        from perfkit.machine.core import Microarchitecture
+        from perfkit.simulators.gus.gus import Gus
+
+        return Gus(Microarchitecture.load(self.core or "host"), warm=not self.cold).run(trace)
+
+    def name(self, result: "GusResult") -> str:
+        """Return what to call it."""
+        function = result.trace.provenance.function
+        built = f" ({self.flags})" if self.flags and self.is_built else ""
+        return Path(self.what).name + (f":{function}" if function else "") + built
 
 
-def _name(what: str, result: "GusResult", flags: str) -> str:
-    function = result.trace.provenance.function
-    return Path(what).name + (f":{function}" if function else "") + (f" ({flags})" if flags else "")
+def _check(sides: list[_Side], b: str, of_b: dict[str, str]) -> None:
+    """Refuse what would be ignored."""
+    from perfkit.errors import SettingError
+
+    if not b and not any(of_b.values()):
+        raise SettingError("the two sides are the same: name B, or build A otherwise (--flags-b, --function-b)")
+    if of_b["--flags-b"] and not sides[1].is_built:
+        raise SettingError(f"--flags-b is for C and C++ files and corpus:NAME; {sides[1].what} is built already")
+    if of_b["--function-b"] and not sides[1].is_source:
+        raise SettingError(f"--function-b is for C and C++ files; {sides[1].what} is of one function already")
+    if sides[0].flags and not any(side.is_built for side in sides):
+        raise SettingError("--flags is for C and C++ files and corpus:NAME; these two sides are built already")
+    for option, given in (("--function", sides[0].function), ("--arguments", sides[0].arguments)):
+        if given and not any(side.is_source for side in sides):
+            raise SettingError(f"{option} is for C and C++ files; these two sides say themselves what ran")
 
 
 def _write(found: "GusDiff", output: Path, top: int) -> None:
@@ -123,6 +172,7 @@ def _content(found: "GusDiff") -> dict[str, Any]:
         side: {
             "name": found.names[k],
             "core": found.cores[k],
+            "warm": found.warm[k],
             "cycles": found.cycles[k],
             "instructions": found.instructions[k],
             "bottleneck": found.bottlenecks[k],

@@ -331,10 +331,11 @@ def _choose(elf: ElfFile, function: str | None, source: str) -> str:
 
 def _relative(compiler: str, *folders: Path) -> list[str]:
     """Have file names in line tables relative to these folders: the same source gives the same library anywhere."""
-    here = str(Path.cwd())
     clang = "clang" in _version(compiler)
-    first = "-fdebug-compilation-dir=." if clang else f"-fdebug-prefix-map={here}=."
-    return [first, *(f"-fdebug-prefix-map={folder}=." for folder in folders)]
+    # The last map that fits wins: the longest folder, whether the work goes on above or below the source's.
+    mapped = sorted({*map(str, folders), *([] if clang else [str(Path.cwd())])}, key=len)
+    first = ["-fdebug-compilation-dir=."] if clang else []
+    return [*first, *(f"-fdebug-prefix-map={folder}=." for folder in mapped)]
 
 
 def _compile(command: list[str]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WEIGHT = 2.0
 """A resource is asked for with so many times its capacity."""
 ALIKE = 0.6  # lines that changed are the same line where so much of their text is (difflib's ratio)
+_WARM = {"none": "caches cold", "caches": "caches warm", "all": "caches and predictor warm"}
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
 LEAST = 0.01  # speedup below which a resource is no bottleneck
 
@@ -44,6 +45,8 @@ class GusDiff(Tabled):
         Simulated cycles.
     instructions : (int, int)
         Executed instructions.
+    warm : (str, str)
+        What was warm before each run (`Gus.warm`): none, caches or all.
     table : DataFrame
         One row per source line (or instruction, where the source is not known) that costs half a cycle or more in
         either run: place_a and place_b (``""`` where that run has no such line), text, cycles_a, cycles_b.
@@ -69,6 +72,7 @@ class GusDiff(Tabled):
     cores: tuple[str, str]
     cycles: tuple[float, float]
     instructions: tuple[int, int]
+    warm: tuple[str, str]
     table: "pd.DataFrame"
     causes: "pd.DataFrame"
     resources: "pd.DataFrame"
@@ -102,18 +106,26 @@ class GusDiff(Tabled):
         """Say how the runs differ: cycles, the bottleneck that went and the one that came, causes and lines."""
         (a, b), (first, second) = self.cycles, self.bottlenecks
         cores = self.cores[0] if len(set(self.cores)) == 1 else " and ".join(self.cores)
+        cores += f", {_WARM[self.warm[0]]}" if len(set(self.warm)) == 1 else ""
         work = self.instructions[1] / self.instructions[0]
         causes = self.causes.assign(change=self.causes["cycles_b"] - self.causes["cycles_a"])
         both = f"{self.names[1]} takes {b:,.0f} cycles, {self.names[0]} {a:,.0f} (simulated on {cores})"
         lines = [
             f"{both}: {self.speedup:.2f} times as fast, with {work:.2f} times the instructions",
             _bottlenecks(first, second),
-            "by cause: " + _largest(zip(causes["cause"], causes["change"], strict=True)),
+            f"twice as good would help {self.names[1]}: {self._gains('speedup_b')}",
+            "by cause (an account of the cycles, not of what would help): "
+            + _largest(zip(causes["cause"], causes["change"], strict=True)),
         ]
         frame = self.to_frame()
         places = [_place(row) for row in frame.head(4).itertuples()]
         lines.append("by line: " + _largest(zip(places, frame["change"], strict=False)))
         return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
+
+    def _gains(self, column: str, count: int = 3) -> str:
+        best = self.resources[self.resources[column] >= LEAST].nlargest(count, column)
+        said = [f"{name} {gain:+.0%}" for name, gain in zip(best["resource"], best[column], strict=True)]
+        return ", ".join(said) or "no single resource"
 
     def markdown(self, top: int = 10) -> str:
         """Return the summary and three tables in Markdown, for a pull request.
@@ -193,6 +205,7 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
         (a.settings.core.name, b.settings.core.name),
         (a.cycles, b.cycles),
         (a.instructions, b.instructions),
+        (str(a.settings.warm), str(b.settings.warm)),
         pd.DataFrame(rows, columns=columns),
         _side_by_side("cause", "cycles", _causes(a), _causes(b)),
         _side_by_side("resource", "speedup", _speedups(a), _speedups(b), missing=float("nan")),
@@ -247,7 +260,8 @@ def _lines(result: GusResult) -> list[_Line]:
         place = f"{PurePath(file).name}:{number}"
         before = known.get((file, number), _Line(place, places["source_line"][k], 0.0))
         known[file, number] = before._replace(cycles=before.cycles + float(cycles[k]))
-    return [known[key] for key in sorted(known)] + unknown
+    found = [known[key] for key in sorted(known)] + unknown
+    return [line for line in found if line.cycles >= _COST]  # before aligning: a copy that costs nothing is no partner
 
 
 def _aligned(a: list[_Line], b: list[_Line]) -> list[tuple[str, str, str, float, float]]:
@@ -262,7 +276,7 @@ def _aligned(a: list[_Line], b: list[_Line]) -> list[tuple[str, str, str, float,
         paired_a, paired_b = {x for x, _ in pairs}, {y for _, y in pairs}
         rows += [(a[x].place, "", a[x].text, a[x].cycles, 0.0) for x in range(i, i2) if x not in paired_a]
         rows += [("", b[y].place, b[y].text, 0.0, b[y].cycles) for y in range(j, j2) if y not in paired_b]
-    return [row for row in rows if max(row[3], row[4]) >= _COST]
+    return rows
 
 
 def _bottlenecks(first: str, second: str) -> str:
