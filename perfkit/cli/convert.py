@@ -1,6 +1,7 @@
 """``perfkit convert``: counter dumps into one file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -9,6 +10,16 @@ from perfkit.cli.output import print_json
 from perfkit.cli.samples import Collect, Cumulative, described, read_dumps
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+
+if TYPE_CHECKING:
+    from perfkit.samples.table import Samples
+
+# What a wide table of counts has no column for.
+_NOT_IN_CSV = {
+    "at": "time stamps",
+    "seconds": "the intervals' seconds",
+    "running": "the shares of the time that events were counted",
+}
 
 
 def convert(
@@ -36,11 +47,19 @@ def convert(
     else:
         with replaced(out) as temporary:
             read.to_wide().reset_index().to_csv(temporary, index=False)
+    left_out = _left_out(read) if out.suffix == ".csv" else []
     if as_json:
-        print_json({"written": out, **described(read)})
+        print_json({"written": out, "left_out": left_out, **described(read)})
         return
     typer.echo(f"{out.name}: {read!r}")
+    if left_out:
+        typer.echo(f"note: {out.name} holds counts only: {', '.join(left_out)} are left out; .parquet keeps everything")
     for note in read.notes:
         typer.echo(f"note: {note}")
     if len(read.problems):
         typer.echo(f"{len(read.problems)} line(s) could not be used; `perfkit samples --collect` shows them")
+
+
+def _left_out(samples: "Samples") -> list[str]:
+    """Return what these samples hold and a CSV file would not."""
+    return [said for column, said in _NOT_IN_CSV.items() if samples.table[column].notna().any()]

@@ -7,7 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows
-from perfkit.errors import DataError, PerfkitError, UnavailableError
+from perfkit.errors import DataError, PerfkitError, SettingError, UnavailableError
 from perfkit.files import replaced
 
 app = typer.Typer(
@@ -57,11 +57,14 @@ def student_command(
     """
     from perfkit.course.versions import notebook_of, read_notebook, student_version
 
+    chosen = _units(unit)
     folder.mkdir(parents=True, exist_ok=True)
     written, kept = [], []
-    for one in _units(unit):
+    for one in chosen:
         target = folder / one.notebook
         if target.exists():
+            if student is not None:
+                _check_owner(target, student)
             kept.append(target)
             continue
         _write(student_version(read_notebook(notebook_of(one)), student or ""), target)
@@ -73,6 +76,15 @@ def student_command(
         typer.echo(f"wrote {path}")
     for path in kept:
         typer.echo(f"kept {path}: it is there already; remove it first, or name another --folder")
+
+
+def _check_owner(path: Path, student: str) -> None:
+    """Refuse to leave a student with another's data."""
+    from perfkit.course.versions import read_notebook, student_of
+
+    owner = student_of(read_notebook(path), path)
+    if owner != student:
+        raise SettingError(f"{path} is there already, for {owner!r} and not {student!r}; name another --folder")
 
 
 @app.command("slides")

@@ -79,9 +79,9 @@ def check(unit: str, answers: Mapping[str, Any] | None = None, *, student: str |
     unit : str
         Such as ``unit2``; ``perfkit course list`` says what there is.
     answers : mapping, optional
-        Exercise -> answer; what is missing, or None, is open. Without it, in a notebook, the answers are the
-        notebook's variables: ``one_chain`` for the exercise ``one chain``; elsewhere all exercises are open, and what
-        they ask is said.
+        Exercise -> answer, the name with spaces or underscores; what is missing, or None, is open. Without it, in a
+        notebook, the answers are the notebook's variables: ``one_chain`` for the exercise ``one chain``; elsewhere all
+        exercises are open, and what they ask is said.
     student : str, optional
         A name: it draws the data, see `exercises`. By default the notebook's variable ``student``, ``""`` elsewhere.
 
@@ -108,7 +108,7 @@ def check(unit: str, answers: Mapping[str, Any] | None = None, *, student: str |
     ['right', 'open', 'wrong', 'open']
     """
     asked = unit_named(unit)
-    given = _of_the_notebook(asked) if answers is None else dict(answers)
+    given = _of_the_notebook(asked) if answers is None else {k.replace("_", " "): v for k, v in answers.items()}
     name = _notebook().get("student", "") if student is None else student
     names = [each.name for each in asked.exercises]
     for other in given.keys() - set(names):

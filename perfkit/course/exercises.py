@@ -134,7 +134,9 @@ class Exercises:
         answer = answer.item() if hasattr(answer, "item") and getattr(answer, "size", 0) == 1 else answer
         fault = asked.fault(truth.value, answer)
         if fault:
-            return self._checked(asked, "wrong", f"{fault[0].upper()}{fault[1:]}. Asked: {asked.asks}.")
+            # Kept as text: who grades it must see that something was answered.
+            said = answer if isinstance(answer, str) else repr(answer)[:200]
+            return self._checked(asked, "wrong", f"{fault[0].upper()}{fault[1:]}. Asked: {asked.asks}.", said)
         plain = answer.strip() if isinstance(answer, str) else float(answer)
         if asked.right(truth.value, plain):
             return self._checked(asked, "right", "Right.", plain)

@@ -52,13 +52,14 @@ def grade_submission(
     mine = exercises(unit.name, name)
     executed = run(submitted_on(read_notebook(notebook_of(unit)), submission, name))
     found = {shown["exercise"]: shown for cell in checks_of(executed) if (shown := _shown(cell))}
+    causes = _causes(executed)
     rows = []
     for asked in unit.exercises:
         shown = found.get(asked.name, {})
         checked = mine.check(asked.name, shown.get("answer"))
         state, text = checked.state, checked.text
         if "fault" in shown:
-            state, text = "wrong", f"{shown['fault']}, in its cell or before it."
+            state, text = "wrong", f"{causes.get(asked.name, shown['fault'])}, in its cell or before it."
         rows.append((str(path), unit.name, name, asked.name, state, checked.points, checked.of, text))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -71,6 +72,30 @@ def _unit_of(notebook: dict[str, Any], path: str | Path) -> Unit:
     return unit_named(name)
 
 
+def _causes(executed: dict[str, Any]) -> dict[str, str]:
+    """Return exercise -> the first error of the cells before its check; the check itself only misses a name then."""
+    causes: dict[str, str] = {}
+    checks = {id(cell) for cell in checks_of(executed)}
+    first = ""
+    for cell in executed["cells"]:
+        if id(cell) in checks:
+            if first:
+                causes[_exercise(cell)] = first
+            first = ""
+        else:
+            errors = (o for o in cell.get("outputs", []) if o.get("output_type") == "error")
+            first = first or next((_fault(error) for error in errors), "")
+    return causes
+
+
+def _exercise(cell: dict[str, Any]) -> str:
+    return str(cell["metadata"]["nbgrader"]["grade_id"]).removeprefix("check-").replace("-", " ")
+
+
+def _fault(error: dict[str, Any]) -> str:
+    return f"{error.get('ename')}: {error.get('evalue')}"[:200]
+
+
 def _shown(cell: dict[str, Any]) -> dict[str, Any] | None:
     """Return what a checking cell showed: the exercise and its answer, or the exercise and what failed."""
     for output in cell.get("outputs", []):
@@ -78,6 +103,5 @@ def _shown(cell: dict[str, Any]) -> dict[str, Any] | None:
         if isinstance(checked, dict) and isinstance(checked.get("exercise"), str):
             return dict(checked)
         if output.get("output_type") == "error":
-            name = str(cell["metadata"]["nbgrader"]["grade_id"]).removeprefix("check-").replace("-", " ")
-            return {"exercise": name, "fault": f"{output.get('ename')}: {output.get('evalue')}"[:200]}
+            return {"exercise": _exercise(cell), "fault": _fault(output)}
     return None

@@ -51,8 +51,10 @@ def test_a_class_in_a_folder_with_a_space(tmp_path: Path, monkeypatch: pytest.Mo
     assert student_of(read_notebook(path)) == ANA
     kept = invoke("student", "unit1", "--folder", "Übung 1/ana", "--json")
     assert json.loads(kept.output) == {"written": [], "kept": [name]}  # somebody may have worked in it
+    other = invoke("student", "unit1", "--folder", "Übung 1/ana", "--student", "Bo")
+    assert "is there already, for 'Ana Núñez 李' and not 'Bo'" in str(other.exception)
     data = pk.course.exercises("unit1", ANA).data
-    answer(path, one_chain=f"{data.latency}", several_chains="1 / 0", bottleneck="'port 77'")
+    answer(path, one_chain=f"{data.latency}", several_chains="1 / 0", enough_chains="'2 mal'", bottleneck="'port 77'")
     # A check that was tampered with is the lecturer's again.
     text = path.read_text().replace('mine.check(\\"enough chains\\", enough_chains)', "print('10 points')")
     path.write_text(text)
@@ -62,10 +64,11 @@ def test_a_class_in_a_folder_with_a_space(tmp_path: Path, monkeypatch: pytest.Mo
     assert {e: (r["state"], r["points"]) for e, r in rows.items()} == {
         "one chain": ("right", 2),
         "several chains": ("wrong", 0),  # the line failed
-        "enough chains": ("open", 0),
+        "enough chains": ("wrong", 0),  # text where a number was asked
         "bottleneck": ("wrong", 0),
     }
-    assert "NameError" in rows["several chains"]["text"]
+    assert "ZeroDivisionError" in rows["several chains"]["text"]
+    assert "found '2 mal'" in rows["enough chains"]["text"]
     assert {r["student"] for r in rows.values()} == {ANA}
     assert (tmp_path / "grades.csv").read_text().count(ANA) == 4
 
