@@ -3,6 +3,7 @@
 import bisect
 import difflib
 import hashlib
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 from perfkit.collectors.tracer.demangle import demangled, forms, matching
 from perfkit.errors import DataError, FormatError
 
+# How compilers mark a variant of a function that stands in its place: gcc's symbols, and c++filt's words for them.
+_CLONE = re.compile(r"(?<=.)(?:\.(?:isra|constprop)\.\d+)+$|(?: \[clone \.(?:isra|constprop)\.\d+\])+$")
 _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
 _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
@@ -217,11 +220,12 @@ class ElfFile:
         """
         if name in self.functions:
             return self.functions[name]
-        meant = {self.functions[symbol].address: symbol for symbol in matching(name, self.demangled)}
+        found = matching(name, self.demangled) or matching(name, self._clones)
+        meant = {self.functions[symbol].address: symbol for symbol in found}
         if len(meant) == 1:
             return self.functions[next(iter(meant.values()))]
         if meant:
-            told = [self.demangled[symbol] for symbol in meant.values()]
+            told = [self.demangled.get(symbol, symbol) for symbol in meant.values()]
             several = ", ".join(sorted(told if len(set(told)) == len(told) else meant.values()))
             raise DataError(f"{self.name}: several functions are called {name!r}; name one of them: {several}")
         if self.is_stripped:
@@ -236,6 +240,13 @@ class ElfFile:
             + ("; names of C++ are read with c++filt (install the package binutils)" if mangled else "")
         )
 
+    @cached_property
+    def _clones(self) -> dict[str, str]:
+        """Symbols of variants that the compiler put in a function's place -> that function's name."""
+        names = {symbol: self.demangled.get(symbol, symbol) for symbol in self.functions}
+        found = {symbol: _CLONE.sub("", text) for symbol, text in names.items()}
+        return {symbol: text for symbol, text in found.items() if text != names[symbol]}
+
     def _nearest(self, name: str) -> str:
         """Say which functions have names like one, as their source writes them."""
         # What a person may write -> what is said of it.
@@ -248,7 +259,8 @@ class ElfFile:
 
     def symbol(self, name: str) -> str:
         """Return the symbol of a function, which may lie in another file: then the name is the symbol."""
-        return self.function(name).name if name in self.functions or matching(name, self.demangled) else name
+        known = name in self.functions or matching(name, self.demangled) or matching(name, self._clones)
+        return self.function(name).name if known else name
 
     def holds(self, address: int) -> Symbol | None:
         """Return the function that an address (before relocation) lies in."""

@@ -89,3 +89,31 @@ def test_a_source_is_called_by_its_name(tmp_path):
     assert compile_kernel(file).function == compile_kernel(file, "app::twice").function == "_ZN3app5twiceEi"
     with pytest.raises(DataError, match=r"h\.cpp: no function 'app::twic' \(nearest: app::twice\(int\)\)"):
         compile_kernel(file, "app::twic")
+
+
+@pytest.mark.parametrize(
+    ("language", "name"), [("c", "work"), ("cpp", "app::work"), ("cpp", "app::work(double const*, long)")]
+)
+def test_a_clone_in_a_functions_place_is_found_by_its_name(tmp_path, language, name):
+    """A static function that is only called with one constant becomes work.constprop.0 (gcc)."""
+    cpp = language == "cpp"
+    body = (
+        "static __attribute__((noinline)) double work(const double *x, long n) {"
+        " double s = 0; for (long i = 0; i < n; i++) s += x[i] * x[i]; return s; }"
+    )
+    source = f"namespace app {{ {body} }}" if cpp else body
+    called = "app::work" if cpp else "work"
+    (tmp_path / f"p.{language}").write_text(
+        f"{source}\ndouble a[64];\nint main(void) {{ return (int){called}(a, 64) + (int){called}(a + 1, 64); }}\n"
+    )
+    compiler = "g++" if cpp else "gcc"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} on this machine")
+    program = tmp_path / "p"
+    subprocess.run([compiler, "-O2", "-o", program, tmp_path / f"p.{language}"], check=True, timeout=120)
+    elf = ElfFile(program)
+    (clone,) = [symbol for symbol in elf.functions if "work" in symbol]
+    assert ".constprop." in clone
+    assert elf.function(name).name == clone
+    assert elf.symbol(name) == clone
+    assert Tracer().run(program, name).instruction_count > 64
