@@ -185,9 +185,9 @@ class Diagnosis(Summarised):
     def lines(self) -> "pd.DataFrame":
         """One row per source line, or per instruction where no line is known, the most responsible first (simulated).
 
-        Columns: place (file:line, or the address as objdump prints it), file, line, function, causality (share of what
-        delays the run), time (share of the cycles), cause (the largest of the time), held (share of the cycles that the
-        bottleneck, or a resource of its group, takes there), source_line.
+        Columns: place (``file:line``, or the address as objdump prints it), file, line, function, causality (share of
+        what delays the run), time (share of the cycles), cause (the largest of the time), held (share of the cycles
+        that the bottleneck, or a resource of its group, takes there), source_line.
         """
         import pandas as pd
 
