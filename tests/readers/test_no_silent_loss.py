@@ -57,7 +57,8 @@ def lines_that_are_not_blank(data):
 def check(samples):
     for one in samples.accounting.itertuples():
         assert one.total == one.counts + one.describes + one.left_out + one.problems
-        assert one.counts > 0
+        # A line whose one count is bad is told as a problem, and its other counts are kept: it may be the only one.
+        assert one.counts > 0 or (one.problems and len(samples.table))
         if one.unit != "line":
             continue
         of_file = samples.problems[samples.problems["file"] == one.file]
@@ -105,6 +106,15 @@ def test_stray_lines_in_any_format_are_told_of(which, stray, data):
         only = samples.accounting.iloc[0]
         if only["unit"] == "line" and "\ufeff" not in content.decode("utf-8", "replace"):
             assert only["total"] == lines_that_are_not_blank(path.read_bytes())
+
+
+def test_a_line_of_which_one_count_is_bad_keeps_the_others_and_is_told_of(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("cycles,instructions,misses\n110,210,-4\n")
+    samples = pk.read_samples(path, errors="collect")
+    check(samples)
+    assert samples.table[["time", "work"]].drop_duplicates().to_numpy().tolist() == [[110, 210]]
+    assert "-4" in " ".join(samples.problems.astype(str).to_numpy().ravel())
 
 
 @settings(max_examples=60, deadline=None)
