@@ -37,5 +37,6 @@ def test_the_last_names_stay(tmp_path: Path):
             return kernel.requestExecute({code}).done.then(() => null); }"""
         for _ in range(3):
             page.evaluate(run, LATER)
-            page.wait_for_timeout(400)
+            page.wait_for_function(f"() => ({NAMES})().sort().join() === '39+0,39+1'", timeout=20_000)
+            page.wait_for_timeout(400)  # what is drawn a frame later must not bring older names back
             assert sorted(page.evaluate(NAMES)) == ["39+0", "39+1"]
