@@ -1,6 +1,5 @@
 """``perfkit diff``: two simulated runs side by side, for a pull request."""
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json
+from perfkit.cli.output import print_json, rows
 
 if TYPE_CHECKING:
     from perfkit.simulators.gus.diff import GusDiff
@@ -183,16 +182,16 @@ def _content(found: "GusDiff") -> dict[str, Any]:
     return (
         {"kind": found.kind, "speedup": found.speedup, "notes": list(found.notes)}
         | sides
-        | {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+        | {name: rows(table) for name, table in tables.items()}
     )
 
 
 def _lines(found: "GusDiff", top: int) -> str:
     """Return the lines that changed most, one per row."""
-    rows = [f"{'A':>12} {'B':>12} {'change':>12}  line (simulated cycles)"]
+    lines = [f"{'A':>12} {'B':>12} {'change':>12}  line (simulated cycles)"]
     for row in found.to_frame().head(top).itertuples():
         place = row.place_b or f"{row.place_a} (gone)"
-        rows.append(
+        lines.append(
             f"{row.cycles_a:>12,.0f} {row.cycles_b:>12,.0f} {row.change:>+12,.0f}  {place}  {row.text}".rstrip()
         )
-    return "\n".join(rows)
+    return "\n".join(lines)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.plots.style import ACCENT, SERIES
+from perfkit.plots.style import ACCENT, SERIES, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def plot_cycles(samples: NDArray[np.float64], cycles: float, name: str, ax: Any = None) -> "Axes":
     """Draw the distribution of measured cycles per call, and the quantile that is quoted."""
-    axes = _axes(ax, 3.2)
+    axes = axes_or_new(ax, 7, 3.2)
     axes.hist(samples, bins=min(60, max(5, len(samples) // 5)), color=SERIES[0])
     axes.axvline(cycles, color=ACCENT, label=f"{cycles:,.2f} cycles")
     axes.set(xlabel="cycles per call (measured)", ylabel="repetitions", title=name)
@@ -27,7 +27,7 @@ def plot_calibration(calibration: "Calibration", ax: Any = None, *, most: int = 
     """Draw the measured latencies and throughputs of the first ``most`` instruction forms."""
     forms = list(dict.fromkeys([*calibration.latencies, *calibration.throughputs]))
     shown = forms[:most]
-    axes = _axes(ax, 1.2 + 0.24 * len(shown))
+    axes = axes_or_new(ax, 7, 1.2 + 0.24 * len(shown))
     at = np.arange(len(shown))[::-1]
     for k, (values, label) in enumerate(
         ((calibration.latencies, "latency"), (calibration.throughputs, "cycles per instruction"))
@@ -38,11 +38,3 @@ def plot_calibration(calibration: "Calibration", ax: Any = None, *, most: int = 
     axes.set_xlim(left=0)
     axes.legend(fontsize=8, frameon=False)
     return axes
-
-
-def _axes(ax: Any, height: float) -> Any:
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(7, height), layout="constrained")[1]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError
+from perfkit.plots.style import axes_or_new
 from perfkit.simulators.dag.core import BUFFERS, TYPES
 from perfkit.simulators.dag.extended_roofline import NAMES, Roof
 from perfkit.simulators.dag.measures import ExtendedRoofline
@@ -71,10 +72,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
     -------
     matplotlib Axes
     """
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(9, 5), layout="constrained")[1]
+    ax = axes_or_new(ax, 9, 5)
     x = intensities(roofline)
     hits = set(roofline.hits)
     named = set(roofline.roofs[:labels])
@@ -118,10 +116,7 @@ def sweep_table(table: pd.DataFrame) -> Any:
 
 def plot_relaxation(relaxation: Relaxation, ax: Any = None, top: int = 12) -> Any:
     """Draw what each resource, twice as good, would gain, the largest first; return the axes."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(7, 3.5), layout="constrained")[1]
+    ax = axes_or_new(ax, 7, 3.5)
     table = relaxation.to_frame()[:top][::-1]
     ax.barh(table["resource"], table["gain"] * 100, color=COLOURS["L1"])
     ax.set_xlabel("gain if twice as good (%)")
@@ -147,10 +142,7 @@ def plot_schedule(schedule: Schedule, first: int = 0, last: int | None = None, a
     last = min(schedule.cycles, first + 400) if last is None else last
     if not 0 <= first < last <= schedule.cycles:
         raise SettingError(f"cycles {first} to {last} are not within 0 to {schedule.cycles}")
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(9, 3.2), layout="constrained")[1]
+    ax = axes_or_new(ax, 9, 3.2)
     executing, issuing = cycle_counts(schedule, first, last)
     present = [k for k in range(len(executing)) if executing[k].any()]
     cycles = np.arange(first, last)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import SERIES, abbreviate, ink_on
+from perfkit.plots.style import SERIES, abbreviate, axes_or_new, ink_on
 
 if TYPE_CHECKING:
     from perfkit.simulators.gus.causality import Causality, InstructionSchedule
@@ -29,7 +28,7 @@ def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None)
 def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, one colour per weight."""
     table = frame.head(top).iloc[::-1].set_index("resource")
-    ax = _axes(ax, 0.32 * len(table) + 1.2)
+    ax = axes_or_new(ax, 8, 0.32 * len(table) + 1.2)
     rows = np.arange(len(table))
     height = 0.8 / len(table.columns)
     for k, weight in enumerate(table.columns):
@@ -46,7 +45,7 @@ def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
     """Draw cycles per instruction by cause as one stacked bar."""
     stack = result.cpi_stack()
     stack = stack[stack > 0]
-    ax = _axes(ax, 1.9)
+    ax = axes_or_new(ax, 8, 1.9)
     left = 0.0
     for k, (cause, value) in enumerate(stack.items()):
         ax.barh([0], [value], left=left, color=f"C{k % 10}", hatch="//" if k >= 10 else None, label=str(cause))
@@ -60,9 +59,8 @@ def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
 
 def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw by how many cycles each cause costs more or less in the second run, the largest change on top."""
-    table = found.causes.assign(change=found.causes["cycles_b"] - found.causes["cycles_a"])
-    table = table.sort_values("change", key=abs, ascending=False).head(top).iloc[::-1]
-    ax = _axes(ax, 0.3 * len(table) + 1.2)
+    table = found.by_cause().head(top).iloc[::-1]
+    ax = axes_or_new(ax, 8, 0.3 * len(table) + 1.2)
     ax.barh(table["cause"], table["change"], color=["C2" if change < 0 else "C3" for change in table["change"]])
     ax.axvline(0, color="gray", lw=0.8)
     ax.set_xlabel("change of the simulated cycles")
@@ -73,7 +71,7 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None) -> Axes:
 def plot_causality(result: Causality, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw the share of the instructions in the causes of the run's length."""
     frame = result.to_frame().head(top).iloc[::-1]
-    ax = _axes(ax, 0.28 * len(frame) + 1.2)
+    ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
     ax.barh(np.arange(len(frame)), 100 * frame["share"], color="C3")
     ax.set_yticks(
         np.arange(len(frame)), [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
@@ -94,7 +92,7 @@ def hottest(frame: pd.DataFrame, most: int) -> pd.DataFrame:
 
 def plot_listing(frame: pd.DataFrame, shares: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw instructions (columns pc and text) as a heat map of the named columns, each a share from 0 to 1."""
-    ax = _axes(ax, 0.21 * len(frame) + 1.4)
+    ax = axes_or_new(ax, 8, 0.21 * len(frame) + 1.4)
     values = frame[list(shares)].to_numpy(dtype="float64")
     most = max(1e-9, np.nanmax(values, initial=0))
     image = ax.imshow(np.nan_to_num(values), cmap="Blues", aspect="auto", vmin=0, vmax=most)
@@ -143,7 +141,7 @@ def source_lines(frame: pd.DataFrame, causality: Sequence[float]) -> pd.DataFram
 def plot_source_lines(lines: pd.DataFrame, share: str, title: str, top: int = 8, ax: Axes | None = None) -> Axes:
     """Draw the first lines of `source_lines` as bars of one share, "causality" or "time_share"."""
     rows = lines.head(top)[::-1]
-    ax = _axes(ax, 0.3 * len(rows) + 1.2)
+    ax = axes_or_new(ax, 8, 0.3 * len(rows) + 1.2)
     texts = [abbreviate(str(text).strip(), 48) for text in rows["source_line"]]
     names = [f"{int(line)}: {text}" for line, text in zip(rows["line"], texts, strict=True)]
     ax.barh(np.arange(len(rows)), 100 * rows[share], color=SERIES[0])
@@ -156,7 +154,7 @@ def plot_source_lines(lines: pd.DataFrame, share: str, title: str, top: int = 8,
 def plot_executions(trace: Trace, top: int = 20, ax: Axes | None = None) -> Axes:
     """Draw how often the ``top`` instructions that ran most often were executed, in the order of the code."""
     frame = trace.to_frame().nlargest(top, "executed", keep="first").sort_index().iloc[::-1]
-    ax = _axes(ax, 0.28 * len(frame) + 1.2)
+    ax = axes_or_new(ax, 8, 0.28 * len(frame) + 1.2)
     ax.barh(np.arange(len(frame)), frame["executed"], color="C0")
     names = [f"{pc:#x}  {text}" for pc, text in zip(frame["pc"], frame["text"], strict=True)]
     ax.set_yticks(np.arange(len(frame)), names)
@@ -176,7 +174,7 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
     columns : mapping
         Column of per cent of peak -> what to call it: whether it was measured, simulated or published.
     """
-    ax = _axes(ax, 3.6)
+    ax = axes_or_new(ax, 8, 3.6)
     place = np.arange(len(table))
     width = 0.8 / max(1, len(columns))
     for k, (column, label) in enumerate(columns.items()):
@@ -192,7 +190,7 @@ def plot_ladder(table: pd.DataFrame, columns: Mapping[str, str], ax: Axes | None
 def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw each instruction's waits, execution and time to retirement (a schedule, or rows of its table)."""
     frame = result if isinstance(result, pd.DataFrame) else result.table
-    ax = _axes(ax, 0.2 * len(frame) + 1.2)
+    ax = axes_or_new(ax, 8, 0.2 * len(frame) + 1.2)
     rows = np.arange(len(frame))
     for first, second, label, colour in (
         ("dispatch", "start", "waits", "0.85"),
@@ -213,7 +211,7 @@ def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Ax
 def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, ax: Axes | None = None) -> Axes:
     """Draw which resource was occupied when: ``cycles`` of a window, around the chosen instruction if there is one."""
     resources, schedule = result.resources, result.schedule.set_index("n")
-    ax = _axes(ax, 0.14 * int(resources["units"].sum()) + 1.4)
+    ax = axes_or_new(ax, 8, 0.14 * int(resources["units"].sum()) + 1.4)
     begin, end = result.complete
     if selected in schedule.index:
         begin = float(schedule.loc[selected, "start"]) - 0.6 * cycles
@@ -244,9 +242,3 @@ def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, ax: 
     ax.set_xlabel("cycle")
     ax.set_title("Resources over time, with their use in the window (simulated)")
     return ax
-
-
-def _axes(ax: Axes | None, height: float) -> Axes:
-    if ax is not None:
-        return ax
-    return plt.subplots(figsize=(8, height), layout="constrained")[1]

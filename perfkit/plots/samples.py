@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, kind_note, mark_kind
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, axes_or_new, kind_note, mark_kind
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
 from perfkit.samples.table import Samples
@@ -76,10 +76,7 @@ def plot_over_time(
 
 def plot_throughput(samples: Samples, ax: "Axes | None" = None) -> "Axes":
     """Draw the throughput over time, all runs laid end to end; return the axes."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(10, 2.2), layout="constrained")[1]
+    ax = axes_or_new(ax, 10, 2.2)
     timeline = TimeAxis.of(samples)
     _strip(ax, timeline, timeline.throughput, throughput_label(samples), SERIES[0])
     ax.set_xlabel(position_label(timeline))

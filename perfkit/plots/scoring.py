@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import SettingError
-from perfkit.plots.style import CLOUD, ROOF, SERIES, mark_kind
+from perfkit.plots.style import CLOUD, ROOF, SERIES, axes_or_new, mark_kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from perfkit.simulators.pmu.truth import Truth
 
 VERDICTS = {"supported": SERIES[0], "uncertain": SERIES[4], "unsupported": CLOUD}
-
-
-def _axes(ax: Any, width: float, height: float) -> Any:
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def plot_measures(measures: pd.DataFrame, ax: Any = None, *, xlabel: str = "share of runs") -> "Axes":
@@ -42,7 +34,7 @@ def plot_measures(measures: pd.DataFrame, ax: Any = None, *, xlabel: str = "shar
     lacking = [c for c in ("score", "low", "high") if c not in measures.columns]
     if lacking:
         raise SettingError(f"measures need the columns score, low and high; {', '.join(lacking)} not found")
-    axes = _axes(ax, 7.5, 0.9 + 0.42 * len(measures))
+    axes = axes_or_new(ax, 7.5, 0.9 + 0.42 * len(measures))
     at = np.arange(len(measures))[::-1]
     axes.barh(at, measures["score"], color=SERIES[0], height=0.6, label="the method")
     reach = [(measures["score"] - measures["low"]).clip(lower=0), (measures["high"] - measures["score"]).clip(lower=0)]
@@ -72,7 +64,7 @@ def plot_hits(tables: Mapping[str, pd.DataFrame], ax: Any = None, *, most: int =
     """
     from perfkit.scoring.ranks import chance_of_hit
 
-    axes = _axes(ax, 6.5, 3.6)
+    axes = axes_or_new(ax, 6.5, 3.6)
     ks = np.arange(1, most + 1)
     for (label, table), colour in zip(tables.items(), SERIES, strict=False):
         hits = [float(table["first"].between(1, k).mean()) for k in ks]
@@ -91,7 +83,7 @@ def plot_hits(tables: Mapping[str, pd.DataFrame], ax: Any = None, *, most: int =
 def plot_truth(truth: "Truth", ax: Any = None, *, most: int = 30, causes: int = 8) -> "Axes":
     """Draw the exact CPI stacks of the first ``most`` simulated runs as bars, small causes as "others"."""
     stack = truth.stack.iloc[:most]
-    axes = _axes(ax, 7.5, 1.2 + 0.26 * len(stack))
+    axes = axes_or_new(ax, 7.5, 1.2 + 0.26 * len(stack))
     largest = list(truth.stack.sum().sort_values(ascending=False).index[:causes])
     table = stack[largest].assign(others=stack.drop(columns=largest).sum(axis=1))
     at, left = np.arange(len(table))[::-1], np.zeros(len(table))

@@ -14,7 +14,7 @@ from perfkit.fitters.spire.points import arrange
 from perfkit.fitters.spire.ranking import Ranking
 from perfkit.fitters.spire.roofline import corner_samples
 from perfkit.fitters.topdown import FRACTIONS, TopDownFractions
-from perfkit.plots.style import plain_ticks
+from perfkit.plots.style import axes_or_new, plain_ticks
 from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
 from perfkit.samples.table import Samples
 
@@ -66,7 +66,7 @@ def plot_roofline(
     if scale not in ("log", "linear"):
         raise SettingError(f"scale is log or linear; found {scale!r}")
     roofline = model.rooflines[event]
-    ax = _axes(ax)
+    ax = axes_or_new(ax, 7, 4.2)
     clouds = []
     for samples, colour, label in ((training, _TRAINING, "training"), (analysed, _ANALYSED, "analysed")):
         if samples is not None and event in samples.events:
@@ -109,7 +109,7 @@ def plot_ranking(ranking: Ranking, top: int = 10, areas: Areas | None = None, ax
     """Draw the lowest bounds as bars coloured by area, with spread and measured throughput; return the axes."""
     if top < 1:
         raise SettingError(f"top is a number of events of at least 1; found {top}")
-    ax = _axes(ax)
+    ax = axes_or_new(ax, 7, 4.2)
     table = ranking.to_frame(details=True)
     table = table[table["status"] == "ok"].head(top)
     areas = areas or Areas.load()
@@ -148,7 +148,7 @@ def plot_ranking(ranking: Ranking, top: int = 10, areas: Areas | None = None, ax
 
 def plot_topdown(fractions: TopDownFractions, ax: Any = None) -> Any:
     """Draw the four level-1 fractions of each run as one stacked bar; return the axes."""
-    ax = _axes(ax)
+    ax = axes_or_new(ax, 7, 4.2)
     names = [str(r) for r in fractions.runs.index]
     left = np.zeros(len(names))
     for part in FRACTIONS:
@@ -163,12 +163,6 @@ def plot_topdown(fractions: TopDownFractions, ax: Any = None) -> Any:
 
 
 # ------------------------------------------------------------------ helpers
-
-
-def _axes(ax: Any) -> Any:
-    if ax is not None:
-        return ax
-    return plt.subplots(figsize=(7, 4.2), layout="constrained")[1]
 
 
 def _labelled(title: str, *kinds: str) -> str:

@@ -30,6 +30,15 @@ KIND_NOTES: Mapping[str, str] = {
 }
 
 
+def axes_or_new(ax: Any, width: float, height: float) -> Any:
+    """Return the axes given, or those of a new figure of so many inches, which pyplot knows: a notebook shows it."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
 def area_colour(area: str | None) -> str:
     """Return the colour of a top-down area; what is not one of them gets the grey of ``other``."""
     return AREA_COLOURS.get(area or "other", AREA_COLOURS["other"])

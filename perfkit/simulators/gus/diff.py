@@ -99,8 +99,11 @@ class GusDiff(Tabled):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per line, the largest change first: `table` with the change in cycles (simulated)."""
-        frame = self.table.assign(change=self.table["cycles_b"] - self.table["cycles_a"])
-        return frame.sort_values("change", key=abs, ascending=False, kind="stable").reset_index(drop=True)
+        return _by_change(self.table)
+
+    def by_cause(self) -> "pd.DataFrame":
+        """Return one row per cause, the largest change first: `causes` with the change in cycles (simulated)."""
+        return _by_change(self.causes)
 
     def summary(self) -> str:
         """Say how the runs differ: cycles, the bottleneck that went and the one that came, causes and lines."""
@@ -108,7 +111,7 @@ class GusDiff(Tabled):
         cores = self.cores[0] if len(set(self.cores)) == 1 else " and ".join(self.cores)
         cores += f", {_WARM[self.warm[0]]}" if len(set(self.warm)) == 1 else ""
         work = self.instructions[1] / self.instructions[0]
-        causes = self.causes.assign(change=self.causes["cycles_b"] - self.causes["cycles_a"])
+        causes = self.by_cause()
         both = f"{self.names[1]} takes {b:,.0f} cycles, {self.names[0]} {a:,.0f} (simulated on {cores})"
         lines = [
             f"{both}: {self.speedup:.2f} times as fast, with {work:.2f} times the instructions",
@@ -135,8 +138,7 @@ class GusDiff(Tabled):
         top
             Rows of each table.
         """
-        causes = self.causes.assign(change=self.causes["cycles_b"] - self.causes["cycles_a"])
-        causes = causes.sort_values("change", key=abs, ascending=False).head(top)
+        causes = self.by_cause().head(top)
         gains = self.resources.assign(most=self.resources[["speedup_a", "speedup_b"]].max(axis=1))
         gains = gains[gains["most"] >= LEAST].sort_values("most", ascending=False).head(top)
         head = "\n".join(f"- {line}" for line in self.summary().splitlines())
@@ -222,6 +224,11 @@ def _notes(a: GusResult, b: GusResult) -> Iterator[str]:
         yield f"A ran on {a.settings.core.name} and B on {b.settings.core.name}"
     if a.settings.warm != b.settings.warm:
         yield f"what was warm before the run differs: {a.settings.warm} for A, {b.settings.warm} for B"
+
+
+def _by_change(table: "pd.DataFrame") -> "pd.DataFrame":
+    frame = table.assign(change=table["cycles_b"] - table["cycles_a"])
+    return frame.sort_values("change", key=abs, ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _name(result: GusResult, default: str) -> str:
