@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
+from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
 from perfkit.errors import DataError, UnavailableError
 
@@ -32,7 +33,7 @@ _BUFFERS = ("blocks", "addresses", "sizes")
 _GROWTH = 16384
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
 _OTHERS, _FORKED = 200, 240
-_OUTSIDE, _OUTSIDE_ROOM = 1024, 128
+_OUTSIDE, _OUTSIDE_ROOM, _PINNED = 1024, 128, 3584
 _RIP = 16  # index in gregs
 MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
@@ -66,6 +67,8 @@ class Job:
         What a program reads; nothing by default.
     early : bool
         End the program once the last call is recorded.
+    pinned : str
+        As in :class:`perfkit.collectors.Tracer`.
     """
 
     path: Path
@@ -81,6 +84,7 @@ class Job:
     library: str = ""
     stdin: Path | None = None
     early: bool = False
+    pinned: str = ""
 
 
 def record(job: Job) -> Recording:
@@ -171,6 +175,7 @@ class Child:
             "setup": job.setup,
             "library": job.library,
             "scratch": str(scratch),
+            "pinned": pinned_environment(job.pinned) if job.pinned else None,
             "channel": to_parent,
             "answers": from_parent,
             "context": self.context_file,
@@ -185,7 +190,7 @@ class Child:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             pass_fds=[to_parent, from_parent, *self._files()],
-            env=self.environment(ElfFile(job.path).run_paths if job.program else ()),
+            env=self._environment(),
         )
         if source is not None:
             source.close()
@@ -198,8 +203,13 @@ class Child:
         return {}
 
     def environment(self, run_paths: Sequence[str]) -> dict[str, str]:
-        """Return the environment of the child."""
+        """Return the environment of the child, without what is pinned."""
         return child_environment(run_paths)
+
+    def _environment(self) -> dict[str, str]:
+        job = self.job
+        usual = self.environment(ElfFile(job.path).run_paths if job.program or job.pinned else ())
+        return process_environment(job.pinned, usual) if job.pinned else usual
 
     def _files(self) -> list[int]:
         return [self.context_file, *(handle for area in self.areas for handle in area.handles.values())]
@@ -268,7 +278,7 @@ class Child:
             for first in range(0, blocks, 1 << 20):
                 part = raw[first : min(first + (1 << 20), blocks)]
                 self.area.block_counts += np.bincount(part, minlength=len(self.lengths))
-        return Recording(
+        found = Recording(
             "x86-64",
             self.static["blocks"],
             raw[:blocks],
@@ -278,6 +288,9 @@ class Child:
             self.notes,
             tuple(Loaded(*each) for each in self.static["loaded"]),
         )
+        if not self.job.pinned:
+            return found
+        return renamed(found, self.maps, struct.unpack_from("<5Q", self.context, _PINNED))
 
     def not_yet_followed(self) -> list[tuple[str, int]]:
         """List functions that were called through pointers and that another attempt may record: file and offset.

@@ -185,6 +185,8 @@ def test_what_only_one_thread_can_have_is_refused(compiled):
     program = workers(compiled, PLAIN)
     with pytest.raises(SettingError, match="markers"):
         Tracer(begin="a", end="b").run_threads(program, "work")
+    with pytest.raises(SettingError, match="pinned"):
+        Tracer(pinned="x86-64-v3").run_threads(program, "work")
     with pytest.raises(SettingError, match="QEMU records one thread"):
         Tracer(backend="qemu").run_threads(program, "work")
 
