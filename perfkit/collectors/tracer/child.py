@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 _PERSONALITY_NO_RANDOMIZE = 0x0040000
 _MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
@@ -24,6 +24,9 @@ _SYS_READ, _SYS_WRITE, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 1, 158, 0x1003
 _GREGS_OFFSET = 40  # of uc_mcontext.gregs in ucontext_t
 FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
 S = TypeVar("S", bound="Session")
+
+if TYPE_CHECKING:
+    from perfkit.collectors.tracer.pinned_child import Pinned
 
 
 def say(channel: int, kind: bytes, payload: bytes = b"") -> None:
@@ -68,7 +71,14 @@ def main(argument: str) -> None:
 def without_random_addresses(libc: Any, specification: dict[str, Any], module: str) -> None:
     """Start anew with reproducible addresses where the kernel allows it; a container may not."""
     random = not libc.personality(0xFFFFFFFF) & _PERSONALITY_NO_RANDOMIZE
-    if random and not specification.get("again") and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1:
+    if specification.get("again"):
+        return
+    anew = random and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1
+    if specification.get("pinned"):
+        from perfkit.collectors.tracer.pinned_child import bounded_stack
+
+        anew |= bounded_stack()
+    if anew:
         argument = json.dumps(specification | {"again": True})
         os.execv(sys.executable, [sys.executable, "-m", module, argument])  # noqa: S606
 
@@ -78,6 +88,7 @@ class Session:
 
     def __init__(self, libc: Any, specification: dict[str, Any]) -> None:
         self.libc = libc
+        self.pins: Pinned | None = None
         self.spec = specification
         libc.mmap.restype = ctypes.c_void_p
         libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -102,7 +113,12 @@ class Session:
         if spec["program"]:
             path = str(Path(spec["scratch"]) / "program.so")
             Path(path).write_bytes(self.elf.without_pie_flag())
-        self.library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE)
+        mode = ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE
+        if spec.get("pinned"):
+            import perfkit.collectors.tracer.pinned_child as pinning
+
+            self.pins = pinning.Pinned(self.libc)
+        self.library = self.pins.load(path, mode) if self.pins else ctypes.CDLL(path, mode=mode)
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
         self.home, self.home_address = self.elf, self.load_address
@@ -205,14 +221,22 @@ class Session:
         )
 
     def _run_program(self) -> None:
-        words = [os.fsencode(word) for word in [self.spec["path"], *self.spec["arguments"]]]
-        argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+        path = self.spec["path"] if self.pins is None else Path(self.spec["path"]).name
+        words = [os.fsencode(word) for word in [path, *self.spec["arguments"]]]
         main_symbol = self.elf.functions.get("main")
         if main_symbol is None:
             raise OSError("the program has no symbol main")
         function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-        environment = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
-        status = function(self.load_address + main_symbol.address)(len(words), ctypes.addressof(argv), environment)
+        main = self.load_address + main_symbol.address
+        if self.pins is not None:
+            where, environment = self.pins.words(words), self.pins.environment(self.spec["pinned"])
+            main = self.pins.trampoline(main, self._near)
+        else:
+            argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+            where, environment = ctypes.addressof(argv), ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ").value or 0
+        call = function(main)
+        self._ready()
+        status = call(len(words), where, environment)
         self.libc.fflush(None)
         say(self.spec["channel"], b"X", struct.pack("<i", status))
 
@@ -220,7 +244,8 @@ class Session:
         setup = self.spec["setup"]
         if setup:
             getattr(self.library, setup)()
-        function: Any = ctypes.CFUNCTYPE(None)(self.stub)
+        at = self.stub if self.pins is None else self.pins.trampoline(self.stub, self._near)
+        function: Any = ctypes.CFUNCTYPE(None)(at)
         function.argtypes = None
         arguments: list[Any] = []
         self._keep: list[Any] = []
@@ -231,17 +256,30 @@ class Session:
                 arguments.append(
                     {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
                 )
+        if self.pins is not None:
+            self.pins.environment(self.spec["pinned"])
+        self._ready()
         start, cpu = time.perf_counter(), time.process_time()
         for _ in range(self.spec["calls"]):
             function(*arguments)
         seconds = time.perf_counter() - start, time.process_time() - cpu
         say(self.spec["channel"], b"T", struct.pack("<2d", *seconds))
 
+    def _ready(self) -> None:
+        """Pin what is left, as the last thing before the code runs; tell the parent where, without allocating."""
+        if self.pins is not None:
+            from perfkit.collectors.tracer.emit import PINNED
+
+            page = (ctypes.c_uint64 * 5).from_address(self.context + PINNED)
+            page[:] = self.pins.ready(self.fs_base())  # type: ignore[call-overload]  # any sequence will do
+
     def _array(self, path: str) -> ctypes.c_void_p:
         """Load an array at an address that is a multiple of 64."""
         import numpy as np
 
         values = np.load(path, allow_pickle=False)
+        if self.pins is not None:
+            return ctypes.c_void_p(self.pins.place_array(values.tobytes(order="A"), len(self._keep)))
         room = np.zeros(values.nbytes + 64, dtype=np.uint8)
         start = -room.ctypes.data % 64
         room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)

@@ -6,6 +6,7 @@ first bytes become a jump to the clone's entry stub (:mod:`perfkit.collectors.tr
 """
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -110,11 +111,15 @@ class Region:
             if function.start not in self._code:
                 self._decode(function)
                 pending += self._followed(function)
+        self._ordered = sorted(self.functions, key=lambda function: function.start)
         if self.has_indirect_jumps:
+            starts = {i.ip for code in self._code.values() for i in code}
             for function in self.functions:
-                self.leaders |= self._jump_table_targets(function)
+                self.leaders |= self._jump_table_targets(function, starts)
+        leaders = sorted(self.leaders | self._direct_targets())
         for function in self.functions:
-            self.blocks += self._cut(function)
+            first, last = (bisect_left(leaders, at) for at in (function.start, function.start + function.size))
+            self.blocks += self._cut(function, set(leaders[first:last]))
 
     @property
     def has_indirect_jumps(self) -> bool:
@@ -133,7 +138,8 @@ class Region:
 
     def owner(self, address: int) -> Function | None:
         """Return the function of the region that an address lies in."""
-        return next((f for f in self.functions if address in f), None)
+        k = bisect_right(self._ordered, address, key=lambda function: function.start) - 1
+        return self._ordered[k] if k >= 0 and address in self._ordered[k] else None
 
     def _reached_by_pointer(self) -> list[Function]:
         """Return the functions that earlier attempts called through pointers; what cannot be copied stays outside."""
@@ -207,12 +213,11 @@ class Region:
         targets = {i.near_branch_target for i in code if i.flow_control in _BRANCHES}
         return all(target in starts for target in targets if target in function)
 
-    def _jump_table_targets(self, function: Function) -> set[int]:
-        """Guess the targets of indirect jumps from the tables that the code mentions.
+    def _jump_table_targets(self, function: Function, starts: set[int]) -> set[int]:
+        """Guess the targets of indirect jumps, which are among `starts`, from the tables that the code mentions.
 
         A wrong guess only splits a block; a missing one is found when the clone runs into it.
         """
-        starts = {i.ip for f in self.functions for i in self._code[f.start]}
         found: set[int] = set()
         for i in self._code[function.start]:
             if i.is_ip_rel_memory_operand:
@@ -239,13 +244,13 @@ class Region:
             found.add(target)
         return found
 
-    def _cut(self, function: Function) -> list[Block]:
+    def _direct_targets(self) -> set[int]:
+        """Return where the branches and calls of the region lead to."""
+        kinds = (*_BRANCHES, FlowControl.CALL)
+        return {i.near_branch_target for each in self._code.values() for i in each if i.flow_control in kinds}
+
+    def _cut(self, function: Function, leaders: set[int]) -> list[Block]:
         code = self._code[function.start]
-        leaders = {function.start} | self.leaders
-        for each in self._code.values():
-            for i in each:
-                if i.flow_control in _BRANCHES or i.flow_control == FlowControl.CALL:
-                    leaders.add(i.near_branch_target)
         cuts = [0]
         for k, i in enumerate(code[1:], 1):
             if i.ip in leaders or code[k - 1].flow_control != FlowControl.NEXT:
@@ -256,7 +261,7 @@ class Region:
             part = code[first:last]
             found.append(Block(function.name, part, [accesses(i) for i in part]))
         inside = {i.ip for i in code}
-        stray = [t for t in leaders if t in function and t not in inside]
+        stray = [t for t in leaders if t not in inside]
         if stray:
             raise Refused(f"{function.name} jumps into the middle of an instruction at {min(stray):#x}")
         return found

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
+from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
 from perfkit.errors import DataError, UnavailableError
 
@@ -31,7 +32,7 @@ _BUFFERS = ("context", "blocks", "addresses", "sizes")
 # this many blocks at least, so that the end is reached in few steps.
 _GROWTH = 16384
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
-_OUTSIDE, _OUTSIDE_ROOM = 1024, 128
+_OUTSIDE, _OUTSIDE_ROOM, _PINNED = 1024, 128, 3584
 _RIP = 16  # index in gregs
 _MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
@@ -65,6 +66,8 @@ class Job:
         What a program reads; nothing by default.
     early : bool
         End the program once the last call is recorded.
+    pinned : str
+        As in :class:`perfkit.collectors.Tracer`.
     """
 
     path: Path
@@ -80,6 +83,7 @@ class Job:
     library: str = ""
     stdin: Path | None = None
     early: bool = False
+    pinned: str = ""
 
 
 def record(job: Job) -> Recording:
@@ -146,6 +150,7 @@ class _Run:
             "setup": job.setup,
             "library": job.library,
             "scratch": str(scratch),
+            "pinned": pinned_environment(job.pinned) if job.pinned else None,
             "channel": to_parent,
             "answers": from_parent,
             **self.handles,
@@ -158,13 +163,18 @@ class _Run:
             stdout=self.log,
             stderr=subprocess.STDOUT,
             pass_fds=[to_parent, from_parent, *self.handles.values()],
-            env=child_environment(ElfFile(job.path).run_paths if job.program else ()),
+            env=self._environment(),
         )
         if source is not None:
             source.close()
         os.close(to_parent)
         os.close(from_parent)
         self.deadline = time.monotonic() + job.timeout
+
+    def _environment(self) -> dict[str, str]:
+        job = self.job
+        usual = child_environment(ElfFile(job.path).run_paths if job.program or job.pinned else ())
+        return process_environment(job.pinned, usual) if job.pinned else usual
 
     def __enter__(self) -> "_Run":
         return self
@@ -220,7 +230,7 @@ class _Run:
             for first in range(0, blocks, 1 << 20):
                 part = raw[first : min(first + (1 << 20), blocks)]
                 self.block_counts += np.bincount(part, minlength=len(self.lengths))
-        return Recording(
+        found = Recording(
             "x86-64",
             self.static["blocks"],
             raw[:blocks],
@@ -230,6 +240,9 @@ class _Run:
             self.notes,
             tuple(Loaded(*each) for each in self.static["loaded"]),
         )
+        if not self.job.pinned:
+            return found
+        return renamed(found, self.maps, struct.unpack_from("<5Q", self.context, _PINNED))
 
     def not_yet_followed(self) -> list[tuple[str, int]]:
         """List functions that were called through pointers and that another attempt may record: file and offset.

@@ -25,6 +25,7 @@ RESERVED = 256  # 16 registers
 VECTOR, MASK = 384, 448
 # Targets of calls and jumps through pointers that lie outside of the region, each with a count behind it.
 OUTSIDE, OUTSIDE_ROOM = 1024, 128
+PINNED = 3584  # two heaps' starts and ends, and where the thread's memory begins (`pinned_child`)
 
 _LABELS = 0x7E00_0000_0000_0000  # no code lies there: branch targets inside the inserted code
 

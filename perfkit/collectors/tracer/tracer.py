@@ -55,6 +55,10 @@ class Tracer:
         What a program reads from its standard input; nothing by default.
     early : bool
         End a program once the last call is recorded, instead of letting it run to its end.
+    pinned : {"", "x86-64-v2", "x86-64-v3", "x86-64-v4"}
+        Record the same trace in every run and on every host: what libc and BLAS choose by processor is pinned to this
+        instruction set; stack, heap, arguments, environment and random numbers are the same ones; files lie at the same
+        addresses. By the cloner only.
 
     Examples
     --------
@@ -73,6 +77,7 @@ class Tracer:
     library: str = ""
     stdin: Path | None = None
     early: bool = False
+    pinned: str = ""
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -83,6 +88,12 @@ class Tracer:
                 raise SettingError(f"{name} must be a whole number, {least} or more; found {value!r}")
         if not self.timeout > 0:
             raise SettingError(f"timeout must be positive, found {self.timeout}")
+        if self.pinned:
+            from perfkit.collectors.tracer.pinned import check_level
+
+            check_level(self.pinned)
+            if self.backend == "qemu":
+                raise SettingError("a pinned recording is made by the cloner; leave backend as it is")
         if bool(self.begin) != bool(self.end):
             raise SettingError("give both markers, begin and end, or none")
 
@@ -184,11 +195,17 @@ class Tracer:
                 self.library,
                 self.stdin,
                 self.early,
+                self.pinned,
             )
             try:
                 return cloner.record(job), "cloner", "x86-64 code that can be copied" * (self.backend == "auto")
             except cloner.Refusal as refusal:
                 why_not = str(refusal)
+        if self.pinned:
+            raise DataError(
+                f"{function} cannot be recorded alike in every run: {why_not}. Build a position-independent program "
+                "that is not linked statically (-fPIE -pie)"
+            )
         if self.backend == "cloner":
             raise DataError(f"the cloner cannot trace {function}: {why_not}. Try backend='qemu'")
         return self._emulate(elf, function, arguments, why_not, kernel)
@@ -226,6 +243,7 @@ class Tracer:
         settings: dict[str, Any] = {"skip": self.skip, "repeat": self.repeat, "callees": self.callees}
         settings["limit"] = self.limit
         settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
+        settings |= {"pinned": self.pinned} if self.pinned else {}
         extra = {key: str(value) for key, value in settings.items()}
         if recording.loaded:
             extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
