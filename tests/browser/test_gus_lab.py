@@ -209,7 +209,9 @@ def test_a_better_core_takes_fewer_cycles(opened: Any):
     here.locator(".noUi-handle").first.focus()
     opened.keyboard.press("ArrowRight")
     opened.get_by_text("what-if heard {'instruction_latency': 1.1").wait_for(timeout=10_000)
-    opened.wait_for_function("n => !n.innerText.includes(': 1 times as fast')", arg=words.element_handle(), timeout=10_000)
+    opened.wait_for_function(
+        "n => !n.innerText.includes(': 1 times as fast')", arg=words.element_handle(), timeout=10_000
+    )
     cycles, now = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) cycles", words.inner_text()))
     assert cycles < now
     here.get_by_role("button", name="Reset to baseline").click()
