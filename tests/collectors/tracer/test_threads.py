@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import perfkit as pk
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.trace.sharing import SERIAL
+from tests.collectors.tracer import oracle
 
 TRIANGLE = """
     #include <stdlib.h>
@@ -103,6 +105,27 @@ def test_a_triangular_loop_is_as_unbalanced_as_it_must_be(compiled):
         phases = traces.phases(k)
         assert len(set(phases.tolist()) - {SERIAL}) == 2, "two parallel loops"
         assert (SERIAL in phases) == (k == 0), "one thread runs the function itself"
+
+
+@pytest.mark.parametrize("program", [TRIANGLE, COUNTERS, WORKERS], ids=["triangle", "counters", "pthreads"])
+def test_threads_are_recorded_as_single_stepped(compiled, tmp_path, program):
+    """Every instruction and every address of four threads, one by one, as ptrace sees them."""
+    if program is WORKERS:
+        path, function = workers(compiled, PLAIN), "work"
+    else:
+        once = program.replace("for (int k = 0; k < 3; k++) solve(200)", "solve(40)").replace("i < 1000", "i < 100")
+        path, function = compiled(once, "-fopenmp", "-DPAD=0", "-DATOMIC"), "solve"
+    traces = Tracer().run_threads(path, function)
+    elf = ElfFile(path)
+    truth = oracle.step_threads(path, [function, *traces.bodies], tmp_path)
+    assert len(truth) == len(traces) == 4
+    for wanted, trace in zip(truth, traces.values(), strict=True):
+        first = next(trace.instructions())[0]
+        found = oracle.told(trace, elf, trace.code.function[first])
+        assert found.pcs == wanted.pcs
+        assert len(trace.addresses) == len(wanted.accesses)
+        assert found.accesses == wanted.accesses
+    assert sum(len(each.pcs) for each in truth) > 1000
 
 
 @pytest.mark.parametrize(("flags", "sharing"), [(["-DPAD=0"], "false"), (["-DPAD=56"], None)])
