@@ -141,6 +141,47 @@ def test_neighbouring_counters_share_a_line_falsely_and_padded_ones_do_not(compi
     assert row["places"].endswith(":8"), "the line of the increment"
 
 
+def test_false_sharing_costs_simulated_cycles_and_padding_ends_it(compiled):
+    shared, padded = (
+        pk.run_threads(pk.Gus("zen4"), Tracer().run_threads(compiled(COUNTERS, "-fopenmp", f"-DPAD={pad}"), "solve"))
+        for pad in (0, 56)
+    )
+    assert shared.transfers.min() > 3
+    assert padded.transfers.sum() <= 4, "at most one each, at the beginning"
+    assert shared.cycles > 1.1 * padded.cycles
+    assert shared.slowdown > 1.1
+    assert padded.slowdown < 1.05
+
+
+def test_memory_is_divided_and_a_thread_that_asks_for_less_gets_what_it_asks_for(compiled):
+    """Three threads stream; one computes. Twice the bandwidth is worth nothing once all have enough."""
+    source = """
+        #include <omp.h>
+        double a[4][1 << 15];
+        __attribute__((noipa)) void solve(void) {
+            #pragma omp parallel
+            {
+                int t = omp_get_thread_num();
+                double s = 0;
+                if (t) for (long i = 0; i < 1 << 15; i += 8) a[t][i] += 1;
+                else for (long i = 0; i < 20000; i++) __asm__ volatile("" : "+x"(s));
+            }
+        }
+        int main(void) { solve(); return 0; }
+    """
+    traces = Tracer().run_threads(compiled(source, "-fopenmp"), "solve")
+    gus = pk.Gus("zen4")
+    little, much, more = (pk.run_threads(gus, traces, memory_bandwidth=b) for b in (4.0, 64.0, 128.0))
+    assert much.cycles == more.cycles
+    streaming = [k for k in traces if traces[k].access_count > 8000]
+    (computing,) = set(traces) - set(streaming)
+    bandwidth = little.to_frame()["bandwidth"]
+    assert bandwidth[streaming].to_numpy() == pytest.approx([4 / 3] * 3, rel=0.01)
+    assert little.thread_cycles[computing] == pytest.approx(much.thread_cycles[computing], rel=0.02)
+    assert (little.thread_cycles[streaming] > 1.5 * much.thread_cycles[streaming]).all()
+    assert little.memory_bytes.sum() / little.cycles <= 4.0 * 1.01
+
+
 def test_an_atomic_counter_is_shared_truly(compiled):
     program = compiled(COUNTERS, "-fopenmp", "-DPAD=56", "-DATOMIC")
     table = Tracer().run_threads(program, "solve").shared_lines().to_frame()
