@@ -144,8 +144,9 @@ class Session:
         entry = self.entry()
         bodies = self.bodies(entry)
         self.region = cloning.Region(
-            entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), self._pointed(), bodies
-        )
+            entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), self._pointed(), bodies,
+            threads=self.pages > 1,
+        )  # fmt: skip
         self._map_buffers()
         count = sum(len(block.instructions) for block in self.region.blocks)
         slots = sum(block.slots for block in self.region.blocks)

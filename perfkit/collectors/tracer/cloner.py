@@ -69,6 +69,8 @@ class Job:
         End the program once the last call is recorded.
     pinned : str
         As in :class:`perfkit.collectors.Tracer`.
+    loops : tuple of str
+        Of threads: more functions to be recorded beside `function`, all of them bodies of parallel loops.
     """
 
     path: Path
@@ -85,6 +87,7 @@ class Job:
     stdin: Path | None = None
     early: bool = False
     pinned: str = ""
+    loops: tuple[str, ...] = ()
 
 
 def record(job: Job) -> Recording:
@@ -175,6 +178,7 @@ class Child:
             "setup": job.setup,
             "library": job.library,
             "scratch": str(scratch),
+            "loops": job.loops,
             "pinned": pinned_environment(job.pinned) if job.pinned else None,
             "channel": to_parent,
             "answers": from_parent,
