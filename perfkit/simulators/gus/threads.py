@@ -34,7 +34,15 @@ from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.simulators.gus.recurrence import simulate
-from perfkit.simulators.memory.memory import FROM_STORES, LEVEL, MemoryPass, Window
+from perfkit.simulators.memory.memory import (
+    BLOCKED,
+    DISTANCE_SHIFT,
+    FORWARDED,
+    LEVEL,
+    RENAMED,
+    MemoryPass,
+    Window,
+)
 from perfkit.trace.code import TraceChunk
 from perfkit.trace.sharing import SERIAL, contended, line_accesses
 from perfkit.trace.threads import ThreadTraces
@@ -410,10 +418,15 @@ class _Transfers:
         at = at[(window.granule[at] >= 0) & ((window.code[at] & LEVEL) < self.level)]
         memory.served[:4] -= np.bincount(window.code[at] & LEVEL, minlength=4)
         memory.served[self.level] += len(at)
-        # The line left with what this thread had stored: the value comes with it, not from a store on its way to it.
-        window.code[at] &= ~np.uint32(LEVEL | FROM_STORES)
-        late = int(now.now[0]) + int(self.cycles * timing.TICKS)
-        for line in (window.granule[at] >> lines.shift).tolist():
+        # The line leaves with what this thread has stored: the value is not known before it is back.
+        codes = window.code[at]
+        window.code[at] &= ~np.uint32(LEVEL | RENAMED)
+        for code, line in zip(codes.tolist(), (window.granule[at] >> lines.shift).tolist(), strict=True):
+            gone = int(now.now[0])
+            if code & (FORWARDED | BLOCKED):
+                store = (int(now.counts[3]) - 1 - (code >> DISTANCE_SHIFT)) & (len(now.data) - 1)
+                gone = max(gone, int(now.data[store]))
+            late = gone + int(self.cycles * timing.TICKS)
             lines.arrival[line] = max(int(lines.arrival[line]), late)
             lines.origin[line] = self.level
             now.now[7] = max(int(now.now[7]), late)

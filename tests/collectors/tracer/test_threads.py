@@ -153,6 +153,25 @@ def test_false_sharing_costs_simulated_cycles_and_padding_ends_it(compiled):
     assert padded.slowdown < 1.05
 
 
+def test_a_line_that_comes_and_goes_never_makes_a_thread_faster(tmp_path):
+    """A chain through memory that is far behind what is dispatched: what is lost is counted from the chain's end."""
+    source = """
+        #include <omp.h>
+        void rows(double *sums, const double *a, long n) {
+            #pragma omp parallel num_threads(4)
+            {
+                volatile double *mine = sums + omp_get_thread_num();
+                #pragma omp for schedule(static)
+                for (long i = 0; i < n; i++) *mine += a[i];
+            }
+        }
+    """
+    path = tmp_path / "rows.c"
+    path.write_text(source)
+    result = pk.run_threads(pk.Gus("skylake_x"), pk.trace_threads(path, arguments=[np.zeros(8), np.ones(2000), 2000]))
+    assert (result.thread_cycles > 1.2 * result.alone).all()
+
+
 def test_memory_is_divided_and_a_thread_that_asks_for_less_gets_what_it_asks_for(compiled):
     """Three threads stream; one computes. Twice the bandwidth is worth nothing once all have enough."""
     source = """
