@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters
+from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters, is_system
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
@@ -247,6 +247,8 @@ class Tracer:
         extra = {key: str(value) for key, value in settings.items()}
         if recording.loaded:
             extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
+        if self.pinned:
+            extra["libraries"] = json.dumps(_libraries(recording))
         left = recording.notes.get("not_followed_calls")
         if self.callees and left:
             warnings.warn(
@@ -274,6 +276,12 @@ class Tracer:
             )
         )
         return annotate(trace, recording.loaded, folders)
+
+
+def _libraries(recording: Recording) -> dict[str, str]:
+    """Return the system's libraries whose code is in a recording, by name, with what tells their versions apart."""
+    names = {Path(each.path).name: each.path for each in recording.loaded if is_system(each.path)}
+    return {name: ElfFile(path).sha256[:12] for name, path in sorted(names.items()) if Path(path).is_file()}
 
 
 def _by_entry(recording: Recording, path: Path, function: str) -> tuple[Loaded, ...]:
