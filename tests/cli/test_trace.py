@@ -56,7 +56,8 @@ def test_kernels(perfkit, tmp_path):
 def test_every_thread_of_a_program(perfkit, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     (tmp_path / "sums.c").write_text(
-        "#include <omp.h>\n__attribute__((aligned(64))) long sums[3];\n__attribute__((noipa)) void solve(long n) {\n#pragma omp parallel\n"
+        "#include <omp.h>\n__attribute__((aligned(64))) long sums[3];\n"
+        "__attribute__((noipa)) void solve(long n) {\n#pragma omp parallel\n"
         "    for (long i = 0; i < n; i++) ((volatile long *)sums)[omp_get_thread_num()] += i;\n}\n"
         "int main(void) { solve(50); return 0; }\n"
     )
