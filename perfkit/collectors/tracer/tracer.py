@@ -118,7 +118,7 @@ class Tracer:
         arguments = [str(word) for word in arguments]
         recording, backend, reason = self._record(elf, symbol.name, arguments, self._obstacle(elf, None), None)
         settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
-        return settings._finish(recording, _of_program(elf, function, arguments, backend, reason))
+        return settings._finish(recording, _of_program(elf, function, arguments, backend, reason), (elf.path.parent,))
 
     def run_threads(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> ThreadTraces:
         """Run a program and record every thread that runs a function, or the parallel loops in it.
@@ -137,7 +137,8 @@ class Tracer:
         elf, symbol = self._checked(binary, loops[0] if loops else function)
         arguments = [str(word) for word in arguments]
         recorded = self._threads(elf, symbol.name, arguments, None, tuple(loops[1:]))
-        return self._finished(recorded, symbol.name, _of_program(elf, function, arguments, "cloner", _ONLY))
+        about = _of_program(elf, function, arguments, "cloner", _ONLY)
+        return self._finished(recorded, symbol.name, about, (elf.path.parent,))
 
     def run_kernel_threads(self, kernel: "Kernel", *arguments: Any) -> ThreadTraces:
         """Call a compiled kernel with arguments and record every thread that runs it, or the parallel loops in it.
