@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from perfkit.diagnosis.gate import Verdict
+    from perfkit.diagnosis.gate import GateVerdict
 
 _UPDATE = "--perfkit-update"
 
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def perfkit_gate(request: pytest.FixtureRequest) -> "Callable[..., Verdict | None]":
+def perfkit_gate(request: pytest.FixtureRequest) -> "Callable[..., GateVerdict | None]":
     """Return a function that fails the test where a program became slower than its baseline.
 
     ``perfkit_gate("kernel.c:solve", "f8[1000], 1000", core="zen4", at_most="+2 %")``: as `perfkit.diagnosis.gate.Gate`,
@@ -30,9 +30,9 @@ def perfkit_gate(request: pytest.FixtureRequest) -> "Callable[..., Verdict | Non
     """
     taken: dict[str, int] = {}
 
-    def gate(what: str, arguments: Any = "", *, name: str = "", **settings: Any) -> "Verdict | None":
+    def gate(what: str, arguments: Any = "", *, name: str = "", **settings: Any) -> "GateVerdict | None":
         __tracebackhide__ = True
-        from perfkit.diagnosis.gate import BASELINES, Gate, check, measured_twice, update
+        from perfkit.diagnosis.gate import BASELINES, Gate, check_gate, measured_twice, update_baselines
 
         folder = request.path.parent
         name = name or f"{request.path.name}::{_own_name(request.node)} {what}"
@@ -40,9 +40,9 @@ def perfkit_gate(request: pytest.FixtureRequest) -> "Callable[..., Verdict | Non
         name += f" #{taken[name]}" if taken[name] > 1 else ""
         asked = Gate(what, arguments, folder=folder, **settings)
         if request.config.getoption(_UPDATE):
-            update({name: measured_twice(asked).entry()}, folder / BASELINES)
+            update_baselines({name: measured_twice(asked).entry()}, folder / BASELINES)
             return None
-        verdict = check(name, asked, folder / BASELINES, hint=f"pytest {_UPDATE}")
+        verdict = check_gate(name, asked, folder / BASELINES, hint=f"pytest {_UPDATE}")
         if not verdict.passed:
             pytest.fail(f"{what}: {verdict.message}", pytrace=False)
         return verdict

@@ -12,7 +12,7 @@ from perfkit.cli import options
 from perfkit.cli.output import print_json
 
 if TYPE_CHECKING:
-    from perfkit.diagnosis.gate import Gate, Verdict
+    from perfkit.diagnosis.gate import Gate, GateVerdict
 
 _FILES = (".toml", ".yaml", ".yml")
 
@@ -48,7 +48,7 @@ def gate(
         None,
         "--baseline",
         metavar="FILE",
-        help="The file of baselines (default: perfkit-baselines.json beside the file of gates, or here).",
+        help="The file of baselines (default: the one beside the file of gates, or here).",
         callback=options.ends_in(".json"),
     ),
     update: bool = typer.Option(False, "--update", help="Make what is measured now the baseline."),
@@ -62,8 +62,8 @@ def gate(
 
     Example: perfkit gate gates.toml -o comment.md
     """
-    from perfkit.diagnosis.gate import BASELINES, check, measured_twice
-    from perfkit.diagnosis.gate import update as keep
+    from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice
+    from perfkit.diagnosis.gate import update_baselines as keep
 
     given = {"core": core, "instruction_set": instruction_set, "at_most": at_most}
     given = {name: value for name, value in given.items() if value not in ("", None)}
@@ -84,7 +84,7 @@ def gate(
             typer.echo(f"{name}: {reading.cycles:,.0f} cycles (simulated on {reading.gate.core})")
         typer.echo(f"wrote {baselines}", err=True)
         return
-    found = [check(name, each, baselines) for name, each in gates.items()]
+    found = [check_gate(name, each, baselines) for name, each in gates.items()]
     _tell(found, markdown, as_json, output)
     if not all(each.passed for each in found):
         raise typer.Exit(1)
@@ -170,7 +170,7 @@ def _refuse(given: Mapping[str, Any]) -> None:
         raise SettingError(f"{', '.join(named)}: a file of gates says that itself, for each gate")
 
 
-def _tell(found: "list[Verdict]", markdown: bool, as_json: bool, output: Path | None) -> None:
+def _tell(found: "list[GateVerdict]", markdown: bool, as_json: bool, output: Path | None) -> None:
     """Print the verdicts, and write the comment."""
     text = "\n".join(["## perfkit gate", "", *(each.markdown() for each in found)])
     if output is not None:

@@ -25,7 +25,6 @@ from perfkit._version import __version__
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel, library_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import with_sources
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
 from perfkit.files import json_object, replaced, whole_text
@@ -94,7 +93,7 @@ class Gate:
             raise SettingError("a gate needs a core that is the same everywhere: name one, such as zen4, not host")
         object.__setattr__(self, "at_most", percent(self.at_most))
 
-    def measure(self) -> "Reading":
+    def measure(self) -> "GateReading":
         """Record and simulate.
 
         Raises
@@ -114,7 +113,7 @@ class Gate:
             # Asking an installed llvm-mca would let the machine decide.
             tables = InstructionTables.load(core, look_up=False)
             result = Gus(core, tables, warm=not self.cold).run(trace)
-        return Reading(self, result, compiler)
+        return GateReading(self, result, compiler)
 
     @property
     def built_with(self) -> str:
@@ -142,14 +141,14 @@ class Gate:
             if path is None or path.suffix in SOURCES or not ElfFile(path).is_program:
                 kernel = self._kernel(path, function)
                 values = kernel_arguments(self.arguments) if isinstance(self.arguments, str) else list(self.arguments)
-                trace = with_sources(tracer.run_kernel(kernel, *values))
+                trace = tracer.run_kernel(kernel, *values)
                 return trace, kernel.compiler if kernel.source else ElfFile(kernel.path).compiler
             if not function:
                 raise SettingError(f"say which function of {path.name} is gated: {self.what}:FUNCTION")
             if self.flags or self.compiler:
                 raise SettingError(f"flags and compiler are for sources; {path.name} is built already")
             words = shlex.split(self.arguments) if isinstance(self.arguments, str) else self.arguments
-            return with_sources(tracer.run(path, function, words)), ElfFile(path).compiler
+            return tracer.run(path, function, words), ElfFile(path).compiler
 
     def _split(self) -> tuple[Path | None, str, str]:
         """Return the file (None: the corpus), its name, and the function."""
@@ -181,7 +180,7 @@ def _array(values: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class GateReading:
     """What one run of a gate gave."""
 
     gate: Gate
@@ -247,7 +246,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """What a gate came to.
 
     Attributes
@@ -310,7 +309,7 @@ def percent(value: Any) -> float:
     return found
 
 
-def check(name: str, gate: Gate, baselines: str | Path, hint: str = "--update") -> Verdict:
+def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--update") -> GateVerdict:
     """Compare a gate with its baseline.
 
     Parameters
@@ -327,7 +326,7 @@ def check(name: str, gate: Gate, baselines: str | Path, hint: str = "--update") 
     old = read_baselines(baselines).get(name)
     reading = gate.measure()
     if old is None:
-        return Verdict(
+        return GateVerdict(
             name, False, "no baseline",
             f"there is no baseline {name!r} in {Path(baselines).name}: run once with {hint}, look at the cycles "
             f"({reading.cycles:,.0f} simulated on {gate.core}), and commit the file", reading.cycles,
@@ -343,13 +342,13 @@ def check(name: str, gate: Gate, baselines: str | Path, hint: str = "--update") 
     before = float(old["cycles"])
     if other:
         told = f"another thing is measured than the baseline was: {'; '.join(other)}. If that is wanted, {hint}"
-        return Verdict(name, False, "settings", told, reading.cycles, before)
+        return GateVerdict(name, False, "settings", told, reading.cycles, before)
     if old["trace"] == reading.trace and abs(before - reading.cycles) < 0.01:
-        return Verdict(name, True, "same", f"{before:,.0f} cycles, the same run", reading.cycles, before)
+        return GateVerdict(name, True, "same", f"{before:,.0f} cycles, the same run", reading.cycles, before)
     return _judged(name, gate, old, reading, hint)
 
 
-def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: Reading, hint: str) -> Verdict:
+def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: GateReading, hint: str) -> GateVerdict:
     """Say what changed, and whether it is allowed."""
     before, cycles = float(old["cycles"]), reading.cycles
     slower = 100 * (cycles / before - 1)
@@ -365,10 +364,10 @@ def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: Reading, hin
         why += f": update the baseline ({hint}) in a commit of its own"
     if passed and slower < -max(1.0, abs(gate.at_most)):
         why += f". {hint} keeps the gain"
-    return Verdict(name, passed, cause, f"{figures}. {why}", cycles, before, change)
+    return GateVerdict(name, passed, cause, f"{figures}. {why}", cycles, before, change)
 
 
-def _origin(old: Mapping[str, Any], reading: Reading) -> tuple[str, str]:
+def _origin(old: Mapping[str, Any], reading: GateReading) -> tuple[str, str]:
     """Say whose change it is."""
     entry_compiler, libraries = reading.compiler, json.loads(reading.result.trace.provenance.extra["libraries"])
     model = old["model"] != reading.model or old["perfkit"] != __version__
@@ -447,7 +446,7 @@ def _check_entry(path: str | Path, name: str, entry: Any) -> None:
         check_fields(dict(enumerate(row)), dict(enumerate(kinds)), path, f"a line of {name!r}")  # type: ignore[arg-type]
 
 
-def update(entries: Mapping[str, Mapping[str, Any]], path: str | Path) -> Path:
+def update_baselines(entries: Mapping[str, Mapping[str, Any]], path: str | Path) -> Path:
     """Put baselines into a file beside those that it has; several processes may do so at once.
 
     The file is written as a whole, sorted, a source line per line, so that a change of one baseline is a small one in
@@ -492,7 +491,7 @@ def _side(entry: Mapping[str, Any]) -> Side:
     )  # fmt: skip
 
 
-def measured_twice(gate: Gate) -> Reading:
+def measured_twice(gate: Gate) -> GateReading:
     """Record and simulate twice, and return the second reading, for a new baseline.
 
     Raises

@@ -14,7 +14,6 @@ from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, 
 from perfkit.collectors.profile.sampled import Target
 from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.lines import with_sources
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle
@@ -400,5 +399,5 @@ def _short(text: str, most: int = 6) -> str:
 
 
 def _sources(trace: Trace) -> dict[str, tuple[str, ...]]:
-    """Return the lines of the source files that lie where the debug information says, or travel with the trace."""
-    return {name: tuple(text.splitlines()) for name, text in with_sources(trace).provenance.sources.items()}
+    """Return the lines of the source files that travel with the trace."""
+    return {name: tuple(text.splitlines()) for name, text in trace.provenance.sources.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.diagnosis import gate as gating
-from perfkit.diagnosis.gate import Gate, check, measured_twice, percent, read_baselines, update
+from perfkit.diagnosis.gate import Gate, check_gate, measured_twice, percent, read_baselines, update_baselines
 from perfkit.errors import DataError, FormatError, SettingError
 
 ROOT = Path(__file__).parents[2]
@@ -104,8 +104,8 @@ def test_a_model_a_compiler_and_a_library_that_changed_are_told_from_the_program
     entry = measured_twice(asked).entry()
 
     def cause(**changed):
-        update({"x": entry | changed}, file)
-        return check("x", asked, file)
+        update_baselines({"x": entry | changed}, file)
+        return check_gate("x", asked, file)
 
     model = cause(cycles=1000.0, model="older")
     assert (model.cause, model.passed) == ("model", False)
@@ -157,13 +157,13 @@ def test_the_file_is_sorted_and_keeps_others_entries(tmp_path):
     (tmp_path / "k.c").write_text(SUM)
     entry = Gate("k.c:sum", "f8[500], 500", folder=tmp_path).measure().entry()
     file = tmp_path / "b.json"
-    update({"b": entry}, file)
-    update({"a": entry}, file)
+    update_baselines({"b": entry}, file)
+    update_baselines({"a": entry}, file)
     text = file.read_text()
     assert list(read_baselines(file)) == ["a", "b"]
     assert '["k.c:4", ' in text
     assert len(text) < 4000
-    update({"b": entry}, file)
+    update_baselines({"b": entry}, file)
     assert file.read_text() == text
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b.json", "k.c"]
 

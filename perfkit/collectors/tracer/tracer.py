@@ -13,18 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.demangle import demangled
+from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters, is_system
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
+from perfkit.trace.threads import BARRIERS, ThreadTraces
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
+    from perfkit.collectors.tracer.cloner import Job
+    from perfkit.collectors.tracer.threads import ThreadRecording
 
 BACKENDS = ("auto", "cloner", "qemu")
+_ONLY = "only the cloner records threads"
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,47 @@ class Tracer:
         UnavailableError
             When no backend can trace it here, with what to install.
         """
+        elf, symbol = self._checked(binary, function)
+        arguments = [str(word) for word in arguments]
+        recording, backend, reason = self._record(elf, symbol.name, arguments, self._obstacle(elf, None), None)
+        settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
+        return settings._finish(recording, _of_program(elf, function, arguments, backend, reason), (elf.path.parent,))
+
+    def run_threads(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> ThreadTraces:
+        """Run a program and record every thread that runs a function, or the parallel loops in it.
+
+        Of a function with parallel loops (OpenMP) the bodies of these loops are recorded, in every thread, while one
+        of its wanted calls runs; of another function, such as a thread's own, the wanted calls of each thread. The
+        limit is that of one thread. OpenMP starts as many threads as ``OMP_NUM_THREADS`` says.
+
+        Raises
+        ------
+        DataError, FormatError, UnavailableError
+            As `run` does; `DataError` also where more than 64 threads come, or one starts a process in the region.
+        """
+        elf = ElfFile(binary)
+        loops = (ElfFile(self.library) if self.library else elf).loops(function)
+        elf, symbol = self._checked(binary, loops[0] if loops else function)
+        arguments = [str(word) for word in arguments]
+        recorded = self._threads(elf, symbol.name, arguments, None, tuple(loops[1:]))
+        about = _of_program(elf, function, arguments, "cloner", _ONLY)
+        return self._finished(recorded, symbol.name, about, (elf.path.parent,))
+
+    def run_kernel_threads(self, kernel: "Kernel", *arguments: Any) -> ThreadTraces:
+        """Call a compiled kernel with arguments and record every thread that runs it, or the parallel loops in it.
+
+        Raises
+        ------
+        SettingError, DataError, UnavailableError
+            As `run_threads` and `run_kernel` do.
+        """
+        values = _of_kernel(kernel, arguments)
+        recorded = self._threads(ElfFile(kernel.path), kernel.function, values, kernel)
+        about = _about_kernel(kernel, arguments, "cloner", _ONLY)
+        return self._finished(recorded, kernel.function, about, kernel.folders)
+
+    def _checked(self, binary: str | Path, function: str) -> tuple[ElfFile, Symbol]:
+        """Open a program and find its function."""
         elf = ElfFile(binary)
         home = ElfFile(self.library) if self.library else elf
         symbol = home.function(function)
@@ -117,23 +164,58 @@ class Tracer:
             raise DataError(
                 f"{function} lies in memory that the program may write: self-modifying or generated code is not traced"
             )
-        arguments = [str(word) for word in arguments]
-        from perfkit.collectors.tracer.cloner import unloadable
+        return elf, symbol
 
-        why_not = unloadable(elf)
-        recording, backend, reason = self._record(elf, symbol.name, arguments, why_not, None)
-        settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
-        return settings._finish(
-            recording,
-            Provenance(
-                workload=Path(binary).name,
-                function=function,
-                backend=backend,
-                backend_reason=reason,
-                command=shlex.join([Path(binary).name, *arguments]),
-                binary_sha256=elf.sha256,
-            ),
-        )
+    def _threads(
+        self,
+        elf: ElfFile,
+        function: str,
+        arguments: list[Any],
+        kernel: "Kernel | None",
+        loops: tuple[str, ...] = (),
+    ) -> "tuple[list[ThreadRecording], list[str]]":
+        """Record all threads, which only the cloner can."""
+        if self.begin:
+            raise SettingError("markers (begin, end) are for one thread; record threads without them")
+        if self.pinned:
+            raise SettingError("a recording of threads cannot be pinned: they meet in another order in every run")
+        if self.backend == "qemu":
+            raise SettingError("QEMU records one thread; threads need backend='cloner' (or 'auto')")
+        import perfkit.collectors.tracer.cloner as cloner
+        from perfkit.collectors.tracer.threads import record_threads
+
+        why_not = self._obstacle(elf, kernel)
+        if not why_not:
+            try:
+                return record_threads(replace(self._job(elf, function, arguments, kernel), loops=loops))
+            except cloner.Refusal as refusal:
+                why_not = str(refusal)
+        raise DataError(f"the threads of {function} cannot be recorded: {why_not}")
+
+    def _finished(
+        self,
+        recorded: "tuple[list[ThreadRecording], list[str]]",
+        entry: str,
+        provenance: Provenance,
+        folders: Sequence[Path] = (),
+    ) -> ThreadTraces:
+        threads, bodies = recorded
+        if any(mark in entry for mark in BODIES):
+            # The function that starts the loops is not recorded: where all threads take part in all of them, their
+            # calls tell them apart.
+            bodies = [entry, *bodies] if len({len(thread.calls) for thread in threads}) == 1 else []
+            threads = [replace(each, calls=_numbered(each.calls, bodies)) for each in threads]
+        traces = []
+        for thread in threads:
+            recording = thread.recording.executed()
+            barriers = [k for k, block in enumerate(recording.blocks) if block.get("calls", "") in BARRIERS]
+            more = {"entry": entry, "barriers": json.dumps(barriers), "thread": str(thread.number)}
+            if thread.unlogged:
+                more["calls_without_phase"] = str(thread.unlogged)
+            more["variables"] = json.dumps(_variables(recording))
+            recording = replace(recording, notes={**recording.notes, **more})
+            traces.append(self._finish(recording, provenance, folders))
+        return ThreadTraces(tuple(traces), tuple(thread.calls for thread in threads), tuple(bodies))
 
     def run_kernel(self, kernel: "Kernel", *arguments: Any) -> Trace:
         """Call a compiled kernel with arguments and record what it does.
@@ -143,60 +225,50 @@ class Tracer:
         SettingError
             When the function takes another number of arguments, as far as its debug information tells.
         """
+        values = _of_kernel(kernel, arguments)
         elf = ElfFile(kernel.path)
-        values = [describe_argument(value) for value in arguments]
-        taken = function_parameters(kernel.path, kernel.function)
-        if taken is not None and len(taken) != len(arguments):
-            raise SettingError(
-                f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), "
-                f"found {len(arguments)}; "
-                "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
-            )
-        why_not = "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
-        recording, backend, reason = self._record(elf, kernel.function, values, why_not, kernel)
-        return self._finish(
-            recording,
-            Provenance(
-                workload=kernel.name,
-                function=kernel.function,
-                backend=backend,
-                backend_reason=reason,
-                command=f"{kernel.function}({', '.join(_show(value) for value in arguments)})",
-                compiler=kernel.compiler,
-                flags=" ".join(kernel.flags),
-                binary_sha256=elf.sha256,
-                extra={"source_sha256": hashlib.sha256(kernel.source.encode()).hexdigest()},
-            ),
-            kernel.folders,
+        recording, backend, reason = self._record(elf, kernel.function, values, self._obstacle(elf, kernel), kernel)
+        return self._finish(recording, _about_kernel(kernel, arguments, backend, reason), kernel.folders)
+
+    def _obstacle(self, elf: ElfFile, kernel: "Kernel | None") -> str:
+        """Say why the cloner cannot record this; empty if it can."""
+        from perfkit.collectors.tracer.cloner import unloadable
+
+        if elf.isa == "x86-64" and find_spec("iced_x86") is None:
+            raise UnavailableError("tracing x86-64 code needs the package iced-x86 (perfkit's extra 'trace')")
+        why_not = unloadable(elf) if kernel is None else "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
+        if platform.machine() != "x86_64" and not why_not:
+            why_not = f"this machine is {platform.machine()}"
+        return why_not
+
+    def _job(self, elf: ElfFile, function: str, arguments: list[Any], kernel: "Kernel | None") -> "Job":
+        from perfkit.collectors.tracer.cloner import Job
+
+        return Job(
+            elf.path,
+            function,
+            kernel is None,
+            arguments,
+            self.limit,
+            self.skip + 1,
+            self.skip + self.repeat,
+            self.callees,
+            self.timeout,
+            "setup" if kernel is not None and kernel.has_setup else "",
+            self.library,
+            self.stdin,
+            self.early,
+            self.pinned,
         )
 
     def _record(
         self, elf: ElfFile, function: str, arguments: list[Any], why_not: str, kernel: "Kernel | None"
     ) -> tuple[Recording, str, str]:
         """Choose the backend and run it; also say which and why."""
-        if elf.isa == "x86-64" and find_spec("iced_x86") is None:
-            raise UnavailableError("tracing x86-64 code needs the package iced-x86 (perfkit's extra 'trace')")
-        if platform.machine() != "x86_64" and not why_not:
-            why_not = f"this machine is {platform.machine()}"
         if self.backend != "qemu" and not why_not:
             import perfkit.collectors.tracer.cloner as cloner
 
-            job = cloner.Job(
-                elf.path,
-                function,
-                kernel is None,
-                arguments,
-                self.limit,
-                self.skip + 1,
-                self.skip + self.repeat,
-                self.callees,
-                self.timeout,
-                "setup" if kernel is not None and kernel.has_setup else "",
-                self.library,
-                self.stdin,
-                self.early,
-                self.pinned,
-            )
+            job = self._job(elf, function, arguments, kernel)
             try:
                 return cloner.record(job), "cloner", "x86-64 code that can be copied" * (self.backend == "auto")
             except cloner.Refusal as refusal:
@@ -264,6 +336,14 @@ class Tracer:
                 PerfkitWarning,
                 stacklevel=4,
             )
+        others = recording.notes.get("calls_in_other_threads")
+        if others:
+            warnings.warn(
+                f"the trace of {provenance.function} is that of one thread; other threads called it {others} times, "
+                "and these calls are not in it: record every thread with pk.trace_threads (perfkit trace --threads)",
+                PerfkitWarning,
+                stacklevel=4,
+            )
         trace = recording.trace(
             replace(
                 provenance,
@@ -282,6 +362,57 @@ def _libraries(recording: Recording) -> dict[str, str]:
     """Return the system's libraries whose code is in a recording, by name, with what tells their versions apart."""
     names = {Path(each.path).name: each.path for each in recording.loaded if is_system(each.path)}
     return {name: ElfFile(path).sha256[:12] for name, path in sorted(names.items()) if Path(path).is_file()}
+
+
+def _of_program(elf: ElfFile, function: str, arguments: Sequence[str], backend: str, reason: str) -> Provenance:
+    name = elf.path.name
+    command = shlex.join([name, *arguments])
+    return Provenance(name, function, backend=backend, backend_reason=reason, command=command, binary_sha256=elf.sha256)
+
+
+def _numbered(calls: NDArray[np.int64], bodies: list[str]) -> NDArray[np.int64]:
+    """Return calls of which each begins a phase, or none does."""
+    return np.stack([calls[:, 0], np.arange(len(calls)) if bodies else np.zeros(len(calls), dtype=np.int64)], axis=1)
+
+
+def _variables(recording: Recording) -> list[tuple[int, int, str]]:
+    """Return address, size and name of the static variables that were accessed, of the files that the code is in."""
+    touched = np.unique(recording.addresses >> np.uint64(6)) << np.uint64(6)
+    found = []
+    for each in recording.loaded:
+        for symbol in ElfFile(each.path).variables:
+            start = symbol.address + each.load_address
+            first, last = np.searchsorted(touched, [start & ~63, start + symbol.size])
+            if first < last:
+                found.append((start, symbol.size, symbol.name))
+    names = demangled(name for _, _, name in found)
+    return [(start, size, names.get(name, name)) for start, size, name in found]
+
+
+def _of_kernel(kernel: "Kernel", arguments: Sequence[Any]) -> list[list[Any]]:
+    """Return a kernel's arguments as its process is told them, their number checked."""
+    values = [describe_argument(value) for value in arguments]
+    taken = function_parameters(kernel.path, kernel.function)
+    if taken is not None and len(taken) != len(arguments):
+        raise SettingError(
+            f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), found {len(arguments)}; "
+            "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
+        )
+    return values
+
+
+def _about_kernel(kernel: "Kernel", arguments: Sequence[Any], backend: str, reason: str) -> Provenance:
+    return Provenance(
+        workload=kernel.name,
+        function=kernel.function,
+        backend=backend,
+        backend_reason=reason,
+        command=f"{kernel.function}({', '.join(_show(value) for value in arguments)})",
+        compiler=kernel.compiler,
+        flags=" ".join(kernel.flags),
+        binary_sha256=ElfFile(kernel.path).sha256,
+        extra={"source_sha256": hashlib.sha256(kernel.source.encode()).hexdigest()},
+    )
 
 
 def _by_entry(recording: Recording, path: Path, function: str) -> tuple[Loaded, ...]:
