@@ -77,6 +77,13 @@ from .simulators.gus.trace_events import save_trace_events as save_trace_events
 from .simulators.pmu.simulated_pmu import SimulatedPmu as SimulatedPmu
 from .trace.trace import Trace as Trace
 
+# Several threads: who waits for whom, and which lines of memory they share.
+from .collectors.trace_threads import trace_threads as trace_threads
+from .simulators.gus.threads import ThreadsResult as ThreadsResult
+from .simulators.gus.threads import run_threads as run_threads
+from .trace.sharing import SharedLines as SharedLines
+from .trace.threads import ThreadTraces as ThreadTraces
+
 # The extended roofline: a dependence graph scheduled on a parameterised core.
 from .collectors.dag.clang_kernel import trace_c as trace_c
 from .collectors.dag.numba_kernel import trace_numba as trace_numba

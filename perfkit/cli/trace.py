@@ -1,12 +1,15 @@
 """``perfkit trace``: record what a function of a program, or a kernel in C, executes."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json
+
+if TYPE_CHECKING:
+    from perfkit.trace.threads import ThreadTraces
 
 
 def trace(
@@ -30,6 +33,9 @@ def trace(
     ),
     begin: str = typer.Option("", "--begin", metavar="NAME", help="Record from each call of this function ..."),
     end: str = typer.Option("", "--end", metavar="NAME", help="... to the call of this one."),
+    threads: bool = typer.Option(
+        False, "--threads", help="Record every thread; of an OpenMP function, its parallel loops (OMP_NUM_THREADS)."
+    ),
     build: options.Build = "",
     flags: options.Flags = "",
     compiler: str = typer.Option("gcc", "--compiler", help="For C files: the compiler."),
@@ -51,16 +57,25 @@ def trace(
         limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end
     )
     if what.startswith("corpus:") or what.endswith(".c"):
+        if threads and not flags and not build:
+            flags = "-O2 -fopenmp"
         options: dict[str, object] = {"compiler": compiler, "defines": dict(_macro(each) for each in define)}
         options |= {key: value for key, value in (("build", build), ("flags", flags)) if value}
         if what.startswith("corpus:"):
             kernel = corpus_kernel(what.removeprefix("corpus:"), **options)  # type: ignore[arg-type]
         else:
             kernel = compile_kernel(Path(what), function or None, **options)  # type: ignore[arg-type]
-        recorded = tracer.run_kernel(kernel, *kernel_arguments(", ".join(arguments or [])))
+        values = kernel_arguments(", ".join(arguments or []))
+        if threads:
+            _tell_threads(tracer.run_kernel_threads(kernel, *values), output, as_json)
+            return
+        recorded = tracer.run_kernel(kernel, *values)
     else:
         if not function:
             raise SettingError("say which function of the program to record: --function NAME")
+        if threads:
+            _tell_threads(tracer.run_threads(what, function, arguments or []), output, as_json)
+            return
         recorded = tracer.run(what, function, arguments or [])
     path = recorded.save(output or Path(f"{recorded.provenance.function.replace('/', '_')}.trace"))
     origin = recorded.provenance
@@ -88,6 +103,32 @@ def trace(
     if origin.extra.get("not_followed_calls"):
         hint = "" if callees else "; --callees records them where they can be"
         print(f"called and not recorded (name: calls): {origin.extra['not_followed_calls']}{hint}")
+
+
+def _tell_threads(recorded: "ThreadTraces", output: Path | None, as_json: bool) -> None:
+    """Write the traces of all threads, and say what each ran and which lines of memory they share."""
+    function = recorded[0].provenance.function
+    path = recorded.save(output or Path(f"{function.replace('/', '_')}.threads"))
+    lines = recorded.shared_lines()
+    if as_json:
+        print_json(
+            {
+                "written": path,
+                "bytes": path.stat().st_size,
+                "function": function,
+                "bodies": recorded.bodies,
+                "threads": recorded.to_frame().to_dict("records"),
+                "phased": recorded.phased,
+                "shared_lines": lines.to_frame().to_dict("records"),
+            }
+        )
+        return
+    print(f"{path}: {recorded.summary()}")
+    for row in recorded.to_frame().itertuples():
+        print(
+            f"  thread {row.thread}: {row.instructions:,} instructions, {row.accesses:,} accesses, {row.calls:,} calls"
+        )
+    print(lines.summary())
 
 
 def _macro(text: str) -> tuple[str, str]:

@@ -143,6 +143,11 @@ class Resource:
     units: tuple[str, ...] = ()
 
     @property
+    def quantity(self) -> str:
+        """The capacity with its unit, for people: "4 uops/cycle"."""
+        return "all latencies" if self.name == "instruction_latency" else f"{self.value:g} {self.unit}"
+
+    @property
     def inverse_throughput(self) -> float:
         """Cycles for one uop (ports, widths) or one byte (bandwidths): Algorithm 1's ``inversethroughput``."""
         if self.kind not in ("ports", "width", "bandwidth"):

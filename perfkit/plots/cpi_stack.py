@@ -185,7 +185,7 @@ def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
     for part, height in fit.stack.items():
         ax.bar([0], [height], 0.6, [top], color=palette[str(part)], edgecolor="#444444", lw=0.4, label=str(part))
         top += float(height)
-    ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:.2f} on test rows)"])
+    ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:.3f} on test rows)"])
     ax.set_xlim(-0.6, 0.6)
     ax.set_ylabel("CPI (cycles per instruction, mean of the intervals)")
     handles, labels = ax.get_legend_handles_labels()

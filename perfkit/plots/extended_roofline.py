@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.errors import SettingError, UnavailableError
-from perfkit.plots.style import axes_or_new
+from perfkit.plots.style import axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import BUFFERS, TYPES
 from perfkit.simulators.dag.extended_roofline import NAMES, Roof
 from perfkit.simulators.dag.measures import ExtendedRoofline
@@ -31,7 +31,7 @@ COLOURS = {
 }
 TYPE_COLOURS = {"A": "#c0392b", "M": "#C0620F", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
 TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
-STALL_COLOURS = {"RS": "#f4d35e", "ROB": "#9d8189", "LB": "#90be6d", "SB": "#83c5be", "LFB": "#cdb4db"}
+STALL_COLOURS = {"RS": "#a87900", "ROB": "#9d8189", "LB": "#5f9130", "SB": "#3a9c91", "LFB": "#9a72b8"}
 DASHES = {"throughput": "-", "issue": "--", "latency": "-.", "stall": ":", "overlap": "-"}
 GREY = "#808080"
 TYPE_NAMES = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
@@ -96,6 +96,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
     ax.set_xlabel("operational intensity I = W / Q [flops/byte, all levels]")
     ax.set_ylabel("performance [flops/cycle]")
     ax.set_title(f"{roofline.schedule.name} on {roofline.schedule.core.name} (simulated)")
+    plain_ticks(ax)
     ax.grid(True, which="major", alpha=0.25)
     handles, texts = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], texts[::-1], fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

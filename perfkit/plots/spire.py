@@ -85,8 +85,10 @@ def plot_roofline(
     ax.plot([edge], [roofline.at_infinity], marker="_", markersize=14, color=_BOUND, markeredgewidth=2)
     ax.axvline((high * edge) ** 0.5 if scale == "log" else (high + edge) / 2, color="0.85", linewidth=0.8)
     if np.isfinite(roofline.peak_intensity) and low <= roofline.peak_intensity <= high:
-        ax.axvline(roofline.peak_intensity, color="0.6", linewidth=0.8, linestyle=":")
-    ax.annotate("∞", (edge, 0), (0, 4), textcoords="offset points", ha="center", color="0.3")
+        ax.axvline(roofline.peak_intensity, color="0.5", linewidth=0.9, linestyle=":", label="peak")
+    # On the axes' own scale: a height of 0 is nowhere on a logarithmic one.
+    foot = ax.get_xaxis_transform()
+    ax.annotate("∞", (edge, 0), (0, 4), xycoords=foot, textcoords="offset points", ha="center", color="0.3")
     ax.set_xscale(scale)
     if scale == "log":
         ax.set_yscale("log")
@@ -101,7 +103,9 @@ def plot_roofline(
     ax.set_ylabel(f"throughput ({per})" if len(per) < 30 else "throughput (work per time)")
     plain_ticks(ax)
     ax.set_title(_labelled(event, model.kind, analysed.kind if analysed is not None else model.kind))
-    ax.legend(loc="best", fontsize="small", frameon=False)
+    # Small, pale dots tell no colours apart.
+    for handle in ax.legend(loc="best", fontsize="small", frameon=False, markerscale=3).legend_handles:
+        handle.set_alpha(1.0)
     return ax
 
 

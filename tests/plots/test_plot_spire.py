@@ -47,7 +47,7 @@ def test_a_roofline_with_its_samples(model, train, analysed, scale):
     assert EVENT in ax.get_xlabel()
     assert ax.get_xscale() == scale
     labels = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert labels == ["training samples (generated)", "analysed samples (generated)", "bound"]
+    assert labels == ["training samples (generated)", "analysed samples (generated)", "bound", "peak"]
     drawn = sum(len(c.get_offsets()) for c in ax.collections)
     assert drawn == len(event_points(train, EVENT)) + len(event_points(analysed, EVENT))
     line = next(x for x in ax.lines if x.get_label() == "bound")

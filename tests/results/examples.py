@@ -214,6 +214,22 @@ def trace() -> pk.Trace:
     return pk.datasets.load("traces/correlation-v5-small").head(4000)
 
 
+@example(pk.ThreadTraces)
+def thread_traces() -> pk.ThreadTraces:
+    """Two threads that walk through the same arrays."""
+    return pk.ThreadTraces((trace(), trace().head(2000)), (np.zeros((1, 2), dtype=np.int64),) * 2)
+
+
+@example(pk.SharedLines)
+def shared_lines() -> pk.SharedLines:
+    return thread_traces().shared_lines()
+
+
+@example(pk.ThreadsResult)
+def threads_result() -> pk.ThreadsResult:
+    return pk.run_threads(pk.Gus("zen4"), thread_traces())
+
+
 @example(Truth)
 def truth() -> Truth:
     return pk.SimulatedPmu(pk.Microarchitecture.load("zen4")).truth({"a run": trace(), "another": trace().head(2000)})

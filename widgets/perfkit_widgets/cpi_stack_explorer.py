@@ -348,7 +348,8 @@ class CpiStackExplorer(Explorer):
         note = "over time; drag across it to fit that phase only"
         self._time_title.value = f"<b>Measured and predicted CPI</b> <span class='pk-muted'>{note}</span> {legend}"
         whole = self.window == self._whole
-        self._phase.value = "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)}"
+        unit = "s" if self._time_label.startswith("time") else "(intervals)"
+        self._phase.value = "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)} {unit}"
         self._quiet = True
         self._slider.value = self.window
         # The brush lies where the window is, however that was chosen.

@@ -174,7 +174,7 @@ def gauges_html(fit: Any) -> str:
         f"<b>Gauges</b> <span class='pk-muted'>{form} form; the placebo is what shuffled counts reach</span>"
         f'<table class="pk-table">{"".join(rows)}</table>'
         f"<div><b>Bracket</b> of the base on the CPI: {bracket.ipc:.3f} (IPC form), {bracket.cpi:.3f} (CPI form), "
-        f"{bracket.width:.0%} of the CPI apart{band}</div>"
+        f"{bracket.width:.1%} of the CPI apart{band}</div>"
     )
 
 

@@ -138,6 +138,19 @@ def ranking(label: str, tooltip: Any = None) -> tuple[bq.Bars, bq.Axis, bq.Axis]
     return bars, axis(scales["x"], "left", grid_lines="none"), axis(scales["y"], "bottom", label)
 
 
+def set_bars(bars: bq.Bars, names: Sequence[str], values: np.ndarray, colours: Sequence[str] = ()) -> None:
+    """Give horizontal bars names and lengths, from the top.
+
+    bqplot compares the names of an axis as sets: bars whose names are as before and stand in another order would stay
+    where they were. So the order is told.
+    """
+    bars.scales["x"].domain = list(names)[::-1]
+    with bars.hold_sync():
+        bars.x, bars.y = list(names), values
+        if colours:
+            bars.colors = list(colours)
+
+
 def set_xy(mark: Any, x: np.ndarray, y: np.ndarray) -> None:
     """Give a line new coordinates in one message; NaN breaks it, and without any number it is hidden.
 

@@ -40,9 +40,8 @@ class RankedBars(widgets.VBox):
         shown = table.head(self._top)
         self.names = [str(name) for name in shown["resource"]]
         values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")
-        with self.bars.hold_sync():
-            self.bars.x, self.bars.y = [fitted(name, figures.NAMES - 14) for name in self.names], values
-            self.bars.colors = [SERIES[0] if v > 0.5 else CLOUD for v in values]
+        labels = [fitted(name, figures.NAMES - 14) for name in self.names]
+        figures.set_bars(self.bars, labels, values, [SERIES[0] if v > 0.5 else CLOUD for v in values])
         figures.set_range(self._across, 0.0, max(1.0, 1.06 * float(values.max(initial=0.0))))
         self.figure.layout.height = f"{56 + 24 * max(1, len(values))}px"
         self._mark()

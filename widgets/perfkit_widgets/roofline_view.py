@@ -30,6 +30,7 @@ _STYLES = {
     "stall": "dotted",
     "overlap": "solid",
 }
+_BUFFERS = ("rs", "rob", "lb", "sb", "lfb")
 
 
 class RooflineView(Explorer):
@@ -152,7 +153,7 @@ class RooflineView(Explorer):
         for name, allowed in sliders.items():
             now = getattr(core, name)
             made[name] = widgets.SelectionSlider(
-                options=[(f"{value:g}", value) for value in sorted({*allowed, now})],
+                options=[(f"{value:g}{_unit(name)}", value) for value in sorted({*allowed, now})],
                 value=now,
                 description=name,
                 style={"description_width": "120px"},
@@ -228,7 +229,7 @@ class RooflineView(Explorer):
         for roof in self.roofline.roofs:
             strong = roof.label in hits or roof.kind == "throughput"
             faded = bool(self.roof) and roof.label != self.roof
-            self._marks[roof.label].opacities = [0.15 if faded else 1.0 if strong or self.roof else 0.6]
+            self._marks[roof.label].opacities = [0.15 if faded else 1.0 if strong or self.roof else 0.8]
 
     def _mark(self, roof: Any) -> Any:
         if roof.label not in self._marks:
@@ -254,6 +255,14 @@ class RooflineView(Explorer):
         entries |= {"classical bounds": (_INK, "line"), "overlaps": ("#808080", "line")}
         styles = "issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point"
         self._legend.value = f"{keys(entries)}<span class='pk-muted'>{styles}</span>"
+
+
+def _unit(parameter: str) -> str:
+    """Return the unit of a core's parameter, as it stands behind its value."""
+    kind = parameter.partition("_")[0]
+    if kind == "latency":
+        return " cycles"
+    return " per cycle" if kind in ("fetch", "throughput") else " entries" if parameter in _BUFFERS else ""
 
 
 def _named(roof: Any) -> str:

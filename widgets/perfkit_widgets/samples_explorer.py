@@ -142,7 +142,7 @@ class SamplesExplorer(Explorer):
             [
                 widgets.HBox(
                     [widgets.HTML(heading("Event A against event B")), self._choose_axes],
-                    layout={"align_items": "center"},
+                    layout={"align_items": "center", "justify_content": "space-between"},
                 ),
                 self._pair_box,
                 self._pair_note,

@@ -246,9 +246,7 @@ class SpireExplorer(Explorer):
         spread = self._spread_of(ranked)
         limit = 1.06 * float(np.nanmax([*bounds, measured, *spread[:, 1], 1e-12]))
         labels = [fitted(f"{i + 1}. {e}", figures.NAMES - 14) for i, e in enumerate(self._shown)]
-        with self._bars.hold_sync():
-            self._bars.x, self._bars.y = labels, bounds
-            self._bars.colors = [area_colour(a) for a in areas]
+        figures.set_bars(self._bars, labels, bounds, [area_colour(a) for a in areas])
         figures.set_range(self._bounds, 0.0, limit)
         figures.set_xy(self._measured, np.array([measured, measured]), np.array([0.0, 1.0]))
         _draw_spreads(self._spreads, spread)

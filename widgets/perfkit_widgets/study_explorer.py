@@ -336,9 +336,11 @@ class StudyExplorer(Explorer):
         if self.importance is None:
             return
         ranked = self.importance.to_frame()
-        with self._ranked.hold_sync():
-            self._ranked.x, self._ranked.y = list(ranked.index), ranked["mdi"].to_numpy()
-        falls = ", ".join(f"{html.escape(str(name))} {row['permutation']:.3f}" for name, row in ranked.iterrows())
+        figures.set_bars(self._ranked, list(ranked.index), ranked["mdi"].to_numpy())
+        # "+ 0.0": a fall that rounds to nothing has no sign.
+        falls = ", ".join(
+            f"{html.escape(str(name))} {round(row['permutation'], 3) + 0.0:.3f}" for name, row in ranked.iterrows()
+        )
         self._rank_note.value = f'<span class="pk-muted">Held-out score lost when shuffled: {falls}</span>'
 
     def _draw_lines(self) -> None:
@@ -368,6 +370,8 @@ class StudyExplorer(Explorer):
             low, high = float(np.nanmin(xs)), float(np.nanmax(xs))
             pad = (high - low) * 0.04 or 0.5
             ticks = {float(i): w for i, w in enumerate(words)}
+            if len(places) == 1:  # between which there is nothing
+                ticks = {places[0]: short(places[0])}
             if log:
                 ticks = {float(np.log2(v)): short(v) for v in places[:: -(-len(places) // _MOST_TICKS)]}
             figures.set_range(across, low - pad, high + pad, ticks)

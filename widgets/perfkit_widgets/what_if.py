@@ -113,9 +113,8 @@ class WhatIf(Explorer):
 
         figure = Figure(figsize=(8, 1.7 + 0.3 * self._top), layout="constrained")
         changed = ", ".join(f"{name} x{factor:.3g}" for name, factor in self.capacities.items()) or "the core as it is"
-        title = (
-            f"{self._title} {changed}: {short(self.result.cycles, 4)} cycles ({self.speedup:+.1%}), simulated".strip()
-        )
+        gain = f"{1 + self.speedup:.3g} times as fast"
+        title = f"{self._title} {changed}: {short(self.result.cycles, 4)} cycles ({gain}), simulated".strip()
         plot_speedups(self.table(), title, self._top, figure.subplots())
         return figure
 
@@ -159,11 +158,11 @@ class WhatIf(Explorer):
         nothing = float(best.iloc[-1]) < 0.005
         after = "No single resource helps by 0.5 % any more" if nothing else f"Next bottleneck: {best['resource']}"
         self._head.value = heading(
-            f"What if? {self._title}".strip(), "factors on capacities; a latency is divided by its"
+            f"What if? {self._title}".strip(), "each slider multiplies a capacity, and divides a latency"
         ) + (kind_html("simulated"))
         self._words.value = (
-            f'<div class="pk-hint"><b>{self.result.cycles:,.0f} cycles</b>, {self.speedup:+.1%} against '
-            f"{self._first.cycles:,.0f} on the core as it is. {html.escape(after)}.</div>"
+            f'<div class="pk-hint"><b>{self.result.cycles:,.0f} cycles</b>: {1 + self.speedup:.3g} times as fast as '
+            f"the core as it is ({self._first.cycles:,.0f} cycles). {html.escape(after)}.</div>"
         )
         self._downloads.refresh()
 

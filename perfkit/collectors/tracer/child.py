@@ -14,16 +14,19 @@ import struct
 import sys
 import time
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 _PERSONALITY_NO_RANDOMIZE = 0x0040000
 _MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
 _RWX = 7
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
-_SYS_READ, _SYS_WRITE, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 1, 158, 0x1003
+_SYS_READ, _SYS_WRITEV, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 20, 158, 0x1003
 _GREGS_OFFSET = 40  # of uc_mcontext.gregs in ucontext_t
 FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
 S = TypeVar("S", bound="Session")
+
+if TYPE_CHECKING:
+    from perfkit.collectors.tracer.pinned_child import Pinned
 
 
 def say(channel: int, kind: bytes, payload: bytes = b"") -> None:
@@ -49,11 +52,11 @@ def start_session(make: type[S], specification: dict[str, Any], module: str) -> 
     return session
 
 
-def main(argument: str) -> None:
+def main(argument: str, make: "type[Session]", module: str) -> None:
     """Do what the specification (JSON) says; never returns."""
     specification = json.loads(argument)
     channel = specification["channel"]
-    session = start_session(Session, specification, __spec__.name)
+    session = start_session(make, specification, module)
     say(channel, b"I", json.dumps(session.describe()).encode())
     os.read(specification["answers"], 1)
     session.run()
@@ -68,7 +71,14 @@ def main(argument: str) -> None:
 def without_random_addresses(libc: Any, specification: dict[str, Any], module: str) -> None:
     """Start anew with reproducible addresses where the kernel allows it; a container may not."""
     random = not libc.personality(0xFFFFFFFF) & _PERSONALITY_NO_RANDOMIZE
-    if random and not specification.get("again") and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1:
+    if specification.get("again"):
+        return
+    anew = random and libc.personality(_PERSONALITY_NO_RANDOMIZE) != -1
+    if specification.get("pinned"):
+        from perfkit.collectors.tracer.pinned_child import bounded_stack
+
+        anew |= bounded_stack()
+    if anew:
         argument = json.dumps(specification | {"again": True})
         os.execv(sys.executable, [sys.executable, "-m", module, argument])  # noqa: S606
 
@@ -78,12 +88,15 @@ class Session:
 
     def __init__(self, libc: Any, specification: dict[str, Any]) -> None:
         self.libc = libc
+        self.pins: Pinned | None = None
         self.spec = specification
         libc.mmap.restype = ctypes.c_void_p
         libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self.memory = os.open("/proc/self/mem", os.O_RDONLY)
+        self.pages = 1  # of contexts
+        self._first: dict[int, bytes] = {}  # what was overwritten at the entries
 
     def read(self, address: int, size: int) -> bytes:
         """Read memory; OSError where there is none."""
@@ -102,7 +115,12 @@ class Session:
         if spec["program"]:
             path = str(Path(spec["scratch"]) / "program.so")
             Path(path).write_bytes(self.elf.without_pie_flag())
-        self.library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE)
+        mode = ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE
+        if spec.get("pinned"):
+            import perfkit.collectors.tracer.pinned_child as pinning
+
+            self.pins = pinning.Pinned(self.libc)
+        self.library = self.pins.load(path, mode) if self.pins else ctypes.CDLL(path, mode=mode)
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
         self.home, self.home_address = self.elf, self.load_address
@@ -124,29 +142,41 @@ class Session:
 
         spec = self.spec
         entry = self.entry()
-        pointed = self._pointed()
-        self.region = cloning.Region(entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), pointed)
+        bodies = self.bodies(entry)
+        self.region = cloning.Region(
+            entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), self._pointed(), bodies
+        )
         self._map_buffers()
         count = sum(len(block.instructions) for block in self.region.blocks)
         slots = sum(block.slots for block in self.region.blocks)
-        room = 8192 + 400 * count + 400 * slots
-        base = self._near(entry.start, room + 16384)
-        self.context, plain, address = base, base + 8192, base + 8192 + 20 * entry.size + 4096
-        mapped = self.libc.mmap(base, 4096, 3, mmap.MAP_SHARED | _MAP_FIXED, spec["context"], 0)
+        copies = sum(20 * each.size + 512 for each in self.region.entries)
+        room = 8192 + 400 * count + 400 * slots + copies
+        base = self._near(entry.start, room + 4096 * (self.pages + 3))
+        self.context, place = base, base + 4096 * (self.pages + 1)
+        mapped = self.libc.mmap(base, 4096 * self.pages, 3, mmap.MAP_SHARED | _MAP_FIXED, spec["context"], 0)
         if mapped != base:
             raise OSError(f"cannot map the context page (errno {ctypes.get_errno()})")
-        copy = cloning.plain_copy(self.region, plain)
+        plain = {}
+        for function in self.region.entries:
+            copy = cloning.plain_copy(self.region, function, place)
+            ctypes.memmove(place, copy, len(copy))
+            plain[function.start], place = place, place + len(copy) + -len(copy) % 64
+        address = place + 4096
         tables = self._tables()
-        made = cloning.clone(self.region, base, address, plain, tables)
-        if address + len(made.code) > base + room + 16384:
+        made = cloning.clone(self.region, base, address, plain, tables, threads=self.pages > 1)
+        if address + len(made.code) > base + room + 4096 * (self.pages + 3):
             raise OSError("the clone is larger than expected")
-        ctypes.memmove(plain, copy, len(copy))
         ctypes.memmove(address, made.code, len(made.code))
         self._fill_tables(tables, made.starts, address)
         self._set_context()
-        self.stub = address
-        self._patch(entry, address)
+        self.stub = made.stubs[entry.start]
+        for function in self.region.entries:
+            self._patch(function, made.stubs[function.start])
         self._code = [[self._original(i.ip, i.len) for i in block.instructions] for block in self.region.blocks]
+
+    def bodies(self, entry: Any) -> list[Any]:  # noqa: ARG002 - of several threads
+        """Return more functions that are traced while the entry is."""
+        return []
 
     def describe(self) -> dict[str, Any]:
         """Everything static that the parent needs."""
@@ -169,9 +199,9 @@ class Session:
         outside = [[target, self._name(target)] for target in self.region.outside]
         return {
             "blocks": blocks,
-            "entry": self.region.entry.start,
+            "entries": [each.start for each in self.region.entries],
             "outside": outside,
-            "block_buffer": self.buffers["blocks"],
+            "block_buffers": [each["blocks"] for each in self.buffers],
             "loaded": self._loaded(),
         }
 
@@ -191,6 +221,7 @@ class Session:
     def run(self) -> None:
         """Run the program, or call the kernel as often as asked."""
         self._catch_faults()
+        self._watch_forks()
         if self.spec["program"]:
             self._run_program()
         else:
@@ -205,14 +236,22 @@ class Session:
         )
 
     def _run_program(self) -> None:
-        words = [os.fsencode(word) for word in [self.spec["path"], *self.spec["arguments"]]]
-        argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+        path = self.spec["path"] if self.pins is None else Path(self.spec["path"]).name
+        words = [os.fsencode(word) for word in [path, *self.spec["arguments"]]]
         main_symbol = self.elf.functions.get("main")
         if main_symbol is None:
             raise OSError("the program has no symbol main")
         function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-        environment = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
-        status = function(self.load_address + main_symbol.address)(len(words), ctypes.addressof(argv), environment)
+        main = self.load_address + main_symbol.address
+        if self.pins is not None:
+            where, environment = self.pins.words(words), self.pins.environment(self.spec["pinned"])
+            main = self.pins.trampoline(main, self._near)
+        else:
+            argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+            where, environment = ctypes.addressof(argv), ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ").value or 0
+        call = function(main)
+        self._ready()
+        status = call(len(words), where, environment)
         self.libc.fflush(None)
         say(self.spec["channel"], b"X", struct.pack("<i", status))
 
@@ -220,7 +259,8 @@ class Session:
         setup = self.spec["setup"]
         if setup:
             getattr(self.library, setup)()
-        function: Any = ctypes.CFUNCTYPE(None)(self.stub)
+        at = self.stub if self.pins is None else self.pins.trampoline(self.stub, self._near)
+        function: Any = ctypes.CFUNCTYPE(None)(at)
         function.argtypes = None
         arguments: list[Any] = []
         self._keep: list[Any] = []
@@ -231,17 +271,30 @@ class Session:
                 arguments.append(
                     {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
                 )
+        if self.pins is not None:
+            self.pins.environment(self.spec["pinned"])
+        self._ready()
         start, cpu = time.perf_counter(), time.process_time()
         for _ in range(self.spec["calls"]):
             function(*arguments)
         seconds = time.perf_counter() - start, time.process_time() - cpu
         say(self.spec["channel"], b"T", struct.pack("<2d", *seconds))
 
+    def _ready(self) -> None:
+        """Pin what is left, as the last thing before the code runs; tell the parent where, without allocating."""
+        if self.pins is not None:
+            from perfkit.collectors.tracer.emit import PINNED
+
+            page = (ctypes.c_uint64 * 5).from_address(self.context + PINNED)
+            page[:] = self.pins.ready(self.fs_base())  # type: ignore[call-overload]  # any sequence will do
+
     def _array(self, path: str) -> ctypes.c_void_p:
         """Load an array at an address that is a multiple of 64."""
         import numpy as np
 
         values = np.load(path, allow_pickle=False)
+        if self.pins is not None:
+            return ctypes.c_void_p(self.pins.place_array(values.tobytes(order="A"), len(self._keep)))
         room = np.zeros(values.nbytes + 64, dtype=np.uint8)
         start = -room.ctypes.data % 64
         room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)
@@ -279,26 +332,32 @@ class Session:
 
     def _original(self, address: int, size: int) -> bytes:
         """Machine code as it was before the entry was patched."""
-        if self.region.entry.start <= address < self.region.entry.start + 16:
-            code = self._first + self.read(self.region.entry.start + 16, 32)
-            return code[address - self.region.entry.start :][:size]
-        return self.read(address, size)
+        code = bytearray(self.read(address, size))
+        for start, first in self._first.items():
+            for at in range(max(start, address), min(start + len(first), address + size)):
+                code[at - address] = first[at - start]
+        return bytes(code)
 
     def _map_buffers(self) -> None:
-        self.buffers = {}
+        self.buffers = [self._mapped_buffers(handles) for handles in self.spec["buffers"]]
+
+    def _mapped_buffers(self, handles: dict[str, int]) -> dict[str, list[int]]:
+        """Map one thread's buffers: name -> address and size."""
+        found = {}
         ratio = max((block.slots / len(block.instructions) for block in self.region.blocks), default=0)
         longest = max(len(block.instructions) for block in self.region.blocks)
         most = self.spec["limit"] + 32768 * longest
         sizes = {"blocks": 4 * most, "addresses": int(8 * ratio * most) + 65536, "sizes": int(4 * ratio * most) + 65536}
         for name, size in sizes.items():
-            handle = self.spec[name]
+            handle = handles[name]
             size = -(-size // 4096) * 4096
             if name != "blocks":  # the parent lets that one grow step by step
                 os.ftruncate(handle, size)
             at = self.libc.mmap(None, size, 3, mmap.MAP_SHARED | _MAP_NORESERVE, handle, 0)
             if at in (None, 2**64 - 1):
                 raise OSError(f"cannot map {size} bytes for {name} (errno {ctypes.get_errno()})")
-            self.buffers[name] = [at, size]
+            found[name] = [at, size]
+        return found
 
     def _near(self, address: int, size: int) -> int:
         """Map writable and executable memory within reach of 32-bit displacements."""
@@ -333,19 +392,23 @@ class Session:
                     table[original - start] = copy - address
 
     def _set_context(self) -> None:
+        self._fill_page(self.context, self.buffers[0])
+
+    def _fill_page(self, page: int, buffers: dict[str, list[int]], more: dict[int, int] | None = None) -> None:
+        """Set the values of a context page that the clone begins with."""
         from perfkit.collectors.tracer import emit
 
         values = {
-            emit.BLOCK_POINTER: self.buffers["blocks"][0],
-            emit.ADDRESS_POINTER: self.buffers["addresses"][0],
-            emit.SIZE_POINTER: self.buffers["sizes"][0],
+            emit.BLOCK_POINTER: buffers["blocks"][0],
+            emit.ADDRESS_POINTER: buffers["addresses"][0],
+            emit.SIZE_POINTER: buffers["sizes"][0],
             emit.FIRST_CALL: self.spec["first_call"],
             emit.LAST_CALL: self.spec["last_call"],
-            emit.FS_BASE: self.fs_base(),
             emit.MINUS_ONE: 2**64 - 1,
+            **(more or {}),
         }
         for offset, value in values.items():
-            ctypes.c_uint64.from_address(self.context + offset).value = value
+            ctypes.c_uint64.from_address(page + offset).value = value
 
     def fs_base(self) -> int:
         """Return where this thread's own memory begins."""
@@ -357,48 +420,50 @@ class Session:
         """Overwrite the function's first bytes with a jump to the stub."""
         from perfkit.collectors.tracer.accesses import Refused
 
-        self._first = self.read(entry.start, 16)
+        first = self.read(entry.start, 16)
         if entry.size < 5 and not self.spec["program"]:
             return  # the stub is called directly
-        if entry.size < 5 and self._first[entry.size : 5].strip(b"\x90\xcc\x00\x66\x2e\x0f\x1f\x44\x84\x40"):
+        if entry.size < 5 and first[entry.size : 5].strip(b"\x90\xcc\x00\x66\x2e\x0f\x1f\x44\x84\x40"):
             raise Refused(f"{entry.name} is too short to be patched ({entry.size} bytes)")
         page = entry.start & ~0xFFF
         if self.libc.mprotect(page, 8192, _RWX):
             raise OSError(f"cannot make the function's code writable (errno {ctypes.get_errno()})")
+        self._first[entry.start] = first[:5]
         ctypes.memmove(entry.start, b"\xe9" + struct.pack("<i", stub - entry.start - 5), 5)
 
     def _catch_faults(self) -> None:
         """On a fault: write its details to the parent, wait for its answer, try again."""
-        from iced_x86 import BlockEncoder, Code, Instruction, MemoryOperand, Register
+        from iced_x86 import Code, MemoryOperand, Register
+
+        from perfkit.collectors.tracer.clone import encoded
+        from perfkit.collectors.tracer.emit import Emitter, Immediate
 
         header = ctypes.create_string_buffer(b"F" + struct.pack("<I", FAULT_SIZE))
         self._keep_handler = [header, ctypes.create_string_buffer(1 << 16)]
-        out: list[Instruction] = []
-
-        def system_call(number: int, handle: int, pointer: Instruction, size: int) -> None:
-            out.append(Instruction.create_reg_i32(Code.MOV_R32_IMM32, Register.EDI, handle))
-            out.append(pointer)
-            out.append(Instruction.create_reg_i32(Code.MOV_R32_IMM32, Register.EDX, size))
-            out.append(Instruction.create_reg_i32(Code.MOV_R32_IMM32, Register.EAX, number))
-            out.append(Instruction.create(Code.SYSCALL))
-
-        def constant(register: Any, value: int) -> Instruction:
-            return Instruction.create_reg_u64(Code.MOV_R64_IMM64, register, value)
-
-        # The kernel calls handler(rdi = signal, rsi = siginfo, rdx = ucontext).
-        out.append(Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.R8, Register.RSI))
-        out.append(Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.R9, Register.RDX))
-        channel, answers = self.spec["channel"], self.spec["answers"]
-        system_call(_SYS_WRITE, channel, constant(Register.RSI, ctypes.addressof(header)), 5)
-        system_call(_SYS_WRITE, channel, Instruction.create_reg_reg(Code.MOV_R64_RM64, Register.RSI, Register.R8), 128)
-        gregs = MemoryOperand(Register.R9, displ=_GREGS_OFFSET, displ_size=1)
-        system_call(_SYS_WRITE, channel, Instruction.create_reg_mem(Code.LEA_R64_M, Register.RSI, gregs), 184)
-        system_call(_SYS_READ, answers, constant(Register.RSI, ctypes.addressof(header) + 5), 1)
-        out.append(Instruction.create(Code.RETNQ))
-        encoder = BlockEncoder(64)
-        encoder.add_many(out)
+        e = Emitter(0)
+        # The kernel calls handler(rdi = signal, rsi = siginfo, rdx = ucontext). Three parts are written at once, so
+        # that no other thread's come between; their list, and the answer, lie on the stack.
+        rsp, rax, rsi, rdx = Register.RSP, Register.RAX, Register.RSI, Register.RDX
+        e.lea(rsp, MemoryOperand(rsp, displ=-56, displ_size=1))
+        parts = [(rax, 5), (rsi, 128), (rdx, 184)]
+        e.constant(rax, ctypes.addressof(header))
+        e.lea(rdx, MemoryOperand(rdx, displ=_GREGS_OFFSET, displ_size=1))
+        for k, (start, size) in enumerate(parts):
+            e.code(Code.MOV_RM64_R64, MemoryOperand(rsp, displ=16 * k, displ_size=1), start)
+            e.code(Code.MOV_RM64_IMM32, MemoryOperand(rsp, displ=16 * k + 8, displ_size=1), Immediate(size))
+        for number, handle, count in (
+            (_SYS_WRITEV, self.spec["channel"], len(parts)),
+            (_SYS_READ, self.spec["answers"], 1),
+        ):
+            e.code(Code.MOV_R32_IMM32, Register.EDI, Immediate(handle))
+            e.code(Code.MOV_R64_RM64, rsi, rsp)
+            e.code(Code.MOV_R32_IMM32, Register.EDX, Immediate(count))
+            e.code(Code.MOV_R32_IMM32, Register.EAX, Immediate(number))
+            e.code(Code.SYSCALL)
+        e.lea(rsp, MemoryOperand(rsp, displ=56, displ_size=1))
+        e.code(Code.RETNQ)
         place = self._near(self.context, 4096)
-        code = encoder.encode(place)
+        code = encoded(e.out, place)
         ctypes.memmove(place, code, len(code))
         stack = struct.pack("<QiiQ", ctypes.addressof(self._keep_handler[1]), 0, 0, 1 << 16)
         self.libc.sigaltstack(stack, None)
@@ -408,6 +473,25 @@ class Session:
             if self.libc.sigaction(int(number), action, None):
                 raise OSError(f"cannot catch signal {number} (errno {ctypes.get_errno()})")
 
+    def _watch_forks(self) -> None:
+        """Have a fork outside of the region leave the new process alone, and one inside of it stop the recording."""
+        from perfkit.collectors.tracer import entry
+        from perfkit.collectors.tracer.clone import encoded
+        from perfkit.collectors.tracer.emit import Emitter
+
+        before, after = (Emitter(self.context, threads=self.pages > 1) for _ in range(2))
+        entry.before_fork(before)
+        entry.after_fork(after, self._first)
+        functions = []
+        for e in (before, after):
+            place = self._near(self.context, 4096)
+            code = encoded(e.out, place)
+            ctypes.memmove(place, code, len(code))
+            functions.append(place)
+        register = getattr(self.libc, "__register_atfork")  # pthread_atfork, which programs have a copy of
+        register.argtypes = [ctypes.c_void_p] * 4
+        register(functions[0], None, functions[1], None)
+
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], Session, __spec__.name)

@@ -6,8 +6,9 @@ first bytes become a jump to the clone's entry stub (:mod:`perfkit.collectors.tr
 """
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from iced_x86 import (
@@ -17,18 +18,18 @@ from iced_x86 import (
     FlowControl,
     Instruction,
     InstructionInfoFactory,
-    MemoryOperand,
     Mnemonic,
     OpKind,
     Register,
     RegisterInfo,
 )
 
-from perfkit.collectors.tracer import dispatch, emit
+from perfkit.collectors.tracer import dispatch, entry
 from perfkit.collectors.tracer.accesses import Access, Kind, Refused, accesses
-from perfkit.collectors.tracer.emit import R11, RIP, RSP, Emitter
+from perfkit.collectors.tracer.emit import Emitter
 
 _BRANCHES = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
+_CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
 _INDIRECT = (FlowControl.INDIRECT_BRANCH, FlowControl.INDIRECT_CALL)
 _CALLEE_SAVED = [getattr(Register, name) for name in ("R15", "R14", "R13", "R12", "RBP", "RBX")]
 _OTHERS = [getattr(Register, name) for name in ("R11", "R10", "R9", "R8", "RSI", "RDI")]
@@ -89,6 +90,8 @@ class Region:
         Addresses known to be targets of indirect jumps, from earlier attempts.
     pointed : list of int
         Addresses known to be called through pointers, from earlier attempts.
+    bodies : list of Function
+        More functions whose calls are traced while one of `entry` is: the bodies of its parallel loops.
     """
 
     entry: Function
@@ -97,6 +100,7 @@ class Region:
     callees: bool = False
     leaders: set[int] = field(default_factory=set)
     pointed: list[int] = field(default_factory=list)
+    bodies: list[Function] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     outside: set[int] = field(default_factory=set)
@@ -104,17 +108,26 @@ class Region:
     def __post_init__(self) -> None:
         self._code: dict[int, list[Instruction]] = {}
         self._slots: dict[int, int] = {}
-        pending = [self.entry, *self._reached_by_pointer()]
+        pending = [self.entry, *self.bodies, *self._reached_by_pointer()]
         while pending:
             function = pending.pop()
             if function.start not in self._code:
                 self._decode(function)
                 pending += self._followed(function)
+        self._ordered = sorted(self.functions, key=lambda function: function.start)
         if self.has_indirect_jumps:
+            starts = {i.ip for code in self._code.values() for i in code}
             for function in self.functions:
-                self.leaders |= self._jump_table_targets(function)
+                self.leaders |= self._jump_table_targets(function, starts)
+        leaders = sorted(self.leaders | self._direct_targets())
         for function in self.functions:
-            self.blocks += self._cut(function)
+            first, last = (bisect_left(leaders, at) for at in (function.start, function.start + function.size))
+            self.blocks += self._cut(function, set(leaders[first:last]))
+
+    @property
+    def entries(self) -> list[Function]:
+        """The functions whose first bytes become a jump to the clone."""
+        return [self.entry, *self.bodies]
 
     @property
     def has_indirect_jumps(self) -> bool:
@@ -133,7 +146,8 @@ class Region:
 
     def owner(self, address: int) -> Function | None:
         """Return the function of the region that an address lies in."""
-        return next((f for f in self.functions if address in f), None)
+        k = bisect_right(self._ordered, address, key=lambda function: function.start) - 1
+        return self._ordered[k] if k >= 0 and address in self._ordered[k] else None
 
     def _reached_by_pointer(self) -> list[Function]:
         """Return the functions that earlier attempts called through pointers; what cannot be copied stays outside."""
@@ -176,7 +190,7 @@ class Region:
                 continue
             other = self.find(target)
             moved = other is not None and other.family == function.family and i.flow_control in _BRANCHES
-            if other is not None and (moved or other.start == self.entry.start or self._clonable(other)):
+            if other is not None and (moved or other in self.entries or self._clonable(other)):
                 found.append(other)
             else:
                 self.outside.add(target)
@@ -207,12 +221,11 @@ class Region:
         targets = {i.near_branch_target for i in code if i.flow_control in _BRANCHES}
         return all(target in starts for target in targets if target in function)
 
-    def _jump_table_targets(self, function: Function) -> set[int]:
-        """Guess the targets of indirect jumps from the tables that the code mentions.
+    def _jump_table_targets(self, function: Function, starts: set[int]) -> set[int]:
+        """Guess the targets of indirect jumps, which are among `starts`, from the tables that the code mentions.
 
         A wrong guess only splits a block; a missing one is found when the clone runs into it.
         """
-        starts = {i.ip for f in self.functions for i in self._code[f.start]}
         found: set[int] = set()
         for i in self._code[function.start]:
             if i.is_ip_rel_memory_operand:
@@ -239,13 +252,13 @@ class Region:
             found.add(target)
         return found
 
-    def _cut(self, function: Function) -> list[Block]:
+    def _direct_targets(self) -> set[int]:
+        """Return where the branches and calls of the region lead to."""
+        kinds = (*_BRANCHES, FlowControl.CALL)
+        return {i.near_branch_target for each in self._code.values() for i in each if i.flow_control in kinds}
+
+    def _cut(self, function: Function, leaders: set[int]) -> list[Block]:
         code = self._code[function.start]
-        leaders = {function.start} | self.leaders
-        for each in self._code.values():
-            for i in each:
-                if i.flow_control in _BRANCHES or i.flow_control == FlowControl.CALL:
-                    leaders.add(i.near_branch_target)
         cuts = [0]
         for k, i in enumerate(code[1:], 1):
             if i.ip in leaders or code[k - 1].flow_control != FlowControl.NEXT:
@@ -256,7 +269,7 @@ class Region:
             part = code[first:last]
             found.append(Block(function.name, part, [accesses(i) for i in part]))
         inside = {i.ip for i in code}
-        stray = [t for t in leaders if t in function and t not in inside]
+        stray = [t for t in leaders if t not in inside]
         if stray:
             raise Refused(f"{function.name} jumps into the middle of an instruction at {min(stray):#x}")
         return found
@@ -266,12 +279,14 @@ class Region:
 class Clone:
     """Machine code ready to be put at `address`, whose first byte is the entry stub.
 
-    `starts` maps the original address of every block to its address in the clone.
+    `starts` maps the original address of every block to its address in the clone, `stubs` that of every entry to its
+    stub.
     """
 
     address: int
     code: bytes
     starts: dict[int, int]
+    stubs: dict[int, int]
 
 
 def _sets_return_address(i: Instruction) -> bool:
@@ -296,7 +311,15 @@ def free_registers(region: Region) -> list[int]:
     return [r for r in (_CALLEE_SAVED if leaves else _CALLEE_SAVED + _OTHERS) if r not in used]
 
 
-def clone(region: Region, context: int, address: int, plain: int, tables: list[tuple[int, int, int]]) -> Clone:
+def clone(
+    region: Region,
+    context: int,
+    address: int,
+    plain: dict[int, int],
+    tables: list[tuple[int, int, int]],
+    *,
+    threads: bool = False,
+) -> Clone:
     """Copy a region with recording code.
 
     Parameters
@@ -304,18 +327,30 @@ def clone(region: Region, context: int, address: int, plain: int, tables: list[t
     region : Region
         What to copy.
     context : int
-        Address of the context page (:mod:`~perfkit.collectors.tracer.emit`).
+        Address of the context page (:mod:`~perfkit.collectors.tracer.emit`); of several threads, of the page that they
+        share, behind which their own lie.
     address : int
         Where the clone will lie, within 2 GB of the original.
-    plain : int
-        Address of an uninstrumented copy of the entry function, for calls that are not traced.
+    plain : dict
+        Address of an uninstrumented copy of each entry, by where it lies itself, for calls that are not traced.
     tables : list of (start, size, address)
         For every function, the table that maps offsets of its code to offsets in the clone (32-bit, 0: none).
+    threads : bool
+        Whether to record every thread.
     """
-    free = [*free_registers(region), Register.NONE, Register.NONE, Register.NONE]
-    e = Emitter(context, address=free[0], scratch=free[1], block=free[2])
+    free: list[int] = [Register.NONE] * 3
+    if not threads:  # else calls within calls must find everything in memory
+        free = [*free_registers(region), *free]
+    e = Emitter(context, address=free[0], scratch=free[1], block=free[2], threads=threads)
     thunk = e.new_label()
-    _stub(e, region.entry.start + _MOVED, plain)
+    doors = [entry.Door(f.start + _MOVED, plain[f.start], e.new_label()) for f in region.entries]
+    if threads:
+        several = len(doors) > 1
+        roles = [replace(door, opens=several and not k, gated=k > 0) for k, door in enumerate(doors)]
+        entry.many_threads(e, roles, context + 4096)
+    else:
+        e.label(doors[0].label)
+        entry.one_thread(e, doors[0].start, doors[0].plain)
     if region.has_lookups:
         e.label(thunk)
         dispatch.dispatcher(e, tables, address)
@@ -327,14 +362,15 @@ def clone(region: Region, context: int, address: int, plain: int, tables: list[t
     copies = list(Decoder(64, code, ip=address))
     if len(copies) != len(e.out):
         raise Refused("its branches reach farther than a copy can")
-    labels = {block.instructions[0].ip + _MOVED for block in region.blocks}
-    starts = {made.ip - _MOVED: copy.ip for made, copy in zip(e.out, copies, strict=True) if made.ip in labels}
-    return Clone(address, code, starts)
+    places = {made.ip: copy.ip for made, copy in zip(e.out, copies, strict=True) if made.ip}
+    begins = [block.instructions[0].ip for block in region.blocks]
+    stubs = {f.start: places[door.label] for f, door in zip(region.entries, doors, strict=True)}
+    return Clone(address, code, {ip: places[ip + _MOVED] for ip in begins}, stubs)
 
 
-def plain_copy(region: Region, address: int) -> bytes:
-    """Copy the entry function alone, without recording code: the original's first bytes will be overwritten."""
-    return encoded([i.copy() for i in region.instructions(region.entry)], address)
+def plain_copy(region: Region, function: Function, address: int) -> bytes:
+    """Copy an entry function alone, without recording code: the original's first bytes will be overwritten."""
+    return encoded([i.copy() for i in region.instructions(function)], address)
 
 
 def encoded(instructions: list[Instruction], address: int) -> bytes:
@@ -357,10 +393,16 @@ def _body(e: Emitter, region: Region, block: Block, thunk: int) -> None:
             if access.kind is Kind.STRING:
                 strings.append((access, behind))
             behind += 8 * access.slots
+        # What lies between two calls of the function that starts the threads' loops is a phase of the program.
+        begins_phase = region.bodies and block.function == region.entry.name and i.flow_control in _CALLS
+        if begins_phase:
+            e.locked(Code.INC_RM64, e.shared(entry.PHASE))
         if i.flow_control in _INDIRECT:
             dispatch.indirect(e, i, thunk)
         else:
             e.add(_copy(i, region))
+        if begins_phase:
+            e.locked(Code.INC_RM64, e.shared(entry.PHASE))
         if strings:
             e.after_string(strings)
 
@@ -372,49 +414,3 @@ def _copy(i: Instruction, region: Region) -> Instruction:
     if direct and i.near_branch_target and region.owner(i.near_branch_target):
         copy.near_branch64 = i.near_branch_target + _MOVED
     return copy
-
-
-def _stub(e: Emitter, start: int, plain: int) -> None:
-    """Enter the clone for the calls that are wanted, with the pointers in their registers; else the plain copy.
-
-    Flags are free at a function's entry and after its return. The return address is exchanged in place, because
-    arguments on the stack must stay where they are.
-    """
-    untraced, back = e.new_label(), e.new_label()
-    reserved = [r for r in (e.block, e.address, e.scratch) if r]
-    e.store(emit.SAVED_R11, R11)
-    e.load(R11, emit.ACTIVE)
-    e.code(Code.TEST_RM64_R64, R11, R11)
-    e.branch(Code.JNE_REL32_64, untraced)
-    e.load(R11, emit.CALLS)
-    e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
-    e.store(emit.CALLS, R11)
-    e.code(Code.CMP_R64_RM64, R11, e.slot(emit.FIRST_CALL))
-    e.branch(Code.JB_REL32_64, untraced)
-    e.code(Code.CMP_R64_RM64, R11, e.slot(emit.LAST_CALL))
-    e.branch(Code.JA_REL32_64, untraced)
-    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(emit.ACTIVE), 1))
-    e.code(Code.MOV_R64_RM64, R11, MemoryOperand(RSP))
-    e.store(emit.RETURN, R11)
-    e.lea(R11, MemoryOperand(RIP, displ=back, displ_size=8))
-    e.code(Code.MOV_RM64_R64, MemoryOperand(RSP), R11)
-    e.load(R11, emit.SAVED_R11)
-    for k, register in enumerate(reserved):
-        e.store(emit.RESERVED + 8 * k, register)
-    if e.block:
-        e.load(e.block, emit.BLOCK_POINTER)
-    if e.address:
-        e.load(e.address, emit.ADDRESS_POINTER)
-    e.branch(Code.JMP_REL32_64, start)
-    e.label(back)
-    if e.block:
-        e.store(emit.BLOCK_POINTER, e.block)
-    if e.address:
-        e.store(emit.ADDRESS_POINTER, e.address)
-    for k, register in enumerate(reserved):
-        e.load(register, emit.RESERVED + 8 * k)
-    e.add(Instruction.create_mem_i32(Code.MOV_RM64_IMM32, e.slot(emit.ACTIVE), 0))
-    e.code(Code.JMP_RM64, e.slot(emit.RETURN))
-    e.label(untraced)
-    e.load(R11, emit.SAVED_R11)
-    e.branch(Code.JMP_REL32_64, plain)

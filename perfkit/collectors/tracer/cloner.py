@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +22,20 @@ from numpy.typing import NDArray
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
+from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
 from perfkit.errors import DataError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.child"
-_BUFFERS = ("context", "blocks", "addresses", "sizes")
+_BUFFERS = ("blocks", "addresses", "sizes")
 # The end of the block buffer is where a clone can be stopped. It grows by what surely stays within the limit, and by
 # this many blocks at least, so that the end is reached in few steps.
 _GROWTH = 16384
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
-_OUTSIDE, _OUTSIDE_ROOM = 1024, 128
+_OTHERS, _FORKED = 200, 240
+_OUTSIDE, _OUTSIDE_ROOM, _PINNED = 1024, 128, 3584
 _RIP = 16  # index in gregs
-_MAX_ATTEMPTS = 200
+MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
 
 
@@ -65,6 +67,8 @@ class Job:
         What a program reads; nothing by default.
     early : bool
         End the program once the last call is recorded.
+    pinned : str
+        As in :class:`perfkit.collectors.Tracer`.
     """
 
     path: Path
@@ -80,6 +84,7 @@ class Job:
     library: str = ""
     stdin: Path | None = None
     early: bool = False
+    pinned: str = ""
 
 
 def record(job: Job) -> Recording:
@@ -96,10 +101,10 @@ def record(job: Job) -> Recording:
     """
     leaders: list[int] = []
     pointed: list[tuple[str, int]] = []
-    for _ in range(_MAX_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         with (
             tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch,
-            _Run(job, leaders, pointed, Path(scratch)) as run,
+            Child(job, leaders, pointed, Path(scratch)) as run,
         ):
             run.follow()
             if run.missing:
@@ -110,20 +115,44 @@ def record(job: Job) -> Recording:
             if not more:
                 return run.noting(recording)
             pointed += more
-    raise Refusal(f"its indirect jumps have more than {_MAX_ATTEMPTS} targets that no table names")
+    raise Refusal(f"its indirect jumps have more than {MAX_ATTEMPTS} targets that no table names")
 
 
-class _Run:
+@dataclass
+class Area:
+    """What one thread records into: memory files, and how far they are counted and grown.
+
+    ``page`` is where its context lies in the file of contexts.
+    """
+
+    handles: dict[str, int]
+    page: int = 0
+    capacity: int = 0
+    counted: int = 0
+    executed: int = 0
+    block_counts: NDArray[np.int64] | None = None
+
+
+class Child:
     """One child process, from its start to the mapped results."""
+
+    module = _CHILD
+    pages = 1
+    buffers: tuple[str, ...] = _BUFFERS
 
     def __init__(self, job: Job, leaders: list[int], pointed: list[tuple[str, int]], scratch: Path) -> None:
         self.job, self.pointed, self.scratch = job, pointed, scratch
         self.missing = 0
         self.stopped = ""
         self.finished = False
-        self.handles = {name: os.memfd_create(f"perfkit-{name}", 0) for name in _BUFFERS}
-        os.ftruncate(self.handles["context"], 4096)
-        self.context = mmap.mmap(self.handles["context"], 4096)
+        self.context_file = os.memfd_create("perfkit-context", 0)
+        os.ftruncate(self.context_file, 4096 * self.pages)
+        self.context = mmap.mmap(self.context_file, 4096 * self.pages)
+        self.areas = [
+            Area({name: os.memfd_create(f"perfkit-{name}", 0) for name in self.buffers}, 4096 * page)
+            for page in (range(1, self.pages) if self.pages > 1 else [0])
+        ]
+        self.area = self.areas[0]
         self.channel, to_parent = os.pipe()
         from_parent, self.answers = os.pipe()
         # An array that the job names by value is handed over as a file.
@@ -146,19 +175,22 @@ class _Run:
             "setup": job.setup,
             "library": job.library,
             "scratch": str(scratch),
+            "pinned": pinned_environment(job.pinned) if job.pinned else None,
             "channel": to_parent,
             "answers": from_parent,
-            **self.handles,
+            "context": self.context_file,
+            "buffers": [area.handles for area in self.areas],
+            **self.more(),
         }
         self.log = (scratch / "output").open("w+b")
         source = job.stdin.open("rb") if job.stdin is not None else None
         self.process = subprocess.Popen(
-            [sys.executable, "-m", _CHILD, json.dumps(specification)],
+            [sys.executable, "-m", self.module, json.dumps(specification)],
             stdin=source or subprocess.DEVNULL,
             stdout=self.log,
             stderr=subprocess.STDOUT,
-            pass_fds=[to_parent, from_parent, *self.handles.values()],
-            env=child_environment(ElfFile(job.path).run_paths if job.program else ()),
+            pass_fds=[to_parent, from_parent, *self._files()],
+            env=self._environment(),
         )
         if source is not None:
             source.close()
@@ -166,12 +198,28 @@ class _Run:
         os.close(from_parent)
         self.deadline = time.monotonic() + job.timeout
 
-    def __enter__(self) -> "_Run":
+    def more(self) -> dict[str, Any]:
+        """Return what else the child is told."""
+        return {}
+
+    def environment(self, run_paths: Sequence[str]) -> dict[str, str]:
+        """Return the environment of the child, without what is pinned."""
+        return child_environment(run_paths)
+
+    def _environment(self) -> dict[str, str]:
+        job = self.job
+        usual = self.environment(ElfFile(job.path).run_paths if job.program or job.pinned else ())
+        return process_environment(job.pinned, usual) if job.pinned else usual
+
+    def _files(self) -> list[int]:
+        return [self.context_file, *(handle for area in self.areas for handle in area.handles.values())]
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._kill()
-        for handle in (*self.handles.values(), self.channel, self.answers):
+        for handle in (*self._files(), self.channel, self.answers):
             os.close(handle)
         self.log.close()
 
@@ -207,6 +255,16 @@ class _Run:
     def recording(self) -> Recording:
         """Map the buffers and cut them to whole blocks within the limit."""
         self._kill()
+        if self._context(_FORKED):
+            raise DataError(forked(self.job.function))
+        recording = self.cut()
+        others = self._context(_OTHERS)
+        if others:
+            self.notes["calls_in_other_threads"] = str(others)
+        return recording
+
+    def cut(self) -> Recording:
+        """Return what the area at hand holds."""
         count = self._recorded_blocks()
         raw = self._map("blocks", count, np.uint32)
         raw -= 1  # ids were written plus one, so that what was not written is 0
@@ -215,12 +273,12 @@ class _Run:
             self.stopped = self._limit_reached()
         if not blocks:
             raise DataError(self._nothing())
-        self.block_counts = np.zeros(len(self.lengths), dtype=np.int64)
+        self.area.block_counts = np.zeros(len(self.lengths), dtype=np.int64)
         if any(block["leaves"] for block in self.static["blocks"]):
             for first in range(0, blocks, 1 << 20):
                 part = raw[first : min(first + (1 << 20), blocks)]
-                self.block_counts += np.bincount(part, minlength=len(self.lengths))
-        return Recording(
+                self.area.block_counts += np.bincount(part, minlength=len(self.lengths))
+        found = Recording(
             "x86-64",
             self.static["blocks"],
             raw[:blocks],
@@ -230,6 +288,9 @@ class _Run:
             self.notes,
             tuple(Loaded(*each) for each in self.static["loaded"]),
         )
+        if not self.job.pinned:
+            return found
+        return renamed(found, self.maps, struct.unpack_from("<5Q", self.context, _PINNED))
 
     def not_yet_followed(self) -> list[tuple[str, int]]:
         """List functions that were called through pointers and that another attempt may record: file and offset.
@@ -270,7 +331,7 @@ class _Run:
     def _left_for(self) -> dict[int, int]:
         """Count the calls that left the region, by address: direct ones and those through pointers."""
         counts = Counter(self._pointed_at())
-        for block, executed in enumerate(self.block_counts):
+        for block, executed in enumerate(self.area.block_counts if self.area.block_counts is not None else []):
             target = self.static["blocks"][block]["leaves"]
             if target and executed:
                 counts[target] += int(executed)
@@ -278,7 +339,8 @@ class _Run:
 
     def _pointed_at(self) -> dict[int, int]:
         """Return the targets outside of the region that calls and jumps through pointers had, with their counts."""
-        rows = struct.iter_unpack("<QQ", self.context[_OUTSIDE : _OUTSIDE + 16 * _OUTSIDE_ROOM])
+        first = self.area.page + _OUTSIDE
+        rows = struct.iter_unpack("<QQ", self.context[first : first + 16 * _OUTSIDE_ROOM])
         return {target: count for target, count in rows if target}
 
     def _changed(self) -> str:
@@ -287,13 +349,13 @@ class _Run:
     def _code_changed(self) -> bool:
         """Whether a child that is stopped early holds other code than was cloned; it cannot look itself any more."""
         rows = [row for block in self.static["blocks"] for row in block["instructions"]]
-        entry = range(self.static["entry"], self.static["entry"] + 16)  # where the jump to the clone lies
+        entry = {at for start in self.static["entries"] for at in range(start, start + 5)}  # jumps to the clone
         try:
             with Path(f"/proc/{self.process.pid}/mem").open("rb", buffering=0) as memory:
                 return any(
                     os.pread(memory.fileno(), len(row[1]) // 2, row[0]) != bytes.fromhex(row[1])
                     for row in rows
-                    if row[0] not in entry
+                    if entry.isdisjoint(range(row[0], row[0] + len(row[1]) // 2))
                 )
         except OSError:  # the system forbids it, or a library was unloaded: nothing is known
             return False
@@ -315,24 +377,24 @@ class _Run:
         )
         self.notes: dict[str, str] = {}
         self.maps = Maps(self._mapped())
-        self.counted = self.executed = self.capacity = 0
-        self._grow()
+        for area in self.areas:
+            self._grow(area)
         self._go_on()
 
-    def _grow(self) -> bool:
+    def _grow(self, area: Area) -> bool:
         """Make room for more blocks, unless the limit is reached."""
-        if self.capacity:
+        if area.capacity:
             # The buffer is full: count what is new in it.
-            new = np.empty(self.capacity - self.counted, dtype=np.uint32)
-            os.preadv(self.handles["blocks"], [new.data], 4 * self.counted)
-            self.executed += int(np.bincount(new - 1, minlength=len(self.lengths)) @ self.lengths)
-            self.counted = self.capacity
-        left = self.job.limit - self.executed
+            new = np.empty(area.capacity - area.counted, dtype=np.uint32)
+            os.preadv(area.handles["blocks"], [new.data], 4 * area.counted)
+            area.executed += int(np.bincount(new - 1, minlength=len(self.lengths)) @ self.lengths)
+            area.counted = area.capacity
+        left = self.job.limit - area.executed
         if left <= 0:
             return False
-        self.capacity += max(left // int(self.lengths.max()), _GROWTH)
-        self.capacity = -(-self.capacity // 1024) * 1024
-        os.ftruncate(self.handles["blocks"], 4 * self.capacity)
+        area.capacity += max(left // int(self.lengths.max()), _GROWTH)
+        area.capacity = -(-area.capacity // 1024) * 1024
+        os.ftruncate(area.handles["blocks"], 4 * area.capacity)
         return True
 
     def _go_on(self) -> None:
@@ -341,25 +403,32 @@ class _Run:
     def _fault(self, payload: bytes) -> None:
         number, _, code = struct.unpack_from("<iii", payload, 0)
         (address,) = struct.unpack_from("<Q", payload, 16)
-        start, size = self.static["block_buffer"]
-        if number == signal.SIGBUS and start <= address < start + size:
-            if self._grow():
-                self._go_on()
-            else:
-                self.stopped = self._limit_reached()
-            return
-        self.missing = self._context(_MISSING)
+        for area, (start, size) in zip(self.areas, self.static["block_buffers"], strict=True):
+            if number == signal.SIGBUS and start <= address < start + size:
+                # Of two threads that wait for an answer one may get the other's, and ask again.
+                if address < start + 4 * area.capacity or self._grow(area):
+                    self._go_on()
+                else:
+                    self.stopped = self._limit_reached()
+                return
+            self.missing = self.missing or self._context(_MISSING, area)
         if self.missing:
             return
+        if self._forked():
+            raise DataError(forked(self.job.function))
         rip = struct.unpack_from("<23Q", payload, _REGISTERS)[_RIP]
         self._crashed(number, f"at address {address:#x}" if code >= 0 else "", rip)
 
+    def _forked(self) -> bool:
+        return bool(self._context(_FORKED))
+
     def _crashed(self, number: int, where: str, rip: int) -> None:
         self._kill()
+        self.area = next((area for area in self.areas if self._context(_ACTIVE, area)), self.areas[0])
         count = self._recorded_blocks()
         last = ""
         if count and self._context(_ACTIVE):
-            (block,) = np.frombuffer(os.pread(self.handles["blocks"], 4, 4 * (count - 1)), dtype=np.uint32)
+            (block,) = np.frombuffer(os.pread(self.area.handles["blocks"], 4, 4 * (count - 1)), dtype=np.uint32)
             rows = self.static["blocks"][int(block) - 1]
             first = rows["instructions"][0]
             last = (
@@ -427,23 +496,24 @@ class _Run:
         if not hasattr(self, "static"):
             return 0
         if not self._context(_ACTIVE):
-            return (self._context(_POINTER) - int(self.static["block_buffer"][0])) // 4
-        low, high = 0, self.capacity
+            start = self.static["block_buffers"][self.areas.index(self.area)][0]
+            return (self._context(_POINTER) - int(start)) // 4
+        low, high = 0, self.area.capacity
         while low < high:
             middle = (low + high) // 2
-            if os.pread(self.handles["blocks"], 4, 4 * middle) not in (b"", bytes(4)):
+            if os.pread(self.area.handles["blocks"], 4, 4 * middle) not in (b"", bytes(4)):
                 low = middle + 1
             else:
                 high = middle
         # The last block was entered; unless the buffer's end stopped it before, it did not run to its end.
-        return low if low == self.capacity else max(low - 1, 0)
+        return low if low == self.area.capacity else max(low - 1, 0)
 
     def _executed(self, blocks: int) -> int:
         raw = self._map("blocks", blocks, np.uint32)
         return int(np.bincount(raw - 1, minlength=len(self.lengths)) @ self.lengths)
 
-    def _context(self, offset: int) -> int:
-        (value,) = struct.unpack_from("<Q", self.context, offset)
+    def _context(self, offset: int, area: Area | None = None) -> int:
+        (value,) = struct.unpack_from("<Q", self.context, (area or self.area).page + offset)
         return int(value)
 
     def _map(self, name: str, count: int, dtype: Any) -> NDArray[Any]:
@@ -451,7 +521,7 @@ class _Run:
         if not count:
             return np.empty(0, dtype=dtype)
         size = count * np.dtype(dtype).itemsize
-        return np.frombuffer(mmap.mmap(self.handles[name], size), dtype=dtype, count=count)
+        return np.frombuffer(mmap.mmap(self.area.handles[name], size), dtype=dtype, count=count)
 
     def _limit_reached(self) -> str:
         return f"limit of {self.job.limit} instructions"
@@ -472,6 +542,14 @@ class _Run:
         return f"It printed: {text}" if text else ""
 
 
+def forked(function: str) -> str:
+    """Say that a program forks inside the region."""
+    return (
+        f"{function} starts a process (fork) while it is recorded: both would write into one trace. Record a function "
+        "that does not, or one of the new process's program"
+    )
+
+
 def unloadable(elf: ElfFile) -> str:
     """Say why a program cannot be loaded into the cloner's process; empty if it can."""
     if elf.isa != "x86-64":
@@ -485,20 +563,22 @@ def unloadable(elf: ElfFile) -> str:
     return ""
 
 
-def child_environment(run_paths: Sequence[str] = ()) -> dict[str, str]:
-    """Return the environment of a process that runs a program in one thread, its libraries bound at the start.
+def child_environment(run_paths: Sequence[str] = (), *, threads: bool = False) -> dict[str, str]:
+    """Return the environment of a process that runs a program, its libraries bound at the start.
 
     Parameters
     ----------
     run_paths : sequence of str
         Where the program looks for its libraries: a copy of it lies elsewhere.
+    threads : bool
+        Whether OpenMP starts as many threads as this process' environment says, and not one.
     """
     root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    single = {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
+    more = {} if threads else {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
     if run_paths:
-        single["LD_LIBRARY_PATH"] = os.pathsep.join([*run_paths, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
-    return os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "PYTHONHASHSEED": "0", **single}
+        more["LD_LIBRARY_PATH"] = os.pathsep.join([*run_paths, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    return os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "PYTHONHASHSEED": "0", **more}
 
 
 def _saved(scratch: Path, number: int, value: Any) -> str:

@@ -78,9 +78,9 @@ def _count_outside(e: Emitter, done: int) -> None:
     """
     search, new, found = e.new_label(), e.new_label(), e.new_label()
     e.load(RDX, emit.TARGET)
-    e.lea(RAX, e.slot(emit.OUTSIDE))
+    e.place(RAX, emit.OUTSIDE)
     e.label(search)
-    e.lea(RCX, e.slot(emit.OUTSIDE + 16 * emit.OUTSIDE_ROOM))
+    e.place(RCX, emit.OUTSIDE + 16 * emit.OUTSIDE_ROOM)
     e.code(Code.CMP_R64_RM64, RAX, RCX)
     e.branch(Code.JE_REL32_64, found)
     e.code(Code.MOV_R64_RM64, RCX, MemoryOperand(RAX))

@@ -20,7 +20,7 @@ _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
 _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
-_STT_FUNC = 2
+_STT_OBJECT, _STT_FUNC = 1, 2
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_RPATH, _DT_RUNPATH = 15, 29
 
@@ -301,13 +301,22 @@ class ElfFile:
                         return at + 8
         return None
 
-    def _symbols(self, section: tuple[int, ...]) -> list[Symbol]:
+    @cached_property
+    def variables(self) -> list[Symbol]:
+        """Static variables that have a size, by address: of the full symbol table, and the dynamic one."""
+        found = {}
+        for section in self._sections:
+            if section[1] in (_SHT_DYNSYM, _SHT_SYMTAB):
+                found.update({(s.address, s.name): s for s in self._symbols(section, _STT_OBJECT) if s.size})
+        return [found[key] for key in sorted(found)]
+
+    def _symbols(self, section: tuple[int, ...], kind: int = _STT_FUNC) -> list[Symbol]:
         _, _, _, _, offset, size, link, _, _, entry = section
         strings = self._sections[link][4]
         found = []
         for at in range(offset, offset + size, entry):
             name, info, _, index, value, length = struct.unpack_from("<IBBHQQ", self.data, at)
-            if info & 15 == _STT_FUNC and index != 0 and value:
+            if info & 15 == kind and index != 0 and value:
                 start = strings + name
                 found.append(Symbol(self.data[start : self.data.index(0, start)].decode(), value, length))
         return found

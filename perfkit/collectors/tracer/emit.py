@@ -21,10 +21,14 @@ BLOCK_POINTER, ADDRESS_POINTER, SIZE_POINTER = 0, 8, 16
 CALLS, FIRST_CALL, LAST_CALL, ACTIVE, RETURN, TARGET, MISSING, FS_BASE, MINUS_ONE = range(24, 96, 8)
 SAVED_RAX, SAVED_RCX, SAVED_RDX, FLAGS, BASE, COUNT, SECOND = range(96, 152, 8)
 THUNK_RAX, THUNK_RCX, THUNK_RDX, THUNK_FLAGS, SAVED_R11 = range(160, 200, 8)
+OTHERS, FORKED_IN = 200, 240  # calls in other threads, which are not recorded; forks in the region
+# A thread's own page: its address, the log of its calls, and where that ends; the kernel's number of the thread.
+SELF, CALL_POINTER, CALL_END, THREAD = range(208, 240, 8)
 RESERVED = 256  # 16 registers
 VECTOR, MASK = 384, 448
 # Targets of calls and jumps through pointers that lie outside of the region, each with a count behind it.
 OUTSIDE, OUTSIDE_ROOM = 1024, 128
+PINNED = 3584  # two heaps' starts and ends, and where the thread's memory begins (`pinned_child`)
 
 _LABELS = 0x7E00_0000_0000_0000  # no code lies there: branch targets inside the inserted code
 
@@ -36,16 +40,19 @@ class Emitter:
     Parameters
     ----------
     context : int
-        Address of the context page.
+        Address of the context page; of several threads, of what they share.
     block, address, scratch : int
         Registers that hold the two buffer pointers and temporary values all the time, or ``Register.NONE`` where the
         copied code leaves too few registers free; then the slots in the context page are used.
+    threads : bool
+        Whether each thread has a context page of its own, where the gs register says.
     """
 
     context: int
     block: Any = Register.NONE
     address: Any = Register.NONE
     scratch: Any = Register.NONE
+    threads: bool = False
     out: list[Instruction] = field(default_factory=list)
     _labels: "count[int]" = field(default_factory=lambda: count(_LABELS))
     _next_ip: int = 0
@@ -70,7 +77,21 @@ class Emitter:
 
     def slot(self, offset: int) -> MemoryOperand:
         """Return the memory operand of a context slot."""
+        if self.threads:
+            return MemoryOperand(displ=offset, displ_size=8, seg=Register.GS)
+        return self.shared(offset)
+
+    def shared(self, offset: int) -> MemoryOperand:
+        """Return the memory operand of a slot that all threads see."""
         return MemoryOperand(RIP, displ=self.context + offset, displ_size=8)
+
+    def place(self, register: Any, offset: int) -> None:
+        """Address of a context slot into register."""
+        if self.threads:
+            self.load(register, SELF)
+            self.lea(register, MemoryOperand(register, displ=offset, displ_size=8))
+        else:
+            self.lea(register, self.slot(offset))
 
     def load(self, register: Any, offset: int) -> None:
         """Register from context slot."""
@@ -92,6 +113,11 @@ class Emitter:
         plain = [o.value if isinstance(o, Immediate) else o for o in operands]
         make = getattr(Instruction, f"create_{kinds}" if kinds else "create")
         self.add(make(code, *plain))
+
+    def locked(self, code: Any, *operands: object) -> None:
+        """Any instruction that no other thread sees half done."""
+        self.code(code, *operands)
+        self.out[-1].has_lock_prefix = True
 
     def branch(self, code: Any, target: int) -> None:
         """Jump or call."""

@@ -62,6 +62,26 @@ class Maps:
             rows.append((start, end, words[1], words[5] if len(words) > 5 else ""))
         return rows
 
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Return where each file's mappings begin and end, with the memory behind them that holds its zeros."""
+        found: dict[str, tuple[int, int]] = {}
+        last = ""
+        for start, end, permissions, path in self._rows:
+            own = path.startswith("/") and not _MEMORY.match(path)
+            if own or (last and not path and permissions.startswith("rw") and found[last][1] == start):
+                name = path or last
+                found[name] = found.get(name, (start, end))[0], end
+            last = path if own else ""
+        return found
+
+    def heap(self) -> int:
+        """Return where the heap begins, with malloc's own records; 0 where there is none."""
+        return next((start for start, _, _, path in self._rows if path == "[heap]"), 0)
+
+    def kernel(self) -> list[tuple[int, int]]:
+        """Return where the kernel's own pages lie in the process."""
+        return [(start, end) for start, end, _, path in self._rows if path in ("[vvar]", *_KERNEL)]
+
     def place(self, address: int) -> Place:
         """Say what lies at an address."""
         row = next((row for row in self._rows if row[0] <= address < row[1]), None)

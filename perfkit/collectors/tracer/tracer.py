@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.demangle import demangled
+from perfkit.collectors.tracer.elf import ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
+from perfkit.trace.threads import BARRIERS, ThreadTraces
 from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
+    from perfkit.collectors.tracer.cloner import Job
+    from perfkit.collectors.tracer.threads import ThreadRecording
 
 BACKENDS = ("auto", "cloner", "qemu")
+_ONLY = "only the cloner records threads"
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,10 @@ class Tracer:
         What a program reads from its standard input; nothing by default.
     early : bool
         End a program once the last call is recorded, instead of letting it run to its end.
+    pinned : {"", "x86-64-v2", "x86-64-v3", "x86-64-v4"}
+        Record the same trace in every run and on every host: what libc and BLAS choose by processor is pinned to this
+        instruction set; stack, heap, arguments, environment and random numbers are the same ones; files lie at the same
+        addresses. By the cloner only.
 
     Examples
     --------
@@ -73,6 +82,7 @@ class Tracer:
     library: str = ""
     stdin: Path | None = None
     early: bool = False
+    pinned: str = ""
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -83,6 +93,12 @@ class Tracer:
                 raise SettingError(f"{name} must be a whole number, {least} or more; found {value!r}")
         if not self.timeout > 0:
             raise SettingError(f"timeout must be positive, found {self.timeout}")
+        if self.pinned:
+            from perfkit.collectors.tracer.pinned import check_level
+
+            check_level(self.pinned)
+            if self.backend == "qemu":
+                raise SettingError("a pinned recording is made by the cloner; leave backend as it is")
         if bool(self.begin) != bool(self.end):
             raise SettingError("give both markers, begin and end, or none")
 
@@ -97,6 +113,44 @@ class Tracer:
         UnavailableError
             When no backend can trace it here, with what to install.
         """
+        elf, symbol = self._checked(binary, function)
+        arguments = [str(word) for word in arguments]
+        recording, backend, reason = self._record(elf, symbol.name, arguments, self._obstacle(elf, None), None)
+        settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
+        return settings._finish(recording, _of_program(elf, function, arguments, backend, reason))
+
+    def run_threads(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> ThreadTraces:
+        """Run a program and record every thread that runs a function, or the parallel loops in it.
+
+        Of a function with parallel loops (OpenMP) the bodies of these loops are recorded, in every thread, while one
+        of its wanted calls runs; of another function, such as a thread's own, the wanted calls of each thread. The
+        limit is that of one thread. OpenMP starts as many threads as ``OMP_NUM_THREADS`` says.
+
+        Raises
+        ------
+        DataError, FormatError, UnavailableError
+            As `run` does; `DataError` also where more than 64 threads come, or one starts a process in the region.
+        """
+        elf, symbol = self._checked(binary, function)
+        arguments = [str(word) for word in arguments]
+        recorded = self._threads(elf, symbol.name, arguments, None)
+        return self._finished(recorded, symbol.name, _of_program(elf, function, arguments, "cloner", _ONLY))
+
+    def run_kernel_threads(self, kernel: "Kernel", *arguments: Any) -> ThreadTraces:
+        """Call a compiled kernel with arguments and record every thread that runs it, or the parallel loops in it.
+
+        Raises
+        ------
+        SettingError, DataError, UnavailableError
+            As `run_threads` and `run_kernel` do.
+        """
+        values = _of_kernel(kernel, arguments)
+        recorded = self._threads(ElfFile(kernel.path), kernel.function, values, kernel)
+        about = _about_kernel(kernel, arguments, "cloner", _ONLY)
+        return self._finished(recorded, kernel.function, about, kernel.folders)
+
+    def _checked(self, binary: str | Path, function: str) -> tuple[ElfFile, Symbol]:
+        """Open a program and find its function."""
         elf = ElfFile(binary)
         home = ElfFile(self.library) if self.library else elf
         symbol = home.function(function)
@@ -106,23 +160,48 @@ class Tracer:
             raise DataError(
                 f"{function} lies in memory that the program may write: self-modifying or generated code is not traced"
             )
-        arguments = [str(word) for word in arguments]
-        from perfkit.collectors.tracer.cloner import unloadable
+        return elf, symbol
 
-        why_not = unloadable(elf)
-        recording, backend, reason = self._record(elf, symbol.name, arguments, why_not, None)
-        settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
-        return settings._finish(
-            recording,
-            Provenance(
-                workload=Path(binary).name,
-                function=function,
-                backend=backend,
-                backend_reason=reason,
-                command=shlex.join([Path(binary).name, *arguments]),
-                binary_sha256=elf.sha256,
-            ),
-        )
+    def _threads(
+        self, elf: ElfFile, function: str, arguments: list[Any], kernel: "Kernel | None"
+    ) -> "tuple[list[ThreadRecording], list[str]]":
+        """Record all threads, which only the cloner can."""
+        if self.begin:
+            raise SettingError("markers (begin, end) are for one thread; record threads without them")
+        if self.pinned:
+            raise SettingError("a recording of threads cannot be pinned: they meet in another order in every run")
+        if self.backend == "qemu":
+            raise SettingError("QEMU records one thread; threads need backend='cloner' (or 'auto')")
+        import perfkit.collectors.tracer.cloner as cloner
+        from perfkit.collectors.tracer.threads import record_threads
+
+        why_not = self._obstacle(elf, kernel)
+        if not why_not:
+            try:
+                return record_threads(self._job(elf, function, arguments, kernel))
+            except cloner.Refusal as refusal:
+                why_not = str(refusal)
+        raise DataError(f"the threads of {function} cannot be recorded: {why_not}")
+
+    def _finished(
+        self,
+        recorded: "tuple[list[ThreadRecording], list[str]]",
+        entry: str,
+        provenance: Provenance,
+        folders: Sequence[Path] = (),
+    ) -> ThreadTraces:
+        threads, bodies = recorded
+        traces = []
+        for thread in threads:
+            recording = thread.recording.executed()
+            barriers = [k for k, block in enumerate(recording.blocks) if block.get("calls", "") in BARRIERS]
+            more = {"entry": entry, "barriers": json.dumps(barriers), "thread": str(thread.number)}
+            if thread.unlogged:
+                more["calls_without_phase"] = str(thread.unlogged)
+            more["variables"] = json.dumps(_variables(recording))
+            recording = replace(recording, notes={**recording.notes, **more})
+            traces.append(self._finish(recording, provenance, folders))
+        return ThreadTraces(tuple(traces), tuple(thread.calls for thread in threads), tuple(bodies))
 
     def run_kernel(self, kernel: "Kernel", *arguments: Any) -> Trace:
         """Call a compiled kernel with arguments and record what it does.
@@ -132,63 +211,59 @@ class Tracer:
         SettingError
             When the function takes another number of arguments, as far as its debug information tells.
         """
+        values = _of_kernel(kernel, arguments)
         elf = ElfFile(kernel.path)
-        values = [describe_argument(value) for value in arguments]
-        taken = function_parameters(kernel.path, kernel.function)
-        if taken is not None and len(taken) != len(arguments):
-            raise SettingError(
-                f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), "
-                f"found {len(arguments)}; "
-                "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
-            )
-        why_not = "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
-        recording, backend, reason = self._record(elf, kernel.function, values, why_not, kernel)
-        return self._finish(
-            recording,
-            Provenance(
-                workload=kernel.name,
-                function=kernel.function,
-                backend=backend,
-                backend_reason=reason,
-                command=f"{kernel.function}({', '.join(_show(value) for value in arguments)})",
-                compiler=kernel.compiler,
-                flags=" ".join(kernel.flags),
-                binary_sha256=elf.sha256,
-                extra={"source_sha256": hashlib.sha256(kernel.source.encode()).hexdigest()},
-            ),
-            kernel.folders,
+        recording, backend, reason = self._record(elf, kernel.function, values, self._obstacle(elf, kernel), kernel)
+        return self._finish(recording, _about_kernel(kernel, arguments, backend, reason), kernel.folders)
+
+    def _obstacle(self, elf: ElfFile, kernel: "Kernel | None") -> str:
+        """Say why the cloner cannot record this; empty if it can."""
+        from perfkit.collectors.tracer.cloner import unloadable
+
+        if elf.isa == "x86-64" and find_spec("iced_x86") is None:
+            raise UnavailableError("tracing x86-64 code needs the package iced-x86 (perfkit's extra 'trace')")
+        why_not = unloadable(elf) if kernel is None else "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
+        if platform.machine() != "x86_64" and not why_not:
+            why_not = f"this machine is {platform.machine()}"
+        return why_not
+
+    def _job(self, elf: ElfFile, function: str, arguments: list[Any], kernel: "Kernel | None") -> "Job":
+        from perfkit.collectors.tracer.cloner import Job
+
+        return Job(
+            elf.path,
+            function,
+            kernel is None,
+            arguments,
+            self.limit,
+            self.skip + 1,
+            self.skip + self.repeat,
+            self.callees,
+            self.timeout,
+            "setup" if kernel is not None and kernel.has_setup else "",
+            self.library,
+            self.stdin,
+            self.early,
+            self.pinned,
         )
 
     def _record(
         self, elf: ElfFile, function: str, arguments: list[Any], why_not: str, kernel: "Kernel | None"
     ) -> tuple[Recording, str, str]:
         """Choose the backend and run it; also say which and why."""
-        if elf.isa == "x86-64" and find_spec("iced_x86") is None:
-            raise UnavailableError("tracing x86-64 code needs the package iced-x86 (perfkit's extra 'trace')")
-        if platform.machine() != "x86_64" and not why_not:
-            why_not = f"this machine is {platform.machine()}"
         if self.backend != "qemu" and not why_not:
             import perfkit.collectors.tracer.cloner as cloner
 
-            job = cloner.Job(
-                elf.path,
-                function,
-                kernel is None,
-                arguments,
-                self.limit,
-                self.skip + 1,
-                self.skip + self.repeat,
-                self.callees,
-                self.timeout,
-                "setup" if kernel is not None and kernel.has_setup else "",
-                self.library,
-                self.stdin,
-                self.early,
-            )
+            job = self._job(elf, function, arguments, kernel)
             try:
                 return cloner.record(job), "cloner", "x86-64 code that can be copied" * (self.backend == "auto")
             except cloner.Refusal as refusal:
                 why_not = str(refusal)
+        if self.pinned:
+            raise DataError(
+                f"{function} cannot be recorded alike in every run: {why_not}. Build a position-independent program "
+                "that is not linked statically (-fPIE -pie)"
+            )
         if self.backend == "cloner":
             raise DataError(f"the cloner cannot trace {function}: {why_not}. Try backend='qemu'")
         return self._emulate(elf, function, arguments, why_not, kernel)
@@ -226,6 +301,7 @@ class Tracer:
         settings: dict[str, Any] = {"skip": self.skip, "repeat": self.repeat, "callees": self.callees}
         settings["limit"] = self.limit
         settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
+        settings |= {"pinned": self.pinned} if self.pinned else {}
         extra = {key: str(value) for key, value in settings.items()}
         if recording.loaded:
             extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
@@ -244,6 +320,14 @@ class Tracer:
                 PerfkitWarning,
                 stacklevel=4,
             )
+        others = recording.notes.get("calls_in_other_threads")
+        if others:
+            warnings.warn(
+                f"the trace of {provenance.function} is that of one thread; other threads called it {others} times, "
+                "and these calls are not in it: record every thread with pk.trace_threads (perfkit trace --threads)",
+                PerfkitWarning,
+                stacklevel=4,
+            )
         trace = recording.trace(
             replace(
                 provenance,
@@ -256,6 +340,52 @@ class Tracer:
             )
         )
         return annotate(trace, recording.loaded, folders)
+
+
+def _of_program(elf: ElfFile, function: str, arguments: Sequence[str], backend: str, reason: str) -> Provenance:
+    name = elf.path.name
+    command = shlex.join([name, *arguments])
+    return Provenance(name, function, backend=backend, backend_reason=reason, command=command, binary_sha256=elf.sha256)
+
+
+def _variables(recording: Recording) -> list[tuple[int, int, str]]:
+    """Return address, size and name of the static variables that were accessed, of the files that the code is in."""
+    touched = np.unique(recording.addresses >> np.uint64(6)) << np.uint64(6)
+    found = []
+    for each in recording.loaded:
+        for symbol in ElfFile(each.path).variables:
+            start = symbol.address + each.load_address
+            first, last = np.searchsorted(touched, [start & ~63, start + symbol.size])
+            if first < last:
+                found.append((start, symbol.size, symbol.name))
+    names = demangled(name for _, _, name in found)
+    return [(start, size, names.get(name, name)) for start, size, name in found]
+
+
+def _of_kernel(kernel: "Kernel", arguments: Sequence[Any]) -> list[list[Any]]:
+    """Return a kernel's arguments as its process is told them, their number checked."""
+    values = [describe_argument(value) for value in arguments]
+    taken = function_parameters(kernel.path, kernel.function)
+    if taken is not None and len(taken) != len(arguments):
+        raise SettingError(
+            f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), found {len(arguments)}; "
+            "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
+        )
+    return values
+
+
+def _about_kernel(kernel: "Kernel", arguments: Sequence[Any], backend: str, reason: str) -> Provenance:
+    return Provenance(
+        workload=kernel.name,
+        function=kernel.function,
+        backend=backend,
+        backend_reason=reason,
+        command=f"{kernel.function}({', '.join(_show(value) for value in arguments)})",
+        compiler=kernel.compiler,
+        flags=" ".join(kernel.flags),
+        binary_sha256=ElfFile(kernel.path).sha256,
+        extra={"source_sha256": hashlib.sha256(kernel.source.encode()).hexdigest()},
+    )
 
 
 def _by_entry(recording: Recording, path: Path, function: str) -> tuple[Loaded, ...]:

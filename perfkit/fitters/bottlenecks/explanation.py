@@ -101,9 +101,10 @@ class Explanation(Tabled):
     def summary(self) -> str:
         """Say, for the first runs, what holds them back and why, and what to measure next."""
         names = [str(name) for name in self.runs["run"].unique()]
-        lines = [self._sentence(run) for run in names[:3]]
-        if len(names) > 3:
-            lines.append(f"and {len(names) - 3} more run{'s' * (len(names) > 4)}")
+        told = 4 if len(names) == 4 else 3  # "and 1 more run" takes as much room as that run
+        lines = [self._sentence(run) for run in names[:told]]
+        if len(names) > told:
+            lines.append(f"and {len(names) - told} more runs")
         source = "" if self.kind == "simulated" else f" ({self.kind} data; the model was learnt on simulated runs only)"
         return "\n".join([f"bottlenecks of {len(names)} runs on {self.core}{source}", *lines])
 

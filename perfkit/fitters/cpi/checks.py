@@ -151,7 +151,7 @@ def check_fit(
     if not np.isfinite(bracket.width) or bracket.width > _WIDE:
         told.append(
             f"the base is not identified: {bracket.ipc:.3f} by the IPC form, {bracket.cpi:.3f} by the CPI form, "
-            f"{bracket.width:.0%} of the CPI apart."
+            f"{bracket.width:.1%} of the CPI apart."
         )
     if placebo_r2 > 0.5 * r2.in_sample:
         told.append(

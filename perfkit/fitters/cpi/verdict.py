@@ -43,7 +43,7 @@ def verdict_of(
     beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
     reasons = [
         f"on {split} kept out the events reach an R2 of {outside:.2f}, shuffled ones {placebo_r2:.2f} in sample",
-        f"the two forms put the base at {bracket.ipc:.3f} and {bracket.cpi:.3f}, {bracket.width:.0%} of the CPI apart",
+        f"the two forms put the base at {bracket.ipc:.3f} and {bracket.cpi:.3f}, {bracket.width:.1%} of the CPI apart",
     ]
     if base_spread > 0.2:
         reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")

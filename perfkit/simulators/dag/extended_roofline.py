@@ -200,7 +200,7 @@ class Roofs(Summarised):
         s = self.schedule
         head = (
             f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} {s.unit}/cycle at {s.intensity:.3g} "
-            f"{s.unit}/byte, {s.work} {s.work_unit} in {s.cycles} cycles." + _seen(s)
+            f"{s.unit}/byte, {s.work:,} {s.work_unit} in {s.cycles:,} cycles." + _seen(s)
         )
         if not self.hits:
             roof = self.roofs[0]

@@ -93,12 +93,13 @@ class Timeline(Tabled):
         """Draw which resource was occupied when: ``cycles`` of the window, around the selected instruction."""
         return draw("gus:plot_timeline", self, selected=selected, cycles=cycles, ax=ax)
 
-    def middle(self) -> int:
+    def middle(self, text: str = "") -> int:
         """Return the executed instruction that starts in the middle of `complete` and waited for another one's result.
 
-        Of the window's instructions where none did.
+        Of those whose assembly holds ``text``; of the window's instructions where there are none.
         """
         waited = self.schedule[self.schedule["parent"] >= 0]
+        waited = waited[waited["text"].str.contains(text, regex=False)]
         rows = waited if len(waited) else self.schedule
         begin, end = self.complete if self.complete[0] < self.complete[1] else (rows["start"].min(), rows["end"].max())
         return int(rows["n"].iloc[int((rows["start"] - (begin + end) / 2).abs().to_numpy().argmin())])

@@ -46,7 +46,7 @@ export function ticks(low: number, high: number, about: number, log = false): nu
 const SUPERSCRIPT = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 const power = (value: number): string => {
   const exponent = Math.round(Math.log10(value));
-  if (Math.abs(exponent) <= 3) return short(value);
+  if (exponent >= -3 && exponent <= 9) return short(value);
   return `10${exponent < 0 ? '⁻' : ''}${[...`${Math.abs(exponent)}`].map((d) => SUPERSCRIPT[Number(d)]).join('')}`;
 };
 const isPower = (value: number): boolean => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
@@ -120,7 +120,7 @@ export class Chart {
     for (const v of ticks(y.low, y.high, Math.max(2, Math.floor((base - top) / 34)), y.log)) {
       const at = y.at(v);
       group.append(s('path', { d: `M${left} ${at.toFixed(1)}H${end}` }));
-      text(label(v, y.log), { x: left - 6, y: at + 4, 'text-anchor': 'end' });
+      text(label(v, y.log), { x: left - 9, y: at + 4, 'text-anchor': 'end' });
     }
     const last = extra.length ? Math.min(...extra.map(([v]) => x.at(v))) - 22 : Infinity;
     for (const v of ticks(x.low, x.high, Math.max(2, Math.floor((end - left) / 75)), x.log)) {

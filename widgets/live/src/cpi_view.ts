@@ -65,7 +65,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
   frame.body.append(
     h('div', { class: 'pkl-row' }, forms.element, methods.element, summing),
     h('div', { class: 'pkl-columns' }, h('div', {}, stacks.element, evidence, verdict), h('div', {}, events)),
-    h('h4', {}, 'Measured and predicted CPI over time'), timeLegend, stripPlace, rows,
+    h('h4', {}, 'Measured and predicted CPI (cycles per instruction) over time'), timeLegend, stripPlace, rows,
   );
 
   function change(act: () => void): void {
@@ -116,7 +116,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
       const apart = Math.abs(now.base - now.other[0]!) / now.cpi;
       evidence.style.setProperty('--area', apart <= 0.1 ? '#009E73' : '#D55E00');
       evidence.textContent = `R² ${now.r2.toFixed(2)} in sample, ${Number.isNaN(now.r2Blocked) ? '– (too few intervals)' : now.r2Blocked.toFixed(2)} in phases kept out. `
-        + `The base is ${short(now.base)} by the ${form === 'ipc' ? 'IPC' : 'CPI'} form and ${short(now.other[0]!)} by the other, ${percent(apart)} of the CPI apart.`
+        + `The base is ${short(now.base)} by the ${form === 'ipc' ? 'IPC' : 'CPI'} form and ${short(now.other[0]!)} by the other, ${percent(apart, 1)} of the CPI apart.`
         + (singular.length ? ` ${singular.join(', ')} are linear combinations of each other: their penalties cannot be told apart.` : '')
         + now.leftOut.map(({ event, reason }) => ` ${event} ${reason}; it is left out.`).join('');
     }

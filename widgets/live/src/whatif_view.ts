@@ -25,7 +25,7 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
   const rows = h('details', {}, h('summary', {}, 'The ranking as a table'));
   rows.addEventListener('toggle', () => drawTable());
   frame.body.append(
-    h('p', { class: 'pkl-muted' }, 'Factors on capacities; a latency is divided by its. Each place of the sliders was simulated; nothing between them is shown.'),
+    h('p', { class: 'pkl-muted' }, 'Each slider multiplies a capacity, and divides a latency. Each place of the sliders was simulated; nothing between them is shown.'),
     h('div', { class: 'pkl-columns' }, h('div', {}, sliders.element), h('div', {}, h('h4', {}, `Speedup with one more resource ${head.weight}`), chart.element)), rows,
   );
 
@@ -37,8 +37,7 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
   function draw(): void {
     sliders.show();
     const now = cycles[sliders.place]!, first = cycles[sliders.start]!, [best] = ranking();
-    const gain = first / now - 1;
-    frame.words.textContent = `${count(now)} cycles (simulated), ${gain >= 0 ? '+' : '−'}${percent(Math.abs(gain), 1)} against ${count(first)} on the core as it is. `
+    frame.words.textContent = `${count(now)} cycles (simulated): ${short(first / now)} times as fast as the core as it is (${count(first)} cycles). `
       + (!best || best[1] < 0.005 ? 'No single resource helps by 0.5 % any more.' : `Next bottleneck: ${best[0]}.`);
     drawBars();
     drawTable();

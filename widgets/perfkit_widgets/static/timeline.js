@@ -243,7 +243,7 @@ function render({ model, el }) {
       filled.set(row, pixel);
       const i = use(j, 2) - first, left = x(start), wide = Math.max(1, x(end) - left - 0.5), y = laneMiddle(j);
       const strong = i === mine || blamed.has(i) || made.has(i);
-      context.globalAlpha = inside(mine) && !strong ? 0.45 : 0.92;
+      context.globalAlpha = inside(mine) && !strong ? 0.6 : 0.92;
       context.fillStyle = i === mine || blamed.has(i) ? ARROW : made.has(i) ? OTHER : COLOURS[at(i, 4) % COLOURS.length];
       context.fillRect(left, y - lane / 2 + 1, wide, lane - 2);
       if (i === mine) {

@@ -1,0 +1,66 @@
+"""Static pictures of several threads: how much each does, how long it waits, which lines of memory they share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from perfkit.plots.style import abbreviate, axes_or_new
+from perfkit.results import labelled
+
+if TYPE_CHECKING:
+    from perfkit.simulators.gus.threads import ThreadsResult
+    from perfkit.trace.sharing import SharedLines
+    from perfkit.trace.threads import ThreadTraces
+
+
+def plot_work(traces: ThreadTraces, ax: Axes | None = None) -> Axes:
+    """Draw the instructions of each thread as bars, with their mean."""
+    ax = _bars(ax, len(traces))
+    ax.barh(list(traces), traces.instructions, color="C0")
+    ax.axvline(traces.instructions.mean(), color="0.4", linestyle="--", label="mean")
+    ax.set_xlabel("instructions")
+    ax.set_title(f"Instructions of each thread{labelled(traces.kind)}")
+    ax.legend(frameon=False, loc="lower right")
+    return ax
+
+
+def plot_imbalance(result: ThreadsResult, ax: Axes | None = None) -> Axes:
+    """Draw the cycles in which each thread works, and in which it waits for the others, as bars."""
+    ax = _bars(ax, len(result))
+    names = list(result)
+    ax.barh(names, result.thread_cycles, color="C0", label="works")
+    ax.barh(names, result.waits, left=result.thread_cycles, color="0.8", hatch="//", label="waits")
+    ax.set_xlabel("cycles")
+    name = result.results[0].settings.core.title
+    ax.set_title(f"Each thread on a core of its own, {name} (simulated)\nimbalance {result.imbalance:.2f}")
+    ax.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2))
+    return ax
+
+
+def plot_shared_lines(lines: SharedLines, top: int = 12, ax: Axes | None = None) -> Axes:
+    """Draw the reads and writes of the lines that threads share most, falsely shared ones named as such."""
+    table = lines.to_frame().head(top).iloc[::-1]
+    ax = axes_or_new(ax, 8, 0.4 * max(len(table), 1) + 1.6)
+    rows = np.arange(len(table))
+    ax.barh(rows, table["writes"], color="C3", label="writes")
+    ax.barh(rows, table["reads"], left=table["writes"], color="C0", label="reads")
+    names = [f"{abbreviate(row.variable, 24) or f'{row.address:#x}'}, {row.sharing}" for row in table.itertuples()]
+    ax.set_yticks(rows, names)
+    ax.set_xlabel("accesses by the threads that share the line")
+    ax.set_title(f"Lines that several threads use while one writes{labelled(lines.kind)}")
+    if len(table):
+        ax.legend(frameon=False)
+    else:
+        ax.text(0.5, 0.5, "no line is shared", transform=ax.transAxes, ha="center", va="center")
+    return ax
+
+
+def _bars(ax: Axes | None, threads: int) -> Axes:
+    ax = axes_or_new(ax, 8, 0.35 * threads + 1.6)
+    ax.set_ylabel("thread")
+    ax.set_yticks(range(threads))
+    ax.invert_yaxis()
+    return ax

@@ -1,0 +1,523 @@
+"""Several threads, each on a core of its own: what they wait for, and what they take from each other (simulated).
+
+The model, on top of Gus's for one core:
+
+- L1 and L2 are a thread's own. The last level is divided: each thread has an equal share of its ways.
+- Memory's bandwidth is shared: a thread that asks for less than an equal part gets what it asks for, the others divide
+  the rest. What each asks for is what it takes alone; this is gone through once more with the caps.
+- A line that another thread has written since one used it comes from the last level, however recently it was used: a
+  transfer. Accesses are put in order by the simulated time in each thread, all threads beginning each phase together.
+  Who has a line keeps it for as long as a transfer takes: within twice that time a thread waits once for each line.
+- Threads wait for each other at the end of a phase, where phases are known.
+
+Not modelled: transfers that queue behind each other, different distances between cores, ownership of lines that are
+only read and then written by one, locks, and the threads' own waiting loops.
+"""
+
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
+from perfkit.machine.core import Microarchitecture
+from perfkit.results import Kind, Summarised, draw
+from perfkit.simulators.gus import timing
+from perfkit.simulators.gus.gus import Gus, GusResult
+from perfkit.simulators.gus.recurrence import simulate
+from perfkit.simulators.memory.memory import LEVEL, MemoryPass, Window
+from perfkit.trace.code import TraceChunk
+from perfkit.trace.sharing import SERIAL, contended, line_accesses
+from perfkit.trace.threads import ThreadTraces
+from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAGIC, VERSION = "perfkit-thread-results", 1
+_WHAT = "perfkit's results of threads"
+_PIECE = 4096  # executed blocks whose times are told apart
+_ROUNDS = 4  # of transfers and times that depend on each other
+_SETTLED = 0.01
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ThreadsResult(Summarised, Mapping[int, GusResult]):
+    """A mapping from threads to how each ran on a core of its own, beside the others.
+
+    Attributes
+    ----------
+    results : tuple of GusResult
+        Each thread's account; its core has the share of last-level cache and bandwidth that the thread got.
+    calls, bodies
+        As in `ThreadTraces`.
+    phases : (phases,) int64
+        The numbers of the phases; -1 for each stretch in which one thread runs alone.
+    phase_cycles : (phases, threads) float
+        Cycles that each thread takes in each phase.
+    alone : (threads,) float
+        Cycles that each would take with the last level and the memory for itself, and no line taken from it.
+    transfers : (threads,) int64
+        Accesses that waited for a line that another thread had written.
+    memory_bandwidth : float
+        Bytes per cycle that all threads together can get from memory.
+    """
+
+    results: tuple[GusResult, ...]
+    calls: tuple[NDArray[np.int64], ...]
+    bodies: tuple[str, ...]
+    phases: NDArray[np.int64]
+    phase_cycles: NDArray[np.float64]
+    alone: NDArray[np.float64]
+    transfers: NDArray[np.int64]
+    memory_bandwidth: float
+
+    def __post_init__(self) -> None:
+        n = len(self.results)
+        if not n or len(self.calls) != n or self.alone.shape != (n,) or self.transfers.shape != (n,):
+            raise DataError(f"results, calls, alone and transfers of the same threads expected; found {n} results")
+        if self.phase_cycles.shape != (len(self.phases), n):
+            raise DataError(f"cycles of {len(self.phases)} phases and {n} threads expected")
+
+    def __getitem__(self, thread: int) -> GusResult:
+        if thread not in range(len(self.results)):
+            raise KeyError(f"no thread {thread}: there are 0 to {len(self.results) - 1}")
+        return self.results[thread]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.results)))
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @property
+    def kind(self) -> Kind:
+        """``"simulated"``: no figure of this result was measured."""
+        return "simulated"
+
+    @cached_property
+    def traces(self) -> ThreadTraces:
+        """What was simulated."""
+        return ThreadTraces(tuple(result.trace for result in self.results), self.calls, self.bodies)
+
+    @property
+    def cycles(self) -> float:
+        """Cycles until the last thread is done: of each phase, those of its slowest thread (simulated)."""
+        return float(self.phase_cycles.max(axis=1).sum())
+
+    @property
+    def thread_cycles(self) -> NDArray[np.float64]:
+        """Cycles in which each thread works, shape (threads,) (simulated)."""
+        return np.asarray(self.phase_cycles.sum(axis=0))
+
+    @property
+    def waits(self) -> NDArray[np.float64]:
+        """Cycles in which each thread waits for others, shape (threads,) (simulated)."""
+        return self.cycles - self.thread_cycles
+
+    @property
+    def imbalance(self) -> float:
+        """The slowest thread's cycles over the mean, phase by phase, without those in which one runs alone."""
+        rows = self.phase_cycles[self.phases != SERIAL]
+        return float(rows.max(axis=1).sum() / rows.mean(axis=1).sum()) if rows.sum() else 1.0
+
+    @property
+    def critical(self) -> int:
+        """The thread that the others wait for in most of the time."""
+        slowest = self.phase_cycles.argmax(axis=1)
+        return int(np.bincount(slowest, self.phase_cycles.max(axis=1), minlength=len(self)).argmax())
+
+    @property
+    def memory_bytes(self) -> NDArray[np.int64]:
+        """Bytes that each thread brings from memory, shape (threads,) (simulated)."""
+        return np.array([_memory_bytes(result) for result in self.results])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per thread (simulated).
+
+        Columns: thread, instructions, cycles, ipc, waits (cycles), critical, alone (cycles without the others),
+        transfers, memory_bytes, bandwidth (bytes per cycle that it could get), cause (of most of its cycles).
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "thread": list(self),
+                "instructions": [result.instructions for result in self.results],
+                "cycles": self.thread_cycles,
+                "ipc": [result.ipc for result in self.results],
+                "waits": self.waits,
+                "critical": [k == self.critical for k in self],
+                "alone": self.alone,
+                "transfers": self.transfers,
+                "memory_bytes": self.memory_bytes,
+                "bandwidth": [_bandwidth(result.settings.core) for result in self.results],
+                "cause": [str(result.cpi_stack().index[0]) for result in self.results],
+            }
+        )
+
+    def summary(self) -> str:
+        """Say how long the threads take, how unevenly, and what they take from each other."""
+        origin, core = self.results[0].trace.provenance, self.results[0].settings.core
+        name = f"{origin.workload}:{origin.function}".strip(":")
+        used = self.memory_bytes.sum() / self.cycles
+        longest = self.results[self.critical]
+        lines = [
+            (
+                f"{self.cycles:,.0f} cycles for {len(self)} threads of {name}, each on a {core.name} of its own "
+                f"(simulated): imbalance {self.imbalance:.2f} (slowest over mean)"
+            ),
+            (
+                f"the others wait for thread {self.critical} ({longest.cpi_stack().index[0]} holds it up most); "
+                f"{self.waits.sum() / (self.cycles * len(self)):.0%} of all threads' cycles are waiting"
+            ),
+            (
+                f"memory: {used:.2f} of {self.memory_bandwidth:g} bytes per cycle that all get together "
+                f"({used / self.memory_bandwidth:.0%}); {self.transfers.sum():,} accesses waited for a line that "
+                f"another thread had written; beside the others the slowest takes {self.slowdown:.2f} times as long as "
+                "alone"
+            ),
+        ]
+        if not self.traces.complete:
+            lines.append("a trace ends early, so that threads cannot be compared")
+        elif not self.traces.phased:
+            lines.append("barriers and joins are not known: all is taken for one phase")
+        return "\n".join(lines)
+
+    @property
+    def slowdown(self) -> float:
+        """Cycles of the slowest thread beside the others, over those of the slowest alone (simulated)."""
+        return float(self.thread_cycles.max() / self.alone.max())
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw each thread's cycles of work and of waiting as bars; return the axes."""
+        return draw("threads:plot_imbalance", self, ax=ax)
+
+    def save(self, path: str | Path) -> Path:
+        """Write all to one file, an archive of the threads' results."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        header = {
+            "format": MAGIC, "version": VERSION, "threads": len(self), "bodies": list(self.bodies),
+            "memory_bandwidth": self.memory_bandwidth,
+        }  # fmt: skip
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"{number:02}.calls": calls for number, calls in enumerate(self.calls)}
+        with (
+            tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
+            replaced(path) as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
+        ):
+            archive.writestr(zipfile.ZipInfo("threads.json", _EPOCH), json.dumps(header, indent=1))
+            for name, values in arrays.items():
+                data = io.BytesIO()
+                np.lib.format.write_array(data, values, allow_pickle=False)
+                archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), data.getvalue())
+            for number, result in enumerate(self.results):
+                inner = result.save(Path(folder) / "result").read_bytes()
+                archive.writestr(zipfile.ZipInfo(f"{number:02}.gus", _EPOCH), inner)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            It is damaged, or another's.
+        """
+        path = existing(Path(path))
+        with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
+            header = json_object(member(archive, "threads.json", path, _WHAT), path, _WHAT)
+            if header.get("format") != MAGIC or header.get("version") != VERSION:
+                raise FormatError(f"{path}: not {_WHAT}, of version {VERSION} (its header does not say so)")
+            check_fields(header, {"threads": int, "bodies": list, "memory_bandwidth": float}, path, _WHAT)
+            shapes = dict(_ARRAYS) | {f"{k:02}.calls": (np.int64, 2) for k in range(header["threads"])}
+            arrays = {
+                name: array_of(member(archive, f"{name}.npy", path, _WHAT), path, name, np.dtype(kind), dimensions)
+                for name, (kind, dimensions) in shapes.items()
+            }
+            results = []
+            for number in range(header["threads"]):
+                with tempfile.TemporaryDirectory() as folder:
+                    temporary = Path(folder) / "result"
+                    temporary.write_bytes(member(archive, f"{number:02}.gus", path, _WHAT))
+                    results.append(GusResult.load(temporary))
+            calls = tuple(arrays.pop(f"{k:02}.calls") for k in range(header["threads"]))
+            bodies = tuple(str(name) for name in header["bodies"])
+            bandwidth = float(header["memory_bandwidth"])
+            try:
+                return cls(tuple(results), calls, bodies, memory_bandwidth=bandwidth, **arrays)
+            except DataError as error:
+                raise FormatError(f"{path}: its parts do not fit together ({error})") from error
+
+
+_ARRAYS = {
+    "phases": (np.int64, 1),
+    "phase_cycles": (np.float64, 2),
+    "alone": (np.float64, 1),
+    "transfers": (np.int64, 1),
+}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One thread simulated: its account, and when each of its pieces ended, in ticks."""
+
+    result: GusResult
+    ends: NDArray[np.int64]
+
+
+def run_threads(gus: Gus, traces: ThreadTraces, memory_bandwidth: float | None = None) -> ThreadsResult:
+    """Simulate each thread on a core of its own, with the last level of cache and memory shared.
+
+    Parameters
+    ----------
+    gus : Gus
+        The core of each.
+    traces : ThreadTraces
+        What the threads ran (`perfkit.trace_threads`).
+    memory_bandwidth : float, optional
+        Bytes per cycle that all threads together can get from memory; by default what the core file says that one core
+        can get, the least that it may be.
+
+    Examples
+    --------
+    >>> result = pk.run_threads(pk.Gus("zen4"), traces)  # doctest: +SKIP
+    >>> result.imbalance, result.critical                # doctest: +SKIP
+    """
+    one = _bandwidth(gus.core)
+    total = one if memory_bandwidth is None else float(memory_bandwidth)
+    if not total > 0:
+        raise SettingError(f"memory's bandwidth is above 0 bytes per cycle; found {memory_bandwidth}")
+    pieces = [_pieces(traces.phases(k)) for k in traces]
+    alone = [_run(gus, traces[k], pieces[k], None) for k in traces]
+    shared = replace(gus, core=_sharing(gus.core, len(traces)))
+    gus_of = [shared] * len(traces)
+    charged: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(traces)
+    runs = [_run(shared, traces[k], pieces[k], None) for k in traces] if len(traces) > 1 else alone
+    lines = _Lines(traces, pieces, gus.core.caches[0].line)
+    ticks_before = np.zeros(len(traces))
+    for _ in range(_ROUNDS if len(traces) > 1 else 0):
+        ticks = np.array([float(run.result.ticks) for run in runs])
+        if np.abs(ticks - ticks_before).max() <= _SETTLED * ticks.max():
+            break
+        ticks_before = ticks
+        wanted = np.array([_memory_bytes(run.result) / run.result.cycles for run in runs])
+        share = _fair(wanted, total, one)
+        gus_of = [
+            replace(shared, core=shared.core.scaled("memory_bandwidth", part / one)) if part < one else shared
+            for part in share.tolist()
+        ]
+        charged = lines.transfers(runs, gus.core)
+        runs = [_run(gus_of[k], traces[k], pieces[k], charged[k]) for k in traces]
+    keys, ticks = _by_phase(runs, pieces)
+    numbers = np.array([SERIAL if by_itself else phase for phase, by_itself in keys], dtype=np.int64)
+    return ThreadsResult(
+        tuple(run.result for run in runs),
+        traces.calls,
+        traces.bodies,
+        numbers,
+        ticks / timing.TICKS,
+        np.array([run.result.cycles for run in alone]),
+        np.array([len(each) for each in charged]),
+        total,
+    )
+
+
+def _pieces(phases: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cut a thread's blocks where phases end and after so many: rows of phase, first block, end."""
+    cuts = np.flatnonzero(np.diff(phases)) + 1
+    ends = np.unique(np.concatenate([cuts, np.arange(0, len(phases), _PIECE), [0, len(phases)]]))
+    return np.stack([phases[ends[:-1]], ends[:-1], ends[1:]], axis=1)
+
+
+def _run(gus: Gus, trace: Trace, pieces: NDArray[np.int64], charged: NDArray[np.int64] | None) -> _Run:
+    """Simulate a thread, with some of its accesses served by the last level of cache."""
+    if not trace.blocks_executed:
+        raise DataError("a thread's trace holds no executed instruction; there is nothing to simulate")
+    program = gus.program(trace)
+    memory = gus.memory(trace, program)
+    arrays, cost, now, lines = timing.begin(program, (gus.core,))
+    spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
+    level = int(gus.core.caches[-1].name[1]) - 1
+    ends = []
+    for chunk in _chunks(trace, pieces):
+        window = _charged(memory.window(chunk), chunk.first_access, charged, level, memory)
+        lines = timing.room(lines, memory.page_count)
+        simulate(window, arrays, cost, now, lines, spent, None)
+        ends.append(int(now.now[2]))
+    result = GusResult(
+        settings=gus, trace=trace, program=program, ticks=int(now.now[2]), spent=spent, served=memory.counts(),
+        branches=memory.branches,
+    )  # fmt: skip
+    return _Run(result, np.array(ends))
+
+
+def _chunks(trace: Trace, pieces: NDArray[np.int64]) -> Iterator[TraceChunk]:
+    operands = np.concatenate(([0], np.cumsum(np.diff(trace.code.block_operand_start)[trace.stream])))
+    dynamics = np.concatenate(([0], np.cumsum(np.diff(trace.code.block_dynamic_start)[trace.stream])))
+    lengths = np.concatenate(([0], np.cumsum(np.diff(trace.code.block_start)[trace.stream])))
+    for _, first, end in pieces.tolist():
+        yield TraceChunk(
+            int(lengths[first]),
+            int(operands[first]),
+            trace.stream[first:end],
+            trace.addresses[operands[first] : operands[end]],
+            trace.sizes[dynamics[first] : dynamics[end]],
+        )
+
+
+def _charged(window: Window, first: int, charged: NDArray[np.int64] | None, level: int, memory: MemoryPass) -> Window:
+    """Let the last level serve the accesses that wait for another thread's line, where a nearer one would have."""
+    if charged is None or not len(charged):
+        return window
+    low, high = np.searchsorted(charged, [first, first + len(window.code)])
+    at = charged[low:high] - first
+    at = at[(window.code[at] & LEVEL) < level]
+    memory.served[:4] -= np.bincount(window.code[at] & LEVEL, minlength=4)
+    memory.served[level] += len(at)
+    window.code[at] = (window.code[at] & ~np.uint32(LEVEL)) | np.uint32(level)
+    return window
+
+
+def _keys(pieces: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return what orders a thread's pieces: a stretch in which it runs alone follows the phase before it."""
+    found, last = [], -1
+    for phase in pieces[:, 0].tolist():
+        found.append((last, 1) if phase == SERIAL else (phase, 0))
+        last = last if phase == SERIAL else phase
+    return found
+
+
+def _by_phase(runs: list[_Run], pieces: list[NDArray[np.int64]]) -> tuple[list[tuple[int, int]], NDArray[np.float64]]:
+    """Return the phases in their order, and the ticks of each thread in each."""
+    order: dict[tuple[int, int], list[float]] = {}
+    for thread, (run, cut) in enumerate(zip(runs, pieces, strict=True)):
+        for key, ticks in zip(_keys(cut), np.diff(run.ends, prepend=0).tolist(), strict=True):
+            order.setdefault(key, [0.0] * len(runs))[thread] += ticks
+    keys = sorted(order)
+    return keys, np.array([order[key] for key in keys])
+
+
+class _Lines:
+    """The accesses of lines that several threads use and one writes, whenever."""
+
+    def __init__(self, traces: ThreadTraces, pieces: list[NDArray[np.int64]], line: int) -> None:
+        self.pieces = pieces
+        found = [line_accesses(traces, k, line, alone=True) for k in traces]
+        _, places = contended(found, by_phase=False)
+        self.line = [at[at >= 0] for at in places]
+        self.block = [each.block[at >= 0] for each, at in zip(found, places, strict=True)]
+        self.position = [each.position[at >= 0] for each, at in zip(found, places, strict=True)]
+        self.write = [each.write[at >= 0] for each, at in zip(found, places, strict=True)]
+
+    def transfers(self, runs: list[_Run], core: Microarchitecture) -> list[NDArray[np.int64]]:
+        """Return, for each thread, which of its accesses wait for a line that another thread wrote."""
+        turn = 2 * timing.TICKS * core.value(f"{core.caches[-1].name}_latency")
+        turns = [(time // turn).astype(np.int64) for time in self._times(runs)]
+        thread = np.repeat(np.arange(len(runs)), [len(each) for each in turns])
+        line, when, write = np.concatenate(self.line), np.concatenate(turns), np.concatenate(self.write)
+        position = np.concatenate(self.position)
+        if not len(line):
+            return [position] * len(runs)
+        # One row for each line, turn and thread: whether it wrote, and its first access.
+        order = np.lexsort((position, thread, when, line))
+        line, when, thread = line[order], when[order], thread[order]
+        write, position = write[order], position[order]
+        new = np.concatenate(([True], np.diff(line) | np.diff(when) | np.diff(thread) != 0))
+        rows = np.flatnonzero(new)
+        wrote = np.logical_or.reduceat(write, rows)
+        line, when, thread, position = line[rows], when[rows], thread[rows], position[rows]
+        # How many turns in which others wrote the line there were up to the end of this one.
+        all_of_them = _up_to(wrote, [line], [line, when])
+        own = np.lexsort((when, thread, line))
+        mine = np.empty(len(own), dtype=np.int64)
+        mine[own] = _up_to(wrote[own], [line[own], thread[own]], [line[own], thread[own], when[own]])
+        others = all_of_them - mine
+        seen = np.zeros(len(own), dtype=np.int64)
+        same = np.concatenate(([False], (np.diff(line[own]) | np.diff(thread[own])) == 0))
+        seen[own] = np.where(same, np.concatenate(([0], others[own][:-1])), 0)
+        waits = others > seen
+        return [np.unique(position[waits & (thread == k)]) for k in range(len(runs))]
+
+    def _times(self, runs: list[_Run]) -> list[NDArray[np.float64]]:
+        """Return when each access is made, all threads beginning each phase together."""
+        keys, ticks = _by_phase(runs, self.pieces)
+        begin = dict(zip(keys, np.concatenate(([0.0], np.cumsum(ticks.max(axis=1))[:-1])).tolist(), strict=True))
+        found = []
+        for run, cut, block in zip(runs, self.pieces, self.block, strict=True):
+            starts = np.concatenate(([0], run.ends[:-1]))
+            first: dict[tuple[int, int], int] = {}
+            shift = [
+                begin[key] - first.setdefault(key, start)
+                for key, start in zip(_keys(cut), starts.tolist(), strict=True)
+            ]
+            at = np.searchsorted(cut[:, 1], block, side="right") - 1
+            part = (block - cut[at, 1]) / (cut[at, 2] - cut[at, 1])
+            found.append(starts[at] + np.array(shift)[at] + part * (run.ends - starts)[at])
+        return found
+
+
+def _up_to(wrote: NDArray[np.bool_], begin: list[NDArray[np.int64]], end: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Count marks from the first row of a group to the last of a subgroup: rows that agree in ``begin``, in ``end``."""
+
+    def firsts(columns: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
+        changed = np.zeros(len(wrote) - 1, dtype=np.bool_)
+        for column in columns:
+            changed |= np.diff(column) != 0
+        return np.concatenate(([True], changed))
+
+    total = np.cumsum(wrote)
+    groups, subgroups = firsts(begin), firsts(end)
+    before: NDArray[np.int64] = (total - wrote)[np.flatnonzero(groups)][np.cumsum(groups) - 1]
+    last = np.append(np.flatnonzero(subgroups)[1:], len(wrote)) - 1
+    return np.asarray(total[last][np.cumsum(subgroups) - 1] - before)
+
+
+def _sharing(core: Microarchitecture, threads: int) -> Microarchitecture:
+    """Return the core with an equal share of the last level of cache."""
+    last = core.caches[-1]
+    if len(core.caches) < 3 or threads == 1:
+        return core
+    ways = max(1, last.ways // threads)
+    sets = last.sets if threads <= last.ways else max(1, last.sets * last.ways // threads)
+    return replace(core, caches=(*core.caches[:-1], replace(last, size=sets * ways * last.line, ways=ways)))
+
+
+def _fair(wanted: NDArray[np.float64], total: float, one: float) -> NDArray[np.float64]:
+    """Return each thread's part of the bandwidth: what it wants if that is less than an equal part of what is left."""
+    share = np.full(len(wanted), one)
+    if wanted.sum() <= total:
+        return share
+    left, open_ = total, list(np.argsort(wanted))
+    while open_:
+        k = open_.pop(0)
+        part = min(one, left / (len(open_) + 1))
+        if wanted[k] >= part:
+            share[[k, *open_]] = part
+            break
+        left -= wanted[k]
+    return share
+
+
+def _bandwidth(core: Microarchitecture) -> float:
+    return core.value("memory_bandwidth")
+
+
+def _memory_bytes(result: GusResult) -> int:
+    served = result.served
+    return int(result.settings.core.caches[0].line * (served.served[3] + served.prefetched[3]))

@@ -1,0 +1,228 @@
+"""Traces of a region that several threads ran: one of each thread, and in which phase of the program each part ran."""
+
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.errors import DataError, FormatError
+from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
+from perfkit.results import Kind, Summarised, draw, labelled
+from perfkit.trace.sharing import SERIAL, SharedLines, shared_lines
+from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAGIC, VERSION = "perfkit-thread-traces", 1
+_WHAT = "perfkit's traces of threads"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same traces give the same bytes
+# What all threads of a team wait in for each other: a new phase begins behind it.
+BARRIERS = frozenset(
+    {
+        "GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "GOMP_workshare_task_reduction_unregister",
+        "__kmpc_barrier", "__kmpc_barrier_master", "__kmpc_reduce", "pthread_barrier_wait",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ThreadTraces(Summarised, Mapping[int, Trace]):
+    """A mapping from threads, numbered from 0 in the order in which they were started, to what each ran.
+
+    Parameters
+    ----------
+    traces : tuple of Trace
+        One of each thread that came to the region.
+    calls : tuple of (calls, 2) int64
+        Of each thread: where in the stream (in executed blocks) each call of the region begins, and the number of the
+        program's phase then. Parallel loops of one function have phases of their own.
+    bodies : tuple of str
+        Functions that were recorded as the bodies of the function's parallel loops; empty where there are none.
+
+    Examples
+    --------
+    >>> traces = pk.trace_threads("./a.out", "solve")  # doctest: +SKIP
+    >>> traces[0].instruction_count, traces.shared_lines().to_frame()  # doctest: +SKIP
+    """
+
+    traces: tuple[Trace, ...]
+    calls: tuple[NDArray[np.int64], ...]
+    bodies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.traces or len(self.traces) != len(self.calls):
+            raise DataError(
+                f"{len(self.traces)} traces and {len(self.calls)} lists of calls; one of each thread expected"
+            )
+        for number, (trace, calls) in enumerate(zip(self.traces, self.calls, strict=True)):
+            places = calls[:, 0] if calls.ndim == 2 and calls.shape[1] == 2 else np.array([-1])
+            if (places < 0).any() or (np.diff(places) < 0).any() or (places >= trace.blocks_executed).any():
+                raise DataError(
+                    f"thread {number}: its calls do not lie in its stream of {trace.blocks_executed} blocks"
+                )
+
+    def __getitem__(self, thread: int) -> Trace:
+        if thread not in range(len(self.traces)):
+            raise KeyError(f"no thread {thread}: there are 0 to {len(self.traces) - 1}")
+        return self.traces[thread]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.traces)))
+
+    def __len__(self) -> int:
+        return len(self.traces)
+
+    @property
+    def kind(self) -> Kind:
+        """``"measured"`` where the traces were recorded, ``"generated"`` where they were made."""
+        return self.traces[0].kind
+
+    @property
+    def phased(self) -> bool:
+        """Whether the phases in which threads run at the same time are known, rather than all taken for one."""
+        return bool(self.bodies) or any(self._barriers(k).any() for k in self)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no thread's trace ends early."""
+        return all(trace.provenance.complete for trace in self.traces)
+
+    def _barriers(self, thread: int) -> NDArray[np.bool_]:
+        """Say which static blocks of a thread end in a call that waits for all threads."""
+        extra = json.loads(self.traces[thread].provenance.extra.get("barriers", "[]"))
+        found = np.zeros(self.traces[thread].code.block_count, dtype=np.bool_)
+        found[[k for k in extra if k < len(found)]] = True
+        return found
+
+    def phases(self, thread: int) -> NDArray[np.int64]:
+        """Return in which phase each executed block of a thread ran, shape (blocks,); :data:`SERIAL` where alone.
+
+        Phases of one number ran at the same time, or could have. They are told apart by the parallel loops' starts, and
+        by barriers within them; of a program that uses neither, all is one phase.
+        """
+        trace, calls = self.traces[thread], self.calls[thread]
+        found = np.zeros(len(trace.stream), dtype=np.int64)
+        at = np.searchsorted(calls[:, 0], np.arange(len(found)), side="right") - 1
+        begun = calls[np.maximum(at, 0), 1] if len(calls) else found
+        after = self._barriers(thread)[trace.stream]
+        passed = np.concatenate(([0], np.cumsum(after)[:-1])) if len(after) else found
+        if self.bodies:
+            first = np.concatenate(([0], passed))[calls[:, 0] + 1] if len(calls) else found
+            passed = passed - (first[np.maximum(at, 0)] if len(calls) else 0)
+        found = (begun << 32) + passed
+        if self.bodies:  # the function itself starts them, and waits for them
+            own = self.traces[thread].provenance.extra.get("entry", "")
+            names = np.array(trace.code.function)[trace.code.block_start[:-1]]
+            outer = (names == own)[trace.stream]
+            last_outer = np.maximum.accumulate(np.where(outer, np.arange(len(found)), -1))
+            entered = np.where(at >= 0, calls[np.maximum(at, 0), 0] if len(calls) else -1, -1)
+            found[outer | (last_outer >= entered)] = SERIAL
+        return found
+
+    def shared_lines(self) -> SharedLines:
+        """Return the lines of memory that threads shared while one of them wrote: truly, or falsely."""
+        return shared_lines(self)
+
+    @cached_property
+    def instructions(self) -> NDArray[np.int64]:
+        """Executed instructions of each thread."""
+        return np.array([trace.instruction_count for trace in self.traces])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per thread: thread, instructions, accesses, calls, share of the most, complete, stopped."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "thread": list(self),
+                "instructions": self.instructions,
+                "accesses": [trace.access_count for trace in self.traces],
+                "calls": [len(calls) for calls in self.calls],
+                "share": self.instructions / self.instructions.max(),
+                "complete": [trace.provenance.complete for trace in self.traces],
+                "stopped": [trace.provenance.stopped for trace in self.traces],
+            }
+        )
+
+    def summary(self) -> str:
+        """Say how many threads ran how much, and how unevenly."""
+        origin, counts = self.traces[0].provenance, self.instructions
+        where = f"{origin.workload}:{origin.function}".strip(":") or "without a name"
+        lines = [
+            (
+                f"{where}: {len(self)} threads, {counts.sum():,} instructions{labelled(self.kind)}; "
+                f"the most ({counts.max():,}, thread {int(counts.argmax())}) is {counts.max() / counts.mean():.2f} "
+                "times the mean"
+            )
+        ]
+        if self.bodies:
+            lines.append(f"parallel loops: {', '.join(self.bodies)}")
+        early = sorted({trace.provenance.stopped for trace in self.traces if not trace.provenance.complete})
+        if early:
+            lines.append(f"incomplete, so that threads cannot be compared: {'; '.join(early)}")
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the instructions of each thread as bars; return the axes."""
+        return draw("threads:plot_work", self, ax=ax)
+
+    def save(self, path: str | Path) -> Path:
+        """Write all threads' traces to one file, an archive of trace files."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        header = {"format": MAGIC, "version": VERSION, "threads": len(self), "bodies": list(self.bodies)}
+        with (
+            tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
+            replaced(path) as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
+        ):
+            _put(archive, "threads.json", json.dumps(header, indent=1).encode())
+            for number, (trace, calls) in enumerate(zip(self.traces, self.calls, strict=True)):
+                data = io.BytesIO()
+                np.lib.format.write_array(data, calls, allow_pickle=False)
+                _put(archive, f"{number:02}.calls.npy", data.getvalue())
+                _put(archive, f"{number:02}.trace", trace.save(Path(folder) / "trace").read_bytes())
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        FormatError
+            It is damaged, or another's.
+        """
+        path = existing(Path(path))
+        with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
+            header = json_object(member(archive, "threads.json", path, _WHAT), path, _WHAT)
+            if header.get("format") != MAGIC or header.get("version") != VERSION:
+                raise FormatError(f"{path}: not {_WHAT}, of version {VERSION} (its header does not say so)")
+            check_fields(header, {"threads": int, "bodies": list}, path, _WHAT)
+            traces, calls = [], []
+            for number in range(header["threads"]):
+                packed = member(archive, f"{number:02}.calls.npy", path, _WHAT)
+                calls.append(array_of(packed, path, f"{number:02}.calls.npy", np.dtype(np.int64), 2))
+                with tempfile.TemporaryDirectory() as folder:
+                    temporary = Path(folder) / "trace"
+                    temporary.write_bytes(member(archive, f"{number:02}.trace", path, _WHAT))
+                    traces.append(Trace.load(temporary))
+            try:
+                return cls(tuple(traces), tuple(calls), tuple(str(name) for name in header["bodies"]))
+            except DataError as error:
+                raise FormatError(f"{path}: its parts do not fit together ({error})") from error
+
+
+def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
