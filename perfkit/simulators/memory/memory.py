@@ -204,9 +204,10 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
 
 
 def _prefetch(core: Microarchitecture) -> int:
-    if core.feature("stream_prefetch", False):
-        return STREAMS
-    return NEXT_LINE if core.feature("next_line_prefetch", False) else 0
+    """Return what a core prefetches, as in `Caches`."""
+    if not core.feature("next_line_prefetch", False):
+        return 0
+    return STREAMS if core.feature("stream_prefetch", False) else NEXT_LINE
 
 
 # What `Layout.renaming` is for a core's feature; the program says which expressions are alike "by base register".
