@@ -35,6 +35,12 @@ h1 { font-size: 28px; } a { color: #0b5cad; }
 .card .picture { height: 170px; background: #fafafa center/contain no-repeat; border-bottom: 1px solid #eee; }
 .card .text { padding: 12px 16px; } .card h2 { font-size: 18px; margin: 0 0 6px; color: #0b5cad; }
 .card p { margin: 0; color: #444; font-size: 14px; } .muted { color: #666; font-size: 14px; }
+.card .missing { padding: 12px 16px; color: #595959; } .missing h2 { color: inherit; }
+@media (prefers-color-scheme: dark) {
+  body { background: #111; color: #e0e0e0; color-scheme: dark; } a, .card h2 { color: #7cb7f0; }
+  .card { background: #1b1b1b; border-color: #444; } .card a:hover, .card a:focus { background: #26303a; }
+  .card .picture { background-color: #fff; border-color: #444; } .card p, .card .missing, .muted { color: #b8b8b8; }
+}
 """
 
 
@@ -46,6 +52,7 @@ class Card:
     title: str
     text: str
     picture: str
+    made: bool = True
 
 
 def main() -> int:
@@ -85,8 +92,8 @@ def main() -> int:
 
 
 def write_index(out: Path) -> None:
-    """Write the index of the pages that are there."""
-    cards = [card for path in sorted(NOTEBOOKS.glob("*.ipynb")) if (card := read_card(path, out))]
+    """Write the index: every notebook, with a link where its page is there."""
+    cards = [read_card(path, out) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
     (out / "index.html").write_text(index(cards), encoding="utf-8")
 
 
@@ -109,12 +116,10 @@ def write_page(path: Path, out: Path, timeout: int) -> None:
         (out / "assets" / f"{path.stem}.png").write_bytes(picture)
 
 
-def read_card(path: Path, out: Path) -> Card | None:
-    """Return the index entry of a notebook whose page is there."""
+def read_card(path: Path, out: Path) -> Card:
+    """Return the index entry of a notebook."""
     import nbformat
 
-    if not (out / f"{path.stem}.html").is_file():
-        return None
     notebook = nbformat.read(path, as_version=4)
     picture = f"assets/{path.stem}.png"
     return Card(
@@ -122,26 +127,33 @@ def read_card(path: Path, out: Path) -> Card | None:
         title_of(notebook, path),
         first_paragraph(notebook),
         picture if (out / picture).is_file() else "",
+        (out / f"{path.stem}.html").is_file(),
     )
 
 
 def index(cards: list[Card]) -> str:
     """Return the index page."""
-    items = "".join(
-        f'<li class="card"><a href="{html.escape(c.page)}">'
-        + (f'<div class="picture" style="background-image:url({html.escape(c.picture)})"></div>' if c.picture else "")
-        + f'<div class="text"><h2>{html.escape(c.title)}</h2><p>{html.escape(c.text)}</p></div></a></li>'
-        for c in cards
-    )
+    items = "".join(_item(card) for card in cards)
+    ready = sum(card.made for card in cards)
+    state = "" if ready == len(cards) else f" {ready} of {len(cards)} are made so far: reload this page for more."
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>perfkit gallery</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head><body><h1>perfkit: why is this code slow?</h1>"
-        "<p>Every notebook, executed. The pages need no network and no kernel.</p>"
+        f"<p>Every notebook, executed. The pages need no network and no kernel.{state}</p>"
         f'<ul class="cards">{items}</ul>'
         '<p class="muted">Made by <code>./kit gallery</code>. Data that was not measured says so where it is shown.</p>'
         "</body></html>"
     )
+
+
+def _item(card: Card) -> str:
+    words = f"<h2>{html.escape(card.title)}</h2><p>{html.escape(card.text)}</p>"
+    if not card.made:
+        return f'<li class="card"><div class="missing">{words}<p>(not executed yet)</p></div></li>'
+    picture = f'<div class="picture" style="background-image:url({html.escape(card.picture)})"></div>'
+    inside = (picture if card.picture else "") + f'<div class="text">{words}</div>'
+    return f'<li class="card"><a href="{html.escape(card.page)}">{inside}</a></li>'
 
 
 def title_of(notebook: Any, path: Path) -> str:

@@ -34,8 +34,8 @@ def plot_imbalance(result: ThreadsResult, ax: Axes | None = None) -> Axes:
     ax.barh(names, result.thread_cycles, color="C0", label="works")
     ax.barh(names, result.waits, left=result.thread_cycles, color="0.8", hatch="//", label="waits")
     ax.set_xlabel("cycles")
-    name = result.results[0].settings.core.title
-    ax.set_title(f"Each thread on a core of its own, {name} (simulated)\nimbalance {result.imbalance:.2f}")
+    name = result.results[0].settings.core.name
+    ax.set_title(f"Threads on {name} (simulated): imbalance {result.imbalance:.2f}")
     ax.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2))
     return ax
 
@@ -51,8 +51,9 @@ def plot_shared_lines(lines: SharedLines, top: int = 12, ax: Axes | None = None)
     ax.set_yticks(rows, names)
     ax.set_xlabel("accesses by the threads that share the line")
     ax.set_title(f"Lines that several threads use while one writes{labelled(lines.kind)}")
+    ax.set_ylim(-0.6, max(len(table), 3) - 0.4)
     if len(table):
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2))
     else:
         ax.text(0.5, 0.5, "no line is shared", transform=ax.transAxes, ha="center", va="center")
     return ax

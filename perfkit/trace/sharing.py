@@ -189,7 +189,7 @@ def shared_lines(traces: "ThreadTraces", line: int = 64) -> SharedLines:
     table = [
         {
             "address": number * line,
-            "variable": names(number * line, line),
+            "variable": names(number * line, _touched(masks, row["at"])),
             "sharing": "both" if row["true"] and row["false"] else "true" if row["true"] else "false",
             "threads": ", ".join(map(str, sorted(row["threads"]))),
             "writers": ", ".join(map(str, sorted(row["writers"]))),
@@ -217,6 +217,11 @@ def _masks(found: Accesses, at: NDArray[np.int64], lines: int) -> tuple[NDArray[
         np.bitwise_or.at(mask, at[mine][which], bits[which])
         out.append(mask)
     return out[0], out[1]
+
+
+def _touched(masks: Sequence[tuple[NDArray[np.uint64], NDArray[np.uint64]]], which: list[int]) -> int:
+    """Return which bytes of a line any thread reads or writes, as bits."""
+    return int(np.bitwise_or.reduce([read[which] | written[which] for read, written in masks], axis=None))
 
 
 def _ways(masks: Sequence[tuple[NDArray[np.uint64], NDArray[np.uint64]]]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -263,10 +268,15 @@ def _counts(traces: "ThreadTraces", found: Sequence[Accesses], places: Sequence[
 
 
 def _variables(traces: "ThreadTraces") -> Any:
-    """Return a function from an address and a size to the names of the static variables that lie there."""
+    """Return a function from an address and bits of bytes there to the static variables that these belong to."""
     rows = sorted({tuple(row) for t in traces.traces for row in json.loads(t.provenance.extra.get("variables", "[]"))})
 
-    def named(address: int, size: int) -> str:
-        return ", ".join(name for start, length, name in rows if start < address + size and address < start + length)
+    def named(address: int, touched: int) -> str:
+        found = []
+        for start, length, name in rows:
+            first, last = max(start - address, 0), min(start + length - address, 64)
+            if first < last and touched >> first & (1 << last - first) - 1:
+                found.append(name)
+        return ", ".join(found)
 
     return named

@@ -120,3 +120,11 @@ def test_a_schedule_is_not_stepped_through_cycle_by_cycle():
     stalled = np.flatnonzero(run.stall_mask)
     view.next_stall()
     assert view.first in stalled
+
+
+def test_another_schedule_is_shown_as_wide_as_the_one_before(dag):
+    core = pk.DagCore.sandy_bridge_erm()
+    view = ScheduleView(pk.DagScheduler(core).run(dag), width=60)
+    view.schedule = pk.DagScheduler(core.replace(latency_A=9)).run(dag)
+    assert view.width == view._zoom.value == 60  # a list of other widths chooses its first one
+    assert "cycles 0 to 60 of" in view._title.value

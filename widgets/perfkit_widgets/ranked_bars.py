@@ -1,5 +1,6 @@
 """RankedBars: resources by the speedup they allow; a click or a trait chooses one."""
 
+import html
 from typing import Any
 
 import ipywidgets as widgets
@@ -27,7 +28,9 @@ class RankedBars(widgets.VBox):
         super().__init__(layout={"width": "100%"})
         self._top = top
         self.names: list[str] = []
-        self.bars, names, self._across = figures.ranking(label)
+        self._told = widgets.HTML()
+        self.bars, names, self._across = figures.ranking(label, self._told)
+        self.bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         margin = {"left": figures.NAMES, "right": 24, "top": 6, "bottom": 46}
         self.figure = figures.figure([self.bars], [names, self._across], height=300, margin=margin)
         self.children = [self.figure]
@@ -51,6 +54,14 @@ class RankedBars(widgets.VBox):
             self.chosen = self.names[int(change["new"][-1])]
         else:
             self._mark()  # a second click takes bqplot's mark off; the choice stays
+
+    def _tell(self, index: int) -> None:
+        """Write the whole name of the bar under the pointer, and its value."""
+        if 0 <= index < len(self.names):
+            value = float(self.bars.y[index])
+            self._told.value = (
+                f"<b>{html.escape(self.names[index])}</b><br>{value:.3g}: {html.escape(self._across.label)}"
+            )
 
     def _mark(self) -> None:
         self.bars.selected = [self.names.index(self.chosen)] if self.chosen in self.names else []

@@ -10,7 +10,7 @@ import numpy as np
 import traitlets
 
 from perfkit.errors import SettingError
-from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_extended_roofline
+from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_extended_roofline, type_name
 from perfkit.plots.style import ROOF
 from perfkit_widgets import figures
 from perfkit_widgets.base import Explorer, heading, keys, kind_html, own_axes
@@ -251,7 +251,7 @@ class RooflineView(Explorer):
         self._verdict.value = f"<div>{items}</div>{kind_html('simulated')}"
         present = {kind for roof in self.roofline.roofs for kind in roof.of}
         names = {"comp": "computation", "mem": "memory"}
-        entries = {names.get(kind, kind): (COLOURS[kind], "line") for kind in COLOURS if kind in present}
+        entries = {names.get(kind, type_name(kind)): (COLOURS[kind], "line") for kind in COLOURS if kind in present}
         entries |= {"classical bounds": (_INK, "line"), "overlaps": ("#808080", "line")}
         styles = "issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point"
         self._legend.value = f"{keys(entries)}<span class='pk-muted'>{styles}</span>"

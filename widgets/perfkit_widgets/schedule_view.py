@@ -127,7 +127,7 @@ class ScheduleView(Explorer):
             self.first = change["new"]
 
     def _on_zoom(self, change: Any) -> None:
-        if change["new"] is not None and change["new"] != self.width:
+        if not self._quiet and change["new"] is not None and change["new"] != self.width:
             self.width = change["new"]
             self._go(self.first)
 
@@ -168,9 +168,9 @@ class ScheduleView(Explorer):
 
     def _controls(self, cycles: int) -> None:
         widths = sorted({n for n in (*_ZOOMS, self.width) if n < cycles})
+        self._quiet = True  # a list with other options chooses its first one
         self._zoom.options = [*((f"{n:,}", n) for n in widths), (f"all {cycles:,}", max(cycles, self.width))]
         self._zoom.value = self.width if self.width < cycles else max(cycles, self.width)
-        self._quiet = True
         with self._slider.hold_trait_notifications():
             self._slider.max = max(cycles - self.width, 0)
             # One press of an arrow key moves by a tenth of the picture, not by one cycle of many thousands.

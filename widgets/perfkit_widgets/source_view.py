@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -132,7 +133,9 @@ class SourceView(Explorer):
         self._downloads.refresh()
 
     def _name(self, row: pd.Series) -> str:
-        return f"{int(row['line'])}: {str(row['source_line']).strip()}"
+        text = str(row["source_line"]).strip()
+        # Without the line's text, the file's name says more than a number alone.
+        return f"{int(row['line'])}: {text}" if text else f"{Path(str(row['file'])).name}:{int(row['line'])}"
 
     def _on_bar(self, change: Any) -> None:
         if change["new"] in self._rows:
@@ -145,8 +148,9 @@ class SourceView(Explorer):
             self._words.value = ""
             return
         row = self.lines.iloc[self.selected]
+        text, place = str(row["source_line"]).strip(), html.escape(f"{row['file']}:{int(row['line'])}")
+        named = f"<code>{html.escape(text)}</code> ({place})" if text else place
         self._words.value = (
-            f'<div class="pk-hint"><code>{html.escape(str(row["source_line"]).strip())}</code> '
-            f"({html.escape(str(row['file']))}:{int(row['line'])}): {row['causality']:.1%} of the causes, "
+            f'<div class="pk-hint">{named}: {row["causality"]:.1%} of the causes, '
             f"{row['time_share']:.1%} of the time.</div>"
         )

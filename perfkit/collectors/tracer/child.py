@@ -80,7 +80,7 @@ def without_random_addresses(libc: Any, specification: dict[str, Any], module: s
         anew |= bounded_stack()
     if anew:
         argument = json.dumps(specification | {"again": True})
-        os.execv(sys.executable, [sys.executable, "-m", module, argument])  # noqa: S606
+        os.execv("/proc/self/exe", [sys.executable, "-m", module, argument])  # noqa: S606
 
 
 class Session:
@@ -144,8 +144,9 @@ class Session:
         entry = self.entry()
         bodies = self.bodies(entry)
         self.region = cloning.Region(
-            entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), self._pointed(), bodies
-        )
+            entry, self.read, self._unwritten, spec["callees"], set(spec["leaders"]), self._pointed(), bodies,
+            threads=self.pages > 1,
+        )  # fmt: skip
         self._map_buffers()
         count = sum(len(block.instructions) for block in self.region.blocks)
         slots = sum(block.slots for block in self.region.blocks)

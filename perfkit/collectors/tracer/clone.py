@@ -26,6 +26,7 @@ from iced_x86 import (
 
 from perfkit.collectors.tracer import dispatch, entry
 from perfkit.collectors.tracer.accesses import Access, Kind, Refused, accesses
+from perfkit.collectors.tracer.elf import BODIES
 from perfkit.collectors.tracer.emit import Emitter
 
 _BRANCHES = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
@@ -33,6 +34,8 @@ _CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
 _INDIRECT = (FlowControl.INDIRECT_BRANCH, FlowControl.INDIRECT_CALL)
 _CALLEE_SAVED = [getattr(Register, name) for name in ("R15", "R14", "R13", "R12", "RBP", "RBX")]
 _OTHERS = [getattr(Register, name) for name in ("R11", "R10", "R9", "R8", "RSI", "RDI")]
+_IMMEDIATE = (OpKind.IMMEDIATE32, OpKind.IMMEDIATE32TO64, OpKind.IMMEDIATE64)
+_CLONES = (56, 57, 58, 435)  # system calls: clone, fork, vfork, clone3
 # Copied code is labelled with its original address plus this, so that only branches follow it to its new place:
 # addresses of code that the program computes stay those of the original.
 _MOVED = 0x7D00_0000_0000_0000
@@ -91,7 +94,9 @@ class Region:
     pointed : list of int
         Addresses known to be called through pointers, from earlier attempts.
     bodies : list of Function
-        More functions whose calls are traced while one of `entry` is: the bodies of its parallel loops.
+        More functions whose calls are traced: bodies of parallel loops.
+    threads : bool
+        Whether several threads are recorded: functions that call the kernel, as threads that wait do, stay outside.
     """
 
     entry: Function
@@ -101,6 +106,7 @@ class Region:
     leaders: set[int] = field(default_factory=set)
     pointed: list[int] = field(default_factory=list)
     bodies: list[Function] = field(default_factory=list)
+    threads: bool = False
     functions: list[Function] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     outside: set[int] = field(default_factory=set)
@@ -123,6 +129,11 @@ class Region:
         for function in self.functions:
             first, last = (bisect_left(leaders, at) for at in (function.start, function.start + function.size))
             self.blocks += self._cut(function, set(leaders[first:last]))
+
+    @property
+    def opens(self) -> bool:
+        """Whether the entry starts the bodies; else all of them are entries of one kind."""
+        return bool(self.bodies) and not any(mark in self.entry.name for mark in BODIES)
 
     @property
     def entries(self) -> list[Function]:
@@ -216,6 +227,8 @@ class Region:
                 accesses(i)
         except Refused:
             return False
+        if _starts_threads(code) or (self.threads and any(i.mnemonic == Mnemonic.SYSCALL for i in code)):
+            return False
         # As in libc's jumps past a lock prefix.
         starts = {i.ip for i in code}
         targets = {i.near_branch_target for i in code if i.flow_control in _BRANCHES}
@@ -298,6 +311,13 @@ def _sets_return_address(i: Instruction) -> bool:
     return (i.memory_base, i.memory_index, i.memory_displacement) == (Register.RSP, Register.NONE, 0)
 
 
+def _starts_threads(code: list[Instruction]) -> bool:
+    """Whether a function asks the kernel for a thread or process, which would go on in the copy beside this one."""
+    asks = any(i.mnemonic == Mnemonic.SYSCALL for i in code)
+    loads = (i for i in code if i.mnemonic == Mnemonic.MOV and i.op0_register in (Register.EAX, Register.RAX))
+    return asks and any(i.op_count == 2 and i.op1_kind in _IMMEDIATE and i.immediate(1) in _CLONES for i in loads)
+
+
 def free_registers(region: Region) -> list[int]:
     """List general registers that the region leaves alone, those first that called functions preserve."""
     info = InstructionInfoFactory()
@@ -345,8 +365,9 @@ def clone(
     thunk = e.new_label()
     doors = [entry.Door(f.start + _MOVED, plain[f.start], e.new_label()) for f in region.entries]
     if threads:
-        several = len(doors) > 1
-        roles = [replace(door, opens=several and not k, gated=k > 0) for k, door in enumerate(doors)]
+        roles = [
+            replace(door, opens=region.opens and not k, gated=region.opens and k > 0) for k, door in enumerate(doors)
+        ]
         entry.many_threads(e, roles, context + 4096)
     else:
         e.label(doors[0].label)
@@ -394,7 +415,7 @@ def _body(e: Emitter, region: Region, block: Block, thunk: int) -> None:
                 strings.append((access, behind))
             behind += 8 * access.slots
         # What lies between two calls of the function that starts the threads' loops is a phase of the program.
-        begins_phase = region.bodies and block.function == region.entry.name and i.flow_control in _CALLS
+        begins_phase = region.opens and block.function == region.entry.name and i.flow_control in _CALLS
         if begins_phase:
             e.locked(Code.INC_RM64, e.shared(entry.PHASE))
         if i.flow_control in _INDIRECT:

@@ -16,6 +16,8 @@ from perfkit.errors import DataError, FormatError
 
 # How compilers mark a variant of a function that stands in its place: gcc's symbols, and c++filt's words for them.
 _CLONE = re.compile(r"(?<=.)(?:\.(?:isra|constprop)\.\d+)+$|(?: \[clone \.(?:isra|constprop)\.\d+\])+$")
+# What compilers call the bodies of a function's parallel loops, and its tasks.
+BODIES = ("._omp_fn.", ".omp_outlined", ".omp_task_entry")
 _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
 _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
@@ -239,6 +241,23 @@ class ElfFile:
             "or renamed it: mark it __attribute__((noipa))"
             + ("; names of C++ are read with c++filt (install the package binutils)" if mangled else "")
         )
+
+    def loops(self, name: str) -> list[str]:
+        """Return the bodies of parallel loops that a name alone stands for, by address; none where it is a function's.
+
+        The function may have been inlined into another, which leaves its loops: gcc names them by the function.
+        """
+        mark = next((mark for mark in BODIES if mark in name), "")
+        if mark and name in self.functions:
+            return [name]
+        if name in self.functions or matching(name, self.demangled) or matching(name, self._clones):
+            return []
+        found = {}
+        for symbol, each in self.functions.items():
+            parent = re.split(r"\._omp_fn\.|\.omp_outlined|\.omp_task_entry", symbol)[0]
+            if parent != symbol and name in forms(demangled([parent]).get(parent, re.sub(r"(\.\w+)+$", "", parent))):
+                found[each.address] = symbol
+        return [found[address] for address in sorted(found)]
 
     @cached_property
     def _clones(self) -> dict[str, str]:

@@ -22,6 +22,7 @@ from perfkit.trace.trace import Trace
 Place = tuple[str, int]
 """A file's name and a line's number, from 1; ``("", 0)`` where they are unknown."""
 UNKNOWN: Place = ("", 0)
+_SYSTEM = ("/usr/", "/lib/", "/opt/", "/nix/", "/snap/", "/proc/", "/dev/", "/sys/", "/etc/")
 _MOST_TEXT = 1 << 20  # characters of one source file kept with a trace
 
 
@@ -45,7 +46,8 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
     loaded : sequence of Loaded
         The files that its code came from.
     folders : sequence of Path
-        Where relative file names are looked up, the first first. None: no text is kept.
+        Where relative file names are looked up, the first first; absolute ones are where they say. Without any folder
+        no text is kept.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
         extra = {**trace.provenance.extra, "no_lines": note}
         return replace(trace, provenance=replace(trace.provenance, extra=extra))
     code = replace(trace.code, file=tuple(f for f, _ in places), line=np.array([n for _, n in places], dtype=np.int32))
-    texts = dict(_texts({f for f, _ in places if f}, folders))
+    texts = dict(_texts({f for f, _ in places if f}, folders, _built(loaded)))
     return replace(trace, code=code, provenance=replace(trace.provenance, sources=texts))
 
 
@@ -245,19 +247,31 @@ def _ranges(dwarf: Any, die: Any) -> list[tuple[int, int]]:
     return [(low, high.value if high.form == "DW_FORM_addr" else low + high.value)]
 
 
-def _texts(names: Iterable[str], folders: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each file with a relative name: the user's own, not the system's headers."""
+def _texts(names: Iterable[str], folders: Sequence[Path], built: float) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each of the user's own files, not of the system's headers.
+
+    A kernel's names are relative. A program's are absolute: its compiler wrote its folder of work into the binary. Such
+    a file is left out where it was changed after the program was ``built``: its lines are others now.
+    """
     for name in sorted(names):
-        if posixpath.isabs(name) or name.startswith(".."):
+        if name.startswith(("..", *_SYSTEM)):
             continue
-        for folder in folders:
+        for path in (folder / name for folder in folders):  # an absolute name stays as it is
             try:
-                text = (folder / name).read_text(encoding="utf-8", errors="replace")
-            except OSError:
+                about = path.stat()
+                if not path.is_file() or (posixpath.isabs(name) and about.st_mtime > built):
+                    continue
+                text = path.read_text(encoding="utf-8", errors="replace") if about.st_size <= 4 * _MOST_TEXT else None
+            except (OSError, ValueError):
                 continue
-            if len(text) <= _MOST_TEXT:
+            if text is not None and len(text) <= _MOST_TEXT:
                 yield name, text
             break
+
+
+def _built(loaded: Sequence[Loaded]) -> float:
+    """Return when the youngest of the files was written, in seconds since the epoch."""
+    return max((Path(each.path).stat().st_mtime for each in loaded if Path(each.path).is_file()), default=0.0)
 
 
 def _in(pc: int, each: Loaded) -> bool:

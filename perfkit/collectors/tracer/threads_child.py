@@ -8,8 +8,6 @@ from typing import Any
 from perfkit.collectors.tracer import child
 
 _SYS_ARCH_PRCTL, _ARCH_SET_GS = 158, 0x1001
-# What compilers call the bodies of a function's parallel loops, and its tasks.
-BODY = ("._omp_fn.", ".omp_outlined", ".omp_task_entry")
 
 
 class ThreadsSession(child.Session):
@@ -20,13 +18,20 @@ class ThreadsSession(child.Session):
         self.pages = 1 + len(specification["buffers"])
 
     def bodies(self, entry: Any) -> list[Any]:
-        """Return the bodies of the entry's parallel loops: what its code names, and what theirs does."""
-        from perfkit.collectors.tracer.clone import Function, Region
+        """Return the bodies of the entry's parallel loops: what its code names, and what theirs does.
 
+        Where the function itself is gone, inlined into another, these are what was asked for.
+        """
+        from perfkit.collectors.tracer.clone import Function, Region
+        from perfkit.collectors.tracer.elf import BODIES
+
+        if self.spec["loops"]:
+            symbols = [self.home.functions[name] for name in self.spec["loops"]]
+            return [Function(s.name, s.address + self.home_address, s.size) for s in symbols]
         named = {
             symbol.address + self.home_address: symbol
             for symbol in self.home.functions.values()
-            if any(mark in symbol.name for mark in BODY)
+            if any(mark in symbol.name for mark in BODIES)
         }
         found: list[Any] = []
         pending = [entry]

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.demangle import demangled
-from perfkit.collectors.tracer.elf import ElfFile, Symbol
+from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
@@ -117,7 +118,7 @@ class Tracer:
         arguments = [str(word) for word in arguments]
         recording, backend, reason = self._record(elf, symbol.name, arguments, self._obstacle(elf, None), None)
         settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
-        return settings._finish(recording, _of_program(elf, function, arguments, backend, reason))
+        return settings._finish(recording, _of_program(elf, function, arguments, backend, reason), (elf.path.parent,))
 
     def run_threads(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> ThreadTraces:
         """Run a program and record every thread that runs a function, or the parallel loops in it.
@@ -131,10 +132,13 @@ class Tracer:
         DataError, FormatError, UnavailableError
             As `run` does; `DataError` also where more than 64 threads come, or one starts a process in the region.
         """
-        elf, symbol = self._checked(binary, function)
+        elf = ElfFile(binary)
+        loops = (ElfFile(self.library) if self.library else elf).loops(function)
+        elf, symbol = self._checked(binary, loops[0] if loops else function)
         arguments = [str(word) for word in arguments]
-        recorded = self._threads(elf, symbol.name, arguments, None)
-        return self._finished(recorded, symbol.name, _of_program(elf, function, arguments, "cloner", _ONLY))
+        recorded = self._threads(elf, symbol.name, arguments, None, tuple(loops[1:]))
+        about = _of_program(elf, function, arguments, "cloner", _ONLY)
+        return self._finished(recorded, symbol.name, about, (elf.path.parent,))
 
     def run_kernel_threads(self, kernel: "Kernel", *arguments: Any) -> ThreadTraces:
         """Call a compiled kernel with arguments and record every thread that runs it, or the parallel loops in it.
@@ -163,7 +167,12 @@ class Tracer:
         return elf, symbol
 
     def _threads(
-        self, elf: ElfFile, function: str, arguments: list[Any], kernel: "Kernel | None"
+        self,
+        elf: ElfFile,
+        function: str,
+        arguments: list[Any],
+        kernel: "Kernel | None",
+        loops: tuple[str, ...] = (),
     ) -> "tuple[list[ThreadRecording], list[str]]":
         """Record all threads, which only the cloner can."""
         if self.begin:
@@ -178,7 +187,7 @@ class Tracer:
         why_not = self._obstacle(elf, kernel)
         if not why_not:
             try:
-                return record_threads(self._job(elf, function, arguments, kernel))
+                return record_threads(replace(self._job(elf, function, arguments, kernel), loops=loops))
             except cloner.Refusal as refusal:
                 why_not = str(refusal)
         raise DataError(f"the threads of {function} cannot be recorded: {why_not}")
@@ -191,6 +200,11 @@ class Tracer:
         folders: Sequence[Path] = (),
     ) -> ThreadTraces:
         threads, bodies = recorded
+        if any(mark in entry for mark in BODIES):
+            # The function that starts the loops is not recorded: where all threads take part in all of them, their
+            # calls tell them apart.
+            bodies = [entry, *bodies] if len({len(thread.calls) for thread in threads}) == 1 else []
+            threads = [replace(each, calls=_numbered(each.calls, bodies)) for each in threads]
         traces = []
         for thread in threads:
             recording = thread.recording.executed()
@@ -346,6 +360,11 @@ def _of_program(elf: ElfFile, function: str, arguments: Sequence[str], backend: 
     name = elf.path.name
     command = shlex.join([name, *arguments])
     return Provenance(name, function, backend=backend, backend_reason=reason, command=command, binary_sha256=elf.sha256)
+
+
+def _numbered(calls: NDArray[np.int64], bodies: list[str]) -> NDArray[np.int64]:
+    """Return calls of which each begins a phase, or none does."""
+    return np.stack([calls[:, 0], np.arange(len(calls)) if bodies else np.zeros(len(calls), dtype=np.int64)], axis=1)
 
 
 def _variables(recording: Recording) -> list[tuple[int, int, str]]:

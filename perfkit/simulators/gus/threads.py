@@ -5,7 +5,7 @@ The model, on top of Gus's for one core:
 - L1 and L2 are a thread's own. The last level is divided: each thread has an equal share of its ways.
 - Memory's bandwidth is shared: a thread that asks for less than an equal part gets what it asks for, the others divide
   the rest. What each asks for is what it takes alone; this is gone through once more with the caps.
-- A line that another thread has written since one used it comes from the last level, however recently it was used: a
+- A line that another thread has written since one used it has to come from there, however recently it was used: a
   transfer. Accesses are put in order by the simulated time in each thread, all threads beginning each phase together.
   Who has a line keeps it for as long as a transfer takes: within twice that time a thread waits once for each line.
 - Threads wait for each other at the end of a phase, where phases are known.
@@ -34,7 +34,15 @@ from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.simulators.gus.recurrence import simulate
-from perfkit.simulators.memory.memory import LEVEL, MemoryPass, Window
+from perfkit.simulators.memory.memory import (
+    BLOCKED,
+    DISTANCE_SHIFT,
+    FORWARDED,
+    LEVEL,
+    RENAMED,
+    MemoryPass,
+    Window,
+)
 from perfkit.trace.code import TraceChunk
 from perfkit.trace.sharing import SERIAL, contended, line_accesses
 from perfkit.trace.threads import ThreadTraces
@@ -45,8 +53,8 @@ if TYPE_CHECKING:
 
 MAGIC, VERSION = "perfkit-thread-results", 1
 _WHAT = "perfkit's results of threads"
-_PIECE = 4096  # executed blocks whose times are told apart
-_ROUNDS = 4  # of transfers and times that depend on each other
+_PIECE = 1024  # executed blocks whose times are told apart
+_ROUNDS = 8  # of transfers and times that depend on each other
 _SETTLED = 0.01
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -281,7 +289,9 @@ class _Run:
     ends: NDArray[np.int64]
 
 
-def run_threads(gus: Gus, traces: ThreadTraces, memory_bandwidth: float | None = None) -> ThreadsResult:
+def run_threads(
+    gus: Gus, traces: ThreadTraces, *, memory_bandwidth: float | None = None, transfer: float | None = None
+) -> ThreadsResult:
     """Simulate each thread on a core of its own, with the last level of cache and memory shared.
 
     Parameters
@@ -293,6 +303,14 @@ def run_threads(gus: Gus, traces: ThreadTraces, memory_bandwidth: float | None =
     memory_bandwidth : float, optional
         Bytes per cycle that all threads together can get from memory; by default what the core file says that one core
         can get, the least that it may be.
+    transfer : float, optional
+        Cycles that a line takes from core to core; by default twice the latency of the last level of cache (there and
+        on to the other core): an estimate.
+
+    Raises
+    ------
+    SettingError
+        A figure is not above 0.
 
     Examples
     --------
@@ -301,14 +319,16 @@ def run_threads(gus: Gus, traces: ThreadTraces, memory_bandwidth: float | None =
     """
     one = _bandwidth(gus.core)
     total = one if memory_bandwidth is None else float(memory_bandwidth)
-    if not total > 0:
-        raise SettingError(f"memory's bandwidth is above 0 bytes per cycle; found {memory_bandwidth}")
+    last = gus.core.caches[-1].name
+    cycles = 2 * gus.core.value(f"{last}_latency") if transfer is None else float(transfer)
+    for name, value in (("memory's bandwidth in bytes per cycle", total), ("a transfer's cycles", cycles)):
+        if not 0 < value < np.inf:
+            raise SettingError(f"{name}: a number above 0 expected; found {value}")
     pieces = [_pieces(traces.phases(k)) for k in traces]
-    alone = [_run(gus, traces[k], pieces[k], None) for k in traces]
+    alone = [_run(gus, traces[k], pieces[k]) for k in traces]
     shared = replace(gus, core=_sharing(gus.core, len(traces)))
-    gus_of = [shared] * len(traces)
     charged: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(traces)
-    runs = [_run(shared, traces[k], pieces[k], None) for k in traces] if len(traces) > 1 else alone
+    runs = [_run(shared, traces[k], pieces[k]) for k in traces] if len(traces) > 1 else alone
     lines = _Lines(traces, pieces, gus.core.caches[0].line)
     ticks_before = np.zeros(len(traces))
     for _ in range(_ROUNDS if len(traces) > 1 else 0):
@@ -322,8 +342,9 @@ def run_threads(gus: Gus, traces: ThreadTraces, memory_bandwidth: float | None =
             replace(shared, core=shared.core.scaled("memory_bandwidth", part / one)) if part < one else shared
             for part in share.tolist()
         ]
-        charged = lines.transfers(runs, gus.core)
-        runs = [_run(gus_of[k], traces[k], pieces[k], charged[k]) for k in traces]
+        charged = lines.transfers(runs, cycles)
+        late = [_Transfers(each, cycles, int(last[1]) - 1) for each in charged]
+        runs = [_run(gus_of[k], traces[k], pieces[k], late[k]) for k in traces]
     keys, ticks = _by_phase(runs, pieces)
     numbers = np.array([SERIAL if by_itself else phase for phase, by_itself in keys], dtype=np.int64)
     return ThreadsResult(
@@ -345,26 +366,70 @@ def _pieces(phases: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([phases[ends[:-1]], ends[:-1], ends[1:]], axis=1)
 
 
-def _run(gus: Gus, trace: Trace, pieces: NDArray[np.int64], charged: NDArray[np.int64] | None) -> _Run:
-    """Simulate a thread, with some of its accesses served by the last level of cache."""
+def _run(gus: Gus, trace: Trace, pieces: NDArray[np.int64], transfers: "_Transfers | None" = None) -> _Run:
+    """Simulate a thread, some of whose accesses wait for a line of another's."""
     if not trace.blocks_executed:
         raise DataError("a thread's trace holds no executed instruction; there is nothing to simulate")
     program = gus.program(trace)
     memory = gus.memory(trace, program)
     arrays, cost, now, lines = timing.begin(program, (gus.core,))
     spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
-    level = int(gus.core.caches[-1].name[1]) - 1
+    cut = pieces if transfers is None else transfers.cut(trace, pieces)
     ends = []
-    for chunk in _chunks(trace, pieces):
-        window = _charged(memory.window(chunk), chunk.first_access, charged, level, memory)
+    for chunk in _chunks(trace, cut):
+        window = memory.window(chunk)
         lines = timing.room(lines, memory.page_count)
+        if transfers is not None:
+            transfers.charge(window, chunk.first_access, memory, now, lines)
         simulate(window, arrays, cost, now, lines, spent, None)
         ends.append(int(now.now[2]))
     result = GusResult(
         settings=gus, trace=trace, program=program, ticks=int(now.now[2]), spent=spent, served=memory.counts(),
         branches=memory.branches,
     )  # fmt: skip
-    return _Run(result, np.array(ends))
+    return _Run(result, np.array(ends)[np.searchsorted(cut[:, 2], pieces[:, 2])])
+
+
+@dataclass(frozen=True)
+class _Transfers:
+    """A thread's accesses that wait for a line of another's, and for how many cycles.
+
+    The recurrence knows when a line arrives that is on its way, and is told so where a window begins with the access.
+    """
+
+    positions: NDArray[np.int64]
+    cycles: float
+    level: int
+
+    def cut(self, trace: Trace, pieces: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pieces, cut at the blocks of these accesses, too."""
+        behind = np.cumsum(np.diff(trace.code.block_operand_start)[trace.stream])
+        blocks = np.searchsorted(behind, self.positions, side="right")
+        begins = np.unique(np.concatenate([pieces[:, 1], blocks]))
+        phases = pieces[np.searchsorted(pieces[:, 1], begins, side="right") - 1, 0]
+        return np.stack([phases, begins, np.append(begins[1:], pieces[-1, 2])], axis=1)
+
+    def charge(
+        self, window: Window, first: int, memory: MemoryPass, now: timing.State, lines: timing.LineArrivals
+    ) -> None:
+        """Let the lines arrive late of those accesses at a window's start that a nearer level would have served."""
+        low, high = np.searchsorted(self.positions, [first, first + len(window.code)])
+        at = self.positions[low:high] - first
+        at = at[(window.granule[at] >= 0) & ((window.code[at] & LEVEL) < self.level)]
+        memory.served[:4] -= np.bincount(window.code[at] & LEVEL, minlength=4)
+        memory.served[self.level] += len(at)
+        # The line leaves with what this thread has stored: the value is not known before it is back.
+        codes = window.code[at]
+        window.code[at] &= ~np.uint32(LEVEL | RENAMED)
+        for code, line in zip(codes.tolist(), (window.granule[at] >> lines.shift).tolist(), strict=True):
+            gone = int(now.now[0])
+            if code & (FORWARDED | BLOCKED):
+                store = (int(now.counts[3]) - 1 - (code >> DISTANCE_SHIFT)) & (len(now.data) - 1)
+                gone = max(gone, int(now.data[store]))
+            late = gone + int(self.cycles * timing.TICKS)
+            lines.arrival[line] = max(int(lines.arrival[line]), late)
+            lines.origin[line] = self.level
+            now.now[7] = max(int(now.now[7]), late)
 
 
 def _chunks(trace: Trace, pieces: NDArray[np.int64]) -> Iterator[TraceChunk]:
@@ -379,19 +444,6 @@ def _chunks(trace: Trace, pieces: NDArray[np.int64]) -> Iterator[TraceChunk]:
             trace.addresses[operands[first] : operands[end]],
             trace.sizes[dynamics[first] : dynamics[end]],
         )
-
-
-def _charged(window: Window, first: int, charged: NDArray[np.int64] | None, level: int, memory: MemoryPass) -> Window:
-    """Let the last level serve the accesses that wait for another thread's line, where a nearer one would have."""
-    if charged is None or not len(charged):
-        return window
-    low, high = np.searchsorted(charged, [first, first + len(window.code)])
-    at = charged[low:high] - first
-    at = at[(window.code[at] & LEVEL) < level]
-    memory.served[:4] -= np.bincount(window.code[at] & LEVEL, minlength=4)
-    memory.served[level] += len(at)
-    window.code[at] = (window.code[at] & ~np.uint32(LEVEL)) | np.uint32(level)
-    return window
 
 
 def _keys(pieces: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -425,9 +477,9 @@ class _Lines:
         self.position = [each.position[at >= 0] for each, at in zip(found, places, strict=True)]
         self.write = [each.write[at >= 0] for each, at in zip(found, places, strict=True)]
 
-    def transfers(self, runs: list[_Run], core: Microarchitecture) -> list[NDArray[np.int64]]:
+    def transfers(self, runs: list[_Run], cycles: float) -> list[NDArray[np.int64]]:
         """Return, for each thread, which of its accesses wait for a line that another thread wrote."""
-        turn = 2 * timing.TICKS * core.value(f"{core.caches[-1].name}_latency")
+        turn = 2 * timing.TICKS * cycles
         turns = [(time // turn).astype(np.int64) for time in self._times(runs)]
         thread = np.repeat(np.arange(len(runs)), [len(each) for each in turns])
         line, when, write = np.concatenate(self.line), np.concatenate(turns), np.concatenate(self.write)

@@ -120,6 +120,29 @@ def single_step(
     return Truth(pcs, accesses)
 
 
+def step_threads(program: Path, functions: list[str], folder: Path) -> list[Truth]:
+    """Step every thread of a program; return what each did in some functions, in the order in which they were started.
+
+    Stacks are told from the last access, the last return.
+    """
+    stepper, elf = folder / "thread_stepper", ElfFile(program)
+    source = Path(__file__).with_name("thread_stepper.c")
+    subprocess.run(["gcc", "-O2", "-o", str(stepper), str(source)], check=True)
+    code, named = decode(elf, functions), [elf.functions[f] for f in functions]
+    ranges = [str(x) for each in named for x in (each.address, each.address + each.size)]
+    output = folder / "threads"
+    start = str(elf.functions["main"].address)
+    subprocess.run([str(stepper), str(program), str(output), start, *ranges], check=True, timeout=300)
+    found, info = [], InstructionInfoFactory()
+    for path in sorted(folder.glob("threads.*"), key=lambda path: int(path.suffix[1:])):
+        base, steps = read(path)
+        raw = [each for step in steps for each in touched(info, code[step.pc - base], step, step, base)]
+        stack, fs = raw[-1][0], steps[0].fs
+        accesses = [(*place(address, base, stack, fs, elf), size) for address, size in raw]
+        found.append(Truth([step.pc - base for step in steps], accesses))
+    return found
+
+
 def step_everything(stepper: Path, kernel: Kernel, stack: int, folder: Path, most: int = 100_000) -> list[int]:
     """Places within their pages of all instructions from entry to return, in whichever library they lie."""
     output = folder / "steps"

@@ -1,6 +1,7 @@
 """Source lines of traced instructions: from the line tables of gcc and clang, and kept with the trace."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 from collections import Counter
@@ -185,7 +186,21 @@ def test_callees_of_another_unit_have_their_own_file(tmp_path):
     divide = frame[frame["text"].str.startswith("divsd")].iloc[0]
     assert (Path(divide["file"]).name, divide["line"]) == ("two.c", 4)
     assert {Path(f).name for f in frame["file"][frame["function"] == "f"]} == {"one.c"}
-    assert trace.provenance.sources == {}  # a program's sources are not collected
+    assert {Path(f).name for f in trace.provenance.sources} == {"one.c", "two.c"}
+
+
+def test_a_programs_own_sources_are_kept_as_long_as_they_are_those_it_was_built_from(tmp_path):
+    text = tmp_path / "a file.c"
+    text.write_text("#include <math.h>\n" + SOURCE.replace("double f", "__attribute__((noipa)) double f")
+                    + "int main(void) { double a[4] = {1, 2, 3, 4}; return (int)f(a, 4); }\n")  # fmt: skip
+    path = tmp_path / "program"
+    subprocess.run(["gcc", "-O1", "-fno-math-errno", "-g", "-o", path, text], check=True)
+    trace = Tracer().run(path, "f")
+    assert trace.provenance.sources == {str(text): text.read_text()}  # and none of the system's
+    assert any(line.startswith("for") for line in trace.places()["source_line"])
+    later = path.stat().st_mtime + 10
+    os.utime(text, (later, later))
+    assert Tracer().run(path, "f").provenance.sources == {}
 
 
 def test_a_damaged_line_table_costs_the_lines_only():

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import perfkit as pk
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.trace.sharing import SERIAL
+from tests.collectors.tracer import oracle
 
 TRIANGLE = """
     #include <stdlib.h>
@@ -105,6 +107,27 @@ def test_a_triangular_loop_is_as_unbalanced_as_it_must_be(compiled):
         assert (SERIAL in phases) == (k == 0), "one thread runs the function itself"
 
 
+@pytest.mark.parametrize("program", [TRIANGLE, COUNTERS, WORKERS], ids=["triangle", "counters", "pthreads"])
+def test_threads_are_recorded_as_single_stepped(compiled, tmp_path, program):
+    """Every instruction and every address of four threads, one by one, as ptrace sees them."""
+    if program is WORKERS:
+        path, function = workers(compiled, PLAIN), "work"
+    else:
+        once = program.replace("for (int k = 0; k < 3; k++) solve(200)", "solve(40)").replace("i < 1000", "i < 100")
+        path, function = compiled(once, "-fopenmp", "-DPAD=0", "-DATOMIC"), "solve"
+    traces = Tracer().run_threads(path, function)
+    elf = ElfFile(path)
+    truth = oracle.step_threads(path, [function, *traces.bodies], tmp_path)
+    assert len(truth) == len(traces) == 4
+    for wanted, trace in zip(truth, traces.values(), strict=True):
+        first = next(trace.instructions())[0]
+        found = oracle.told(trace, elf, trace.code.function[first])
+        assert found.pcs == wanted.pcs
+        assert len(trace.addresses) == len(wanted.accesses)
+        assert found.accesses == wanted.accesses
+    assert sum(len(each.pcs) for each in truth) > 1000
+
+
 @pytest.mark.parametrize(("flags", "sharing"), [(["-DPAD=0"], "false"), (["-DPAD=56"], None)])
 def test_neighbouring_counters_share_a_line_falsely_and_padded_ones_do_not(compiled, flags, sharing):
     lines = Tracer().run_threads(compiled(COUNTERS, "-fopenmp", *flags), "solve").shared_lines()
@@ -116,6 +139,66 @@ def test_neighbouring_counters_share_a_line_falsely_and_padded_ones_do_not(compi
     assert (row["sharing"], row["threads"], row["writers"]) == ("false", "0, 1, 2, 3", "0, 1, 2, 3")
     assert (row["reads"], row["writes"]) == (4000, 4000)
     assert row["places"].endswith(":8"), "the line of the increment"
+
+
+def test_false_sharing_costs_simulated_cycles_and_padding_ends_it(compiled):
+    shared, padded = (
+        pk.run_threads(pk.Gus("zen4"), Tracer().run_threads(compiled(COUNTERS, "-fopenmp", f"-DPAD={pad}"), "solve"))
+        for pad in (0, 56)
+    )
+    assert shared.transfers.min() > 3
+    assert padded.transfers.sum() <= 4, "at most one each, at the beginning"
+    assert shared.cycles > 1.1 * padded.cycles
+    assert shared.slowdown > 1.1
+    assert padded.slowdown < 1.05
+
+
+def test_a_line_that_comes_and_goes_never_makes_a_thread_faster(tmp_path):
+    """A chain through memory that is far behind what is dispatched: what is lost is counted from the chain's end."""
+    source = """
+        #include <omp.h>
+        void rows(double *sums, const double *a, long n) {
+            #pragma omp parallel num_threads(4)
+            {
+                volatile double *mine = sums + omp_get_thread_num();
+                #pragma omp for schedule(static)
+                for (long i = 0; i < n; i++) *mine += a[i];
+            }
+        }
+    """
+    path = tmp_path / "rows.c"
+    path.write_text(source)
+    result = pk.run_threads(pk.Gus("skylake_x"), pk.trace_threads(path, arguments=[np.zeros(8), np.ones(2000), 2000]))
+    assert (result.thread_cycles > 1.2 * result.alone).all()
+
+
+def test_memory_is_divided_and_a_thread_that_asks_for_less_gets_what_it_asks_for(compiled):
+    """Three threads stream; one computes. Twice the bandwidth is worth nothing once all have enough."""
+    source = """
+        #include <omp.h>
+        double a[4][1 << 15];
+        __attribute__((noipa)) void solve(void) {
+            #pragma omp parallel
+            {
+                int t = omp_get_thread_num();
+                double s = 0;
+                if (t) for (long i = 0; i < 1 << 15; i += 8) a[t][i] += 1;
+                else for (long i = 0; i < 20000; i++) __asm__ volatile("" : "+x"(s));
+            }
+        }
+        int main(void) { solve(); return 0; }
+    """
+    traces = Tracer().run_threads(compiled(source, "-fopenmp"), "solve")
+    gus = pk.Gus("zen4")
+    little, much, more = (pk.run_threads(gus, traces, memory_bandwidth=b) for b in (4.0, 64.0, 128.0))
+    assert much.cycles == more.cycles
+    streaming = [k for k in traces if traces[k].access_count > 8000]
+    (computing,) = set(traces) - set(streaming)
+    bandwidth = little.to_frame()["bandwidth"]
+    assert bandwidth[streaming].to_numpy() == pytest.approx([4 / 3] * 3, rel=0.01)
+    assert little.thread_cycles[computing] == pytest.approx(much.thread_cycles[computing], rel=0.02)
+    assert (little.thread_cycles[streaming] > 1.5 * much.thread_cycles[streaming]).all()
+    assert little.memory_bytes.sum() / little.cycles <= 4.0 * 1.01
 
 
 def test_an_atomic_counter_is_shared_truly(compiled):
@@ -181,6 +264,21 @@ def test_threads_that_never_come_are_not_there(compiled):
         Tracer().run_threads(workers(compiled, "static void body(long k) { if (k > 9) work(k); }"), "work")
 
 
+def test_an_exception_through_the_region_is_named_as_what_went_wrong(compiled):
+    source = """
+        #include <thread>
+        __attribute__((noinline)) void work(int k) { if (k == 2) throw k; asm volatile(""); }
+        int main() {
+            std::thread t([] { for (int k = 0; k < 4; k++) try { work(k); } catch (...) { } });
+            t.join();
+        }
+    """
+    program = compiled(source, compiler="g++")
+    for record in (Tracer(repeat=4).run, Tracer(repeat=4).run_threads):
+        with pytest.raises(DataError, match=r"C\+\+ exceptions"):
+            record(program, "work")
+
+
 def test_what_only_one_thread_can_have_is_refused(compiled):
     program = workers(compiled, PLAIN)
     with pytest.raises(SettingError, match="markers"):
@@ -189,6 +287,50 @@ def test_what_only_one_thread_can_have_is_refused(compiled):
         Tracer(pinned="x86-64-v3").run_threads(program, "work")
     with pytest.raises(SettingError, match="QEMU records one thread"):
         Tracer(backend="qemu").run_threads(program, "work")
+
+
+@pytest.mark.parametrize("flags", [[], ["-ftls-model=global-dynamic"]])
+def test_a_program_has_its_thread_local_variables_in_every_thread(compiled, flags):
+    """What they begin with, what is zero, and what each thread adds: else the program would end with another status."""
+    source = """
+        #include <pthread.h>
+        static __thread long zero[3000];
+        __thread long seven = 7;
+        static long sums[4];
+        __attribute__((noipa)) long work(long k) {
+            for (long i = 0; i < 3000; i++) ((volatile long *)zero)[i] += k;
+            long s = seven++;
+            for (long i = 0; i < 3000; i++) s += zero[i];
+            return s;
+        }
+        static void *run(void *p) { sums[(long)p] = work((long)p) + work(1); return 0; }
+        int main(void) {
+            pthread_t t[4];
+            for (long k = 0; k < 4; k++) pthread_create(&t[k], 0, run, (void *)k);
+            for (long k = 0; k < 4; k++) pthread_join(t[k], 0);
+            for (long k = 0; k < 4; k++) if (sums[k] != 7 + 3000 * k + 8 + 3000 * (k + 1)) return 1;
+            return work(5) == 7 + 15000 && seven == 8 ? 42 : 2;
+        }
+    """
+    program = compiled(source, *flags)
+    traces = Tracer(repeat=2).run_threads(program, "work")
+    assert traces[0].provenance.extra["exit_status"] == "42"
+    assert len(traces) == 5
+    assert traces.shared_lines().to_frame().empty, "each has its own"
+    with pytest.warns(PerfkitWarning, match="other threads"):
+        trace = Tracer(backend="cloner").run(program, "work")
+    assert trace.provenance.extra["exit_status"] == "42"
+
+
+def test_thread_local_variables_that_begin_with_addresses_are_refused_with_the_reason(compiled):
+    source = """
+        static long there;
+        __thread long *where = &there;
+        __attribute__((noipa)) long work(long k) { return *where += k; }
+        int main(void) { return work(3) != 3; }
+    """
+    with pytest.raises(DataError, match="thread-local variables that begin with addresses"):
+        Tracer(backend="cloner").run(compiled(source), "work")
 
 
 def test_a_kernel_in_c_is_compiled_with_openmp(tmp_path):

@@ -1,0 +1,39 @@
+"""The gallery's index: there before the first page is, and true while pages are made."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def gallery() -> Any:
+    spec = importlib.util.spec_from_file_location("gallery", ROOT / "scripts" / "gallery.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_index_lists_every_notebook_and_links_those_that_are_there(gallery: Any, tmp_path: Path):
+    notebooks = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+    gallery.write_index(tmp_path)
+    before = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert before.count("not executed yet") == len(notebooks)
+    assert f"0 of {len(notebooks)} are made so far" in before
+    assert "<a " not in before
+    (tmp_path / f"{notebooks[0]}.html").touch()
+    gallery.write_index(tmp_path)
+    after = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert after.count("<a ") == 1
+    assert f'href="{notebooks[0]}.html"' in after
+    for name in notebooks:
+        (tmp_path / f"{name}.html").touch()
+    gallery.write_index(tmp_path)
+    done = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "made so far" not in done
+    assert "\\" not in done  # no formula as it is typed
