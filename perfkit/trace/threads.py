@@ -89,6 +89,8 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
     @property
     def phased(self) -> bool:
         """Whether the phases in which threads run at the same time are known, rather than all taken for one."""
+        if any("calls_without_phase" in trace.provenance.extra for trace in self.traces):
+            return False
         return bool(self.bodies) or any(self._barriers(k).any() for k in self)
 
     @property
