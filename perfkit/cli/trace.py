@@ -100,6 +100,8 @@ def trace(
     print(f"backend: {origin.backend}" + (f" ({origin.backend_reason})" if origin.backend_reason else ""))
     if origin.stopped:
         print(f"incomplete: {origin.stopped}")
+    if {"GOMP_parallel", "__kmpc_fork_call"} & set(origin.extra.get("not_followed", "").split(", ")):
+        print("its parallel loops are not in it: --threads records them, in every thread")
     if origin.extra.get("not_followed_calls"):
         hint = "" if callees else "; --callees records them where they can be"
         print(f"called and not recorded (name: calls): {origin.extra['not_followed_calls']}{hint}")

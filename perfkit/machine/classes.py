@@ -17,7 +17,7 @@ CLASSES: dict[str, str] = {
     "instruction latency": r"instruction_latency",
     "L1 latency": r"L1_(vector_)?latency",
     "store forwarding": r"\w*store_forward_latency",
-    "L2": r"L2_(latency|bandwidth)",
+    "L2": r"L2_(latency|bandwidth)|L1_set_fill",
     "L3": r"L3_(latency|bandwidth)",
     "memory latency": r"memory_latency",
     "memory bandwidth": r"memory_bandwidth",

@@ -64,6 +64,7 @@ _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
             "second_tlb_latency",
             "page_walk_latency",
             "page_split_store",
+            "L1_set_fill",
         ),
     ),
     "bandwidths": ("bandwidth", "bytes/cycle", ("L1_bandwidth", "memory_bandwidth"), ("L2_bandwidth", "L3_bandwidth")),
@@ -86,6 +87,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "second_tlb_entries": int,
     "add_forwarding": (int, float),
     "next_line_prefetch": bool,
+    "stream_prefetch": bool,
     "line_split_penalty": int,
     "write_back_lines": (int, float),
 }

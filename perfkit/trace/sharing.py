@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.results import Kind, Tabled, draw, labelled
-from perfkit.trace.code import NO_ACCESS, expand
+from perfkit.trace.code import expand
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SERIAL = -1
 """The phase of what runs while no other thread of the region does."""
 
+_USER = 1 << 47  # below it lies what a program may access; above, `NO_ACCESS` and the kernel's pages
+_LINE_BITS = 44
 _PLACES = 3  # source lines named for a line of memory
 
 
@@ -120,7 +122,7 @@ def line_accesses(traces: "ThreadTraces", thread: int, line: int, *, alone: bool
     per_block = np.diff(code.block_operand_start)[trace.stream]
     block = np.repeat(np.arange(len(trace.stream)), per_block)
     size = trace.access_sizes().astype(np.int64)
-    keep = (trace.addresses != np.uint64(NO_ACCESS)) & (size > 0) & (alone | (phases[block] != SERIAL))
+    keep = (trace.addresses < np.uint64(_USER)) & (size > 0) & (alone | (phases[block] != SERIAL))
     position = np.flatnonzero(keep)
     address, size = trace.addresses[keep].astype(np.int64), size[keep]
     first, last = address // line, (address + size - 1) // line
@@ -136,21 +138,35 @@ def line_accesses(traces: "ThreadTraces", thread: int, line: int, *, alone: bool
     )  # fmt: skip
 
 
-def contended(found: Sequence[Accesses], *, by_phase: bool = True) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Return the lines that threads share, phase by phase or at any time, and for each thread's accesses which one.
+def contended(
+    traces: "ThreadTraces", line: int, *, by_phase: bool = True
+) -> tuple[NDArray[np.int64], list[Accesses], list[NDArray[np.int64]]]:
+    """Return the lines that threads share while one writes, the accesses of these, and which one each is of.
 
-    The first is (n, 2): phase and line of each; the others are -1 where the access is of no such line.
+    By phase, each line is one for each phase in which it is shared, and what a thread does alone does not count; else
+    lines that are shared at any time. The first is (n, 2): phase and line of each.
     """
-    phases = np.unique(np.concatenate([each.phase for each in found])) if by_phase else np.array([SERIAL])
-    keys = [(np.searchsorted(phases, each.phase) if by_phase else 0) << 44 | each.line for each in found]
-    touched, threads = np.unique(np.concatenate([np.unique(key) for key in keys]), return_counts=True)
-    written = np.unique(np.concatenate([key[each.write] for key, each in zip(keys, found, strict=True)]))
-    shared = np.intersect1d(touched[threads > 1], written)
-    places = []
-    for key in keys:
-        at = np.minimum(np.searchsorted(shared, key), max(len(shared) - 1, 0))
-        places.append(np.where(shared[at] == key, at, -1) if len(shared) else np.full(len(key), -1))
-    return np.stack([phases[shared >> 44], shared & (1 << 44) - 1], axis=1), places
+    phases = np.unique(np.concatenate([traces.phases(k) for k in traces])) if by_phase else np.array([SERIAL])
+
+    def keyed(thread: int) -> tuple[Accesses, NDArray[np.int64]]:
+        found = line_accesses(traces, thread, line, alone=not by_phase)
+        return found, (np.searchsorted(phases, found.phase) if by_phase else 0) << _LINE_BITS | found.line
+
+    touched, written = [], []
+    for thread in traces:  # twice through the accesses, which are many, to keep those few of shared lines only
+        found, key = keyed(thread)
+        touched.append(np.unique(key))
+        written.append(np.unique(key[found.write]))
+    lines, threads = np.unique(np.concatenate(touched), return_counts=True)
+    shared = np.intersect1d(lines[threads > 1], np.concatenate(written))
+    kept, places = [], []
+    for thread in traces if len(shared) else ():
+        found, key = keyed(thread)
+        at = np.minimum(np.searchsorted(shared, key), len(shared) - 1)
+        mine = shared[at] == key
+        kept.append(Accesses(*(column[mine] for column in found)))
+        places.append(at[mine])
+    return np.stack([phases[shared >> _LINE_BITS], shared & (1 << _LINE_BITS) - 1], axis=1), kept, places
 
 
 def shared_lines(traces: "ThreadTraces", line: int = 64) -> SharedLines:
@@ -172,10 +188,9 @@ def shared_lines(traces: "ThreadTraces", line: int = 64) -> SharedLines:
 
     if line not in (8, 16, 32, 64):
         raise SettingError(f"a line has 8, 16, 32 or 64 bytes; found {line}")
-    found = [line_accesses(traces, thread, line) for thread in traces]
-    shared, places = contended(found)
+    shared, found, places = contended(traces, line)
     masks = [_masks(each, at, len(shared)) for each, at in zip(found, places, strict=True)]
-    true, false = _ways(masks)
+    true, false = _ways(masks) if masks else (np.zeros(0), np.zeros(0))
     rows: dict[int, dict[str, Any]] = {}
     for k, number in enumerate(shared[:, 1].tolist()):
         row = rows.setdefault(number, {"true": False, "false": False, "threads": set(), "writers": set(), "at": []})
@@ -189,7 +204,7 @@ def shared_lines(traces: "ThreadTraces", line: int = 64) -> SharedLines:
     table = [
         {
             "address": number * line,
-            "variable": names(number * line, line),
+            "variable": names(number * line, _touched(masks, row["at"])),
             "sharing": "both" if row["true"] and row["false"] else "true" if row["true"] else "false",
             "threads": ", ".join(map(str, sorted(row["threads"]))),
             "writers": ", ".join(map(str, sorted(row["writers"]))),
@@ -208,15 +223,19 @@ def shared_lines(traces: "ThreadTraces", line: int = 64) -> SharedLines:
 
 def _masks(found: Accesses, at: NDArray[np.int64], lines: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return which bytes of each shared line a thread reads and which it writes, as bits."""
-    mine = at >= 0
     whole = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-    bits = (whole >> (64 - found.width[mine]).astype(np.uint64)) << found.first[mine].astype(np.uint64)
+    bits = (whole >> (64 - found.width).astype(np.uint64)) << found.first.astype(np.uint64)
     out = []
-    for which in (found.read[mine], found.write[mine]):
+    for which in (found.read, found.write):
         mask = np.zeros(lines, dtype=np.uint64)
-        np.bitwise_or.at(mask, at[mine][which], bits[which])
+        np.bitwise_or.at(mask, at[which], bits[which])
         out.append(mask)
     return out[0], out[1]
+
+
+def _touched(masks: Sequence[tuple[NDArray[np.uint64], NDArray[np.uint64]]], which: list[int]) -> int:
+    """Return which bytes of a line any thread reads or writes, as bits."""
+    return int(np.bitwise_or.reduce([read[which] | written[which] for read, written in masks], axis=None))
 
 
 def _ways(masks: Sequence[tuple[NDArray[np.uint64], NDArray[np.uint64]]]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -236,11 +255,11 @@ def _counts(traces: "ThreadTraces", found: Sequence[Accesses], places: Sequence[
     reads, writes = np.zeros(lines, dtype=np.int64), np.zeros(lines, dtype=np.int64)
     sources: list[dict[str, int]] = [{} for _ in range(lines)]
     for thread, (each, at) in enumerate(zip(found, places, strict=True)):
-        mine, code = at >= 0, traces[thread].code
-        reads += np.bincount(at[mine & each.read], minlength=lines)
-        writes += np.bincount(at[mine & each.write], minlength=lines)
-        owner = np.repeat(np.arange(len(code.pc)), np.diff(code.operand_start))[each.operand[mine]]
-        pairs, times = np.unique(at[mine] * len(code.pc) + owner, return_counts=True)
+        code = traces[thread].code
+        reads += np.bincount(at[each.read], minlength=lines)
+        writes += np.bincount(at[each.write], minlength=lines)
+        owner = np.repeat(np.arange(len(code.pc)), np.diff(code.operand_start))[each.operand]
+        pairs, times = np.unique(at * len(code.pc) + owner, return_counts=True)
         address = traces[thread].object_addresses()
         for pair, count in zip(pairs.tolist(), times.tolist(), strict=True):
             k, i = divmod(pair, len(code.pc))
@@ -263,10 +282,15 @@ def _counts(traces: "ThreadTraces", found: Sequence[Accesses], places: Sequence[
 
 
 def _variables(traces: "ThreadTraces") -> Any:
-    """Return a function from an address and a size to the names of the static variables that lie there."""
+    """Return a function from an address and bits of bytes there to the static variables that these belong to."""
     rows = sorted({tuple(row) for t in traces.traces for row in json.loads(t.provenance.extra.get("variables", "[]"))})
 
-    def named(address: int, size: int) -> str:
-        return ", ".join(name for start, length, name in rows if start < address + size and address < start + length)
+    def named(address: int, touched: int) -> str:
+        found = []
+        for start, length, name in rows:
+            first, last = max(start - address, 0), min(start + length - address, 64)
+            if first < last and touched >> first & (1 << last - first) - 1:
+                found.append(name)
+        return ", ".join(found)
 
     return named

@@ -89,6 +89,8 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
     @property
     def phased(self) -> bool:
         """Whether the phases in which threads run at the same time are known, rather than all taken for one."""
+        if any("calls_without_phase" in trace.provenance.extra for trace in self.traces):
+            return False
         return bool(self.bodies) or any(self._barriers(k).any() for k in self)
 
     @property
@@ -165,11 +167,25 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
             )
         ]
         if self.bodies:
-            lines.append(f"parallel loops: {', '.join(self.bodies)}")
+            lines.append(f"parallel loops: {', '.join(map(self._named, self.bodies))}")
         early = sorted({trace.provenance.stopped for trace in self.traces if not trace.provenance.complete})
         if early:
             lines.append(f"incomplete, so that threads cannot be compared: {'; '.join(early)}")
         return "\n".join(lines)
+
+    def _named(self, body: str) -> str:
+        """Return a loop's function with the line where it begins, if that is known."""
+        for trace in self.traces:
+            code = trace.code
+            places = [
+                (line, file)
+                for name, file, line in zip(code.function, code.file, code.line.tolist(), strict=True)
+                if name == body and line
+            ]
+            if places:
+                line, file = min(places)
+                return f"{body} ({Path(file).name}:{line})"
+        return body
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the instructions of each thread as bars; return the axes."""

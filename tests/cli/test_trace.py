@@ -1,9 +1,11 @@
 """perfkit trace: programs, C files and the corpus, from the command line."""
 
+import json
 import subprocess
 
 import pytest
 
+from perfkit.trace.threads import ThreadTraces
 from perfkit.trace.trace import Trace
 
 
@@ -49,6 +51,27 @@ def test_kernels(perfkit, tmp_path):
     (tmp_path / "k.c").write_text("static int x[9]; void k(void) { for (int i = 0; i < 9; i++) x[i] = i; }\n")
     perfkit("trace", "k.c", "--flags", "-O1")
     assert Trace.load(tmp_path / "k.trace").provenance.flags == "-O1"
+
+
+def test_every_thread_of_a_program(perfkit, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    (tmp_path / "sums.c").write_text(
+        "#include <omp.h>\n__attribute__((aligned(64))) long sums[3];\n"
+        "__attribute__((noipa)) void solve(long n) {\n#pragma omp parallel\n"
+        "    for (long i = 0; i < n; i++) ((volatile long *)sums)[omp_get_thread_num()] += i;\n}\n"
+        "int main(void) { solve(50); return 0; }\n"
+    )
+    subprocess.run(["gcc", "-O2", "-g", "-fopenmp", "-o", "sums", "sums.c"], cwd=tmp_path, check=True)
+    told = perfkit("trace", "./sums", "-f", "solve", "--threads")
+    assert "solve.threads: sums:solve: 3 threads" in told
+    assert "parallel loops: solve._omp_fn.0 (sums.c:" in told
+    assert "sums at 0x" in told
+    assert "false sharing by threads 0, 1, 2, 150 writes" in told
+    answer = json.loads(perfkit("trace", "./sums", "-f", "solve", "--threads", "--json"))
+    assert [row["thread"] for row in answer["threads"]] == [0, 1, 2]
+    assert answer["shared_lines"][0]["variable"] == "sums"
+    assert len(ThreadTraces.load(tmp_path / "solve.threads")) == 3
+    assert "--threads records them" in perfkit("trace", "./sums", "-f", "solve")
 
 
 def test_mistakes_are_one_line(perfkit, program):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
+from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_memory, why_not
 from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, whole_blocks
 from perfkit.errors import DataError, UnavailableError
@@ -34,6 +35,7 @@ _GROWTH = 16384
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
 _OTHERS, _FORKED = 200, 240
 _OUTSIDE, _OUTSIDE_ROOM, _PINNED = 1024, 128, 3584
+_EXCEPTIONS = {"__cxa_throw", "__cxa_rethrow", "__cxa_begin_catch", "_Unwind_Resume"}
 _RIP = 16  # index in gregs
 MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
@@ -195,6 +197,7 @@ class Child:
             stderr=subprocess.STDOUT,
             pass_fds=[to_parent, from_parent, *self._files()],
             env=self._environment(),
+            executable=interpreter(ElfFile(job.path), scratch) if job.program else sys.executable,
         )
         if source is not None:
             source.close()
@@ -212,7 +215,8 @@ class Child:
 
     def _environment(self) -> dict[str, str]:
         job = self.job
-        usual = self.environment(ElfFile(job.path).run_paths if job.program or job.pinned else ())
+        elf = ElfFile(job.path)
+        usual = self.environment(search_paths(elf) if job.program or job.pinned else ())
         return process_environment(job.pinned, usual) if job.pinned else usual
 
     def _files(self) -> list[int]:
@@ -442,6 +446,8 @@ class Child:
         else:
             last = f" outside of {self.job.function} (at {rip:#x})"
         name = signal.Signals(number).name
+        if hasattr(self, "static") and {outside for _, outside in self.static["outside"]} & _EXCEPTIONS:
+            last += " (it throws or catches C++ exceptions, which do not find their way through a recorded copy)"
         raise DataError(f"the code crashed with {name} {where}{last}. {self._output()}".replace("  ", " ").strip())
 
     def _ended(self) -> None:
@@ -564,7 +570,12 @@ def unloadable(elf: ElfFile) -> str:
         return "the program is statically linked"
     if "main" not in elf.functions:
         return "the program has no symbol main"
-    return ""
+    return why_not(elf)
+
+
+def search_paths(elf: ElfFile) -> tuple[str, ...]:
+    """Return where a program, and the Python that it is loaded into, look for their libraries."""
+    return (*elf.run_paths, *(own_paths() if thread_memory(elf) else ()))
 
 
 def child_environment(run_paths: Sequence[str] = (), *, threads: bool = False) -> dict[str, str]:

@@ -19,8 +19,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.collectors.tracer.cloner import Refusal, child_environment, unloadable
+from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_paths, unloadable
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.own_memory import interpreter
 from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER
 from perfkit.errors import DataError, UnavailableError
 
@@ -116,13 +117,15 @@ def time_calls(
                 "path": str(program.resolve()), "program": True, "function": function, "library": library,
                 "arguments": list(arguments), "scratch": scratch, "channel": to_parent, "room": _ROOM, **handles,
             }  # fmt: skip
-            environment = child_environment(ElfFile(program).run_paths)
+            elf = ElfFile(program)
+            environment = child_environment(search_paths(elf))
             source = stdin.open("rb") if stdin is not None else None
             began = time.monotonic()
             process = subprocess.Popen(
                 [sys.executable, "-m", _CHILD, json.dumps(specification)],
                 stdin=source or subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
                 pass_fds=[to_parent, *handles.values()], env=environment, start_new_session=True,
+                executable=interpreter(elf, Path(scratch)),
             )  # fmt: skip
             if source is not None:
                 source.close()

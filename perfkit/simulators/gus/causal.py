@@ -297,8 +297,8 @@ def _write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:  # 
 
 
 @implements(to.miss, Ring)
-def _miss(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
-    taint.by[_U(taint.first[to.BY_MISSES] + k)] = n * NODES + END
+def _miss(taint: Any, kind: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    taint.by[_U(taint.first[kind] + k)] = n * NODES + END
 
 
 @implements(to.fetch, Ring)

@@ -211,10 +211,10 @@ def _write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:  # 
 
 
 @implements(to.miss, Taints, inline=False)
-def _miss(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
-    buffer = taint.first[to.BY_MISSES] + k
-    _set(taint.sets, buffer, taint.sets, to.ACCESS, n)
-    _add(taint.sets, buffer, n)
+def _miss(taint: Any, kind: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
+    entry = taint.first[kind] + k
+    _set(taint.sets, entry, taint.sets, to.ACCESS, n)
+    _add(taint.sets, entry, n)
 
 
 @implements(to.fetch, Taints, inline=False)

@@ -66,8 +66,8 @@ def write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:
     """The store, written at best at ``written``, waits for retirement and for its line."""
 
 
-def miss(taint: Any, k: Any, n: Any) -> Any:
-    """The access at hand holds fill buffer k."""
+def miss(taint: Any, kind: Any, k: Any, n: Any) -> Any:
+    """The access at hand, a miss, holds entry k of a table: a fill buffer, or a set of L1."""
 
 
 def fetch(taint: Any, k: Any, n: Any) -> Any:

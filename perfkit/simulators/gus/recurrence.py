@@ -22,6 +22,7 @@ What is added to the printed algorithm, with its reason:
 - a line that is on its way is not in L1: accesses to it wait until it arrives;
 - an access to a page that no TLB holds waits for the page walk, one that only the second TLB holds for that TLB; both
   are given the part of the time in which they hold up retirement, and not the rest of the access;
+- lines that come into one set of L1 come one after the other, where the core file has the figure;
 - a load across the end of a line uses its ports again and takes longer; a written line that a level gives up takes the
   next level's bandwidth, where the core file has figures of these;
 - vector operations hold a scheduler's entry until they begin, where the core file gives its size.
@@ -40,6 +41,7 @@ from perfkit.simulators.gus.timing import (
     DATA,
     EARLY,
     FILL_BUFFERS,
+    FIRST_SET,
     FLAGS,
     FORWARD,
     FRONT_END,
@@ -59,6 +61,7 @@ from perfkit.simulators.gus.timing import (
     ROB,
     SCHEDULED_SHIFT,
     SCHEDULER,
+    SET_FILL,
     SLOTS,
     STORE_BUFFER,
     STORES,
@@ -134,6 +137,7 @@ def simulate(  # pragma: no cover - compiled
     c_front, c_retire, c_use = costs.front_end, costs.retire, costs.use
     c_latency, c_value, c_load = costs.latency, costs.value, costs.load
     c_beyond, c_line, c_forward, c_walk = costs.beyond, costs.line, costs.forward, costs.walk
+    c_set_fill, filled = costs.set_fill, FIRST_SET
     c_back, split, again = costs.back, load(costs.split, 0), costs.again[0]
     c_rob, c_load_buffer, c_store_buffer, c_fill_buffers = (
         costs.rob,
@@ -147,7 +151,7 @@ def simulate(  # pragma: no cover - compiled
     s_data, s_value = state.data, state.value
     rob_mask, lb_mask, sb_mask, fb_mask = len(s_rob) - 1, len(s_loads) - 1, len(s_stores) - 1, len(s_misses) - 1
     s_now, s_counts = state.now, state.counts
-    arrival, origin, line_shift = lines.arrival, lines.origin, lines.shift
+    arrival, origin, line_shift, sets = lines.arrival, lines.origin, lines.shift, lines.sets
     page_lines = 512 >> line_shift
     disp, fe, ret, written, end = load(s_now, 0), load(s_now, 1), load(s_now, 2), load(s_now, 3), load(s_now, 4)
     jump, left, newest = load(s_now, 5), load(s_now, 6), load(s_now, 7)
@@ -347,6 +351,16 @@ def simulate(  # pragma: no cover - compiled
                         if spent is not None and v > got:
                             which = FILL_BUFFERS
                         got = later(got, v)
+                        if sets:
+                            filled = FIRST_SET + (g >> line_shift & (sets - 1))
+                            v = load(s_level, filled)
+                            if taint is not None:
+                                no = to.constrain(taint, to.ACCESS, no, got, v, to.BY_LEVEL, filled, n)
+                            if spent is not None and v > got:
+                                which = SET_FILL
+                            got = later(got, v)
+                            # A written line that leaves the set is one more to move.
+                            store(s_level, filled, got + load(c_set_fill, code >> WRITE_BACK_SHIFT & 1))
                         store(s_misses, misses & fb_mask, got + load(c_load, i) + load(c_beyond, level))
                         misses += 1
                 line = g >> line_shift
@@ -421,7 +435,9 @@ def simulate(  # pragma: no cover - compiled
                     elif reaches(newest, got):
                         arrived = later(arrived, load(arrival, line))
                 if taint is not None and level > 0:
-                    to.miss(taint, (misses - 1) & fb_mask, n)
+                    to.miss(taint, to.BY_MISSES, (misses - 1) & fb_mask, n)
+                    if sets:
+                        to.miss(taint, to.BY_LEVEL, filled, n)
                 j += 1
                 m += 1
             # The execution stage: data registers, ports.

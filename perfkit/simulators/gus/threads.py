@@ -4,7 +4,7 @@ The model, on top of Gus's for one core:
 
 - L1 and L2 are a thread's own. The last level is divided: each thread has an equal share of its ways.
 - Memory's bandwidth is shared: a thread that asks for less than an equal part gets what it asks for, the others divide
-  the rest. What each asks for is what it takes alone; this is gone through once more with the caps.
+  the rest. What each asks for is what it would take at the speed that it has alone.
 - A line that another thread has written since one used it has to come from there, however recently it was used: a
   transfer. Accesses are put in order by the simulated time in each thread, all threads beginning each phase together.
   Who has a line keeps it for as long as a transfer takes: within twice that time a thread waits once for each line.
@@ -44,7 +44,7 @@ from perfkit.simulators.memory.memory import (
     Window,
 )
 from perfkit.trace.code import TraceChunk
-from perfkit.trace.sharing import SERIAL, contended, line_accesses
+from perfkit.trace.sharing import SERIAL, contended
 from perfkit.trace.threads import ThreadTraces
 from perfkit.trace.trace import Trace
 
@@ -325,26 +325,26 @@ def run_threads(
         if not 0 < value < np.inf:
             raise SettingError(f"{name}: a number above 0 expected; found {value}")
     pieces = [_pieces(traces.phases(k)) for k in traces]
+    lines = _Lines(traces, pieces, gus.core.caches[0].line)
     alone = [_run(gus, traces[k], pieces[k]) for k in traces]
     shared = replace(gus, core=_sharing(gus.core, len(traces)))
     charged: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(traces)
-    runs = [_run(shared, traces[k], pieces[k]) for k in traces] if len(traces) > 1 else alone
-    lines = _Lines(traces, pieces, gus.core.caches[0].line)
-    ticks_before = np.zeros(len(traces))
+    runs, share = alone, np.zeros(0)
     for _ in range(_ROUNDS if len(traces) > 1 else 0):
-        ticks = np.array([float(run.result.ticks) for run in runs])
-        if np.abs(ticks - ticks_before).max() <= _SETTLED * ticks.max():
+        before, had, runs_before = share, charged, runs
+        # At the speed that each has alone: a thread that is given less bandwidth takes less, and wants no less.
+        wanted = np.array([_memory_bytes(b.result) / a.result.cycles for a, b in zip(alone, runs, strict=True)])
+        share, charged = _fair(wanted, total, one), lines.transfers(runs, cycles)
+        if np.array_equal(share, before) and all(map(np.array_equal, charged, had)):
             break
-        ticks_before = ticks
-        wanted = np.array([_memory_bytes(run.result) / run.result.cycles for run in runs])
-        share = _fair(wanted, total, one)
-        gus_of = [
-            replace(shared, core=shared.core.scaled("memory_bandwidth", part / one)) if part < one else shared
-            for part in share.tolist()
+        cores = [
+            shared.core.scaled("memory_bandwidth", part / one) if part < one else shared.core for part in share.tolist()
         ]
-        charged = lines.transfers(runs, cycles)
         late = [_Transfers(each, cycles, int(last[1]) - 1) for each in charged]
-        runs = [_run(gus_of[k], traces[k], pieces[k], late[k]) for k in traces]
+        runs = [_run(replace(shared, core=cores[k]), traces[k], pieces[k], late[k]) for k in traces]
+        changes = [abs(new.result.ticks / old.result.ticks - 1) for new, old in zip(runs, runs_before, strict=True)]
+        if len(before) and max(changes) <= _SETTLED:
+            break
     keys, ticks = _by_phase(runs, pieces)
     numbers = np.array([SERIAL if by_itself else phase for phase, by_itself in keys], dtype=np.int64)
     return ThreadsResult(
@@ -470,22 +470,19 @@ class _Lines:
 
     def __init__(self, traces: ThreadTraces, pieces: list[NDArray[np.int64]], line: int) -> None:
         self.pieces = pieces
-        found = [line_accesses(traces, k, line, alone=True) for k in traces]
-        _, places = contended(found, by_phase=False)
-        self.line = [at[at >= 0] for at in places]
-        self.block = [each.block[at >= 0] for each, at in zip(found, places, strict=True)]
-        self.position = [each.position[at >= 0] for each, at in zip(found, places, strict=True)]
-        self.write = [each.write[at >= 0] for each, at in zip(found, places, strict=True)]
+        _, found, self.line = contended(traces, line, by_phase=False)
+        self.block, self.position = [each.block for each in found], [each.position for each in found]
+        self.write = [each.write for each in found]
 
     def transfers(self, runs: list[_Run], cycles: float) -> list[NDArray[np.int64]]:
         """Return, for each thread, which of its accesses wait for a line that another thread wrote."""
+        if not self.line:
+            return [np.zeros(0, dtype=np.int64)] * len(runs)
         turn = 2 * timing.TICKS * cycles
         turns = [(time // turn).astype(np.int64) for time in self._times(runs)]
         thread = np.repeat(np.arange(len(runs)), [len(each) for each in turns])
         line, when, write = np.concatenate(self.line), np.concatenate(turns), np.concatenate(self.write)
         position = np.concatenate(self.position)
-        if not len(line):
-            return [position] * len(runs)
         # One row for each line, turn and thread: whether it wrote, and its first access.
         order = np.lexsort((position, thread, when, line))
         line, when, thread = line[order], when[order], thread[order]

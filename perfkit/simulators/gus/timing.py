@@ -41,9 +41,11 @@ CAUSES = (
     "vector_scheduler",
     "second_tlb_latency",
     "page_walk_latency",
+    "L1_set_fill",
 )
 RETIRE, FRONT_END, ROB, LOAD_BUFFER, STORE_BUFFER, MISPREDICTION, LATENCY, FORWARD = range(8)
-LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, PORTS = 8, 12, 16, 17, 18, 20
+LEVEL_LATENCY, LEVEL_BANDWIDTH, FILL_BUFFERS, SCHEDULER, TRANSLATION, SET_FILL, PORTS = 8, 12, 16, 17, 18, 20, 21
+FIRST_SET = 4  # in `State.level`: the sets of L1 come after the levels
 
 
 # What an instruction has, as counts, and its flags: fields of one number, (first bit, largest value).
@@ -93,6 +95,7 @@ class Costs(NamedTuple):
     pairs: NDArray[np.int64]  # (1,) or (K,) whether stores are written in pairs of neighbours only; all agree
     walk: NDArray[np.int64]  # (3, K) nothing, an access of the second TLB, a page walk
     page_split: NDArray[np.int64]  # (1, K) a store across the end of a page
+    set_fill: NDArray[np.int64]  # (2, K) between two lines that come into one set of L1; where a written one leaves it
     early: NDArray[np.int64]  # (2, K) what is added to a result for additions: nothing, less than nothing
     vector_scheduler: NDArray[np.int64]  # (2, K) entries: operations, stores
     vector_queue: NDArray[np.int64]  # (K,)
@@ -122,7 +125,7 @@ class State(NamedTuple):
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
-    level: NDArray[np.int64]
+    level: NDArray[np.int64]  # of each level, then of each set of L1 where these are modelled
     rob: NDArray[np.int64]  # rings of a power of two, so that buffers of other sizes fit in
     loads: NDArray[np.int64]
     stores: NDArray[np.int64]
@@ -139,6 +142,7 @@ class LineArrivals(NamedTuple):
     arrival: NDArray[np.int64]
     origin: NDArray[np.int8]
     shift: int  # a granule's line is ``granule >> shift``
+    sets: int  # of L1, where the core's file says how fast each is filled, else 0
 
 
 def static(program: Program) -> Static:
@@ -267,6 +271,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         *_commit(core, base, ticks),
         ticks([0.0, value("second_tlb_latency", 0.0), value("page_walk_latency", 0.0)]),
         ticks([value("page_split_store", 0.0)]),
+        ticks([value("L1_set_fill", 0.0), 2 * value("L1_set_fill", 0.0)]),
         ticks([0.0, -program.early.max(initial=0.0) * factor]),
         np.array([entries("vector_scheduler"), entries("vector_store_scheduler")]),
         np.int64(entries("vector_queue") if "vector_queue" in core.resources else 1),
@@ -299,7 +304,7 @@ def state(program: Program, cost: Costs) -> State:
         np.array([0, 0, 0, 0, 0, 0, -1, -1, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
-        zeros(len(LEVELS), lanes),
+        zeros(FIRST_SET + _sets(program), lanes),
         ring(cost.rob),
         ring(cost.load_buffer),
         ring(np.maximum(cost.store_buffer, RECENT)),  # loads ask when stores were written that have left the buffer
@@ -326,10 +331,21 @@ def _lines(program: Program, cost: Costs) -> LineArrivals:
     """Return memory before the first access."""
     lanes = cost.use.ndim == 2
     shift = int(np.log2(program.core.caches[0].line)) - 3
-    return LineArrivals(zeros(_PAGE >> shift, lanes), np.zeros(_PAGE >> shift, dtype=np.int8), shift)
+    return LineArrivals(zeros(_PAGE >> shift, lanes), np.zeros(_PAGE >> shift, dtype=np.int8), shift, _sets(program))
 
 
 _PAGE = 512  # granules
+
+
+def _sets(program: Program) -> int:
+    """Return how many sets of L1 take lines one by one; a set is known by its line's place in a page."""
+    core = program.core
+    if "L1_set_fill" not in core.resources:
+        return 0
+    sets, lines = core.caches[0].sets, 4096 // core.caches[0].line
+    if sets & (sets - 1) or sets > lines:
+        raise SettingError(f"L1_set_fill is modelled for a power of two of at most {lines} sets in L1; found {sets}")
+    return sets
 
 
 def room(old: LineArrivals, pages: int) -> LineArrivals:
@@ -341,4 +357,4 @@ def room(old: LineArrivals, pages: int) -> LineArrivals:
     origin = np.zeros(2 * pages * per_page, dtype=np.int8)
     arrival[: len(old.arrival)] = old.arrival
     origin[: len(old.origin)] = old.origin
-    return LineArrivals(arrival, origin, old.shift)
+    return LineArrivals(arrival, origin, old.shift, old.sets)

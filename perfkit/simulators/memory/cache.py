@@ -2,9 +2,10 @@
 
 Gus (section 3.1.1) uses a cache simulator with PLRU replacement at every level and a next-line prefetch heuristic; this
 is one, small enough to run inside the simulator's pass over a trace. Levels are filled inclusively: a line found in
-level k is put into every level before it. Writes allocate. A demand miss of L1 prefetches the next line into
-L2 (that costs bandwidth, not latency: what asks for it waits for the bandwidth). A written line that a level gives up
-is written into the next one.
+level k is put into every level before it. Writes allocate. A demand miss of L1 prefetches a line into L2 (that costs
+bandwidth, not latency: what asks for it waits for the bandwidth): the next line after every miss, as in the paper, or
+only where lines that follow each other miss, on cores whose file says so. A written line that a level gives up is
+written into the next one.
 
 Lines have two names: their number in memory, which tells their set, and their place among the lines touched so far
 (`perfkit.simulators.memory.memory` numbers the pages). By place, each level remembers the way that holds the line:
@@ -23,6 +24,7 @@ from perfkit.simulators.compiled import inlined
 
 MEMORY = 3  # the level code of main memory; 0, 1 and 2 are L1, L2 and L3 (a core may lack L2 and L3)
 ABSENT = -1
+NEXT_LINE, STREAMS = 1, 2  # what is prefetched: the next line after every miss, or after misses of adjacent lines
 
 _U: Any = np.uint64  # an index of unsigned type saves numba the test for a negative one
 
@@ -33,13 +35,14 @@ class Caches(NamedTuple):
     ``geometry`` has one row per level: number of sets, what masks a line to its set (-1 where the sets are no power of
     two), ways, level code, 1 for LRU, first tag, first set. ``tags`` holds, set after set, the place of the line in
     each way, ``used`` when that way was last touched (LRU only); ``tree`` the PLRU bits of each set, ``point`` how a
-    touched way changes them. ``clock`` counts the touches of LRU levels. ``gave_up`` has bit k set where level k gave
+    touched way changes them. ``prefetch`` is NEXT_LINE, STREAMS or 0 for none.
+    ``clock`` counts the touches of LRU levels. ``gave_up`` has bit k set where level k gave
     up a written line since it was last reset.
     """
 
     geometry: NDArray[np.int64]
     line_bits: int
-    prefetch: bool
+    prefetch: int
     tags: NDArray[np.int64]
     used: NDArray[np.int64]
     tree: NDArray[np.int64]
@@ -51,8 +54,8 @@ class Caches(NamedTuple):
 SETS, MASK, WAYS, CODE, LRU, FIRST_TAG, FIRST_SET = range(7)
 
 
-def caches(levels: tuple[CacheLevel, ...], prefetch: bool) -> Caches:
-    """Return empty caches for the levels of a core.
+def caches(levels: tuple[CacheLevel, ...], prefetch: int) -> Caches:
+    """Return empty caches for the levels of a core; ``prefetch`` as in `Caches`.
 
     Raises
     ------

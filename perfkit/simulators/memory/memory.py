@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import compiled, inlined
 from perfkit.simulators.memory.branches import Predictor, predict, predict_target, predictor, returns
-from perfkit.simulators.memory.cache import MEMORY, CacheCounts, Caches, caches, touch
+from perfkit.simulators.memory.cache import MEMORY, NEXT_LINE, STREAMS, CacheCounts, Caches, caches, touch
 from perfkit.simulators.memory.forwarding import RECENT, Stores, recent_stores, source
 from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, Program
 from perfkit.trace.code import TraceChunk
@@ -70,6 +70,8 @@ class Pages(NamedTuple):
     written: NDArray[np.uint8]  # (lines,) bit k: level k holds a line that was written there
     writer: NDArray[np.int64]  # (granules,) the number of the last store
     stored: NDArray[np.int64]  # (slots,) the number of the last store to the page
+    missed: NDArray[np.int64]  # (slots,) which of the page's lines missed L1 last
+    line: NDArray[np.int64]  # (operands,) the line that missed L1 last for each static operand
     entered: NDArray[np.int64]  # (slots, 2) when the page entered the first and the second TLB
 
 
@@ -83,7 +85,7 @@ class Layout(NamedTuple):
     fall_through: NDArray[np.int64]  # (blocks,) the block that follows, or -1
     tlb: NDArray[np.int64]  # (2,) entries of both TLBs, 0 where they are not modelled
     renaming: int  # 0 no renaming of memory, 1 where the address is the same expression, 2 everywhere
-    write_backs: bool  # whether written lines that a level gives up take bandwidth
+    write_backs: bool  # whether written lines that a level gives up take bandwidth, or the time of a set of L1
     perfect: bool  # every branch is predicted
 
 
@@ -116,7 +118,7 @@ class MemoryPass:
         With ``perfect``, every branch is predicted.
         """
         code = trace.code
-        state = caches(core.caches, bool(core.feature("next_line_prefetch", False)))
+        state = caches(core.caches, _prefetch(core))
         return cls(
             trace,
             program,
@@ -196,9 +198,16 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
         np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64),
         np.array([core.feature("tlb_entries", 0), core.feature("second_tlb_entries", 0)], dtype=np.int64),
         _RENAMING[str(core.feature("memory_renaming", "none"))],
-        bool(core.feature("write_back_lines", 0)),
+        bool(core.feature("write_back_lines", 0)) or "L1_set_fill" in core.resources,
         perfect,
     )
+
+
+def _prefetch(core: Microarchitecture) -> int:
+    """Return what a core prefetches, as in `Caches`."""
+    if not core.feature("next_line_prefetch", False):
+        return 0
+    return STREAMS if core.feature("stream_prefetch", False) else NEXT_LINE
 
 
 # What `Layout.renaming` is for a core's feature; the program says which expressions are alike "by base register".
@@ -218,6 +227,8 @@ def _pages(size: int, operands: int, lines: int) -> Pages:
         np.zeros(room * lines, dtype=np.uint8),
         np.zeros(room * PAGE_GRANULES, dtype=np.int64),
         np.zeros(room, dtype=np.int64),
+        np.full(room, -2, dtype=np.int64),
+        np.full(operands, -2, dtype=np.int64),
         np.full((room, 2), -(1 << 40), dtype=np.int64),
     )
 
@@ -226,7 +237,7 @@ def _grown(pages: Pages) -> Pages:
     """Return a table with four times the room."""
     bigger = _pages(4 * len(pages.key), len(pages.last), len(pages.where) // len(pages.stored))
     _place(pages.key, pages.slot, bigger.key, bigger.slot)
-    for name in ("number", "last", "where", "written", "writer", "stored", "entered"):
+    for name in ("number", "last", "where", "written", "writer", "stored", "missed", "line", "entered"):
         old = getattr(pages, name)
         getattr(bigger, name)[: len(old)] = old
     return bigger
@@ -293,6 +304,21 @@ def _walk(pages: Any, slot: Any, tlb: Any, walks: Any) -> Any:  # pragma: no cov
     walks[1] += 1
     pages.entered[_U(slot), 1] = walks[1]
     return 2
+
+
+@inlined
+def _ahead(pages: Any, operand: Any, slot: Any, line: Any, inside: Any) -> Any:  # pragma: no cover - compiled
+    """Return in which direction a stream goes that a missed line belongs to: 1, -1, or 0 if it belongs to none.
+
+    The line before it, or after it, missed last: of this operand, or of the page.
+    """
+    by_operand = line - pages.line[_U(operand)]
+    by_page = inside - pages.missed[_U(slot)]
+    pages.line[_U(operand)] = line
+    pages.missed[_U(slot)] = inside
+    if -1 <= by_operand <= 1 and by_operand != 0:
+        return by_operand
+    return by_page if -1 <= by_page <= 1 else 0
 
 
 @compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program")
@@ -405,10 +431,16 @@ def _pass(  # pragma: no cover - compiled
                         code |= found << SECOND_SHIFT | SPLIT if part == 1 else found
                         if found == 0 or not prefetch or levels < 2:
                             continue
-                        line += 1
-                        place += 1
-                        if line % lines == 0:
-                            place = _slot(key, slots, count, line // lines) * lines
+                        inside = line % lines
+                        ahead = 1
+                        if prefetch == STREAMS:
+                            ahead = _ahead(pages, m, place // lines, line, inside)
+                            if ahead == 0 or line + ahead < 0:
+                                continue
+                        line += ahead
+                        place += ahead
+                        if not 0 <= inside + ahead < lines:
+                            place = _slot(key, slots, count, line // lines) * lines + line % lines
                         found = np.int64(MEMORY)
                         for k in range(1, levels):
                             if touch(k, cache, where, dirty, line, place):

@@ -44,7 +44,7 @@ DESCRIPTIONS: dict[str, tuple[str, str]] = {
     "l1.misses": ("lines", "of these, not in L1"),
     "l2.hits": ("lines", "demand misses of L1 that L2 served"),
     "l2.misses": ("lines", "demand misses of L1 that L2 did not have"),
-    "l2.prefetches": ("lines", "lines that the next-line prefetcher brought into L2"),
+    "l2.prefetches": ("lines", "lines that the prefetcher brought into L2"),
     "l3.hits": ("lines", "demand misses of L2 that L3 served"),
     "l3.misses": ("lines", "demand misses that memory served"),
     "l3.prefetch-misses": ("lines", "prefetched lines that came from memory"),

@@ -98,7 +98,7 @@ def _write(taint: Any, written: Any, ret: Any, arrived: Any, n: Any) -> Any:  # 
 
 
 @implements(to.miss, Recorder)
-def _miss(taint: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
+def _miss(taint: Any, kind: Any, k: Any, n: Any) -> Any:  # pragma: no cover - compiled
     pass
 
 

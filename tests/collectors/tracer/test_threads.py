@@ -264,6 +264,21 @@ def test_threads_that_never_come_are_not_there(compiled):
         Tracer().run_threads(workers(compiled, "static void body(long k) { if (k > 9) work(k); }"), "work")
 
 
+def test_an_exception_through_the_region_is_named_as_what_went_wrong(compiled):
+    source = """
+        #include <thread>
+        __attribute__((noinline)) void work(int k) { if (k == 2) throw k; asm volatile(""); }
+        int main() {
+            std::thread t([] { for (int k = 0; k < 4; k++) try { work(k); } catch (...) { } });
+            t.join();
+        }
+    """
+    program = compiled(source, compiler="g++")
+    for record in (Tracer(repeat=4).run, Tracer(repeat=4).run_threads):
+        with pytest.raises(DataError, match=r"C\+\+ exceptions"):
+            record(program, "work")
+
+
 def test_what_only_one_thread_can_have_is_refused(compiled):
     program = workers(compiled, PLAIN)
     with pytest.raises(SettingError, match="markers"):
@@ -272,6 +287,50 @@ def test_what_only_one_thread_can_have_is_refused(compiled):
         Tracer(pinned="x86-64-v3").run_threads(program, "work")
     with pytest.raises(SettingError, match="QEMU records one thread"):
         Tracer(backend="qemu").run_threads(program, "work")
+
+
+@pytest.mark.parametrize("flags", [[], ["-ftls-model=global-dynamic"]])
+def test_a_program_has_its_thread_local_variables_in_every_thread(compiled, flags):
+    """What they begin with, what is zero, and what each thread adds: else the program would end with another status."""
+    source = """
+        #include <pthread.h>
+        static __thread long zero[3000];
+        __thread long seven = 7;
+        static long sums[4];
+        __attribute__((noipa)) long work(long k) {
+            for (long i = 0; i < 3000; i++) ((volatile long *)zero)[i] += k;
+            long s = seven++;
+            for (long i = 0; i < 3000; i++) s += zero[i];
+            return s;
+        }
+        static void *run(void *p) { sums[(long)p] = work((long)p) + work(1); return 0; }
+        int main(void) {
+            pthread_t t[4];
+            for (long k = 0; k < 4; k++) pthread_create(&t[k], 0, run, (void *)k);
+            for (long k = 0; k < 4; k++) pthread_join(t[k], 0);
+            for (long k = 0; k < 4; k++) if (sums[k] != 7 + 3000 * k + 8 + 3000 * (k + 1)) return 1;
+            return work(5) == 7 + 15000 && seven == 8 ? 42 : 2;
+        }
+    """
+    program = compiled(source, *flags)
+    traces = Tracer(repeat=2).run_threads(program, "work")
+    assert traces[0].provenance.extra["exit_status"] == "42"
+    assert len(traces) == 5
+    assert traces.shared_lines().to_frame().empty, "each has its own"
+    with pytest.warns(PerfkitWarning, match="other threads"):
+        trace = Tracer(backend="cloner").run(program, "work")
+    assert trace.provenance.extra["exit_status"] == "42"
+
+
+def test_thread_local_variables_that_begin_with_addresses_are_refused_with_the_reason(compiled):
+    source = """
+        static long there;
+        __thread long *where = &there;
+        __attribute__((noipa)) long work(long k) { return *where += k; }
+        int main(void) { return work(3) != 3; }
+    """
+    with pytest.raises(DataError, match="thread-local variables that begin with addresses"):
+        Tracer(backend="cloner").run(compiled(source), "work")
 
 
 def test_a_kernel_in_c_is_compiled_with_openmp(tmp_path):
