@@ -37,6 +37,10 @@ COMMANDS = {
     "trace": ("trace:trace", "Record the instructions and addresses of one function."),
     "gus": ("gus:gus", "Simulate a trace on a core: cycles, where they went, what would help."),
     "diff": ("diff:diff", "Say what changed between two simulated runs: cycles, causes, bottleneck and lines."),
+    "gate": (
+        "gate:gate",
+        "Fail when a program became slower: simulated cycles of a pinned recording, the same in every run.",
+    ),
     "dag": ("dag:app", "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks."),
     "study": ("study:app", "Microbenchmark studies: measure every configuration of a kernel's dimensions."),
     "analyze": ("analyze:analyze", "Filter, categorise and learn from a table, as an analysis file says."),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from perfkit.collectors.profile.hot import HotFunction, too_few
+from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
 from perfkit.errors import FormatError
 from perfkit.results import Kind, Summarised, draw
@@ -227,10 +228,11 @@ class Diagnosis(Summarised):
         most = self.lines.loc[self.lines["held"].idxmax()]
         return most if most["held"] >= _HELD else self.lines.iloc[0]
 
-    @staticmethod
-    def _said(row: "pd.Series") -> str:
-        """Return a line's place, and its text where that is known."""
-        return str(row["place"]) + (f" ({textwrap.shorten(row['source_line'], 60)})" if row["source_line"] else "")
+    def _said(self, row: "pd.Series") -> str:
+        """Return a line's place, its text where that is known, and what was inlined into it."""
+        said = str(row["place"]) + (f" ({textwrap.shorten(row['source_line'], 60)})" if row["source_line"] else "")
+        names = inlined_from(self.result.trace, row["file"], row["line"])
+        return said + (f", with code inlined from {textwrap.shorten(', '.join(names[:2]), 80)}" if names else "")
 
     def headline(self) -> str:
         """Say in one sentence what holds the function back, and where; before it what the answer's `doubt` is."""

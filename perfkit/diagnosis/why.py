@@ -399,13 +399,5 @@ def _short(text: str, most: int = 6) -> str:
 
 
 def _sources(trace: Trace) -> dict[str, tuple[str, ...]]:
-    """Return the lines of the source files that lie where the debug information says, or travel with the trace."""
-    found = {name: tuple(text.splitlines()) for name, text in trace.provenance.sources.items()}
-    for name in {name for name in trace.code.file if name and name not in found}:
-        path = Path(name)
-        try:
-            if path.stat().st_size < 1 << 22:
-                found[name] = tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())
-        except OSError:
-            continue
-    return found
+    """Return the lines of the source files that travel with the trace."""
+    return {name: tuple(text.splitlines()) for name, text in trace.provenance.sources.items()}

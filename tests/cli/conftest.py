@@ -16,6 +16,6 @@ def perfkit(monkeypatch, capsys, tmp_path):
             main()
         told = capsys.readouterr()
         assert (ended.value.code or 0) == status, told.err
-        return told.err if status else told.out
+        return (told.err or told.out) if status else told.out
 
     return run

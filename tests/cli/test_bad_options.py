@@ -42,6 +42,7 @@ WORKING = {
     "data": [],
     "diff": ["fig1a", "fig1a", "--core", "zen4"],
     "explore": ["dump.txt"],
+    "gate": ["none.c"],
     "gus": ["fig1a", "--sensitivity"],
     "lab": ["none"],
     "report": ["tour", "--list"],

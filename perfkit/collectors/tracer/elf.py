@@ -103,6 +103,15 @@ class ElfFile:
         return hashlib.sha256(self.data).hexdigest()
 
     @property
+    def compiler(self) -> str:
+        """The compilers that made it, as they say themselves; "" where that was left out."""
+        for name, offset, size in self._named_sections():
+            if name == ".comment":
+                words = self.data[offset : offset + size].split(b"\0")
+                return "; ".join(sorted({word.decode(errors="replace") for word in words if word}))
+        return ""
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether it names a dynamic linker (a program) or can be loaded by one (a library)."""
         return any(s.kind == _PT_INTERP for s in self.segments) or (self.kind == 3 and self._flag_1() is None)

@@ -1,20 +1,23 @@
 """Which source line each traced instruction comes from: the line tables (DWARF) of the binaries that were traced.
 
 A line table names the line whose code an instruction is. Where that code was inlined from a function that the compiler
-marks as artificial (the intrinsics of ``immintrin.h``), people want the line that used it: so does a debugger, and so
-does this module, by the tree of inlined calls.
+marks as artificial (the intrinsics of ``immintrin.h``), or from a library that came with the compiler (``std::swap``,
+``operator[]``), people want their own line that used it: so does this module, by the tree of inlined calls.
 """
 
 import bisect
+import json
 import posixpath
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from perfkit.collectors.tracer.demangle import demangled, forms
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import FormatError
 from perfkit.trace.trace import Trace
@@ -23,6 +26,7 @@ Place = tuple[str, int]
 """A file's name and a line's number, from 1; ``("", 0)`` where they are unknown."""
 UNKNOWN: Place = ("", 0)
 _SYSTEM = ("/usr/", "/lib/", "/opt/", "/nix/", "/snap/", "/proc/", "/dev/", "/sys/", "/etc/")
+_TOOLCHAIN = ("/rustc/", "/rustlib/", "/rust/deps/", "/.cargo/registry/", "/lib/gcc/", "/include/c++/")
 _MOST_TEXT = 1 << 20  # characters of one source file kept with a trace
 
 
@@ -56,11 +60,16 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
     """
     places = [UNKNOWN] * trace.code.instruction_count
     try:
+        within: dict[str, list[str]] = {}
         for each in loaded:
             mine = {k: pc - each.load_address for k, pc in enumerate(trace.code.pc.tolist()) if _in(pc, each)}
-            found = places_of(Path(each.path), mine.values()) if mine else {}
+            inlined: dict[int, str] = {}
+            found = places_of(Path(each.path), mine.values(), inlined) if mine else {}
             for k, address in mine.items():
                 places[k] = found.get(address, UNKNOWN)
+                if address in inlined:
+                    names = within.setdefault("{}:{}".format(*places[k]), [])
+                    names += [inlined[address]] * (inlined[address] not in names)
         note = "" if any(line for _, line in places) else "the binary holds no line table; compile it with -g"
     except ImportError:
         note = "pyelftools is not installed (perfkit's extra 'trace')"
@@ -72,11 +81,31 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
         return replace(trace, provenance=replace(trace.provenance, extra=extra))
     code = replace(trace.code, file=tuple(f for f, _ in places), line=np.array([n for _, n in places], dtype=np.int32))
     texts = dict(_texts({f for f, _ in places if f}, folders, _built(loaded)))
-    return replace(trace, code=code, provenance=replace(trace.provenance, sources=texts))
+    extra = {**trace.provenance.extra, **({"inlined": json.dumps(within)} if within else {})}
+    return replace(trace, code=code, provenance=replace(trace.provenance, sources=texts, extra=extra))
 
 
-def places_of(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
+def is_system(file: str) -> bool:
+    """Whether a source file came with the compiler or a library, and is not the user's own.
+
+    Examples
+    --------
+    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("/home/ada/solver.cpp")
+    (True, False)
+    """
+    return file.startswith(_SYSTEM) or any(part in file for part in _TOOLCHAIN)
+
+
+def inlined_from(trace: Trace, file: str, line: int) -> tuple[str, ...]:
+    """Return the functions of libraries whose code was inlined into a line, as a recording notes them."""
+    found = json.loads(trace.provenance.extra.get("inlined", "{}"))
+    return tuple(found.get(f"{file}:{line}", ()))
+
+
+def places_of(path: Path, addresses: Iterable[int], inlined: dict[int, str] | None = None) -> dict[int, Place]:
     """Return the places of addresses (before relocation) by a binary's line tables; unknown ones are left out.
+
+    Into `inlined` goes, for code of a library that was inlined into a line of the user's, the library's function.
 
     Raises
     ------
@@ -96,7 +125,7 @@ def places_of(path: Path, addresses: Iterable[int]) -> dict[int, Place]:
             left = [a for a in wanted if a not in found]
             if not left:
                 break
-            found |= _Unit(dwarf, unit).places(left)
+            found |= _Unit(dwarf, unit).places(left, {} if inlined is None else inlined)
     return found
 
 
@@ -142,8 +171,8 @@ class _Unit:
         self._program = dwarf.line_program_for_CU(unit)
         self._folder = _text(unit.get_top_DIE().attributes.get("DW_AT_comp_dir"))
 
-    def places(self, addresses: Sequence[int]) -> dict[int, Place]:
-        """Return the places of those addresses that are this unit's."""
+    def places(self, addresses: Sequence[int], inlined: dict[int, str]) -> dict[int, Place]:
+        """Return the places of those addresses that are this unit's; note what was inlined from libraries."""
         if self._program is None:
             return {}
         starts, rows = self._table()
@@ -152,7 +181,7 @@ class _Unit:
             k = bisect.bisect_right(starts, address) - 1
             if k >= 0 and rows[k] is not None:
                 found[address] = rows[k]
-        return found | self._artificial(found)
+        return found | self._callers(found, inlined)
 
     def _table(self) -> tuple[list[int], list[Any]]:
         """Return addresses in order and the place of each, up to the next one (None: no code of this unit)."""
@@ -183,16 +212,21 @@ class _Unit:
         folder = _decode(folders[at]) if 0 <= at < len(folders) else ""
         return posixpath.normpath(posixpath.join(self._folder, folder, name))
 
-    def _artificial(self, known: Mapping[int, Place]) -> dict[int, Place]:
-        """Return the calling line of those addresses whose code was inlined from an artificial function."""
+    def _callers(self, known: Mapping[int, Place], names: dict[int, str]) -> dict[int, Place]:
+        """Return the calling line of those addresses whose code was inlined from an artificial or library function."""
         found: dict[int, Place] = {}
         if known:
-            for child in self._unit.get_top_DIE().iter_children():
+            self._system = {a for a, (file, _) in known.items() if is_system(file)}
+            pending = list(self._unit.get_top_DIE().iter_children())
+            while pending:
+                child = pending.pop()
                 if child.tag == "DW_TAG_subprogram":
-                    self._inlined(child, sorted(known), found)
+                    self._inlined(child, sorted(known), found, names)
+                elif child.tag == "DW_TAG_namespace":  # where Rust keeps its functions
+                    pending += child.iter_children()
         return found
 
-    def _inlined(self, die: Any, addresses: Sequence[int], found: dict[int, Place]) -> None:
+    def _inlined(self, die: Any, addresses: Sequence[int], found: dict[int, Place], names: dict[int, str]) -> None:
         """Note the calls among a function's inlined ones; a call within an artificial function is not the user's."""
         if "DW_AT_low_pc" in die.attributes or "DW_AT_ranges" in die.attributes:
             ranges = _ranges(self._dwarf, die)
@@ -205,10 +239,39 @@ class _Unit:
                     values = [die.attributes[name].value for name in ("DW_AT_call_file", "DW_AT_call_line")]
                     found.update(dict.fromkeys(addresses, (self._file(values[0]), int(values[1]))))
                     return
+                self._call_of_library(die, origin, [a for a in addresses if a in self._system], found, names)
         elif die.tag not in ("DW_TAG_lexical_block", "DW_TAG_subprogram"):
             return
         for child in die.iter_children():
-            self._inlined(child, addresses, found)
+            self._inlined(child, addresses, found, names)
+
+    def _call_of_library(
+        self, die: Any, origin: Any, addresses: Sequence[int], found: dict[int, Place], names: dict[int, str]
+    ) -> None:
+        """Note the user's line that code of a library was inlined into: the innermost one, with what it called."""
+        if not addresses or "DW_AT_call_file" not in die.attributes or "DW_AT_call_line" not in die.attributes:
+            return
+        file = self._file(die.attributes["DW_AT_call_file"].value)
+        if file and not is_system(file):
+            found.update(dict.fromkeys(addresses, (file, int(die.attributes["DW_AT_call_line"].value))))
+            names.update(dict.fromkeys(addresses, _name(origin)))
+
+
+def _name(die: Any) -> str:
+    """Return a function's name as the source writes it, with its namespaces."""
+    while True:
+        for key in ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name"):
+            if key in die.attributes:
+                return _source_name(_text(die.attributes[key]))
+        declared = next((k for k in ("DW_AT_specification", "DW_AT_abstract_origin") if k in die.attributes), None)
+        if declared is None:
+            return _text(die.attributes.get("DW_AT_name"))
+        die = die.get_DIE_from_attribute(declared)
+
+
+@lru_cache(maxsize=4096)
+def _source_name(symbol: str) -> str:
+    return forms(demangled([symbol]).get(symbol, symbol))[-1]
 
 
 def _units(dwarf: Any, addresses: Sequence[int]) -> Iterator[Any]:

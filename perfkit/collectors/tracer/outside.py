@@ -78,6 +78,10 @@ class Maps:
         """Return where the heap begins, with malloc's own records; 0 where there is none."""
         return next((start for start, _, _, path in self._rows if path == "[heap]"), 0)
 
+    def around(self, address: int) -> tuple[int, int]:
+        """Return where the mapping that holds an address begins and ends; nothing of it where there is none."""
+        return next(((start, end) for start, end, _, _ in self._rows if start <= address < end), (address, address))
+
     def kernel(self) -> list[tuple[int, int]]:
         """Return where the kernel's own pages lie in the process."""
         return [(start, end) for start, end, _, path in self._rows if path in ("[vvar]", *_KERNEL)]

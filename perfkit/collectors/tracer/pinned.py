@@ -57,7 +57,7 @@ _BLAS = {
 # Ranges of the renamed addresses: far from each other and from what `pinned_child` places.
 _FILES, _FILE_ROOM = 0x1000_0000_0000, 1 << 32
 _HEAPS, _THREAD, _KERNEL = (0x5000_0000_0000, 0x5100_0000_0000), 0x5200_0000_0000, 0x5300_0000_0000
-_THREAD_BELOW, _THREAD_ABOVE = 1 << 16, 1 << 13
+_THREAD_BELOW, _THREAD_ABOVE = 1 << 13, 1 << 13
 _RECORDS, _HEAP_RECORDS = 4096, 0x4F00_0000_0000  # malloc's own, at the heap's beginning
 PLACED = (0x6000_0000_0000, 0x6D00_0000_0000, 0x6F00_0000_0000)
 """Of `pinned_child`: below the second, memory is mapped downwards; above it lie arguments, and below the third the
@@ -138,6 +138,7 @@ def renamed(recording: Recording, maps: Maps, places: Sequence[int]) -> Recordin
     """
     records = _Move(maps.heap(), maps.heap() + _RECORDS, _HEAP_RECORDS)
     moves = sorted([*_files(maps), *_others(places), *_kernel(maps), records], key=lambda move: move.start)
+    thread = _thread(maps, places[-1])
     starts = np.array([m.start for m in moves], dtype=np.uint64)
     ends = np.array([m.end for m in moves], dtype=np.uint64)
     shifts = np.array([(m.to - m.start) & (2**64 - 1) for m in moves], dtype=np.uint64)
@@ -145,8 +146,11 @@ def renamed(recording: Recording, maps: Maps, places: Sequence[int]) -> Recordin
     def moved(addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], int]:
         k = np.searchsorted(starts, addresses, side="right").astype(np.int64) - 1
         inside = (k >= 0) & (addresses < ends[k])
+        own = (addresses >= thread.start) & (addresses < thread.end)  # it may lie right behind a file's zeros
         kept = (addresses == NO_ACCESS) | ((addresses >= PLACED[0]) & (addresses < PLACED[2]))
-        return np.where(inside, addresses + shifts[k], addresses), int((~inside & ~kept).sum())
+        found = np.where(inside, addresses + shifts[k], addresses)
+        found = np.where(own, addresses + np.uint64((thread.to - thread.start) & (2**64 - 1)), found)
+        return found, int((~inside & ~kept & ~own).sum())
 
     addresses, stray = moved(recording.addresses)
     notes = recording.notes | ({"unpinned_accesses": str(stray)} if stray else {})
@@ -185,10 +189,16 @@ def _files(maps: Maps) -> Iterable[_Move]:
 
 
 def _others(places: Sequence[int]) -> Iterable[_Move]:
-    *heaps, thread = places
-    yield _Move(thread - _THREAD_BELOW, thread + _THREAD_ABOVE, _THREAD)
+    heaps = places[:4]
     yield _Move(heaps[0], heaps[1], _HEAPS[0])
     yield _Move(heaps[2], heaps[3], _HEAPS[1])
+
+
+def _thread(maps: Maps, at: int) -> _Move:
+    """Return where the thread's own memory lies around the address that it is known by."""
+    start, end = maps.around(at)
+    start, end = max(start, at - _THREAD_BELOW), min(end, at + _THREAD_ABOVE)
+    return _Move(start, end, _THREAD + start - at)
 
 
 def _kernel(maps: Maps) -> Iterable[_Move]:

@@ -24,6 +24,7 @@ _HEAP = 1 << 36  # bytes that the heap may grow by
 _PIECE = 65536  # bytes of the heap taken at once to find its end
 _TRIM, _TOP_PAD, _MMAP_THRESHOLD, _DEFAULT = -1, -2, -3, 128 << 10  # mallopt's parameters, at their defaults
 _STACK_WORDS = 24  # arguments on the caller's stack that are copied to the new one
+_TRIES = 20
 _FAILED = (None, 2**64 - 1)
 # As many free pieces of the heap as there are sizes: those of its small bins, and coarser ones above.
 _SIZES = 2 * [*(int(49152 * 0.8**k) for k in range(18) if 49152 * 0.8**k > 1040), *range(1032, 23, -16)]
@@ -126,7 +127,11 @@ class Pinned:
             and where the thread's own memory begins.
         """
         self._fill_holes()
-        self._fill_holes()  # the first time may have freed what it was written down in
+        for _ in range(_TRIES):  # looking for holes takes memory, and may make another one
+            if self._fill_holes():
+                break
+        else:
+            raise OSError("memory is mapped all the time: nothing can be pinned")
         start = self._fresh_heap()
         return *self.heap, start, start + _HEAP, thread
 
@@ -154,28 +159,32 @@ class Pinned:
         malloc(start - (last + 16) - 8)
         return int(start)
 
-    def _fill_holes(self) -> None:
-        """Leave no room between mappings above the fixed address: the kernel then maps right below it."""
+    def _fill_holes(self) -> bool:
+        """Leave no room between mappings above the fixed address: the kernel then maps right below it.
+
+        False where something was mapped in the meantime.
+        """
         rows = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]
         self._kept.append(rows)
         spans = [tuple(int(word, 16) for word in row[0].split("-")) for row in rows]
         stack = next((s for s, row in zip(spans, rows, strict=True) if row[-1] == "[stack]"), (1 << 47, 1 << 47))
         at = MAPPED_BELOW
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
         for start, end in spans:
             if end <= at:
                 continue
             if start >= stack[0]:
                 break
-            if start > at:
-                self._reserve(at, start - at, 0)
+            if start > at and self.libc.mmap(at, start - at, 0, flags | _FIXED, -1, 0) != at:
+                return False
             at = max(at, end)
         while True:
-            probe = self.libc.mmap(None, _PAGE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE, -1, 0)
+            probe = self.libc.mmap(None, _PAGE, 0, flags, -1, 0)
             if probe in _FAILED:
                 raise OSError("no memory can be mapped")
             if probe < MAPPED_BELOW:
                 self.libc.munmap(probe, _PAGE)
-                return
+                return True
 
     def _unrandom(self) -> None:
         """Have the system's random numbers be the same ones every time, as hash tables of Rust begin with them."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.demangle import demangled
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
-from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters
+from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters, is_system
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
@@ -334,6 +334,8 @@ class Tracer:
         extra = {key: str(value) for key, value in settings.items()}
         if recording.loaded:
             extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
+        if self.pinned:
+            extra["libraries"] = json.dumps(_libraries(recording))
         left = recording.notes.get("not_followed_calls")
         if self.callees and left:
             warnings.warn(
@@ -369,6 +371,12 @@ class Tracer:
             )
         )
         return annotate(trace, recording.loaded, folders)
+
+
+def _libraries(recording: Recording) -> dict[str, str]:
+    """Return the system's libraries whose code is in a recording, by name, with what tells their versions apart."""
+    names = {Path(each.path).name: each.path for each in recording.loaded if is_system(each.path)}
+    return {name: ElfFile(path).sha256[:12] for name, path in sorted(names.items()) if Path(path).is_file()}
 
 
 def _script(binary: str | Path) -> Path | None:

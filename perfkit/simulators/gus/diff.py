@@ -4,11 +4,14 @@ Every tick of a simulated run belongs to one instruction and one cause (`GusResu
 runs is an exact sum over causes, and over lines.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from perfkit.errors import SettingError
 from perfkit.results import Kind, Tabled, draw
@@ -23,14 +26,68 @@ WEIGHT = 2.0
 """A resource is asked for with so many times its capacity."""
 ALIKE = 0.6  # lines that changed are the same line where so much of their text is (difflib's ratio)
 _WARM = {"none": "caches cold", "caches": "caches warm", "all": "caches and predictor warm"}
+_WORK = 0.001  # of the instructions: a line that executes fewer and costs nothing is left out
+_PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
 LEAST = 0.01  # speedup below which a resource is no bottleneck
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """A source line (or an instruction) of one run: what it costs, and what it executes.
+
+    ``instructions`` counts executions; ``mix`` stands for which operations they are, how often each.
+    """
+
     place: str
     text: str
     cycles: float
+    instructions: int
+    mix: str
+
+
+@dataclass(frozen=True)
+class Side:
+    """One simulated run, as much of it as a comparison needs: small enough to be kept in a file.
+
+    Attributes
+    ----------
+    name, core, warm : str
+        What ran, on which core, and what was warm before.
+    cycles, instructions : float, int
+        Simulated cycles, executed instructions.
+    stopped : str
+        Why the recording is not whole; "" where it is.
+    lines : tuple of Line
+        Those that cost half a cycle, or execute a thousandth of the instructions.
+    causes, speedups : mapping
+        Cause -> its cycles; resource -> what twice its capacity would bring.
+    """
+
+    name: str
+    core: str
+    warm: str
+    cycles: float
+    instructions: int
+    stopped: str
+    lines: tuple[Line, ...]
+    causes: Mapping[str, float]
+    speedups: Mapping[str, float]
+
+    @classmethod
+    def of(cls, result: GusResult, name: str = "") -> Self:
+        """Take a run apart."""
+        origin = result.trace.provenance
+        return cls(
+            name or f"{origin.workload}:{origin.function}".strip(":"),
+            result.settings.core.name,
+            str(result.settings.warm),
+            result.cycles,
+            result.instructions,
+            "" if origin.complete else origin.stopped or "its end",
+            tuple(_lines(result)),
+            _causes(result),
+            _speedups(result),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +106,9 @@ class GusDiff(Tabled):
         What was warm before each run (`Gus.warm`): none, caches or all.
     table : DataFrame
         One row per source line (or instruction, where the source is not known) that costs half a cycle or more in
-        either run: place_a and place_b (``""`` where that run has no such line), text, cycles_a, cycles_b.
+        either run, or whose code changed: place_a and place_b (``""`` where that run has no such line), text, cycles_a,
+        cycles_b, instructions_a, instructions_b (executed), code: ``"same"``, ``"text"`` (the line was written, or
+        rewritten) or ``"operations"`` (the compiler made something else of it).
     causes : DataFrame
         One row per cause: cause, cycles_a, cycles_b; each column sums to the cycles.
     resources : DataFrame
@@ -97,6 +156,25 @@ class GusDiff(Tabled):
             found.append(self.resources["resource"][best] if self.resources[column][best] >= LEAST else "")
         return found[0], found[1]
 
+    def changed_line(self) -> "pd.Series | None":
+        """Return the row of `to_frame` that most likely made the change; None where nothing changed by a cycle.
+
+        Cycles are counted where an instruction could not retire, which may be behind the one that was changed: so of
+        the lines that were rewritten, the one with the largest change; where none of them explains a tenth of it, of
+        those that execute other operations; and else of all.
+        """
+        change = self.cycles[1] - self.cycles[0]
+        if abs(change) < 1:
+            return None
+        frame = self.to_frame()
+        toward = frame["change"] * (1 if change > 0 else -1)
+        work = (frame["instructions_b"] - frame["instructions_a"]) * (1 if change > 0 else -1)
+        for kinds in (("text",), ("text", "operations")):
+            mine = frame["code"].isin(kinds) & ((toward >= _PART * abs(change)) | (work >= _PART * abs(change)))
+            if mine.any():
+                return frame.loc[toward.where(mine, -float("inf")).idxmax()]
+        return frame.loc[toward.idxmax()] if len(frame) else None
+
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per line, the largest change first: `table` with the change in cycles (simulated)."""
         return _by_change(self.table)
@@ -123,6 +201,8 @@ class GusDiff(Tabled):
         frame = self.to_frame()
         places = [_place(row) for row in frame.head(4).itertuples()]
         lines.append("by line: " + _largest(zip(places, frame["change"], strict=False)))
+        if (row := self.changed_line()) is not None and row["code"] != "same":
+            lines.append(f"the code that changed: {said_of(row)}")
         return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
 
     def _gains(self, column: str, count: int = 3) -> str:
@@ -195,45 +275,55 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     >>> pk.diff(a, b).speedup > 2
     True
     """
-    import pandas as pd
-
     for result in (a, b):
         if not isinstance(result, GusResult):
             raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
-    rows = _aligned(_lines(a), _lines(b))
-    columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b"]
+    first, second = names or ("", "")
+    return diff_sides(Side.of(a, first), Side.of(b, second))
+
+
+def diff_sides(a: Side, b: Side) -> GusDiff:
+    """Compare two runs of which no more than a `Side` is left, as `diff` does."""
+    import pandas as pd
+
+    rows = [row for row in _aligned(list(a.lines), list(b.lines)) if max(row[3:5]) >= _COST or row[-1] != "same"]
+    columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b", "instructions_a", "instructions_b", "code"]
     return GusDiff(
-        names or (_name(a, "A"), _name(b, "B")),
-        (a.settings.core.name, b.settings.core.name),
+        (a.name or "A", b.name or "B"),
+        (a.core, b.core),
         (a.cycles, b.cycles),
         (a.instructions, b.instructions),
-        (str(a.settings.warm), str(b.settings.warm)),
+        (a.warm, b.warm),
         pd.DataFrame(rows, columns=columns),
-        _side_by_side("cause", "cycles", _causes(a), _causes(b)),
-        _side_by_side("resource", "speedup", _speedups(a), _speedups(b), missing=float("nan")),
+        _side_by_side("cause", "cycles", a.causes, b.causes),
+        _side_by_side("resource", "speedup", a.speedups, b.speedups, missing=float("nan")),
         tuple(_notes(a, b)),
     )
 
 
-def _notes(a: GusResult, b: GusResult) -> Iterator[str]:
+def said_of(row: Any) -> str:
+    """Say what happened to a line, a row of `GusDiff.to_frame`: where it is, its text, cycles and instructions."""
+    text = f" ({textwrap.shorten(row.text, 60)})" if row.text else ""
+    more = row.instructions_b - row.instructions_a
+    executed = f", {more:+,} instructions executed" if more else ""
+    what = {"text": "", "operations": ", compiled otherwise", "same": ", the same code"}[row.code]
+    return f"{_place(row)}{text}: {row.change:+,.0f} cycles{executed}{what}"
+
+
+def _notes(a: Side, b: Side) -> Iterator[str]:
     """Say what makes two runs hard to compare."""
-    for name, result in (("A", a), ("B", b)):
-        if not result.trace.provenance.complete:
-            yield f"the recording of {name} was cut after {result.instructions:,} instructions, with work left"
-    if a.settings.core.name != b.settings.core.name:
-        yield f"A ran on {a.settings.core.name} and B on {b.settings.core.name}"
-    if a.settings.warm != b.settings.warm:
-        yield f"what was warm before the run differs: {a.settings.warm} for A, {b.settings.warm} for B"
+    for name, side in (("A", a), ("B", b)):
+        if side.stopped:
+            yield f"the recording of {name} was cut after {side.instructions:,} instructions, with work left"
+    if a.core != b.core:
+        yield f"A ran on {a.core} and B on {b.core}"
+    if a.warm != b.warm:
+        yield f"what was warm before the run differs: {a.warm} for A, {b.warm} for B"
 
 
 def _by_change(table: "pd.DataFrame") -> "pd.DataFrame":
     frame = table.assign(change=table["cycles_b"] - table["cycles_a"])
     return frame.sort_values("change", key=abs, ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _name(result: GusResult, default: str) -> str:
-    origin = result.trace.provenance
-    return f"{origin.workload}:{origin.function}".strip(":") or default
 
 
 def _causes(result: GusResult) -> dict[str, float]:
@@ -246,7 +336,7 @@ def _speedups(result: GusResult) -> dict[str, float]:
 
 
 def _side_by_side(
-    what: str, value: str, a: dict[str, float], b: dict[str, float], missing: float = 0.0
+    what: str, value: str, a: Mapping[str, float], b: Mapping[str, float], missing: float = 0.0
 ) -> "pd.DataFrame":
     import pandas as pd
 
@@ -254,24 +344,31 @@ def _side_by_side(
     return pd.DataFrame(rows, columns=[what, f"{value}_a", f"{value}_b"])
 
 
-def _lines(result: GusResult) -> list[_Line]:
+def _lines(result: GusResult) -> list[Line]:
     """Return what has a cost: source lines in the order of their files, then instructions whose source is unknown."""
     code, places = result.trace.code, result.trace.places()
-    cycles = result.spent.sum(axis=1) / timing.TICKS
-    known: dict[tuple[str, int], _Line] = {}
-    unknown = []
-    for k, (file, number) in enumerate(zip(code.file, code.line.tolist(), strict=True)):
-        if not number:
-            unknown.append(_Line(f"{code.function[k]}+{code.pc[k]:#x}", code.text[k], float(cycles[k])))
-            continue
-        place = f"{PurePath(file).name}:{number}"
-        before = known.get((file, number), _Line(place, places["source_line"][k], 0.0))
-        known[file, number] = before._replace(cycles=before.cycles + float(cycles[k]))
-    found = [known[key] for key in sorted(known)] + unknown
-    return [line for line in found if line.cycles >= _COST]  # before aligning: a copy that costs nothing is no partner
+    cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
+    held: dict[tuple[str, int], list[int]] = {}
+    for k, key in enumerate(zip(code.file, code.line.tolist(), strict=True)):
+        held.setdefault(key if key[1] else ("", -k), []).append(k)
+    found = []
+    for file, number in [*sorted(key for key in held if key[1] > 0), *(key for key in held if key[1] <= 0)]:
+        mine = held[file, number]
+        first = mine[0]
+        known = number > 0
+        place = f"{PurePath(file).name}:{number}" if known else f"{code.function[first]}+{code.pc[first]:#x}"
+        text = places["source_line"][first] if known else code.text[first]
+        counts: Counter[str] = Counter()
+        for k in mine:
+            counts[code.text[k].partition(" ")[0]] += runs[k]
+        mix = f"{zlib.crc32(repr(sorted(counts.items())).encode()):08x}"
+        found.append(Line(place, text, float(cycles[mine].sum()), sum(counts.values()), mix))
+    least = _WORK * result.instructions
+    # Before aligning: a copy that does nothing is no partner.
+    return [line for line in found if line.cycles >= _COST or line.instructions >= least]
 
 
-def _aligned(a: list[_Line], b: list[_Line]) -> list[tuple[str, str, str, float, float]]:
+def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
     """Pair lines of equal text in order, and those that replace each other where their texts are alike."""
     keys = [[line.text or line.place for line in side] for side in (a, b)]
     rows = []
@@ -279,11 +376,19 @@ def _aligned(a: list[_Line], b: list[_Line]) -> list[tuple[str, str, str, float,
         pairs = list(zip(range(i, i2), range(j, j2), strict=False))
         if what != "equal":
             pairs = [(x, y) for x, y in pairs if SequenceMatcher(None, keys[0][x], keys[1][y]).ratio() >= ALIKE]
-        rows += [(a[x].place, b[y].place, b[y].text, a[x].cycles, b[y].cycles) for x, y in pairs]
+        rows += [_row(a[x], b[y]) for x, y in pairs]
         paired_a, paired_b = {x for x, _ in pairs}, {y for _, y in pairs}
-        rows += [(a[x].place, "", a[x].text, a[x].cycles, 0.0) for x in range(i, i2) if x not in paired_a]
-        rows += [("", b[y].place, b[y].text, 0.0, b[y].cycles) for y in range(j, j2) if y not in paired_b]
+        rows += [_row(a[x], _NOTHING) for x in range(i, i2) if x not in paired_a]
+        rows += [_row(_NOTHING, b[y]) for y in range(j, j2) if y not in paired_b]
     return rows
+
+
+_NOTHING = Line("", "", 0.0, 0, "")
+
+
+def _row(a: Line, b: Line) -> tuple[Any, ...]:
+    code = "text" if a.text != b.text else "same" if a.mix == b.mix else "operations"
+    return a.place, b.place, b.text or a.text, a.cycles, b.cycles, a.instructions, b.instructions, code
 
 
 def _bottlenecks(first: str, second: str) -> str:

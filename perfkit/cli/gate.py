@@ -1,0 +1,189 @@
+"""``perfkit gate``: performance tests that never flicker, for projects in C, C++ and Rust."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perfkit.cli import options
+from perfkit.cli.output import print_json
+
+if TYPE_CHECKING:
+    from perfkit.diagnosis.gate import Gate, GateVerdict
+
+_FILES = (".toml", ".yaml", ".yml")
+
+
+def gate(
+    what: str = typer.Argument(
+        metavar="WHAT",
+        help="A file of gates (.toml, .yaml); or a program, a library, a C or C++ file, or corpus:NAME.",
+    ),
+    arguments: list[str] = typer.Argument(
+        None,
+        metavar="[ARGUMENT]...",
+        help="The program's arguments, after --; a function's: 1000, 2.0, f8[1000] (an array).",
+    ),
+    function: options.Function = "",
+    core: str = typer.Option("", "--core", metavar="CORE", help="A core's name or file; not host (default: zen4)."),
+    at_most: float | None = typer.Option(
+        None,
+        "--at-most",
+        metavar="PERCENT",
+        callback=options.finite,
+        help="Fail where the cycles are above the baseline's by more than this (default: 2).",
+    ),
+    instruction_set: str = typer.Option(
+        "", "--instruction-set", metavar="LEVEL", help="Pin to x86-64-v2, x86-64-v3 or x86-64-v4 (default: x86-64-v3)."
+    ),
+    flags: options.Flags = "",
+    cold: bool = typer.Option(False, "--cold", help="Start with empty caches and an untrained branch predictor."),
+    limit: options.Limit = 10_000_000,
+    skip: int = typer.Option(0, "--skip", min=0, help="Let this many calls of the function pass first."),
+    repeat: int = typer.Option(1, "--repeat", min=1, help="Record this many calls."),
+    baseline: Path | None = typer.Option(
+        None,
+        "--baseline",
+        metavar="FILE",
+        help="The file of baselines (default: the one beside the file of gates, or here).",
+        callback=options.ends_in(".json"),
+    ),
+    update: bool = typer.Option(False, "--update", help="Make what is measured now the baseline."),
+    output: Annotated[Path | None, options.output("Write the verdicts for a comment (.md).", ".md")] = None,
+    markdown: bool = typer.Option(False, "--markdown", help="Print Markdown."),
+    as_json: options.Json = False,
+) -> None:
+    """Fail when a program became slower: simulated cycles of a pinned recording, the same in every run.
+
+    Example: perfkit gate kernel.c -f sum --update -- f8[1000] 1000
+
+    Example: perfkit gate gates.toml -o comment.md
+    """
+    from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice
+    from perfkit.diagnosis.gate import update_baselines as keep
+
+    given = {"core": core, "instruction_set": instruction_set, "at_most": at_most}
+    given = {name: value for name, value in given.items() if value not in ("", None)}
+    path = Path(what)
+    if path.suffix in _FILES:
+        _refuse({"--function": function, "--flags": flags, "arguments": arguments, "--cold": cold,
+                 "--skip": skip, "--repeat": repeat - 1, "--limit": limit - 10_000_000})  # fmt: skip
+        gates = _read(path, given)
+        here = path.parent
+    else:
+        gates = {_name(what, function): _one(what, function, arguments, given, flags, cold, limit, skip, repeat)}
+        here = Path()
+    baselines = baseline or here / BASELINES
+    if update:
+        readings = {name: measured_twice(each) for name, each in gates.items()}
+        keep({name: reading.entry() for name, reading in readings.items()}, baselines)
+        for name, reading in readings.items():
+            typer.echo(f"{name}: {reading.cycles:,.0f} cycles (simulated on {reading.gate.core})")
+        typer.echo(f"wrote {baselines}", err=True)
+        return
+    found = [check_gate(name, each, baselines) for name, each in gates.items()]
+    _tell(found, markdown, as_json, output)
+    if not all(each.passed for each in found):
+        raise typer.Exit(1)
+
+
+def _one(
+    what: str, function: str, arguments: list[str] | None, given: Mapping[str, Any], flags: str, cold: bool,
+    limit: int, skip: int, repeat: int,
+) -> "Gate":  # fmt: skip
+    """Return the gate that the command line describes."""
+    import shlex
+
+    from perfkit.diagnosis.gate import SOURCES, Gate
+
+    words = arguments or []
+    is_program = not what.startswith("corpus:") and Path(what).suffix not in (*SOURCES, ".so")
+    text = shlex.join(words) if is_program else ", ".join(words)
+    named = _name(what, function)
+    return Gate(named, text, flags=flags, cold=cold, limit=limit, skip=skip, repeat=repeat, **given)
+
+
+def _name(what: str, function: str) -> str:
+    return f"{what}:{function}" if function else what
+
+
+def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
+    """Return the gates of a file: a table each below ``gates``, defaults for all of them above.
+
+    Raises
+    ------
+    FormatError, SettingError
+        The file is none, or a name in it is unknown.
+    """
+    import yaml
+
+    from perfkit.diagnosis.gate import Gate
+    from perfkit.errors import FormatError, SettingError
+    from perfkit.files import reading, whole_text
+    from perfkit.names import did_you_mean
+
+    text = whole_text(path, "a file of gates")
+    with reading(path, "a file of gates in TOML or YAML"):
+        try:
+            found = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise FormatError(f"{path}: expected a file of gates in YAML; {error}") from error
+    tables = found.pop("gates", None) if isinstance(found, dict) else None
+    if not isinstance(tables, dict) or not tables or not all(isinstance(each, dict) for each in tables.values()):
+        raise FormatError(f"{path}: expected a table [gates.NAME] for each gate, with what = ...")
+    known = {f.name.replace("_", "-"): f.name for f in fields(Gate) if f.name != "folder"}
+    gates = {}
+    for name, table in tables.items():
+        values = {}
+        for key, value in (found | table).items():
+            if key.replace("_", "-") not in known:
+                raise SettingError(f"{path}: gate {name!r}: unknown {key!r}; {did_you_mean(key, known)}")
+            values[known[key.replace("_", "-")]] = value
+        if not isinstance(values.get("what"), str):
+            raise SettingError(f"{path}: gate {name!r}: say what is gated: what = 'build/solver:solve'")
+        _check_kinds(path, name, values)
+        gates[name] = Gate(**(values | given), folder=path.parent)
+    return gates
+
+
+_KINDS: dict[str, Any] = {
+    "arguments": (str, list), "core": str, "instruction_set": str, "flags": str, "compiler": str, "cold": bool,
+    "callees": bool, "skip": int, "repeat": int, "limit": int, "at_most": (int, float, str),
+}  # fmt: skip
+
+
+def _check_kinds(path: Path, name: str, values: Mapping[str, Any]) -> None:
+    from perfkit.files import check_fields
+
+    check_fields(values, {key: kind for key, kind in _KINDS.items() if key in values}, path, f"gate {name!r}")
+
+
+def _refuse(given: Mapping[str, Any]) -> None:
+    """Refuse what a file of gates says itself."""
+    from perfkit.errors import SettingError
+
+    named = [name for name, value in given.items() if value]
+    if named:
+        raise SettingError(f"{', '.join(named)}: a file of gates says that itself, for each gate")
+
+
+def _tell(found: "list[GateVerdict]", markdown: bool, as_json: bool, output: Path | None) -> None:
+    """Print the verdicts, and write the comment."""
+    text = "\n".join(["## perfkit gate", "", *(each.markdown() for each in found)])
+    if output is not None:
+        from perfkit.files import replaced
+
+        with replaced(output) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"passed": all(each.passed for each in found), "gates": [each.to_dict() for each in found]})
+    elif markdown:
+        typer.echo(text)
+    else:
+        for each in found:
+            typer.echo(f"{'ok    ' if each.passed else 'FAILED'} {each.name}: {each.message}")
+    if output is not None:
+        typer.echo(f"wrote {output}", err=True)

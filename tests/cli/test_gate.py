@@ -1,0 +1,205 @@
+"""perfkit gate: the command and the fixture, on programs that become slower for one reason or another."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from perfkit.diagnosis import gate as gating
+from perfkit.diagnosis.gate import Gate, check_gate, measured_twice, percent, read_baselines, update_baselines
+from perfkit.errors import DataError, FormatError, SettingError
+
+ROOT = Path(__file__).parents[2]
+SUM = """double sum(const double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++)
+        s += x[i];
+    return s;
+}
+"""
+SLOWER = SUM.replace("s += x[i];", "s += x[i] / 3;")
+CALL = ("-f", "sum", "--", "f8[500]", "500")
+PROGRAM = """
+#include <stdio.h>
+#include <time.h>
+__attribute__((noinline)) long work(long n) {
+    long s = 0;
+    for (long i = 0; i < n; i++)
+        s += i ^ (s << 1);
+    return s;
+}
+__attribute__((noinline)) long clocked(void) {
+    long s = 0, n = clock() % 1000;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    for (long i = 0; i < n + t.tv_nsec % 1000; i++) s += i * s + 1;
+    return s;
+}
+int main(int n, char **words) { printf("%ld\\n", work(300 + n) + clocked()); }
+"""
+
+
+def test_a_source_that_becomes_slower_fails_with_its_line(perfkit, tmp_path):
+    source = tmp_path / "k.c"
+    source.write_text(SUM)
+    assert "there is no baseline 'k.c:sum'" in perfkit("gate", "k.c", *CALL, status=1)
+    perfkit("gate", "k.c", "--update", *CALL)
+    assert re.search(r"ok +k.c:sum: 1,5\d\d cycles, the same run", perfkit("gate", "k.c", *CALL))
+    source.write_text(SLOWER)
+    perfkit("gate", "k.c", "-o", "comment.md", *CALL, status=1)
+    told = perfkit("gate", "k.c", *CALL, status=1)
+    assert "+2 % is allowed. k.c:4 (s += x[i] / 3;)" in told
+    assert "most of it: fp_divider" in told
+    assert "the bottleneck was instruction_latency and is now fp_divider" in told
+    comment = (tmp_path / "comment.md").read_text()
+    assert "### k.c:sum: **failed**" in comment
+    assert "| k.c:4 | k.c:4 |" in comment
+    perfkit("gate", "k.c", "--at-most", "200", *CALL)
+    found = json.loads(perfkit("gate", "k.c", "--json", *CALL, status=1))
+    assert found["passed"] is False
+    assert found["gates"][0]["cause"] == "program"
+    source.write_text(SUM)
+    perfkit("gate", "k.c", *CALL)
+
+
+def test_a_file_of_gates(perfkit, tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    (tmp_path / "p.c").write_text(PROGRAM)
+    subprocess.run(["gcc", "-O2", "-g", "p.c", "-o", "p"], cwd=tmp_path, check=True)
+    text = """at-most = "+1 %"
+[gates.sum]
+what = "k.c:sum"
+arguments = "f8[500], 500"
+core = "skylake_x"
+[gates.work]
+what = "p:work"
+arguments = ["several", "words"]
+"""
+    (tmp_path / "gates.toml").write_text(text)
+    perfkit("gate", "gates.toml", "--update")
+    assert set(read_baselines(tmp_path / "perfkit-baselines.json")) == {"sum", "work"}
+    assert perfkit("gate", "gates.toml").count("the same run") == 2
+    (tmp_path / "gates.yaml").write_text("gates: {sum: {what: 'k.c:sum', arguments: 'f8[500], 500'}}\n")
+    told = perfkit("gate", "gates.yaml", status=1)
+    assert "core was 'skylake_x' and is 'zen4'" in told
+    (tmp_path / "gates.toml").write_text(text.replace("core", "coer"))
+    assert "unknown 'coer'" in perfkit("gate", "gates.toml", status=2)
+    assert "a file of gates says that itself" in perfkit("gate", "gates.toml", "--cold", status=2)
+
+
+def test_what_depends_on_the_time_is_refused(tmp_path):
+    (tmp_path / "p.c").write_text(PROGRAM)
+    subprocess.run(["gcc", "-O2", "-g", "p.c", "-o", "p"], cwd=tmp_path, check=True)
+    with pytest.raises(DataError, match="two recordings of it differ"):
+        measured_twice(Gate("p:clocked", folder=tmp_path))
+
+
+def test_a_model_a_compiler_and_a_library_that_changed_are_told_from_the_program(tmp_path, monkeypatch):
+    (tmp_path / "k.c").write_text(SUM)
+    asked, file = Gate("k.c:sum", "f8[500], 500", folder=tmp_path), tmp_path / "b.json"
+    entry = measured_twice(asked).entry()
+
+    def cause(**changed):
+        update_baselines({"x": entry | changed}, file)
+        return check_gate("x", asked, file)
+
+    model = cause(cycles=1000.0, model="older")
+    assert (model.cause, model.passed) == ("model", False)
+    assert "the very same instructions, and the model changed: update the baseline" in model.message
+    assert cause(cycles=1500.0, model="older").passed
+    compiler = cause(cycles=1000.0, trace="other", compiler="gcc 1.0")
+    assert compiler.cause == "compiler"
+    assert "the compiler changed, from 'gcc 1.0'" in compiler.message
+    assert cause(trace="other", libraries={"libc.so.6": "older"}).cause == "program"  # none is run here
+    assert cause(trace="other").passed
+    monkeypatch.setattr(gating, "__version__", "9.9")
+    assert "(perfkit 0.1.0 and 9.9)" in cause(cycles=1000.0).message
+
+
+def test_the_machine_is_asked_nothing(tmp_path):
+    """An installed llvm-mca would be asked about forms that no table knows, and another machine has another one."""
+    (tmp_path / "k.c").write_text(SUM)
+    reading = Gate("k.c:sum", "f8[500], 500", folder=tmp_path).measure()
+    assert reading.result.settings.tables.look_up is False
+    with pytest.raises(SettingError, match="the same everywhere"):
+        Gate("k.c:sum", core="host")
+
+
+def test_what_is_not_whole_is_refused(tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    with pytest.raises(DataError, match="a gate needs whole calls"):
+        Gate("k.c:sum", "f8[500], 500", limit=100, folder=tmp_path).measure()
+    with pytest.raises(SettingError, match="build it first"):
+        Gate("nothing:sum", folder=tmp_path).measure()
+
+
+@pytest.mark.parametrize(("text", "value"), [("+2 %", 2), ("0.5", 0.5), (-3, -3), ("+0%", 0)])
+def test_bounds(text, value):
+    assert percent(text) == value
+
+
+def test_bad_bounds_and_files(tmp_path):
+    for bad in ("fast", "nan", None):
+        with pytest.raises(SettingError, match="a bound is a"):
+            percent(bad)
+    file = tmp_path / "b.json"
+    for text in ("[]", "{}", '{"perfkit_gate": 1, "baselines": {"x": {}}}', '{"perfkit_gate": 2, "baselines": {}}'):
+        file.write_text(text)
+        with pytest.raises(FormatError, match=r"b\.json"):
+            read_baselines(file)
+
+
+def test_the_file_is_sorted_and_keeps_others_entries(tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    entry = Gate("k.c:sum", "f8[500], 500", folder=tmp_path).measure().entry()
+    file = tmp_path / "b.json"
+    update_baselines({"b": entry}, file)
+    update_baselines({"a": entry}, file)
+    text = file.read_text()
+    assert list(read_baselines(file)) == ["a", "b"]
+    assert '["k.c:4", ' in text
+    assert len(text) < 4000
+    update_baselines({"b": entry}, file)
+    assert file.read_text() == text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.json", "k.c"]
+
+
+TESTS = """
+import pytest
+@pytest.mark.parametrize("n", [100, 200, 300, 400])
+def test_sum(perfkit_gate, n):
+    perfkit_gate("k.c:sum", f"f8[{n}], {n}", core="zen4", at_most="+2 %")
+"""
+
+
+def test_the_fixture_with_several_workers(tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    (tmp_path / "test_k.py").write_text(TESTS)
+
+    def run(*more):
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "perfkit.pytest_plugin", "-p", "no:cacheprovider"]
+        words = [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", *more, "test_k.py"]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "there is no baseline 'test_k.py::test_sum[100] k.c:sum'" in run("-x").stdout
+    updated = run("--perfkit-update", "-n", "2")
+    assert updated.returncode == 0, updated.stdout
+    assert len(read_baselines(tmp_path / "perfkit-baselines.json")) == 4
+    assert run("-n", "2").returncode == 0
+    (tmp_path / "k.c").write_text(SLOWER)
+    failed = run("-k", "100").stdout
+    assert "k.c:4 (s += x[i] / 3;)" in failed
+    assert "fp_divider" in failed
+
+
+def test_importing_the_plugin_is_cheap():
+    """Every run of pytest imports it where perfkit is installed."""
+    code = "import sys, perfkit.pytest_plugin; print(*(n for n in sys.modules if n.startswith(('perfkit', 'numpy'))))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"perfkit", "perfkit.pytest_plugin", "perfkit._version"}
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    assert points == {"perfkit": "perfkit.pytest_plugin"}
