@@ -90,7 +90,7 @@ def is_system(file: str) -> bool:
 
     Examples
     --------
-    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("/home/ada/solver.cpp")
+    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("solvers/solver.cpp")
     (True, False)
     """
     return file.startswith(_SYSTEM) or any(part in file for part in _TOOLCHAIN)
