@@ -18,7 +18,8 @@ def trace_threads(
     Parameters
     ----------
     what : path or Kernel
-        A program; a C file, which is compiled with ``-fopenmp``; or a compiled kernel.
+        A program; a Python script, with ``library``, the library that it loads; a C file, which is compiled with
+        ``-fopenmp``; or a compiled kernel.
     function : str
         The function of a program, or the one of a C file to be called where there are several.
     arguments : sequence

@@ -104,7 +104,9 @@ def plot_roofline(
     plain_ticks(ax)
     ax.set_title(_labelled(event, model.kind, analysed.kind if analysed is not None else model.kind))
     # Small, pale dots tell no colours apart.
-    for handle in ax.legend(loc="best", fontsize="small", frameon=False, markerscale=3).legend_handles:
+    # Below the picture: samples may lie anywhere in it.
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
+    for handle in ax.legend(fontsize="small", frameon=False, markerscale=3, **below).legend_handles:
         handle.set_alpha(1.0)
     return ax
 

@@ -6,6 +6,7 @@ A picture reaches the browser as pixels, where nobody finds the words again. So 
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 _PAPERS = ((255.0, 255.0, 255.0), (17.0, 17.0, 17.0))  # of the light and the dark theme, where a picture has none
+_NUMBER = re.compile(r"[-−+]?[\d.,]+ ?[kMGT%]?|\$.*\d.*\$")  # a tick's text, also a power of ten
 _LEAST = 4.5  # contrast of text with what is behind it
 
 
@@ -30,12 +32,54 @@ def watch(folder: Path) -> None:
         with Eye() as eye:
             result = drawn(canvas, *args, **kwargs)
         if eye.size != (0, 0):
-            seen = {"size": eye.size, "smallest": eye.smallest, "faults": eye.faults}
+            faults = eye.faults + [fault for axes in canvas.figure.axes for fault in of_axes(axes)]
+            seen = {"size": eye.size, "smallest": eye.smallest, "faults": faults}
             with (folder / "pictures.jsonl").open("a") as stream:
                 stream.write(json.dumps(seen) + "\n")
         return result
 
     FigureCanvasBase.print_figure = print_figure  # type: ignore[method-assign, assignment]
+
+
+def of_axes(axes: Any) -> list[tuple[str, str]]:
+    """Return the faults of axes that were drawn: numbers that nothing names, and a legend that covers what it names."""
+    if not axes.get_visible() or not axes.axison:
+        return []
+    faults = []
+    # What is drawn upwards may be named over the axis, at its left end.
+    names = [axes.get_title(loc="left")] if axes.get_title(loc="left") else []
+    names += [text.get_text() for text in axes.figure.texts] + [
+        axes.figure.get_supxlabel(),
+        axes.figure.get_supylabel(),
+    ]
+    for axis in (axes.xaxis, axes.yaxis):
+        shown = [text.get_text() for text in axis.get_ticklabels() if text.get_visible() and text.get_text()]
+        numbers = shown and all(_NUMBER.fullmatch(text) for text in shown)
+        if axis.get_visible() and numbers and not axis.get_label_text() and not any(names):
+            faults.append(("axis without a name", ", ".join(shown[:4])))
+    legend = axes.get_legend()
+    if legend is not None and legend.get_visible() and _covers(legend.get_window_extent().padded(-3), axes):
+        faults.append(("legend over data", ", ".join(text.get_text() for text in legend.get_texts()[:3])))
+    return faults
+
+
+def _covers(box: Any, axes: Any) -> bool:
+    """Return whether a box of the canvas lies over a line, three points or a bar of the axes."""
+    from matplotlib.transforms import Bbox
+
+    for line in axes.lines:
+        path = line.get_transform().transform_path(line.get_path()).cleaned(remove_nans=True)
+        joined = line.get_linestyle() not in ("None", "none", "", " ")
+        if len(path) > 1 and joined and path.intersects_bbox(box, filled=False):
+            return True
+        if not joined and sum(box.contains(x, y) for x, y in path.vertices) >= 3:
+            return True
+    for collection in axes.collections:
+        points = collection.get_offset_transform().transform(np.ma.filled(collection.get_offsets(), np.nan))
+        if sum(box.contains(x, y) for x, y in points) >= 3:
+            return True
+    overlaps = (Bbox.intersection(box, patch.get_window_extent()) for patch in axes.patches)
+    return any(one is not None and one.width > 2 and one.height > 2 for one in overlaps)
 
 
 class Eye:

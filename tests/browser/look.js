@@ -167,8 +167,15 @@
       const box = line.getBoundingClientRect();
       if (!ink || ink[3] === 0 || (box.width < 2 && box.height < 2)) continue;
       const ground = paper(line.ownerSVGElement);
-      const ratio = contrast(over([ink[0], ink[1], ink[2], 1], ground), ground);
-      if (ratio < 3 && !told.has(style.stroke)) {
+      // A brush lies over the line that it chooses from.
+      const veils = [...line.ownerSVGElement.querySelectorAll('rect.selection')].filter((rect) => {
+        const frame = rect.getBoundingClientRect();
+        return visible(rect) && frame.left < box.left + box.width / 2 && frame.right > box.left + box.width / 2;
+      }).map((rect) => { const veil = parse(getComputedStyle(rect).fill); return veil && [...veil.slice(0, 3), veil[3] * Number(getComputedStyle(rect).fillOpacity)]; }).filter(Boolean);
+      const veiled = (colour) => veils.reduce((low, veil) => over(veil, low), colour);
+      const seen = veiled(over([ink[0], ink[1], ink[2], 1], ground)), beside = veiled(ground);
+      const ratio = contrast(seen, beside);
+      if (ratio < (veils.length ? 2.5 : 3) && !told.has(style.stroke)) {
         told.add(style.stroke);
         say(place, 'faint line', `${line.getAttribute('class') || line.tagName} ${style.stroke} (${ratio.toFixed(2)} on ${ground.slice(0, 3).map(Math.round)})`);
       }

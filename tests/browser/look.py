@@ -12,6 +12,7 @@ from tests.browser.lab import IDLE, Lab
 
 WIDTHS = (900, 1200, 1500)
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+OPERATED = (("dark", 1500), ("light", 1200))  # looked at once more after everything was used
 EYE = (Path(__file__).parent / "look.js").read_text()
 PICTURES = """() => document.querySelectorAll(
     '.jp-OutputArea-output img, .jp-OutputArea-output svg.svg-figure, .jp-OutputArea-output canvas, ' +
@@ -75,11 +76,8 @@ def look_at_notebook(
         lab.pictures()  # those of the notebook before
         _run(page, lab, notebook, timeout)
         drawn = lab.pictures()
-        for theme, full in THEMES.items():
-            page.evaluate("n => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: n}); }", full)
-            page.wait_for_function(
-                "light => document.body.dataset.jpThemeLight === light", arg=str(theme == "light").lower()
-            )
+        for theme in THEMES:
+            _theme(page, theme)
             for width in WIDTHS:
                 _settle(page, width)
                 seen.add(f"{width} {theme}", _look(page, ".jp-OutputArea-output"))
@@ -87,6 +85,13 @@ def look_at_notebook(
                 if folder is not None:
                     _save(page, folder / f"{seen.name}-{width}-{theme}.png")
         seen.pictures = page.evaluate(PICTURES)
+        operate_all(page)
+        for theme, width in OPERATED:
+            _theme(page, theme)
+            _settle(page, width)
+            seen.add(f"{width} {theme}, operated", _look(page, ".jp-OutputArea-output"))
+            if folder is not None:
+                _save(page, folder / f"{seen.name}-{width}-{theme}-operated.png")
     finally:
         page.close()
     return seen
@@ -128,6 +133,41 @@ def look_at_page(browser: Any, path: Path, folder: Path | None = None, root: str
     finally:
         page.close()
     return seen
+
+
+def operate_all(page: Any) -> None:
+    """Use what the outputs offer: commit predictions, move each slider, choose bars, rows and nodes, open answers."""
+    output = ".jp-OutputArea-output"
+    for button in page.locator(output).get_by_role("button", name="Commit").all():
+        asked = button.locator("xpath=ancestor::*[contains(@class, 'pk-view')][1]")
+        radios, handles = asked.locator("input[type=radio]"), asked.locator(".noUi-handle")
+        if radios.count():
+            radios.first.click()
+        elif handles.count():
+            handles.first.press("ArrowRight")
+        page.wait_for_timeout(300)
+        if button.is_enabled():
+            button.click()
+            page.wait_for_timeout(500)
+    for handle in page.locator(f"{output} :is(.noUi-handle, .pkl-handle, input[type=range]):not([disabled])").all():
+        if handle.is_visible() and not handle.locator("xpath=ancestor::*[@disabled]").count():
+            handle.press("ArrowRight")
+            page.wait_for_timeout(200)
+    for figure in page.locator(f"{output} svg.svg-figure").all():
+        if figure.locator("rect.bar").count() > 1:
+            figure.locator("rect.bar").nth(1).click(force=True)
+            page.wait_for_timeout(300)
+    for row in (".pk-listing tbody tr:nth-child(3)", ".pk-tree-svg g:nth-of-type(4)"):
+        for one in page.locator(f"{output} {row}").all():
+            one.click(force=True)
+    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(2500)
+
+
+def _theme(page: Any, theme: str) -> None:
+    page.evaluate("n => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: n}); }", THEMES[theme])
+    page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=str(theme == "light").lower())
 
 
 def _listen(page: Any, seen: Seen) -> None:

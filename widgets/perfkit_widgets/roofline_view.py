@@ -153,11 +153,11 @@ class RooflineView(Explorer):
         for name, allowed in sliders.items():
             now = getattr(core, name)
             made[name] = widgets.SelectionSlider(
-                options=[(f"{value:g}{_unit(name)}", value) for value in sorted({*allowed, now})],
+                options=[(f"{value:g}", value) for value in sorted({*allowed, now})],
                 value=now,
-                description=name,
-                style={"description_width": "120px"},
-                layout={"width": "340px"},
+                description=name + _unit(name),
+                style={"description_width": "195px"},
+                layout={"width": "405px"},
             )
             made[name].observe(self._on_slider, "value")
         return made
@@ -258,11 +258,11 @@ class RooflineView(Explorer):
 
 
 def _unit(parameter: str) -> str:
-    """Return the unit of a core's parameter, as it stands behind its value."""
+    """Return the unit of a core's parameter, as it stands behind its name."""
     kind = parameter.partition("_")[0]
     if kind == "latency":
-        return " cycles"
-    return " per cycle" if kind in ("fetch", "throughput") else " entries" if parameter in _BUFFERS else ""
+        return " (cycles)"
+    return " (per cycle)" if kind in ("fetch", "throughput") else " (entries)" if parameter in _BUFFERS else ""
 
 
 def _named(roof: Any) -> str:

@@ -77,7 +77,7 @@ class WhatIf(Explorer):
             widgets.HBox([slider, widgets.HTML(_aside(resources[name]))], layout={"align_items": "center"})
             for name, slider in self.sliders.items()
         ]
-        left = widgets.VBox([*rows, self._reset], layout={"flex": "0 1 510px", "min_width": "0px"})
+        left = widgets.VBox([*rows, self._reset], layout={"flex": "0 1 545px", "min_width": "0px"})
         right = widgets.VBox([self._words, self._bars], layout={"flex": "1 1 480px", "min_width": "0px"})
         both = widgets.HBox([left, right], layout={"flex_flow": "row wrap", "width": "100%"})
         self.children = [self._head, both, self._downloads]
@@ -129,8 +129,8 @@ class WhatIf(Explorer):
             continuous_update=False,
             readout_format=".2f",
             tooltip=f"Factor on the capacity of {name} ({text})",
-            style={"description_width": "170px"},
-            layout={"width": "390px", "flex": "0 0 auto"},
+            style={"description_width": "205px"},  # vector_store_forward_latency
+            layout={"width": "425px", "flex": "0 0 auto"},
         )
         slider.observe(lambda change: self._moved(name, change["new"]), "value")
         return slider

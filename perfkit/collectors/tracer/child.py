@@ -112,10 +112,11 @@ class Session:
         spec = self.spec
         self.elf = ElfFile(spec["path"])
         path = spec["path"]
-        if spec["program"]:
+        program = spec["program"] and not spec.get("script")
+        if program:
             path = str(Path(spec["scratch"]) / "program.so")
             Path(path).write_bytes(self.elf.without_pie_flag())
-        mode = ctypes.RTLD_GLOBAL if spec["program"] else ctypes.DEFAULT_MODE
+        mode = ctypes.RTLD_GLOBAL if program else ctypes.DEFAULT_MODE
         if spec.get("pinned"):
             import perfkit.collectors.tracer.pinned_child as pinning
 
@@ -223,7 +224,9 @@ class Session:
         """Run the program, or call the kernel as often as asked."""
         self._catch_faults()
         self._watch_forks()
-        if self.spec["program"]:
+        if self.spec.get("script"):
+            self._run_script()
+        elif self.spec["program"]:
             self._run_program()
         else:
             self._run_kernel()
@@ -254,6 +257,23 @@ class Session:
         self._ready()
         status = call(len(words), where, environment)
         self.libc.fflush(None)
+        say(self.spec["channel"], b"X", struct.pack("<i", status))
+
+    def _run_script(self) -> None:
+        """Run a Python script here, in the interpreter that there is."""
+        import runpy
+        import traceback
+
+        script, status = self.spec["script"], 0
+        sys.argv = [script, *self.spec["arguments"]]
+        sys.path.insert(0, str(Path(script).parent))
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:  # noqa: BLE001 - the script's own, shown as Python does
+            traceback.print_exc()
+            status = 1
         say(self.spec["channel"], b"X", struct.pack("<i", status))
 
     def _run_kernel(self) -> None:

@@ -71,6 +71,8 @@ class Job:
         End the program once the last call is recorded.
     pinned : str
         As in :class:`perfkit.collectors.Tracer`.
+    script : Path, optional
+        A Python script that is run in place of a program; `path` is the library that it loads and that is traced.
     loops : tuple of str
         Of threads: more functions to be recorded beside `function`, all of them bodies of parallel loops.
     """
@@ -90,6 +92,7 @@ class Job:
     early: bool = False
     pinned: str = ""
     loops: tuple[str, ...] = ()
+    script: Path | None = None
 
 
 def record(job: Job) -> Recording:
@@ -181,6 +184,7 @@ class Child:
             "library": job.library,
             "scratch": str(scratch),
             "loops": job.loops,
+            "script": str(job.script.resolve()) if job.script else "",
             "pinned": pinned_environment(job.pinned) if job.pinned else None,
             "channel": to_parent,
             "answers": from_parent,
@@ -197,7 +201,7 @@ class Child:
             stderr=subprocess.STDOUT,
             pass_fds=[to_parent, from_parent, *self._files()],
             env=self._environment(),
-            executable=interpreter(ElfFile(job.path), scratch) if job.program else sys.executable,
+            executable=interpreter(ElfFile(job.path), scratch) if job.program and not job.script else sys.executable,
         )
         if source is not None:
             source.close()

@@ -90,7 +90,7 @@ def is_system(file: str) -> bool:
 
     Examples
     --------
-    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("solver/solver.cpp")
+    >>> is_system("/usr/include/c++/12/bits/stl_vector.h"), is_system("/srv/ada/solver.cpp")
     (True, False)
     """
     return file.startswith(_SYSTEM) or any(part in file for part in _TOOLCHAIN)
@@ -320,7 +320,7 @@ def _texts(names: Iterable[str], folders: Sequence[Path], built: float) -> Itera
     a file is left out where it was changed after the program was ``built``: its lines are others now.
     """
     for name in sorted(names):
-        if name.startswith(("..", *_SYSTEM)):
+        if name.startswith("..") or is_system(name):
             continue
         for path in (folder / name for folder in folders):  # an absolute name stays as it is
             try:

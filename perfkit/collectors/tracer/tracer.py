@@ -104,7 +104,7 @@ class Tracer:
             raise SettingError("give both markers, begin and end, or none")
 
     def run(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> Trace:
-        """Run a program and record the calls of one of its functions.
+        """Run a program, or a Python script, and record the calls of one function of it, or of a library it loads.
 
         Raises
         ------
@@ -115,10 +115,12 @@ class Tracer:
             When no backend can trace it here, with what to install.
         """
         elf, symbol = self._checked(binary, function)
-        arguments = [str(word) for word in arguments]
-        recording, backend, reason = self._record(elf, symbol.name, arguments, self._obstacle(elf, None), None)
+        arguments, script = [str(word) for word in arguments], _script(binary)
+        why_not = "" if script else self._obstacle(elf, None)
+        recording, backend, reason = self._record(elf, symbol.name, arguments, why_not, None, script)
         settings = self if not self.begin else replace(self, begin=elf.symbol(self.begin), end=elf.symbol(self.end))
-        return settings._finish(recording, _of_program(elf, function, arguments, backend, reason), (elf.path.parent,))
+        about = _of_program(elf, script or elf.path, function, arguments, backend, reason)
+        return settings._finish(recording, about, (elf.path.parent,))
 
     def run_threads(self, binary: str | Path, function: str, arguments: Sequence[str] = ()) -> ThreadTraces:
         """Run a program and record every thread that runs a function, or the parallel loops in it.
@@ -132,12 +134,12 @@ class Tracer:
         DataError, FormatError, UnavailableError
             As `run` does; `DataError` also where more than 64 threads come, or one starts a process in the region.
         """
-        elf = ElfFile(binary)
-        loops = (ElfFile(self.library) if self.library else elf).loops(function)
+        home = self.library or binary
+        loops = [] if _script(home) else ElfFile(home).loops(function)
         elf, symbol = self._checked(binary, loops[0] if loops else function)
         arguments = [str(word) for word in arguments]
-        recorded = self._threads(elf, symbol.name, arguments, None, tuple(loops[1:]))
-        about = _of_program(elf, function, arguments, "cloner", _ONLY)
+        recorded = self._threads(elf, symbol.name, arguments, None, tuple(loops[1:]), _script(binary))
+        about = _of_program(elf, Path(binary), function, arguments, "cloner", _ONLY)
         return self._finished(recorded, symbol.name, about, (elf.path.parent,))
 
     def run_kernel_threads(self, kernel: "Kernel", *arguments: Any) -> ThreadTraces:
@@ -154,11 +156,16 @@ class Tracer:
         return self._finished(recorded, kernel.function, about, kernel.folders)
 
     def _checked(self, binary: str | Path, function: str) -> tuple[ElfFile, Symbol]:
-        """Open a program and find its function."""
-        elf = ElfFile(binary)
+        """Open a program, or the library that a Python script loads, and find its function."""
+        script = _script(binary)
+        if script and (not self.library or self.pinned):
+            raise SettingError(
+                f"{script}: of a Python script, name the library that it loads (library), and pin nothing"
+            )
+        elf = ElfFile(self.library if script else binary)
         home = ElfFile(self.library) if self.library else elf
         symbol = home.function(function)
-        if not elf.is_program:
+        if not elf.is_program and not script:
             raise DataError(f"{binary} is a library, not a program; load it with compile_kernel or trace a program")
         if home.is_writable(symbol.address):
             raise DataError(
@@ -173,6 +180,7 @@ class Tracer:
         arguments: list[Any],
         kernel: "Kernel | None",
         loops: tuple[str, ...] = (),
+        script: Path | None = None,
     ) -> "tuple[list[ThreadRecording], list[str]]":
         """Record all threads, which only the cloner can."""
         if self.begin:
@@ -184,10 +192,11 @@ class Tracer:
         import perfkit.collectors.tracer.cloner as cloner
         from perfkit.collectors.tracer.threads import record_threads
 
-        why_not = self._obstacle(elf, kernel)
+        why_not = "" if script else self._obstacle(elf, kernel)
         if not why_not:
+            job = self._job(elf, function, arguments, kernel)
             try:
-                return record_threads(replace(self._job(elf, function, arguments, kernel), loops=loops))
+                return record_threads(replace(job, loops=loops, script=script))
             except cloner.Refusal as refusal:
                 why_not = str(refusal)
         raise DataError(f"the threads of {function} cannot be recorded: {why_not}")
@@ -262,13 +271,19 @@ class Tracer:
         )
 
     def _record(
-        self, elf: ElfFile, function: str, arguments: list[Any], why_not: str, kernel: "Kernel | None"
+        self,
+        elf: ElfFile,
+        function: str,
+        arguments: list[Any],
+        why_not: str,
+        kernel: "Kernel | None",
+        script: Path | None = None,
     ) -> tuple[Recording, str, str]:
         """Choose the backend and run it; also say which and why."""
         if self.backend != "qemu" and not why_not:
             import perfkit.collectors.tracer.cloner as cloner
 
-            job = self._job(elf, function, arguments, kernel)
+            job = replace(self._job(elf, function, arguments, kernel), script=script)
             try:
                 return cloner.record(job), "cloner", "x86-64 code that can be copied" * (self.backend == "auto")
             except cloner.Refusal as refusal:
@@ -278,7 +293,7 @@ class Tracer:
                 f"{function} cannot be recorded alike in every run: {why_not}. Build a position-independent program "
                 "that is not linked statically (-fPIE -pie)"
             )
-        if self.backend == "cloner":
+        if self.backend == "cloner" or script:
             raise DataError(f"the cloner cannot trace {function}: {why_not}. Try backend='qemu'")
         return self._emulate(elf, function, arguments, why_not, kernel)
 
@@ -364,8 +379,16 @@ def _libraries(recording: Recording) -> dict[str, str]:
     return {name: ElfFile(path).sha256[:12] for name, path in sorted(names.items()) if Path(path).is_file()}
 
 
-def _of_program(elf: ElfFile, function: str, arguments: Sequence[str], backend: str, reason: str) -> Provenance:
-    name = elf.path.name
+def _script(binary: str | Path) -> Path | None:
+    """Return the Python script that is given in place of a program, if it is one."""
+    path = Path(binary)
+    return path if path.suffix == ".py" and path.is_file() else None
+
+
+def _of_program(
+    elf: ElfFile, program: Path, function: str, arguments: Sequence[str], backend: str, reason: str
+) -> Provenance:
+    name = program.name
     command = shlex.join([name, *arguments])
     return Provenance(name, function, backend=backend, backend_reason=reason, command=command, binary_sha256=elf.sha256)
 

@@ -1,5 +1,6 @@
 """Recording every thread of a region: OpenMP and pthreads, known answers, and programs that make it hard."""
 
+import shutil
 import subprocess
 import textwrap
 
@@ -88,6 +89,27 @@ def workers(compiled, body, threads=4):
     return compiled(WORKERS.replace("BODY", body), f"-DTHREADS={threads}")
 
 
+FORTRAN = """
+program p
+  real(8) :: a(200, 200), x(200), y(200)
+  a = 1; x = 2
+  call solve(a, x, y, 200)
+  if (y(3) < 0) stop 1
+contains
+  subroutine solve(a, x, y, n)
+    integer :: n, i, j
+    real(8) :: a(n, n), x(n), y(n)
+    !$omp parallel do private(j) schedule(static)
+    do i = 1, n
+      y(i) = 0
+      do j = 1, i
+        y(i) = y(i) + a(j, i) * x(j)
+      end do
+    end do
+    !$omp end parallel do
+  end subroutine
+end program
+"""
 PLAIN = "static void body(long k) { work(k); }"
 
 
@@ -331,6 +353,43 @@ def test_thread_local_variables_that_begin_with_addresses_are_refused_with_the_r
     """
     with pytest.raises(DataError, match="thread-local variables that begin with addresses"):
         Tracer(backend="cloner").run(compiled(source), "work")
+
+
+def test_a_python_script_that_calls_a_library(compiled, tmp_path):
+    library = compiled(TRIANGLE.partition("int main")[0], "-fopenmp", "-shared", "-fPIC")
+    script = tmp_path / "script.py"
+    lines = "import ctypes, sys", f"lib = ctypes.CDLL({str(library)!r})", "lib.solve(200)", "sys.exit(int(sys.argv[1]))"
+    script.write_text("\n".join(lines))
+    traces = pk.trace_threads(script, "solve", [7], library=str(library))
+    assert len(traces) == 4
+    assert traces[0].provenance.extra["exit_status"] == "7"
+    assert traces[0].provenance.workload == "script.py"
+    assert traces.instructions.max() / traces.instructions.mean() == pytest.approx(1.75, rel=0.02)
+    with pytest.raises(SettingError, match="name the library"):
+        pk.trace_threads(script, "solve")
+    one = Tracer(library=str(library)).run(script, "solve")
+    assert one.instruction_count < traces[0].instruction_count
+
+
+@pytest.mark.parametrize("compiler", ["gfortran", "clang"])
+def test_other_compilers_name_loops_in_other_ways(compiled, tmp_path, compiler):
+    """gfortran inlines a contained procedure and keeps its loop's name; clang's loops have names of no function."""
+    program = tmp_path / "program"
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    if compiler == "clang":
+        source = tmp_path / "program.c"
+        source.write_text(textwrap.dedent(TRIANGLE).replace("noipa", "noinline"))
+    else:
+        source = tmp_path / "program.f90"
+        source.write_text(FORTRAN)
+    words = [compiler, "-O2", "-g", "-fopenmp", str(source), "-o", str(program)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip(f"{compiler} has no runtime of OpenMP here")
+    traces = Tracer().run_threads(program, "solve")
+    assert len(traces) == 4
+    assert traces.phased
+    assert traces.instructions.max() / traces.instructions.mean() == pytest.approx(1.75, abs=0.04)
 
 
 def test_a_kernel_in_c_is_compiled_with_openmp(tmp_path):

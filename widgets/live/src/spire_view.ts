@@ -87,7 +87,7 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
       const event = head.events[one.event]!, rank = ranking.ranked.indexOf(one) + 1;
       const bar = h('i', { style: `width:${((100 * one.bound) / limit).toFixed(2)}%;background:${event.colour}` });
       const measured = h('i', { class: 'pkl-mark', style: `left:${((100 * (ranking.throughput || 0)) / limit).toFixed(2)}%` });
-      return h('div', { title: event.name }, h('span', { class: 'pkl-label' }, `${rank}.\u00a0${event.name}`), h('span', { class: 'pkl-bar' }, bar, measured), h('span', { class: 'pkl-value' }, short(one.bound)));
+      return h('div', { title: event.name }, h('span', { class: 'pkl-label' }, `${rank}. ${event.name}`), h('span', { class: 'pkl-bar' }, bar, measured), h('span', { class: 'pkl-value' }, short(one.bound)));
     }), each.findIndex((one) => one.event === chosen));
     const areas = new Map(each.map((one) => [head.events[one.event]!.area, head.events[one.event]!.colour]));
     legend.replaceChildren(...[...areas].map(([area, colour]) => key(area, colour, 'bar')), key(`measured ${short(ranking.throughput)}`, 'currentColor', 'dash'));
