@@ -51,6 +51,16 @@ class SharedLines(Tabled):
         Whether the phases in which threads run at the same time were known.
     origin : str
         The kind of the traces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> triad = pk.datasets.load("traces/triad")
+    >>> once = np.array([[0, 0]])  # one call, in the first phase
+    >>> traces = pk.ThreadTraces((triad, triad), (once, once))  # the same addresses twice
+    >>> lines = traces.shared_lines().to_frame()
+    >>> set(lines["sharing"]), set(lines["threads"])
+    ({'true'}, {'0, 1'})
     """
 
     table: "pd.DataFrame"

@@ -36,6 +36,7 @@ VOCABULARY = """
 --html             --notebook         --timeline
 --intel            --unroll           --init             --first            --subsets          --permutations
 --port             --browser --no-browser              --without          --at-most
+--threads
 --instruction-set  --baseline         --update           --markdown
 """
 WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))

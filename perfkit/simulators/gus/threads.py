@@ -79,6 +79,16 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
         Accesses that waited for a line that another thread had written.
     memory_bandwidth : float
         Bytes per cycle that all threads together can get from memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> triad = pk.datasets.load("traces/triad")
+    >>> once = np.array([[0, 0]])  # one call, in the first phase
+    >>> traces = pk.ThreadTraces((triad, triad), (once, once))  # the same addresses twice
+    >>> result = pk.run_threads(pk.Gus("zen4"), traces)
+    >>> len(result), bool((result.alone <= result.cycles).all())
+    (2, True)
     """
 
     results: tuple[GusResult, ...]
