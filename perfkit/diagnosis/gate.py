@@ -195,12 +195,7 @@ class GateReading:
     @cached_property
     def trace(self) -> str:
         """What tells this recording from any other: instructions, their order, and every address."""
-        trace, found = self.result.trace, hashlib.sha256()
-        code = trace.code
-        for part in (trace.stream, trace.addresses, trace.sizes, code.pc):
-            found.update(np.ascontiguousarray(part).tobytes())
-        found.update(b"".join(code.encoding))
-        return found.hexdigest()[:16]
+        return mark_of(self.result.trace)
 
     @cached_property
     def side(self) -> Side:
@@ -290,6 +285,15 @@ class GateVerdict:
         if self.change is None:
             return head
         return f"{head}\n<details><summary>what changed</summary>\n\n{self.change.markdown(5)}\n</details>\n"
+
+
+def mark_of(trace: Trace) -> str:
+    """Return what tells a recording from any other: a hash of its instructions, their order, and every address."""
+    found, code = hashlib.sha256(), trace.code
+    for part in (trace.stream, trace.addresses, trace.sizes, code.pc):
+        found.update(np.ascontiguousarray(part).tobytes())
+    found.update(b"".join(code.encoding))
+    return found.hexdigest()[:16]
 
 
 def percent(value: Any) -> float:

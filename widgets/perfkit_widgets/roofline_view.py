@@ -156,8 +156,8 @@ class RooflineView(Explorer):
                 options=[(f"{value:g}", value) for value in sorted({*allowed, now})],
                 value=now,
                 description=name + _unit(name),
-                style={"description_width": "195px"},
-                layout={"width": "405px"},
+                style={"description_width": "210px"},
+                layout={"width": "420px"},
             )
             made[name].observe(self._on_slider, "value")
         return made

@@ -170,6 +170,8 @@ class _Unit:
         self._dwarf, self._unit = dwarf, unit
         self._program = dwarf.line_program_for_CU(unit)
         self._folder = _text(unit.get_top_DIE().attributes.get("DW_AT_comp_dir"))
+        name = _text(unit.get_top_DIE().attributes.get("DW_AT_name"))
+        self._of_library = is_system(posixpath.join(self._folder, name))
 
     def places(self, addresses: Sequence[int], inlined: dict[int, str]) -> dict[int, Place]:
         """Return the places of those addresses that are this unit's; note what was inlined from libraries."""
@@ -181,7 +183,8 @@ class _Unit:
             k = bisect.bisect_right(starts, address) - 1
             if k >= 0 and rows[k] is not None:
                 found[address] = rows[k]
-        return found | self._callers(found, inlined)
+        # A library's unit holds no line of the user's, and Rust's are large.
+        return found if self._of_library else found | self._callers(found, inlined)
 
     def _table(self) -> tuple[list[int], list[Any]]:
         """Return addresses in order and the place of each, up to the next one (None: no code of this unit)."""
