@@ -21,7 +21,7 @@ def plot_work(traces: ThreadTraces, ax: Axes | None = None) -> Axes:
     ax = _bars(ax, len(traces))
     ax.barh(list(traces), traces.instructions, color="C0")
     ax.axvline(traces.instructions.mean(), color="0.4", linestyle="--", label="mean")
-    ax.set_xlabel("instructions")
+    ax.set_xlabel("number of executed instructions")
     ax.set_title(f"Instructions of each thread{labelled(traces.kind)}")
     ax.legend(frameon=False, loc="lower right")
     return ax
@@ -61,7 +61,6 @@ def plot_shared_lines(lines: SharedLines, top: int = 12, ax: Axes | None = None)
 
 def _bars(ax: Axes | None, threads: int) -> Axes:
     ax = axes_or_new(ax, 8, 0.35 * threads + 1.6)
-    ax.set_ylabel("thread")
-    ax.set_yticks(range(threads))
+    ax.set_yticks(range(threads), [f"thread {k}" for k in range(threads)])
     ax.invert_yaxis()
     return ax

@@ -181,7 +181,16 @@ def test_the_fixture_with_several_workers(tmp_path):
     (tmp_path / "test_k.py").write_text(TESTS)
 
     def run(*more):
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "perfkit.pytest_plugin", "-p", "no:cacheprovider"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "perfkit.diagnosis.pytest_plugin",
+            "-p",
+            "no:cacheprovider",
+        ]
         words = [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", *more, "test_k.py"]
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
 
@@ -198,8 +207,13 @@ def test_the_fixture_with_several_workers(tmp_path):
 
 def test_importing_the_plugin_is_cheap():
     """Every run of pytest imports it where perfkit is installed."""
-    code = "import sys, perfkit.pytest_plugin; print(*(n for n in sys.modules if n.startswith(('perfkit', 'numpy'))))"
+    code = "import sys, perfkit.diagnosis.pytest_plugin; print(*(n for n in sys.modules if n.startswith(('perfkit', 'numpy'))))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) <= {"perfkit", "perfkit.pytest_plugin", "perfkit._version"}
+    assert set(done.stdout.split()) <= {
+        "perfkit",
+        "perfkit.diagnosis",
+        "perfkit.diagnosis.pytest_plugin",
+        "perfkit._version",
+    }
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
-    assert points == {"perfkit": "perfkit.pytest_plugin"}
+    assert points == {"perfkit": "perfkit.diagnosis.pytest_plugin"}

@@ -4,7 +4,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
-from perfkit.simulators.gus.diff import _aligned, _Line
+from perfkit.simulators.gus.diff import Line, _aligned
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +36,17 @@ def test_a_run_beside_itself_has_not_changed(results):
 
 
 def test_lines_are_found_again_below_new_ones_and_when_they_changed():
-    before = [_Line("k.c:3", "for (i = 0; i < n; i++)", 10.0), _Line("k.c:4", "s += x[i];", 90.0)]
+    before = [Line("k.c:3", "for (i = 0; i < n; i++)", 10.0, 30, "m"), Line("k.c:4", "s += x[i];", 90.0, 20, "m")]
     after = [
-        _Line("k.c:3", "prefetch(y);", 5.0),
-        _Line("k.c:4", "for (i = 0; i < n; i++)", 12.0),
-        _Line("k.c:5", "s += x[i] * y;", 95.0),
+        Line("k.c:3", "prefetch(y);", 5.0, 1, "m"),
+        Line("k.c:4", "for (i = 0; i < n; i++)", 12.0, 30, "other operations"),
+        Line("k.c:5", "s += x[i] * y;", 95.0, 40, "m"),
     ]
-    assert sorted(_aligned(before, after)) == [
-        ("", "k.c:3", "prefetch(y);", 0.0, 5.0),
-        ("k.c:3", "k.c:4", "for (i = 0; i < n; i++)", 10.0, 12.0),
-        ("k.c:4", "k.c:5", "s += x[i] * y;", 90.0, 95.0),
+    found = sorted((*row[:2], *row[3:]) for row in _aligned(before, after))
+    assert found == [
+        ("", "k.c:3", 0.0, 5.0, 0, 1, "text"),
+        ("k.c:3", "k.c:4", 10.0, 12.0, 30, 30, "operations"),
+        ("k.c:4", "k.c:5", 90.0, 95.0, 20, 40, "text"),
     ]
 
 
