@@ -187,8 +187,6 @@ def test_the_fixture_with_several_workers(tmp_path):
             "pytest",
             "-q",
             "-p",
-            "perfkit.diagnosis.pytest_plugin",
-            "-p",
             "no:cacheprovider",
         ]
         words = [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", *more, "test_k.py"]
@@ -207,7 +205,7 @@ def test_the_fixture_with_several_workers(tmp_path):
 
 def test_importing_the_plugin_is_cheap():
     """Every run of pytest imports it where perfkit is installed."""
-    code = "import sys, perfkit.diagnosis.pytest_plugin as p; print(*(n for n in sys.modules if n[:4] in ('perf', 'nump')))"
+    code = "import sys, perfkit.diagnosis.pytest_plugin as p; print(*(n for n in sys.modules if n[:4] in 'perf nump'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {
         "perfkit",
