@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from loops import PIECES, generate
+from pmu_answers import write as write_answers
 
 import perfkit as pk
 from perfkit import SimulatedPmu
@@ -134,3 +135,4 @@ if __name__ == "__main__":
         Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent.parent / "bottlenecks" / "runs.parquet",
         int(sys.argv[2]) if sys.argv[2:] else 2,
     )
+    write_answers()

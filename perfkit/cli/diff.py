@@ -79,6 +79,7 @@ def diff(
     else:
         typer.echo(found.summary())
         typer.echo("\n" + _lines(found, top))
+        typer.echo("\nsimulated, and no better than the model: perfkit compare measures both on this machine")
     if output is not None:
         typer.echo(f"wrote {output}", err=True)
     slower = found.cycles[1] / found.cycles[0] - 1

@@ -110,7 +110,8 @@ def gus(
     if found["calibrated"]:
         print(f"  and from the calibration, of the core: {', '.join(found['calibrated'])}")
     for name, table in tables.items():
-        print(f"\n{name} (simulated)")
+        more = ": an account of the cycles, not of what would help (--sensitivity)" if name == "CPI stack" else ""
+        print(f"\n{name} (simulated){more}")
         print(_text(table[:top]))
 
 

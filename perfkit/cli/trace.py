@@ -10,6 +10,7 @@ from perfkit.cli.output import print_json
 
 if TYPE_CHECKING:
     from perfkit.trace.threads import ThreadTraces
+    from perfkit.trace.trace import Trace
 
 
 def trace(
@@ -67,14 +68,14 @@ def trace(
             kernel = compile_kernel(Path(what), function or None, **options)  # type: ignore[arg-type]
         values = kernel_arguments(", ".join(arguments or []))
         if threads:
-            _tell_threads(tracer.run_kernel_threads(kernel, *values), output, as_json)
+            _tell_threads(tracer.run_kernel_threads(kernel, *values), output, as_json, callees=callees)
             return
         recorded = tracer.run_kernel(kernel, *values)
     else:
         if not function:
             raise SettingError("say which function of the program to record: --function NAME")
         if threads:
-            _tell_threads(tracer.run_threads(what, function, arguments or []), output, as_json)
+            _tell_threads(tracer.run_threads(what, function, arguments or []), output, as_json, callees=callees)
             return
         recorded = tracer.run(what, function, arguments or [])
     path = recorded.save(output or Path(f"{recorded.provenance.function.replace('/', '_')}.trace"))
@@ -102,12 +103,10 @@ def trace(
         print(f"incomplete: {origin.stopped}")
     if {"GOMP_parallel", "__kmpc_fork_call"} & set(origin.extra.get("not_followed", "").split(", ")):
         print("its parallel loops are not in it: --threads records them, in every thread")
-    if origin.extra.get("not_followed_calls"):
-        hint = "" if callees else "; --callees records them where they can be"
-        print(f"called and not recorded (name: calls): {origin.extra['not_followed_calls']}{hint}")
+    _tell_outside(recorded, callees=callees)
 
 
-def _tell_threads(recorded: "ThreadTraces", output: Path | None, as_json: bool) -> None:
+def _tell_threads(recorded: "ThreadTraces", output: Path | None, as_json: bool, *, callees: bool) -> None:
     """Write the traces of all threads, and say what each ran and which lines of memory they share."""
     function = recorded[0].provenance.function
     path = recorded.save(output or Path(f"{function.replace('/', '_')}.threads"))
@@ -131,6 +130,15 @@ def _tell_threads(recorded: "ThreadTraces", output: Path | None, as_json: bool) 
             f"  thread {row.thread}: {row.instructions:,} instructions, {row.accesses:,} accesses, {row.calls:,} calls"
         )
     print(lines.summary())
+    _tell_outside(recorded[0], callees=callees)
+
+
+def _tell_outside(recorded: "Trace", *, callees: bool) -> None:
+    """Say what was called and is not in the trace."""
+    extra = recorded.provenance.extra
+    if extra.get("not_followed_calls"):
+        hint = "" if callees else "; --callees records them where they can be"
+        print(f"called and not recorded (name: calls): {extra['not_followed_calls']}{hint}")
 
 
 def _macro(text: str) -> tuple[str, str]:

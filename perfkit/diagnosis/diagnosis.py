@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.causality import Causality
 
 WEIGHT = 2.0
+_LITTLE = 0.05  # a resource that brings less, made twice as good, is not said to hold a function back
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
 
@@ -253,6 +254,11 @@ class Diagnosis(Summarised):
             hangs = f"{top['causality']:.0%} of what delays it hangs on {where}"
         else:
             hangs = f"most of its time is in {where}"
+        if gain < _LITTLE:
+            return (
+                f"Nothing dominates {self.function}: the best single resource, made twice as good, would make it "
+                f"{1 + gain:.2f} times as fast ({words.held_back(resource)}); {hangs}"
+            )
         return (
             f"{self.function} is held back by {words.held_back(resource)}; {hangs}. "
             f"{words.better(resource, WEIGHT).capitalize()} would make it {1 + gain:.2f} times as fast"

@@ -396,10 +396,12 @@ def _reason(change: GusDiff) -> str:
     causes = change.by_cause()
     sign = 1 if change.cycles[1] >= change.cycles[0] else -1
     most = causes.loc[(sign * causes["change"]).idxmax()]
-    told = f"most of it: {most['cause']} ({most['change']:+,.0f} cycles)"
+    told = f"most of the change: {most['cause']} ({most['change']:+,.0f} cycles)"
     row = change.changed_line()
     if row is not None:
-        told = f"{said_of(row)}; {told}"
+        costly = change.to_frame().iloc[0]  # where the cycles are, which may be behind the line that was changed
+        more = "" if costly["change"] == row["change"] else f"; the cycles are at {said_of(costly)}"
+        told = f"{said_of(row)}{more}; {told}"
     first, second = change.bottlenecks
     if first != second:
         told += f"; the bottleneck was {first or 'no single resource'} and is now {second or 'no single resource'}"

@@ -159,6 +159,11 @@ class TraceFile:
         return sizes
 
     def _read_header(self) -> dict[str, Any]:
+        if "threads.json" in self._archive.namelist():
+            raise FormatError(
+                f"{self.path}: holds the traces of several threads; perfkit.ThreadTraces.load reads it, and "
+                "perfkit.run_threads simulates it"
+            )
         header = json_object(self._member("trace.json"), self.path, _WHAT)
         if header.get("format") != MAGIC:
             raise FormatError(f"{self.path}: not a perfkit trace")

@@ -86,6 +86,8 @@ class SharedLines(Tabled):
 
     def summary(self) -> str:
         """Say how many lines are shared, how, and which most of all."""
+        if self.threads < 2:
+            return f"{self.name}: no lines are shared where only one thread ran"
         kinds = self.table["sharing"].value_counts()
         told = ", ".join(f"{kinds[k]:,} {text}" for k, text in _WORDS.items() if k in kinds) or "none"
         size, kind = self.line, labelled(self.kind)
@@ -95,7 +97,7 @@ class SharedLines(Tabled):
             f"{row.writes:,} writes and {row.reads:,} reads, from {row.places}"
             for row in self.table.head(3).itertuples()
         ]
-        if not self.phased:
+        if not self.phased and len(self.table):
             lines.append(
                 "when the threads ran side by side is not known (no OpenMP loop of the function, no barrier): accesses "
                 "that a join or a lock keeps apart are counted, too"

@@ -164,6 +164,8 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
                 f"{where}: {len(self)} threads, {counts.sum():,} instructions{labelled(self.kind)}; "
                 f"the most ({counts.max():,}, thread {int(counts.argmax())}) is {counts.max() / counts.mean():.2f} "
                 "times the mean"
+                if len(self) > 1
+                else f"{where}: only one thread came to it, {counts.sum():,} instructions{labelled(self.kind)}"
             )
         ]
         if self.bodies:

@@ -22,6 +22,13 @@ SUM = """double sum(const double *x, long n) {
 }
 """
 SLOWER = SUM.replace("s += x[i];", "s += x[i] / 3;")
+LOOP = """double work(long n) {
+    double m = n;
+    for (long k = 0; k < 200; k++)
+        m += 1.0 / (k + 1 + m);
+    return m;
+}
+"""
 CALL = ("-f", "sum", "--", "f8[500]", "500")
 PROGRAM = """
 #include <stdio.h>
@@ -53,7 +60,7 @@ def test_a_source_that_becomes_slower_fails_with_its_line(perfkit, tmp_path):
     perfkit("gate", "k.c", "-o", "comment.md", *CALL, status=1)
     told = perfkit("gate", "k.c", *CALL, status=1)
     assert "+2 % is allowed. k.c:4 (s += x[i] / 3;)" in told
-    assert "most of it: fp_divider" in told
+    assert "most of the change: fp_divider" in told
     assert "the bottleneck was instruction_latency and is now fp_divider" in told
     comment = (tmp_path / "comment.md").read_text()
     assert "### k.c:sum: **failed**" in comment
@@ -64,6 +71,15 @@ def test_a_source_that_becomes_slower_fails_with_its_line(perfkit, tmp_path):
     assert found["gates"][0]["cause"] == "program"
     source.write_text(SUM)
     perfkit("gate", "k.c", *CALL)
+
+
+def test_the_line_that_was_changed_and_the_one_with_the_cycles_are_both_named(perfkit, tmp_path):
+    """More iterations of a loop: its header was changed, its body takes the time."""
+    (tmp_path / "k.c").write_text(LOOP)
+    perfkit("gate", "k.c", "-f", "work", "--update", "--", "500")
+    (tmp_path / "k.c").write_text(LOOP.replace("k < 200", "k < 400"))
+    told = perfkit("gate", "k.c", "-f", "work", "--", "500", status=1)
+    assert re.search(r"k\.c:3 \(for .*; the cycles are at k\.c:4 \(m \+= 1\.0 / \(k \+ 1 \+ m\);\)", told)
 
 
 def test_a_file_of_gates(perfkit, tmp_path):

@@ -275,3 +275,14 @@ def test_what_ifs_are_factors_in_values_as_on_the_screen():
 def test_a_sampler_that_fails_is_not_taken_for_the_program_failing():
     failed = Sampled("perf, software clock", {}, 0.1, "ended with status 255")
     assert _check_worked(Target(compiled("chain", CHAIN), ("5",)), failed, 2.0) is None
+
+
+def test_a_resource_that_brings_little_is_not_said_to_hold_a_function_back():
+    found = EXAMPLES[pk.Diagnosis]()
+    assert "is held back by" in found.headline()
+    ranked = found.ranked
+    little = dataclasses.replace(found)
+    little.__dict__["ranked"] = dataclasses.replace(ranked, speedup=ranked.speedup * (0.02 / ranked.speedup.max()))
+    said = little.headline()
+    assert said.startswith(f"Nothing dominates {found.function}: the best single resource, made twice as good,")
+    assert "would make it 1.02 times as fast" in said

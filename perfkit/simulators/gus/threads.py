@@ -190,6 +190,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
         name = f"{origin.workload}:{origin.function}".strip(":")
         used = self.memory_bytes.sum() / self.cycles
         longest = self.results[self.critical]
+        waiting = self.waits.sum() / (self.cycles * len(self))
         lines = [
             (
                 f"{self.cycles:,.0f} cycles for {len(self)} threads of {name}, each on a {core.name} of its own "
@@ -197,7 +198,9 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
             ),
             (
                 f"the others wait for thread {self.critical} ({longest.cpi_stack().index[0]} holds it up most); "
-                f"{self.waits.sum() / (self.cycles * len(self)):.0%} of all threads' cycles are waiting"
+                f"{waiting:.0%} of all threads' cycles are waiting"
+                if waiting >= 0.005
+                else f"no thread waits for another; {longest.cpi_stack().index[0]} holds the slowest up most"
             ),
             (
                 f"memory: {used:.2f} of {self.memory_bandwidth:g} bytes per cycle that all get together "
@@ -206,6 +209,11 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
                 "alone"
             ),
         ]
+        if self.transfers.sum() and self.slowdown >= 1.05:
+            lines.append(
+                "lines that threads take from each other cost more on machines than here (docs/tracing.md): "
+                "shared_lines() of the traces names them"
+            )
         if not self.traces.complete:
             lines.append("a trace ends early, so that threads cannot be compared")
         elif not self.traces.phased:
