@@ -122,7 +122,7 @@ def points_of(mark: bq.Lines) -> tuple[np.ndarray, np.ndarray]:
 
 def ranking(label: str, tooltip: Any = None) -> tuple[bq.Bars, bq.Axis, bq.Axis]:
     """Return horizontal bars to click, the largest on top, with the axis of their names and that of their lengths."""
-    scales = {"x": bq.OrdinalScale(reverse=True), "y": bq.LinearScale(min=0)}
+    scales = {"x": bq.OrdinalScale(), "y": bq.LinearScale(min=0)}  # from the bottom: `set_bars` tells the order
     bars = bq.Bars(
         x=["-"],
         y=[0.0],
@@ -142,7 +142,7 @@ def set_bars(bars: bq.Bars, names: Sequence[str], values: np.ndarray, colours: S
     """Give horizontal bars names and lengths, from the top.
 
     bqplot compares the names of an axis as sets: bars whose names are as before and stand in another order would stay
-    where they were. So the order is told.
+    where they were. So the order is told; a scale that is reversed, too, would turn it over in pages without a server.
     """
     bars.scales["x"].domain = list(names)[::-1]
     with bars.hold_sync():

@@ -196,7 +196,7 @@ class StudyExplorer(Explorer):
         return widgets.VBox([self._legend, row])
 
     def _bars_of_importance(self) -> Any:
-        scales = {"x": figures.bq.OrdinalScale(reverse=True), "y": figures.bq.LinearScale(min=0, max=1)}
+        scales = {"x": figures.bq.OrdinalScale(), "y": figures.bq.LinearScale(min=0, max=1)}
         self._ranked = figures.bq.Bars(
             x=["-"], y=[0.0], scales=scales, orientation="horizontal", colors=[SERIES[0]], padding=0.3
         )
