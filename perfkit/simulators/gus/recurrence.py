@@ -161,11 +161,10 @@ def simulate(  # pragma: no cover - compiled
     arrival, origin, line_shift, sets = lines.arrival, lines.origin, lines.shift, lines.sets
     page_lines = 512 >> line_shift
     disp, fe, ret, written, end = load(s_now, 0), load(s_now, 1), load(s_now, 2), load(s_now, 3), load(s_now, 4)
-    jump, left, newest, opened = load(s_now, 5), load(s_now, 6), load(s_now, 7), load(s_now, 8)
+    jump, left, newest = load(s_now, 5), load(s_now, 6), load(s_now, 7)
     n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
     queued, line_before, line_last, paired = s_counts[5], s_counts[6], s_counts[7], s_counts[8]
-    grouped, group, fetch = s_counts[9], costs.group[0], load(costs.fetch, 0)
-    ahead = times(fetch, -AHEAD)
+    grouped, group, c_fetch = s_counts[9], costs.group[0], costs.fetch
     penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
     s_queue, held, c_queue, queue_size = state.queue, state.held, costs.vector_queue, costs.same[4]
     queue_mask = len(s_queue) - 1
@@ -198,12 +197,15 @@ def simulate(  # pragma: no cover - compiled
                 if spent is not None and v > disp:
                     why = MISPREDICTION
                 disp = later(disp, v)
-                opened = later(opened, disp)
+                if group:
+                    store(s_now, 8, later(load(s_now, 8), disp))
             if group and u > 0:
                 grouped += u
                 if grouped > group or flags & NEW_LINE or into & TAKEN:
                     grouped = u
-                    opened = later(opened + fetch, disp + ahead)
+                    fetch = load(c_fetch, 0)
+                    opened = later(load(s_now, 8) + fetch, disp + times(fetch, -AHEAD))
+                    store(s_now, 8, opened)
                     fe = later(fe, opened)
             if into & TAKEN:
                 into = 0
@@ -571,7 +573,6 @@ def simulate(  # pragma: no cover - compiled
     store(s_now, 5, jump)
     store(s_now, 6, left)
     store(s_now, 7, newest)
-    store(s_now, 8, opened)
     s_counts[9] = grouped
     s_counts[5], s_counts[6], s_counts[7], s_counts[8] = queued, line_before, line_last, paired
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses
