@@ -263,8 +263,8 @@ class GusResult(Summarised):
 
         Every tick by which retirement advances belongs to the instruction that retires and to what determined the time
         of its result: a port, a latency, a bandwidth, a full buffer, the front end, or the width of retirement. That
-        is an account of the cycles, and not of what would help: a chain of divisions that waits for the divider is
-        latency here, and `sensitivity` names the divider.
+        is an account of the cycles, and not of what would help: operations that wait for the result of a division are
+        latency here, though it may be the divider that all of them hang on; `sensitivity` tells.
         """
         import pandas as pd
 
