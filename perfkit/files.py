@@ -286,10 +286,10 @@ def read_archive(
     for name, load in inner.items():
         data = member(archive, name, path, what)
         with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "inner"
-            file.write_bytes(data)
+            temporary = Path(folder) / "inner"
+            temporary.write_bytes(data)
             try:
-                parts[name] = load(file)
+                parts[name] = load(temporary)
             except FormatError as error:
                 raise FormatError(f"{path}: its {name} cannot be read ({error})") from error
     return found, parts
