@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import perfkit as pk
 import perfkit_widgets as pw
 from perfkit.errors import DataError, SettingError
 
@@ -113,6 +114,45 @@ def test_weights_stay_on_the_slider():
         pw.SensitivityView(ranking, weights=(2.0, 1.0))
 
 
+# ------------------------------------------------------------- DiffView
+
+
+@pytest.fixture(scope="module")
+def change():
+    runs = [pk.Gus("zen4").run(pk.datasets.load(f"traces/correlation-{v}-small").head(4000)) for v in ("v1", "v2")]
+    return pk.diff(*runs, names=("v1", "v2"))
+
+
+def test_a_comparison_shows_causes_lines_and_resources(change):
+    view = pw.DiffView(change)
+    first = change.by_cause().iloc[0]
+    assert first["cause"] in view._bars.value
+    assert f"({first['change']:+,.0f})" in view._bars.value
+    view._choose.value = "line"
+    assert view.by == "line"
+    assert change.to_frame()["place_b"].iloc[0] in view._bars.value
+    assert view.table() is view._changes["line"]
+    view.by = "resource"
+    assert f"{change.bottlenecks[1]}: B" in view._bars.value
+    assert view._choose.value == "resource"
+    assert view.picture().axes[0].get_xlabel() == "speedup of the simulated run (%)"
+
+
+def test_a_lines_instructions_stand_beside_each_other(change):
+    view = pw.DiffView(change)
+    rows = change.aligned()
+    most = (change.table["cycles_b"] - change.table["cycles_a"]).abs().idxmax()
+    assert view.line == most
+    mine = rows[rows["line"] == most]
+    assert mine["address_a"].iloc[0] in view._code.value  # the line is not in B
+    assert set(mine["instruction_b"]) == {""}
+    assert "nothing" in view._code.value
+    view._lines.value = int(rows["line"].iloc[-1])
+    assert view.line == rows["line"].iloc[-1]
+    with pytest.raises(SettingError, match="there is no line 99999"):
+        view.line = 99999
+
+
 # ------------------------------------------------------------- WhatIf
 
 
@@ -132,10 +172,13 @@ def test_moving_a_slider_simulates_the_changed_core():
         {"p01": "2 uops/cycle", "rob": "224 entries"},
     )
     assert "Next bottleneck: p01" in view._words.value
+    assert "no faster than the core as it is" in view._words.value
+    assert "the core as it is: 1,000 cycles (simulated)" in view.picture().axes[0].get_title()
     view.sliders["p01"].value = 2.0
     assert view.capacities == {"p01": 2.0}
     assert view.speedup == pytest.approx(1.0)
-    assert "<b>500 cycles</b>" in view._words.value
+    assert "<b>500 cycles</b>: 2 times as fast as the core as it is" in view._words.value
+    assert "p01 x2: 500 cycles, 2 times as fast as the core as it is" in view.picture().axes[0].get_title()
     assert "Next bottleneck: rob" in view._words.value
     view._reset.click()
     assert view.sliders["p01"].value == 1.0
@@ -214,11 +257,19 @@ def test_a_listing_refuses_what_does_not_fit(frame):
 
 def test_the_canvas_gets_the_times_as_they_are(schedule):
     view = pw.TimelineView(schedule)
-    sent = np.frombuffer(view.canvas.times).reshape(-1, 7)
+    sent = np.frombuffer(view.canvas.times).reshape(-1, 8)
     assert sent[:, :4].tolist() == schedule[["dispatch", "start", "end", "retire"]].to_numpy().tolist()
     assert [view.canvas.texts[int(k)] for k in sent[:, 4]] == schedule["text"].tolist()
     assert sent[:, 5].tolist() == schedule["parent"].tolist()
     assert sent[:, 6].tolist() == schedule["operate" if "operate" in schedule else "start"].tolist()
+
+
+def test_the_canvas_gets_what_was_waited_for(schedule, window):
+    assert pw.TimelineView(schedule).canvas.waits == [""]
+    through = np.where(schedule["n"] % 2, "p0", "a cache line")
+    view = pw.TimelineView(Window(schedule.assign(through=through), window.resources, window.uses, window.producers))
+    sent = np.frombuffer(view.canvas.times).reshape(-1, 8)
+    assert [view.canvas.waits[int(k)] for k in sent[:, 7]] == through.tolist()
 
 
 def test_the_chain_goes_back_to_the_start_of_the_window(schedule):
