@@ -48,7 +48,7 @@ def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
 
     stack = result.cpi_stack()
     stack = stack[stack > 0]
-    ax = axes_or_new(ax, 8, 1.9)
+    ax = axes_or_new(ax, 8, 2.6)
     left = 0.0
     for k, (cause, value) in enumerate(stack.items()):
         ax.barh([0], [value], left=left, color=f"C{k % 10}", hatch="//" if k >= 10 else None, label=str(cause))
