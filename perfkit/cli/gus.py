@@ -74,7 +74,7 @@ def gus(
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.instruction_tables import InstructionTables
     from perfkit.machine.overlays import calibrated_core, calibrated_for
-    from perfkit.simulators.gus.gus import Gus, cpi_by_cause, use_of_resources
+    from perfkit.simulators.gus.gus import ACCOUNT, Gus, cpi_by_cause, use_of_resources
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
     factors = options.numbers(weights, "--weights")
@@ -120,7 +120,7 @@ def gus(
     if found["calibrated"]:
         print(f"  and from the calibration, of the core: {', '.join(found['calibrated'])}")
     for name, table in tables.items():
-        more = ": an account of the cycles, not of what would help (--sensitivity)" if name == "CPI stack" else ""
+        more = f": {ACCOUNT} (--sensitivity)" if name == "CPI stack" else ""
         print(f"\n{name} (simulated){more}")
         print(_text(table[:top]))
 

@@ -29,7 +29,7 @@ from perfkit.files import check_fields, existing, json_object, member, read_arch
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus import timing
-from perfkit.simulators.gus.gus import Gus, GusResult
+from perfkit.simulators.gus.gus import Gus, GusResult, top_cause
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.memory import (
     BLOCKED,
@@ -207,10 +207,10 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
                 f"(simulated): imbalance {self.imbalance:.2f} (slowest over mean)"
             ),
             (
-                f"the others wait for thread {self.critical} ({longest.cpi_stack().index[0]} holds it up most); "
-                f"{waiting:.0%} of all threads' cycles are waiting"
+                f"the others wait for thread {self.critical}, {waiting:.0%} of all threads' cycles; "
+                f"{top_cause(longest)}"
                 if waiting >= 0.005
-                else f"no thread waits for another; {longest.cpi_stack().index[0]} holds the slowest up most"
+                else f"no thread waits for another; of the slowest, {top_cause(longest)}"
             ),
             (
                 f"memory: {used:.2f} of {self.memory_bandwidth:g} bytes per cycle that all get together "
