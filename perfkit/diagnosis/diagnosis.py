@@ -30,6 +30,8 @@ WEIGHT = 2.0
 _LITTLE = 0.05  # a resource that brings less, made twice as good, is not said to hold a function back
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
+_MORE = 0.05  # a further gain that is worth a word
+_NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,15 @@ class Measured:
         How often they were timed.
     calls : int
         How many calls these are.
+    typical : float
+        The median of the runs; 0 where it is not known.
     """
 
     cycles: float
     high: float
     runs: int
     calls: int
+    typical: float = 0.0
 
     @property
     def spread(self) -> float:
@@ -69,11 +74,21 @@ class Promise:
         How many times as fast the calls would run: 1.75 is a gain of 75 %.
     helps : str
         What usually brings the like in the program.
+    most : float
+        How many times as fast they would run if that were no limit at all, as where the program no longer needs it
+        (another layout, branches taken out); 0 where it was not asked.
     """
 
     change: str
     factor: float
     helps: str = ""
+    most: float = 0.0
+
+    @property
+    def gain(self) -> str:
+        """Both factors in words."""
+        more = f"; {self.most:.2f}x if it were no limit at all" if self.most > self.factor + _MORE else ""
+        return f"{self.change}{more}"
 
 
 @dataclass(frozen=True)
@@ -161,12 +176,34 @@ class Diagnosis(Summarised):
         return self.result.cycles / self.measured.cycles - 1 if self.measured is not None else None
 
     @property
+    def uncertain(self) -> str:
+        """Why the measured runs do not say whether the model is near the measured time; "" where they do."""
+        if self.measured is None or not self.measured.typical:
+            return ""
+        quick, typical = (self.result.cycles / each - 1 for each in (self.measured.cycles, self.measured.typical))
+        if (abs(quick) > words.FAR) == (abs(typical) > words.FAR):
+            return ""
+        low, high, runs = self.measured.cycles, self.measured.high, self.measured.runs
+        return (
+            f"the same calls took {low:,.0f} to {high:,.0f} cycles in {runs} runs, so that the model is {quick:+.0%} "
+            f"off the quickest and {typical:+.0%} off the median: something else runs on this machine; measure again "
+            "when it is quiet"
+        )
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the model is far from the measured time, as far as the measured runs agree on that."""
+        return self.apart is not None and abs(self.apart) > words.FAR and not self.uncertain
+
+    @property
     def doubt(self) -> str:
         """Why the answer cannot be relied on as it stands, "" where the measured cycles support it."""
         told = []
         if self.measured is None:
             told.append("nothing was measured: this is the model's word alone")
-        elif self.apart is not None and abs(self.apart) > words.FAR:
+        elif self.uncertain:
+            told.append(f"uncertain: {self.uncertain}")
+        elif self.is_far:
             told.append(f"the model is {self.apart:+.0%} off the measured time: do not rely on this")
         hottest = self.candidates[0] if self.candidates else None
         if hottest is not None and hottest.share and too_few(round(hottest.samples / hottest.share)):
@@ -177,10 +214,21 @@ class Diagnosis(Summarised):
     def what_ifs(self) -> tuple[Promise, ...]:
         """The changes of the core that would help most, the best first (simulated)."""
         rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
-        best = sorted((row for row in rows if row[1] >= LEAST), key=lambda row: -row[1])
+        best = sorted((row for row in rows if row[1] >= LEAST), key=lambda row: -row[1])[:3]
         return tuple(
-            Promise(words.better(names[0], WEIGHT), 1 + gain, words.remedy(names[0])) for names, gain in best[:3]
+            Promise(words.better(names[0], WEIGHT), 1 + gain, words.remedy(names[0]), self._without.get(names[0], 0.0))
+            for names, gain in best
         )
+
+    @cached_property
+    def _without(self) -> dict[str, float]:
+        """How many times as fast the calls would run if each of the best resources were no limit (simulated)."""
+        rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
+        best = [names[0] for names, gain in sorted(rows, key=lambda row: -row[1])[:3] if gain >= LEAST]
+        if not best:
+            return {}
+        found = sensitivity(self.result.settings, self.result.trace, (_NO_LIMIT,), best)
+        return {names[0]: 1 + float(s) for names, s in zip(found.resources, found.speedup[:, -1], strict=True)}
 
     @property
     def bottleneck(self) -> str:
@@ -286,7 +334,7 @@ class Diagnosis(Summarised):
             )
         else:
             lines.append(f"{self.result.cycles:,.0f} cycles simulated; nothing measured: {self.not_measured}")
-        lines += [f"{each.factor:.2f}x: {each.change}" for each in self.what_ifs]
+        lines += [f"{each.factor:.2f}x: {each.gain}" for each in self.what_ifs]
         return "\n".join(lines + [f"{o.method}: {o.says}" for o in self.opinions if o.method == "believe"])
 
     def report(self) -> str:

@@ -2,7 +2,6 @@
 
 from perfkit.collectors.profile.hot import Profile
 from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
-from perfkit.diagnosis.words import FAR
 from perfkit.errors import PerfkitError
 from perfkit.scoring.dag_gus import group
 
@@ -97,7 +96,9 @@ def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
 
 def _belief(answer: Diagnosis, told: list[Opinion]) -> Opinion:
     against = [each.method for each in told if each.agrees is False]
-    if answer.apart is not None and abs(answer.apart) > FAR:
+    if answer.uncertain:
+        return Opinion("believe", "uncertain: the measured runs disagree on whether the simulation is near them")
+    if answer.is_far:
         return Opinion("believe", f"none firmly: the simulation is {answer.apart:+.0%} from the measured cycles")
     if not against:
         return Opinion(

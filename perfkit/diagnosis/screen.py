@@ -4,8 +4,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.diagnosis.words import FAR
-
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
 
@@ -21,7 +19,7 @@ def screen(answer: "Diagnosis") -> str:
         _source(answer),
         [
             _wrapped(f"what if (simulated{f'; {answer.doubt}' if answer.doubt else ''})"),
-            *(_wrapped(f"{w.factor:5.2f}x  {w.change}: {w.helps}", "  ") for w in answer.what_ifs),
+            *(_wrapped(f"{w.factor:5.2f}x  {w.gain}: {w.helps}", "  ") for w in answer.what_ifs),
         ]
         if answer.what_ifs
         else [],
@@ -63,7 +61,7 @@ def _cycles(answer: "Diagnosis") -> list[str]:
         f"simulated  {result.cycles:>14,.0f} cycles on {core.title}{apart}; {result.instructions:,} instructions, "
         f"{result.ipc:.2f} per cycle"
     )
-    if answer.apart is not None and abs(answer.apart) > FAR:
+    if answer.is_far:
         lines.append(
             _wrapped(
                 "BEWARE: measured and simulated cycles are far apart: the model misses something that matters "
@@ -112,6 +110,7 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "doubt": answer.doubt,
         "measured_cycles": measured.cycles if measured else None,
         "measured_cycles_most": measured.high if measured else None,
+        "measured_cycles_median": (measured.typical or None) if measured else None,
         "not_measured": answer.not_measured,
         "simulated_cycles": result.cycles,
         "apart": answer.apart,

@@ -349,7 +349,7 @@ class _Inquiry:
                 f"the timed calls took {least:,.0f} cycles, too few for the {trace.instruction_count:,} instructions "
                 "recorded: the runs of this program are not alike"
             )
-        return Measured(least, max(sums), len(sums), calls.count), ""
+        return Measured(least, max(sums), len(sums), calls.count, float(np.median(sums))), ""
 
     def _look(
         self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace

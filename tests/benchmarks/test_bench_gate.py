@@ -36,7 +36,7 @@ KERNELS = {
     "max": ("if (x[i] > s) s = x[i];", "for (long k = r; k < r + 4; k++) s += x[k] / y[k];"),
     "bits": ("h += __builtin_popcountll(z[i]);", "for (long k = r; k < r + 48; k++) h += h / (z[k] + 3);"),
     "integer": ("h += z[i] * z[i] + i;", "for (long k = r; k < r + 3; k++) h ^= h / (z[k] + 3);"),
-    "memcpy": ("if (i % 64 == 0) memcpy(y + i, x + i, 512);", "for (long k = 0; k < 8; k++) memset(y, 1, 2048);"),
+    "memcpy": ("if (i % 64 == 0) memcpy(y + i, x + i, 512);", "for (long k = r; k < r + 14; k++) y[k] = x[k] / 3;"),
 }
 CPP = """#include <cstdio>
 #include <vector>

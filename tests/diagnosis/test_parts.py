@@ -19,6 +19,7 @@ from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle
 from perfkit.diagnosis.diagnosis import Measured
 from perfkit.diagnosis.named import named
+from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.diagnosis.words import held_back, remedy
 from perfkit.errors import DataError, SettingError
@@ -269,6 +270,34 @@ def test_what_ifs_are_factors_in_values_as_on_the_screen():
         assert f"{each.factor:.2f}x" in found.report()
     best = max(found.ranked.speedup[:, -1])
     assert found.what_ifs[0].factor == pytest.approx(1 + best)
+
+
+def test_runs_that_disagree_make_the_verdict_uncertain():
+    """The model is near the quickest run and far from the median, or the other way round: neither is said firmly."""
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = found.result.cycles
+    for quick, typical in ((cycles, 2 * cycles), (cycles / 2, cycles)):
+        torn = dataclasses.replace(found, measured=Measured(quick, 3 * cycles, 5, 1, typical))
+        assert torn.headline().startswith("Uncertain: the same calls took")
+        assert "something else runs on this machine" in torn.doubt
+        assert "do not rely on this" not in torn.report()
+        assert "BEWARE" not in torn.report()
+        assert opinions(torn, None)[-1].says.startswith("uncertain")
+    agreed = dataclasses.replace(found, measured=Measured(cycles, 3 * cycles, 5, 1, 1.1 * cycles))
+    assert not agreed.doubt
+    assert not opinions(agreed, None)[-1].says.startswith("uncertain")
+
+
+def test_a_remedy_that_takes_the_resource_out_of_the_way_has_a_figure_of_its_own():
+    """Columns whose lines share a set: half of that wait, and none of it, are told beside each other."""
+    found = EXAMPLES[pk.Diagnosis]()
+    for each in found.what_ifs:
+        assert each.most >= each.factor - 1e-9
+        assert (f"{each.most:.2f}x if it were no limit at all" in found.report()) == (each.most > each.factor + 0.05)
+    resource = found.bottleneck
+    core = found.result.settings.core.scaled(resource, 1000.0)
+    cycles = dataclasses.replace(found.result.settings, core=core).run(found.result.trace).cycles
+    assert found.what_ifs[0].most == pytest.approx(found.result.cycles / cycles)
 
 
 @needed

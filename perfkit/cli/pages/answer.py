@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _TRUST = {"supported": "good", "uncertain": "fair", "unsupported": "poor", "not applicable": "none"}
 _ROWS = 40
+_FEW = 3  # columns that fit a phone beside each other
 # Columns of a ranking that its page shows, and their headings.
 _SHORT = {
     "event": "event",
@@ -91,7 +92,10 @@ pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-spa
 .two td:last-child, .two th:last-child { text-align: right; white-space: nowrap; padding-right: 0; width: 7em; }
 @media (max-width: 720px) { .first, .two { grid-template-columns: minmax(0, 1fr); } main { padding: 16px 14px 36px; }
   h1 { font-size: 20px; } .bars { grid-template-columns: minmax(0, 1fr) auto; } .bars .figures { grid-column: 2; }
-  .bars .track { grid-column: 1 / -1; margin-bottom: 6px; } }
+  .bars .track { grid-column: 1 / -1; margin-bottom: 6px; }
+  .cards thead { display: none; } .cards tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--line); }
+  .cards td { display: grid; grid-template-columns: 8.5em minmax(0, 1fr); gap: 10px; padding: 1px 0; border: 0; }
+  .cards td::before { content: attr(data-label); color: var(--dim); } .cards td:empty { display: none; } }
 """
 
 
@@ -182,10 +186,27 @@ def _evidence(what: Any) -> str:
         return f'<div class="wide"><img alt="" src="data:image/png;base64,{base64.b64encode(what).decode()}"></div>'
     if not isinstance(what, pd.DataFrame):
         return f"<pre>{_text(what)}</pre>"
-    shown = what.head(_ROWS)
-    table = shown.to_html(index=False, escape=True, border=0, na_rep="", float_format=lambda v: f"{v:.4g}")
+    table = _table(what.head(_ROWS))
     more = f"<p class='what'>and {len(what) - _ROWS} more rows</p>" if len(what) > _ROWS else ""
     return f'<div class="wide">{table}</div>{more}'
+
+
+def _table(frame: pd.DataFrame) -> str:
+    """Return a table whose cells know their columns' names: on a phone each row of a wide one is a block of its own."""
+    names = [_text(name) for name in frame.columns]
+    rows = []
+    for row in frame.itertuples(index=False, name=None):
+        cells = [(name, _cell(value)) for name, value in zip(names, row, strict=True)]
+        rows.append("<tr>" + "".join(f'<td data-label="{name}">{text}</td>' for name, text in cells) + "</tr>")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    kind = ' class="cards"' if len(names) > _FEW else ""
+    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if pd.isna(value) else f"{value:.4g}"
+    return "" if value is None or value is pd.NA else _text(value)
 
 
 def drawn(result: Any, **options: Any) -> bytes:

@@ -23,7 +23,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     numbers = [
         (measured, "cycles measured" if found.measured else f"not measured: {found.not_measured}"),
         (f"{result.cycles:,.0f}", f"cycles simulated on {result.settings.core.title}"),
-        *((f"{each.factor:.2f}x", f"what if (simulated): {each.change}") for each in found.what_ifs),
+        *((f"{each.factor:.2f}x", f"what if (simulated): {each.gain}") for each in found.what_ifs),
     ]
     lines = found.lines.assign(
         **{"responsible %": 100 * found.lines["causality"], "time %": 100 * found.lines["time"]}
