@@ -62,3 +62,14 @@ def test_what_makes_two_runs_hard_to_compare_is_said(results):
 def test_a_trace_is_no_result(results):
     with pytest.raises(SettingError, match="found a Trace"):
         pk.diff(results[0], results[0].trace)
+
+
+def test_jumps_in_the_listing_go_to_addresses_of_the_listing():
+    """A jump's target was the address at which the program happened to lie while it was traced."""
+    runs = [pk.Gus("zen4").run(pk.datasets.load(f"traces/correlation-{v}-small").head(4000)) for v in ("v1", "v2")]
+    shown = pk.diff(*runs, names=("v1", "v2")).aligned()
+    for side in "ab":
+        jumps = shown[shown[f"instruction_{side}"].str.match(r"j\w+ ")]
+        targets = jumps[f"instruction_{side}"].str.extract(r"(0x[0-9a-f]+)$")[0]
+        assert len(jumps)
+        assert targets.isin(shown[f"address_{side}"]).any(), "a loop's branch goes back to an instruction of it"

@@ -4,6 +4,7 @@ Every tick of a simulated run belongs to one instruction and one cause (`GusResu
 runs is an exact sum over causes, and over lines.
 """
 
+import re
 import textwrap
 import zlib
 from collections import Counter
@@ -412,12 +413,17 @@ def _short(files: Iterable[str]) -> dict[str, str]:
     return {file: path.name if count[path.name] == 1 else str(path) for file, path in paths.items()}
 
 
+def _in_the_object(text: str, shift: int) -> str:
+    """Return an instruction's text with a jump's target as objdump prints it, as the listing's addresses are."""
+    return re.sub(r"\b0000[0-9A-F]{12}h\b", lambda found: f"{int(found[0][:-1], 16) + shift:#x}", text)
+
+
 def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
     """Return what has a cost, and its instructions.
 
     Source lines in the order of their files, then instructions whose source is unknown.
     """
-    addresses = result.trace.object_addresses().tolist()
+    addresses, pc = result.trace.object_addresses().tolist(), result.trace.code.pc.tolist()
     code, places = result.trace.code, result.trace.places()
     cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
     held: dict[tuple[str, int], list[int]] = {}
@@ -438,7 +444,15 @@ def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]
         mix = f"{zlib.crc32(repr(sorted(counts.items())).encode()):08x}"
         found.append(Line(place, text, float(cycles[mine].sum()), sum(counts.values()), mix))
         listing[place] = [
-            Instruction(place, f"{addresses[k]:#x}", code.text[k], float(cycles[k]), runs[k]) for k in mine if runs[k]
+            Instruction(
+                place,
+                f"{addresses[k]:#x}",
+                _in_the_object(code.text[k], addresses[k] - pc[k]),
+                float(cycles[k]),
+                runs[k],
+            )
+            for k in mine
+            if runs[k]
         ]
     least = _WORK * result.instructions
     # Before aligning: a copy that does nothing is no partner.
