@@ -24,6 +24,8 @@ from .diagnosis.noise_result import NoiseResult as NoiseResult
 # Samples: counts of hardware events over time.
 from .readers.open_samples import open_samples as open_samples
 from .readers.read import read_samples as read_samples
+from .exploration.counts_diff import CountsDiff as CountsDiff
+from .exploration.counts_diff import diff_counts as diff_counts
 from .exploration.exploration import Exploration as Exploration
 from .exploration.exploration import explore as explore
 from .samples.areas import Areas as Areas

@@ -7,6 +7,7 @@ see `Result`. Pictures live in `perfkit.plots`, above the results; `draw` is the
 import html
 import io
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -344,6 +345,12 @@ def labelled(kind: str) -> str:
     if kind == UNKNOWN:
         return " [unknown whether measured or simulated]"
     return "" if kind == "measured" else f" [{kind} data]"
+
+
+def markdown_table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def draw(picture: str, result: Any, /, **options: Any) -> Any:

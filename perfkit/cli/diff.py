@@ -1,7 +1,5 @@
-"""``perfkit diff``: two simulated runs side by side, for a pull request."""
+"""``perfkit diff``: two simulated runs, or two dumps of counters, side by side, for a pull request."""
 
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,18 +9,26 @@ from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
 
 if TYPE_CHECKING:
+    from perfkit.cli.diff_side import DiffSide
+    from perfkit.exploration.counts_diff import CountsDiff
     from perfkit.simulators.gus.diff import GusDiff
-    from perfkit.simulators.gus.gus import GusResult
-    from perfkit.trace.trace import Trace
 
-SOURCES = (".c", ".cc", ".cpp", ".cxx")
+_ENDINGS = (".md", ".parquet", ".json", ".csv")
 
 
 def diff(
     a: str = typer.Argument(
-        ..., metavar="A", help="A trace file, a saved result (perfkit gus -o), a C or C++ file, or corpus:NAME."
+        ...,
+        metavar="A",
+        help="A program or PROGRAM:FUNCTION, LIBRARY.so:FUNCTION, a C or C++ file, corpus:NAME; a trace file or saved "
+        "result (perfkit gus -o); or a dump of counters.",
     ),
     b: str = typer.Argument("", metavar="[B]", help="The same for the other side (default: A, built otherwise)."),
+    words: list[str] = typer.Argument(
+        None,
+        metavar="[ARGUMENT]...",
+        help="After --: the programs' arguments; a function's of a library or C file: 1000, 2.0, f8[1000] (an array).",
+    ),
     function: options.Function = "",
     function_b: str = typer.Option("", "--function-b", metavar="NAME", help="Record this function of B instead."),
     core: str = typer.Option(
@@ -38,8 +44,10 @@ def diff(
         "",
         "--arguments",
         metavar="A,B,...",
-        help="For C and C++ files: the call's arguments, separated by commas: 'f8[1000], 2.0, 1000'.",
+        help="For libraries, C and C++ files: the call's arguments, separated by commas: 'f8[1000], 2.0, 1000'.",
     ),
+    skip: int = typer.Option(0, "--skip", min=0, help="Let this many calls of the function pass first."),
+    repeat: int = typer.Option(1, "--repeat", min=1, help="Record this many calls."),
     limit: options.Limit = 10_000_000,
     at_most: float | None = typer.Option(
         None,
@@ -49,125 +57,122 @@ def diff(
         help="End with status 1 where B takes more cycles than A by more than this.",
     ),
     top: options.Top = 10,
+    html: Path | None = typer.Option(
+        None, "--html", metavar="FILE", help="Write one page that needs no server.", callback=options.ends_in(".html")
+    ),
     output: Annotated[
         Path | None,
-        options.output(
-            "Write a report (.md) or the result (.parquet, .json, .csv).", ".md", ".parquet", ".json", ".csv"
-        ),
+        options.output("Write a report (.md) or the result (.parquet, .json, .csv).", *_ENDINGS),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what changed between two simulated runs: cycles, causes, bottleneck and lines.
+    """Say what changed between two simulated runs, or two dumps: cycles, causes, bottleneck and lines.
 
     Example: perfkit diff kernel.c -f sum --arguments 'f8[1000], 1000' --flags "-O1" --flags-b "-O3 -march=native"
 
+    Example: perfkit diff ./before ./after -f solve --html change.html -- 48 grid.txt
+
     Example: perfkit diff before.trace after.trace --core zen4 -o change.md
     """
-    from perfkit.simulators.gus.diff import diff as compare
+    from perfkit.cli.diff_side import DiffSide, check_dumps, check_sides
+    from perfkit.cli.progress import stages
+    from perfkit.cli.standard_input import kept
 
-    sides = [
-        _Side(a, function, flags, arguments, limit, core, cold),
-        _Side(b or a, function_b or function, flags_b or flags, arguments, limit, core, cold),
-    ]
-    _check(sides, b, {"--flags-b": flags_b, "--function-b": function_b})
-    first, second = (side.result() for side in sides)
-    found = compare(first, second, names=(sides[0].name(first), sides[1].name(second)))
-    if output is not None:
-        _write(found, output, top)
+    with kept() as stdin, stages() as say:
+        more = (tuple(words or ()), skip, repeat, limit, core, cold, stdin)
+        sides = [
+            DiffSide(a, function, flags, arguments, *more),
+            DiffSide(b or a, function_b or function, flags_b or flags, arguments, *more),
+        ]
+        check_sides(sides, b, {"--flags-b": flags_b, "--function-b": function_b})
+        if sides[0].form == "dump":
+            check_dumps({"--core": core, "--cold": cold, "--at-most": at_most is not None})
+            found: GusDiff | CountsDiff = _of_dumps(sides)
+        else:
+            found = _of_runs(sides, say)
+    for path in (output, html):
+        if path is not None:
+            _write(found, path, top)
     if as_json:
         print_json(_content(found))
     else:
-        typer.echo(found.summary())
-        typer.echo("\n" + _lines(found, top))
-        typer.echo("\nsimulated, and no better than the model: perfkit compare measures both on this machine")
-    if output is not None:
-        typer.echo(f"wrote {output}", err=True)
+        typer.echo(_text(found, top))
+    for path in (output, html):
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
+    if at_most is not None:
+        _judge(found, at_most)
+
+
+def _of_dumps(sides: "list[DiffSide]") -> "CountsDiff":
+    from perfkit.exploration.counts_diff import diff_counts
+
+    return diff_counts(sides[0].samples(), sides[1].samples(), names=(sides[0].path.name, sides[1].path.name))
+
+
+def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
+    from perfkit.simulators.gus.diff import diff as compare
+
+    results = []
+    for name, side in zip("AB", sides, strict=True):
+        say(f"{name}: {side.doing} {side.what}")
+        results.append(side.result())
+    say("asking what would help each")
+    return compare(*results, names=(sides[0].name(results[0]), sides[1].name(results[1])))
+
+
+def _judge(found: Any, at_most: float) -> None:
     slower = found.cycles[1] / found.cycles[0] - 1
-    if at_most is not None and slower > at_most / 100:
+    if slower > at_most / 100:
         typer.echo(f"perfkit: B takes {slower:+.2%} cycles (simulated), and {at_most:+g} % is allowed", err=True)
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """What one side is, and how it is built, recorded and simulated."""
+def _text(found: Any, top: int) -> str:
+    from perfkit.simulators.gus.diff import GusDiff
 
-    what: str
-    function: str
-    flags: str
-    arguments: str
-    limit: int
-    core: str
-    cold: bool
-
-    @property
-    def is_source(self) -> bool:
-        return Path(self.what).suffix in SOURCES
-
-    @property
-    def is_built(self) -> bool:
-        return self.is_source or self.what.startswith("corpus:")
-
-    def result(self) -> "GusResult":
-        """Return its simulation; a saved one as it is, unless a core or cold caches are asked for."""
-        from perfkit.cli.traces import named_trace
-        from perfkit.collectors.kernels import compile_kernel
-        from perfkit.collectors.open_traces import kernel_arguments
-        from perfkit.errors import FormatError
-        from perfkit.simulators.gus.gus import GusResult
-
-        build: dict[str, Any] = {"flags": self.flags} if self.flags and self.is_built else {}
-        if self.is_source:
-            kernel = compile_kernel(Path(self.what), self.function or None, **build)
-            return self._simulated(kernel.trace(*kernel_arguments(self.arguments), limit=self.limit))
-        if Path(self.what).is_file():
-            with suppress(FormatError):
-                saved = GusResult.load(self.what)
-                return self._simulated(saved.trace) if self.core or self.cold else saved
-        return self._simulated(named_trace(self.what, self.limit, **build))
-
-    def _simulated(self, trace: "Trace") -> "GusResult":
-        from perfkit.machine.core import Microarchitecture
-        from perfkit.simulators.gus.gus import Gus
-
-        return Gus(Microarchitecture.load(self.core or "host"), warm=not self.cold).run(trace)
-
-    def name(self, result: "GusResult") -> str:
-        """Return what to call it."""
-        function = result.trace.provenance.function
-        built = f" ({self.flags})" if self.flags and self.is_built else ""
-        return Path(self.what).name + (f":{function}" if function else "") + built
+    if isinstance(found, GusDiff):
+        last = "simulated, and no better than the model: perfkit compare measures both on this machine"
+        return f"{found.summary()}\n\n{_lines(found, top)}\n\n{last}"
+    rates = found.to_frame().head(top).to_string(index=False, float_format=lambda v: f"{v:.4g}", na_rep="not counted")
+    parts = [found.summary(), f"per 1000 of {found.events[1]} ({found.kind} counts)\n{rates}"]
+    if len(found.stack):
+        stack = found.stack.to_string(index=False, float_format=lambda v: f"{v:.4f}", na_rep="")
+        parts.append(f"CPI stacks ({found.kind} counts)\n{stack}")
+    return "\n\n".join(parts)
 
 
-def _check(sides: list[_Side], b: str, of_b: dict[str, str]) -> None:
-    """Refuse what would be ignored."""
-    from perfkit.errors import SettingError
-
-    if not b and not any(of_b.values()):
-        raise SettingError("the two sides are the same: name B, or build A otherwise (--flags-b, --function-b)")
-    if of_b["--flags-b"] and not sides[1].is_built:
-        raise SettingError(f"--flags-b is for C and C++ files and corpus:NAME; {sides[1].what} is built already")
-    if of_b["--function-b"] and not sides[1].is_source:
-        raise SettingError(f"--function-b is for C and C++ files; {sides[1].what} is of one function already")
-    if sides[0].flags and not any(side.is_built for side in sides):
-        raise SettingError("--flags is for C and C++ files and corpus:NAME; these two sides are built already")
-    for option, given in (("--function", sides[0].function), ("--arguments", sides[0].arguments)):
-        if given and not any(side.is_source for side in sides):
-            raise SettingError(f"{option} is for C and C++ files; these two sides say themselves what ran")
-
-
-def _write(found: "GusDiff", output: Path, top: int) -> None:
+def _write(found: Any, output: Path, top: int) -> None:
     from perfkit.files import replaced
+    from perfkit.simulators.gus.diff import GusDiff
 
-    if output.suffix != ".md":
+    if output.suffix == ".html":
+        from perfkit.cli.pages.diff import save_counts_page, save_diff_page
+
+        (save_diff_page if isinstance(found, GusDiff) else save_counts_page)(found, output)
+    elif output.suffix == ".md":
+        with replaced(output) as temporary:
+            temporary.write_text(found.markdown(top), encoding="utf-8")
+    else:
         found.save(output)
-        return
-    with replaced(output) as temporary:
-        temporary.write_text(found.markdown(top), encoding="utf-8")
 
 
-def _content(found: "GusDiff") -> dict[str, Any]:
+def _content(found: Any) -> dict[str, Any]:
     """Return everything as plain values."""
+    from perfkit.simulators.gus.diff import GusDiff
+
+    shared = {"kind": found.kind, "notes": list(found.notes)}
+    if isinstance(found, GusDiff):
+        return shared | {"speedup": found.speedup} | _content_of_runs(found)
+    sides = {
+        side: {"name": found.names[k], "kind": found.kinds[k], "time_per_work": found.time_per_work[k],
+               "verdict": found.verdicts[k]}
+        for k, side in enumerate("ab")
+    }  # fmt: skip
+    return shared | {"unit": found.unit} | sides | {"rates": rows(found.to_frame()), "stack": rows(found.stack)}
+
+
+def _content_of_runs(found: "GusDiff") -> dict[str, Any]:
     sides = {
         side: {
             "name": found.names[k],
@@ -180,11 +185,7 @@ def _content(found: "GusDiff") -> dict[str, Any]:
         for k, side in enumerate("ab")
     }
     tables = {"causes": found.causes, "resources": found.resources, "lines": found.to_frame()}
-    return (
-        {"kind": found.kind, "speedup": found.speedup, "notes": list(found.notes)}
-        | sides
-        | {name: rows(table) for name, table in tables.items()}
-    )
+    return sides | {name: rows(table) for name, table in tables.items()}
 
 
 def _lines(found: "GusDiff", top: int) -> str:

@@ -36,7 +36,10 @@ COMMANDS = {
     "convert": ("convert:convert", "Convert counter dumps into one file."),
     "trace": ("trace:trace", "Record the instructions and addresses of one function."),
     "gus": ("gus:gus", "Simulate a trace on a core: cycles, where they went, what would help."),
-    "diff": ("diff:diff", "Say what changed between two simulated runs: cycles, causes, bottleneck and lines."),
+    "diff": (
+        "diff:diff",
+        "Say what changed between two simulated runs, or two dumps: cycles, causes, bottleneck and lines.",
+    ),
     "gate": (
         "gate:gate",
         "Fail when a program became slower: simulated cycles of a pinned recording, the same in every run.",

@@ -235,14 +235,20 @@ def _joined(parts: Sequence[Samples], failed: list[str]) -> Samples:
 
 def compared_runs(samples: Samples) -> pd.DataFrame:
     """Return one row per run: time per work (CPI), and each event's count per 1000 of work."""
-    known = samples.table[samples.table["work"].notna() & samples.table["time"].notna()]
+    return per_work(samples, samples.table["run"])
+
+
+def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
+    """Return one row per group of the samples' rows: time per work (CPI), and each event's count per 1000 of work."""
+    table = samples.table.assign(group=groups)
+    known = table[table["work"].notna() & table["time"].notna()]
     keys = ["run", "place", "interval"]
-    each = known.drop_duplicates([*keys, "time", "work"]).groupby("run", observed=True)[["time", "work"]].sum()
+    each = known.drop_duplicates([*keys, "time", "work"]).groupby("group", observed=True)[["time", "work"]].sum()
     counted = known[known["count"].notna() & known["event"].isin(samples.events)]
-    sums = counted.groupby(["run", "event"], observed=True)[["count", "work"]].sum()
+    sums = counted.groupby(["group", "event"], observed=True)[["count", "work"]].sum()
     rates = (1000 * sums["count"] / sums["work"].where(sums["work"] > 0)).unstack("event")
     out = pd.DataFrame({"time per work": each["time"] / each["work"].where(each["work"] > 0)}).join(rates)
-    out.index = out.index.astype(str)
+    out.index = out.index.astype(str).rename("run")
     out.columns = [str(c) for c in out.columns]
     return out
 

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from perfkit.plots.style import SERIES, abbreviate, axes_or_new, ink_on
+from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
     from perfkit.simulators.gus.causality import Causality, InstructionSchedule
@@ -57,14 +58,29 @@ def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Draw by how many cycles each cause costs more or less in the second run, the largest change on top."""
-    table = found.by_cause().head(top).iloc[::-1]
+def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "cause") -> Axes:
+    """Draw by how many cycles each cause or line costs more or less in the second run, the largest change on top.
+
+    By resource: what twice its capacity would bring to either run.
+    """
+    title = f"{found.names[0]} to {found.names[1]} (simulated)"
+    if by == "resource":
+        gains = found.resources.assign(most=found.resources[["speedup_a", "speedup_b"]].max(axis=1))
+        table = gains.sort_values("most", ascending=False, kind="stable").head(top)
+        columns = {"A": table["speedup_a"].fillna(0.0), "B": table["speedup_b"].fillna(0.0)}
+        shown = pd.DataFrame({"resource": table["resource"], **columns})
+        ax = plot_speedups(shown, title, top, ax)
+        ax.legend(title="run", frameon=False)
+        return ax
+    table = (found.by_cause() if by == "cause" else found.to_frame()).head(top).iloc[::-1]
+    names = list(table["cause"]) if by == "cause" else [place_of(row) for row in table.itertuples()]
     ax = axes_or_new(ax, 8, 0.3 * len(table) + 1.2)
-    ax.barh(table["cause"], table["change"], color=["C2" if change < 0 else "C3" for change in table["change"]])
+    colours = ["C2" if change < 0 else "C3" for change in table["change"]]
+    ax.barh(np.arange(len(table)), table["change"], color=colours)
+    ax.set_yticks(np.arange(len(table)), [abbreviate(str(name), 48) for name in names])
     ax.axvline(0, color="gray", lw=0.8)
     ax.set_xlabel("change of the simulated cycles")
-    ax.set_title(f"{found.names[0]} to {found.names[1]} (simulated)", fontsize="medium")
+    ax.set_title(title, fontsize="medium")
     return ax
 
 

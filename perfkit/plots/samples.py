@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from perfkit.exploration.counts_diff import CountsDiff
     from perfkit.exploration.exploration import Exploration
 
 PER = {"work": 1000.0, "time": 1000.0, "seconds": 1.0}
@@ -119,4 +120,22 @@ def plot_compared(exploration: "Exploration", ax: "Axes | None" = None) -> "Axes
     ax.barh([abbreviate(str(name)) for name in of_run.index], of_run.to_numpy(), color=ACCENT, height=0.6)
     ax.set_xlabel(f"time per work ({exploration.facts.get('time and work', '')})")
     mark_kind(ax, exploration.kind)
+    return ax
+
+
+def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = None) -> "Axes":
+    """Draw how many times as large each event's rate is in B, the largest factors on top; return the axes."""
+    table = found.to_frame().dropna(subset="ratio").head(top).iloc[::-1]
+    ax = axes_or_new(ax, 8, 0.3 * len(table) + 1.4)
+    ax.barh(
+        [abbreviate(str(event)) for event in table["event"]],
+        table["ratio"] - 1,
+        left=1,
+        color=[SERIES[2] if ratio < 1 else SERIES[1] for ratio in table["ratio"]],
+        height=0.6,
+    )
+    ax.axvline(1, color=CLOUD, lw=0.8)
+    ax.set_xlabel(f"rate in B over rate in A (per 1000 of {found.events[1]}; 1: the same)")
+    ax.set_title(" to ".join(abbreviate(name) for name in found.names), fontsize="medium", loc="left")
+    mark_kind(ax, found.kind)
     return ax

@@ -1,12 +1,17 @@
 """perfkit diff: two builds, traces or results from the command line."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import perfkit as pk
+from perfkit.cli.diff_side import DiffSide
 from perfkit.collectors.kernels import compile_kernel
+from perfkit.errors import PerfkitWarning
 from perfkit.simulators.gus.diff import GusDiff
 
 SLOW = """double sum(const double *x, long n) {
@@ -102,10 +107,125 @@ def test_a_limit_on_the_cycles_is_an_exit_status(perfkit, sources):
     ("words", "said"),
     [
         (["slow.c"], "the two sides are the same"),
-        (["/bin/true", "slow.c"], "a program or library, not a trace of one: record it first, perfkit trace /bin/true"),
+        (["program.so", "slow.c"], "say which function of program.so"),
+        (["slow.c", "slow.c", "--skip", "1", "-f", "nothing"], "nothing"),
+        (["dump.csv", "slow.c"], "dump.csv is a dump of counters and slow.c is a C or C++ file"),
+        (
+            ["note.txt", "slow.c"],
+            "note.txt is no program, library, C or C++ file, trace or saved result, and as a dump",
+        ),
+        (["dump.csv", "dump.csv", "-f", "sum"], "--function is for programs"),
+        (["dump.csv", "dump.csv", "--", "3"], "arguments after -- (3) are for what runs here"),
         (["not there.trace", "slow.c"], "there is no file 'not there.trace'"),
     ],
 )
 def test_what_cannot_be_compared_is_said(perfkit, sources, tmp_path, words, said):
     sources[0].rename(tmp_path / "slow.c")
-    assert said in perfkit("diff", *words, "--core", "zen4", status=2)
+    subprocess.run(["gcc", "-shared", "-fPIC", "slow.c", "-o", "program.so"], cwd=tmp_path, check=True)
+    (tmp_path / "dump.csv").write_text(DUMP.format(cycles=2000))
+    (tmp_path / "note.txt").write_text("no counts in here\n")
+    assert said in perfkit("diff", *words, status=2)
+
+
+DUMP = "cycles,instructions,branch-misses\n{cycles},1000,20\n"
+PROGRAM = """#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) double sum(const double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++)
+        s += x[i];
+    return s;
+}
+int main(int c, char **v) {
+    long n = c > 1 ? atol(v[1]) : fgetc(stdin) - '0';
+    double *x = calloc(n + 1, 8), t = 0;
+    for (long r = 0; r < 200000; r++) t += sum(x, n);
+    printf("%g\\n", t);
+}
+"""
+
+
+@pytest.fixture
+def programs(tmp_path):
+    (tmp_path / "app.c").write_text(PROGRAM)
+    for name, flags in {"old": ["-O1"], "new": ["-O3", "-ffast-math", "-mavx2"]}.items():
+        subprocess.run(["gcc", "-g", *flags, "app.c", "-o", name], cwd=tmp_path, check=True)
+        subprocess.run(["gcc", "-g", "-shared", "-fPIC", *flags, "app.c", "-o", f"{name}.so"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("sides", "words"),
+    [
+        (["./old", "./new", "-f", "sum"], ["2000"]),
+        (["old:sum", "new:sum"], ["2000"]),
+        (["old.so:sum", "new.so:sum"], ["f8[2000]", "2000"]),
+        (["old.so", "new.so", "-f", "sum", "--arguments", "f8[2000], 2000"], []),
+    ],
+)
+def test_programs_and_libraries_are_recorded_here(perfkit, programs, sides, words):
+    """2,000 additions of 3 cycles in a chain; in vectors of four a quarter of them."""
+    found = json.loads(perfkit("diff", *sides, "--core", "zen4", "--json", *(["--", *words] if words else [])))
+    assert found["a"]["cycles"] == pytest.approx(6000, rel=0.02)
+    assert found["b"]["cycles"] == pytest.approx(1500, rel=0.05)
+    assert found["lines"][0]["place_a"] == "app.c:6"
+
+
+def test_a_call_further_on_and_one_function_beside_another(perfkit, programs):
+    """The program beside itself is no faster; its input may come from a pipe's file."""
+    told = perfkit("diff", "old:sum", "./old", "--function-b", "sum", "--skip", "3", "--core", "zen4", "--", "50")
+    assert "1.00 times as fast" in told
+    whole = json.loads(perfkit("diff", "old:sum", "old:sum", "--repeat", "2", "--core", "zen4", "--json", "--", "50"))
+    one = json.loads(perfkit("diff", "old:sum", "old:sum", "--core", "zen4", "--json", "--", "50"))
+    assert whole["a"]["instructions"] == 2 * one["a"]["instructions"]
+
+
+def test_without_a_function_the_hottest_is_taken_and_said(programs, monkeypatch):
+    monkeypatch.chdir(programs)
+    side = DiffSide("./old", "", "", "", ("3000",), 0, 1, 10**6, "zen4", False)
+    with pytest.warns(PerfkitWarning, match="sum is the hottest of its own"):
+        result = side.result()
+    assert result.trace.provenance.function == "sum"
+
+
+def test_a_page_and_the_aligned_listings(perfkit, programs):
+    """Every instruction that ran stands on its own side of its line, with its cycles; the page needs nothing else."""
+    perfkit("diff", "old:sum", "new:sum", "--core", "zen4", "--html", "d.html", "-o", "d.parquet", "--", "2000")
+    found = GusDiff.load(programs / "d.parquet")
+    rows = found.aligned()
+    chain = rows[rows["place_a"] == "app.c:6"]
+    assert [text.split()[0] for text in chain["instruction_a"] if text] == ["addsd"]
+    assert chain["executions_a"].tolist()[0] == 2000
+    assert rows["cycles_a"].sum() == pytest.approx(found.cycles[0], abs=0.5 * len(found.listing))
+    page = (programs / "d.html").read_text()
+    assert "http" not in page.replace("http-equiv", "")
+    assert "addsd xmm0" in page
+    assert "Lines that gained and lost" in page
+
+
+def test_two_dumps_of_counters(perfkit, tmp_path):
+    """Two and three cycles per instruction, the same misses: by hand."""
+    for name, cycles in {"a.csv": 2000, "b.csv": 3000}.items():
+        (tmp_path / name).write_text(DUMP.format(cycles=cycles))
+    told = perfkit("diff", "a.csv", "b.csv", "--html", "d.html", "-o", "d.md")
+    assert "CPI: a.csv 2, b.csv 3: +50.0% time per work" in told
+    assert "simulated" not in told
+    found = json.loads(perfkit("diff", "a.csv", "b.csv", "--json"))
+    assert found["kind"] == "measured"
+    assert [(row["event"], row["rate_a"], row["ratio"]) for row in found["rates"]] == [("branch-misses", 20.0, 1.0)]
+    assert found["stack"] == []
+    assert "no CPI stacks to compare" in told
+    assert "| branch-misses | 20 | 20 | 1 |" in (tmp_path / "d.md").read_text()
+    assert "CPI of A" in (tmp_path / "d.html").read_text()
+    assert "--core is for simulated runs" in perfkit("diff", "a.csv", "b.csv", "--core", "zen4", status=2)
+
+
+def test_a_generated_dump_beside_a_measured_one_says_so(perfkit, tmp_path):
+    rows = pd.DataFrame({"event": ["cycles", "instructions"], "count": [3000, 1000]})
+    pk.Samples.from_counts(rows, kind="generated").to_parquet(tmp_path / "b.parquet")
+    (tmp_path / "a.csv").write_text(DUMP.format(cycles=2000))
+    told = perfkit("diff", "a.csv", "b.parquet")
+    assert "b.parquet 3 [generated data]" in told
+    assert "careful: A holds measured counts and B generated ones" in told
+    assert "careful: counted in A only: branch-misses" in told
+    assert "careful" not in perfkit("diff", "a.csv", "a.csv")

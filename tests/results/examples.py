@@ -95,6 +95,13 @@ def exploration() -> pk.Exploration:
     return pk.explore(samples())
 
 
+@example(pk.CountsDiff)
+def counts_diff() -> pk.CountsDiff:
+    one, _ = pk.synthetic_cpi(intervals=150, workload="before", seed=1)
+    two, _ = pk.synthetic_cpi(intervals=150, workload="after", base=0.3, seed=1)
+    return pk.diff_counts(one, two, names=("before", "after"))
+
+
 @example(pk.SpireModel)
 def spire_model() -> pk.SpireModel:
     return pk.Spire().fit(samples())

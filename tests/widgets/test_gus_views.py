@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import perfkit as pk
 import perfkit_widgets as pw
 from perfkit.errors import DataError, SettingError
 
@@ -111,6 +112,45 @@ def test_weights_stay_on_the_slider():
     assert view.weight == view._slider.value == 3.0
     with pytest.raises(SettingError, match="larger one"):
         pw.SensitivityView(ranking, weights=(2.0, 1.0))
+
+
+# ------------------------------------------------------------- DiffView
+
+
+@pytest.fixture(scope="module")
+def change():
+    runs = [pk.Gus("zen4").run(pk.datasets.load(f"traces/correlation-{v}-small").head(4000)) for v in ("v1", "v2")]
+    return pk.diff(*runs, names=("v1", "v2"))
+
+
+def test_a_comparison_shows_causes_lines_and_resources(change):
+    view = pw.DiffView(change)
+    first = change.by_cause().iloc[0]
+    assert first["cause"] in view._bars.value
+    assert f"({first['change']:+,.0f})" in view._bars.value
+    view._choose.value = "line"
+    assert view.by == "line"
+    assert change.to_frame()["place_b"].iloc[0] in view._bars.value
+    assert view.table() is view._changes["line"]
+    view.by = "resource"
+    assert f"{change.bottlenecks[1]}: B" in view._bars.value
+    assert view._choose.value == "resource"
+    assert view.picture().axes[0].get_xlabel() == "speedup of the simulated run (%)"
+
+
+def test_a_lines_instructions_stand_beside_each_other(change):
+    view = pw.DiffView(change)
+    rows = change.aligned()
+    most = (change.table["cycles_b"] - change.table["cycles_a"]).abs().idxmax()
+    assert view.line == most
+    mine = rows[rows["line"] == most]
+    assert mine["address_a"].iloc[0] in view._code.value  # the line is not in B
+    assert set(mine["instruction_b"]) == {""}
+    assert "nothing" in view._code.value
+    view._lines.value = int(rows["line"].iloc[-1])
+    assert view.line == rows["line"].iloc[-1]
+    with pytest.raises(SettingError, match="there is no line 99999"):
+        view.line = 99999
 
 
 # ------------------------------------------------------------- WhatIf

@@ -2,6 +2,7 @@
 
 from .bottleneck_explorer import BottleneckExplorer as BottleneckExplorer
 from .cpi_stack_explorer import CpiStackExplorer as CpiStackExplorer
+from .diff_view import DiffView as DiffView
 from .linked import link_selection as link_selection
 from .live import LiveCpiStack as LiveCpiStack
 from .live import LiveRoofs as LiveRoofs

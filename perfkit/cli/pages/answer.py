@@ -54,6 +54,7 @@ h1 { font-size: 25px; line-height: 1.3; margin: 6px 0 14px; overflow-wrap: anywh
 h2 { font-size: 18px; margin: 30px 0 8px; }
 .trust { display: inline-block; padding: 2px 12px; border: 1px solid currentColor; border-radius: 99px;
   font-weight: 600; font-size: 14px; margin-bottom: 12px; }
+.link { color: var(--link); }
 .good { color: var(--good); } .fair { color: var(--fair); } .poor { color: var(--poor); } .none { color: var(--dim); }
 .first { display: grid; grid-template-columns: minmax(0, 1.7fr) minmax(200px, 1fr); gap: 24px; align-items: start; }
 .first img { width: 100%; background: #ffffff; border: 1px solid var(--line); border-radius: 6px; }
@@ -67,7 +68,30 @@ th, td { text-align: left; vertical-align: top; padding: 5px 10px 5px 0; border-
 pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-space: pre-wrap; overflow-wrap: anywhere;
   font-size: 13px; margin: 6px 0; }
 .wide { overflow-x: auto; }
-@media (max-width: 720px) { .first { grid-template-columns: 1fr; } }
+.wide img { max-width: 100%; background: #ffffff; }
+.numbers { display: flex; flex-wrap: wrap; gap: 6px 36px; }
+.bars { display: grid; grid-template-columns: minmax(0, 17em) minmax(60px, 1fr) auto; gap: 3px 14px; font-size: 14px;
+  grid-auto-flow: dense; }
+.bars > * { overflow-wrap: anywhere; }
+.bars .name { grid-column: 1; }
+.bars .track { grid-column: 2; }
+.bars .figures { grid-column: 3; text-align: right; font-variant-numeric: tabular-nums; }
+.track { position: relative; align-self: center; height: 12px; background: var(--soft); }
+.track i { position: absolute; top: 0; bottom: 0; background: currentColor; }
+.track.middle::after { content: ""; position: absolute; left: 50%; top: -2px; bottom: -2px; border-left: 1px solid
+  var(--dim); }
+.line { border-top: 1px solid var(--line); padding: 6px 0; }
+.line > p { margin: 0 0 4px; overflow-wrap: anywhere; }
+.line code { font-size: 13px; }
+.two { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 4px 24px;
+  align-items: start; }
+.two table { table-layout: fixed; font: 12px/1.45 ui-monospace, monospace; }
+.two th, .two td { padding: 1px 8px 1px 0; border: 0; }
+.two th:first-child { width: 9.4em; }
+.two td:last-child, .two th:last-child { text-align: right; white-space: nowrap; padding-right: 0; width: 7em; }
+@media (max-width: 720px) { .first, .two { grid-template-columns: minmax(0, 1fr); } main { padding: 16px 14px 36px; }
+  h1 { font-size: 20px; } .bars { grid-template-columns: minmax(0, 1fr) auto; } .bars .figures { grid-column: 2; }
+  .bars .track { grid-column: 1 / -1; margin-bottom: 6px; } }
 """
 
 
@@ -77,12 +101,19 @@ _NOTHING_ELSE = (
 )
 
 
+class Markup(str):
+    """HTML that is complete: every text in it is escaped."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class AnswerPage:
     """What a page says.
 
     ``verdict`` in one sentence and ``trust`` (supported, uncertain, unsupported, not applicable, or ""); ``numbers`` as
-    (value, what it is); ``picture`` is drawn by the result's ``plot``; ``evidence`` are (heading, table or text).
+    (value, what it is); ``picture`` is drawn by the result's ``plot``; ``evidence`` are (heading, table, text, picture
+    or `Markup`).
     """
 
     title: str
@@ -125,7 +156,9 @@ def page(answer: AnswerPage) -> str:
         f'<p class="what">{_text(answer.title)}</p>',
         f"<h1>{_text(answer.verdict)}</h1>",
         trust,
-        f'<div class="first"><div>{picture}</div><div>{numbers}</div></div>',
+        f'<div class="first"><div>{picture}</div><div>{numbers}</div></div>'
+        if picture
+        else f'<div class="numbers">{numbers}</div>',
         _list("Beware", answer.caveats),
         "<h2>Measure next</h2>" + "".join(f"<pre>{_text(c)}</pre>" for c in answer.commands) if answer.commands else "",
         *(f"<h2>{_text(heading)}</h2>{_evidence(what)}" for heading, what in answer.evidence),
@@ -143,6 +176,8 @@ def _list(heading: str, items: Sequence[str]) -> str:
 
 
 def _evidence(what: Any) -> str:
+    if isinstance(what, Markup):
+        return what
     if isinstance(what, bytes):
         return f'<div class="wide"><img alt="" src="data:image/png;base64,{base64.b64encode(what).decode()}"></div>'
     if not isinstance(what, pd.DataFrame):

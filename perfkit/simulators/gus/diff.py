@@ -8,13 +8,14 @@ import textwrap
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from perfkit.errors import SettingError
-from perfkit.results import Kind, Tabled, draw
+from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
@@ -45,6 +46,16 @@ class Line(NamedTuple):
     mix: str
 
 
+class Instruction(NamedTuple):
+    """An executed instruction of a line: where it stands (as objdump prints it), its text and what it costs."""
+
+    place: str
+    address: str
+    text: str
+    cycles: float
+    executions: int
+
+
 @dataclass(frozen=True)
 class Side:
     """One simulated run, as much of it as a comparison needs: small enough to be kept in a file.
@@ -61,6 +72,8 @@ class Side:
         Those that cost half a cycle, or execute a thousandth of the instructions.
     causes, speedups : mapping
         Cause -> its cycles; resource -> what twice its capacity would bring.
+    listing : tuple of Instruction
+        The executed instructions of the lines, in the program's order; empty where they were not kept.
     """
 
     name: str
@@ -72,11 +85,13 @@ class Side:
     lines: tuple[Line, ...]
     causes: Mapping[str, float]
     speedups: Mapping[str, float]
+    listing: tuple[Instruction, ...] = ()
 
     @classmethod
     def of(cls, result: GusResult, name: str = "") -> Self:
         """Take a run apart."""
         origin = result.trace.provenance
+        lines, listing = _lines(result)
         return cls(
             name or f"{origin.workload}:{origin.function}".strip(":"),
             result.settings.core.name,
@@ -84,9 +99,10 @@ class Side:
             result.cycles,
             result.instructions,
             "" if origin.complete else origin.stopped or "its end",
-            tuple(_lines(result)),
+            lines,
             _causes(result),
             _speedups(result),
+            listing,
         )
 
 
@@ -116,6 +132,9 @@ class GusDiff(Tabled):
         has no such resource.
     notes : tuple of str
         Why the two may not be comparable: a recording that was cut, other cores, caches that were warm in one only.
+    listing : DataFrame
+        One row per executed instruction of these lines: side (``"a"`` or ``"b"``), place, address (as objdump prints
+        it), text, cycles, executions. No rows where the runs' instructions were not kept.
 
     Examples
     --------
@@ -136,6 +155,7 @@ class GusDiff(Tabled):
     causes: "pd.DataFrame"
     resources: "pd.DataFrame"
     notes: tuple[str, ...] = ()
+    listing: "pd.DataFrame" = field(default_factory=lambda: _listing((), ()))
 
     @property
     def kind(self) -> Kind:
@@ -183,6 +203,30 @@ class GusDiff(Tabled):
         """Return one row per cause, the largest change first: `causes` with the change in cycles (simulated)."""
         return _by_change(self.causes)
 
+    def aligned(self) -> "pd.DataFrame":
+        """Return the two listings side by side, aligned by source line (simulated).
+
+        One row per pair of instructions of a line, in the order of the source: line (the row of `table`), place_a,
+        place_b, source (the line's text), and for either side address, instruction, cycles and executions (``""`` and 0
+        where it has no further instruction of this line).
+        """
+        import pandas as pd
+
+        held: dict[tuple[str, str], list[Any]] = {}
+        for row in self.listing.itertuples(index=False):
+            held.setdefault((row.side, row.place), []).append(row)
+        rows = []
+        for number, line in enumerate(self.table.itertuples(index=False)):
+            mine, other = held.get(("a", line.place_a), []), held.get(("b", line.place_b), [])
+            for a, b in zip_longest(mine, other):
+                both = [
+                    (each.address, each.text, each.cycles, each.executions) if each is not None else ("", "", 0.0, 0)
+                    for each in (a, b)
+                ]
+                rows.append((number, line.place_a, line.place_b, line.text, *both[0], *both[1]))
+        sides = [f"{what}_{side}" for side in "ab" for what in ("address", "instruction", "cycles", "executions")]
+        return pd.DataFrame(rows, columns=["line", "place_a", "place_b", "source", *sides])
+
     def summary(self) -> str:
         """Say how the runs differ: cycles, the bottleneck that went and the one that came, causes and lines."""
         (a, b), (first, second) = self.cycles, self.bottlenecks
@@ -199,7 +243,7 @@ class GusDiff(Tabled):
             + _largest(zip(causes["cause"], causes["change"], strict=True)),
         ]
         frame = self.to_frame()
-        places = [_place(row) for row in frame.head(4).itertuples()]
+        places = [place_of(row) for row in frame.head(4).itertuples()]
         lines.append("by line: " + _largest(zip(places, frame["change"], strict=False)))
         if (row := self.changed_line()) is not None and row["code"] != "same":
             lines.append(f"the code that changed: {said_of(row)}")
@@ -223,15 +267,15 @@ class GusDiff(Tabled):
         gains = gains[gains["most"] >= LEAST].sort_values("most", ascending=False).head(top)
         head = "\n".join(f"- {line}" for line in self.summary().splitlines())
         tables = [
-            _table(
+            markdown_table(
                 ("cause", "A [cycles]", "B [cycles]", "change"),
                 [(r.cause, *_counts(r.cycles_a, r.cycles_b)) for r in causes.itertuples()],
             ),
-            _table(
+            markdown_table(
                 ("if twice as good", "A", "B"),
                 [(r.resource, _percent(r.speedup_a), _percent(r.speedup_b)) for r in gains.itertuples()],
             ),
-            _table(
+            markdown_table(
                 ("line of A", "line of B", "A [cycles]", "B [cycles]", "change", "text"),
                 [
                     (r.place_a, r.place_b, *_counts(r.cycles_a, r.cycles_b), f"`{_cell(r.text)}`" if r.text else "")
@@ -241,9 +285,19 @@ class GusDiff(Tabled):
         ]
         return "\n\n".join([f"A: {self.names[0]}, B: {self.names[1]}", head, *tables]) + "\n"
 
-    def plot(self, ax: Any = None, top: int = 12) -> Any:
-        """Draw the change in cycles by cause as bars, the largest first; return the axes."""
-        return draw("gus:plot_diff", self, top=top, ax=ax)
+    def plot(self, ax: Any = None, top: int = 12, by: Literal["cause", "line", "resource"] = "cause") -> Any:
+        """Draw the change in cycles by cause or line as bars, or what twice each resource would bring; return the axes.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; by default in a new figure.
+        top
+            So many bars, the largest first.
+        by
+            What the bars are.
+        """
+        return draw("gus:plot_diff", self, top=top, ax=ax, by=by)
 
 
 def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) -> GusDiff:
@@ -298,6 +352,7 @@ def diff_sides(a: Side, b: Side) -> GusDiff:
         _side_by_side("cause", "cycles", a.causes, b.causes),
         _side_by_side("resource", "speedup", a.speedups, b.speedups, missing=float("nan")),
         tuple(_notes(a, b)),
+        _listing(a.listing, b.listing),
     )
 
 
@@ -307,7 +362,7 @@ def said_of(row: Any) -> str:
     more = row.instructions_b - row.instructions_a
     executed = f", {more:+,} instructions executed" if more else ""
     what = {"text": "", "operations": ", compiled otherwise", "same": ", the same code"}[row.code]
-    return f"{_place(row)}{text}: {row.change:+,.0f} cycles{executed}{what}"
+    return f"{place_of(row)}{text}: {row.change:+,.0f} cycles{executed}{what}"
 
 
 def _notes(a: Side, b: Side) -> Iterator[str]:
@@ -344,28 +399,52 @@ def _side_by_side(
     return pd.DataFrame(rows, columns=[what, f"{value}_a", f"{value}_b"])
 
 
-def _lines(result: GusResult) -> list[Line]:
-    """Return what has a cost: source lines in the order of their files, then instructions whose source is unknown."""
+def _listing(a: Sequence[Instruction], b: Sequence[Instruction]) -> "pd.DataFrame":
+    import pandas as pd
+
+    rows = [(side, *each) for side, listing in (("a", a), ("b", b)) for each in listing]
+    return pd.DataFrame(rows, columns=["side", *Instruction._fields])
+
+
+def _short(files: Iterable[str]) -> dict[str, str]:
+    """Return each file's name, with the folder's before it where another file has the same name."""
+    paths = {file: PurePath(file) for file in files}
+    count = Counter(path.name for path in paths.values())
+    return {file: path.name if count[path.name] == 1 else str(path) for file, path in paths.items()}
+
+
+def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
+    """Return what has a cost, and its instructions.
+
+    Source lines in the order of their files, then instructions whose source is unknown.
+    """
+    addresses = result.trace.object_addresses().tolist()
     code, places = result.trace.code, result.trace.places()
     cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
     held: dict[tuple[str, int], list[int]] = {}
     for k, key in enumerate(zip(code.file, code.line.tolist(), strict=True)):
         held.setdefault(key if key[1] else ("", -k), []).append(k)
+    names = _short(code.file)
     found = []
+    listing: dict[str, list[Instruction]] = {}
     for file, number in [*sorted(key for key in held if key[1] > 0), *(key for key in held if key[1] <= 0)]:
         mine = held[file, number]
         first = mine[0]
         known = number > 0
-        place = f"{PurePath(file).name}:{number}" if known else f"{code.function[first]}+{code.pc[first]:#x}"
+        place = f"{names[file]}:{number}" if known else f"{code.function[first]} at {addresses[first]:#x}"
         text = places["source_line"][first] if known else code.text[first]
         counts: Counter[str] = Counter()
         for k in mine:
             counts[code.text[k].partition(" ")[0]] += runs[k]
         mix = f"{zlib.crc32(repr(sorted(counts.items())).encode()):08x}"
         found.append(Line(place, text, float(cycles[mine].sum()), sum(counts.values()), mix))
+        listing[place] = [
+            Instruction(place, f"{addresses[k]:#x}", code.text[k], float(cycles[k]), runs[k]) for k in mine if runs[k]
+        ]
     least = _WORK * result.instructions
     # Before aligning: a copy that does nothing is no partner.
-    return [line for line in found if line.cycles >= _COST or line.instructions >= least]
+    kept = tuple(line for line in found if line.cycles >= _COST or line.instructions >= least)
+    return kept, tuple(each for line in kept for each in listing[line.place])
 
 
 def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
@@ -397,7 +476,8 @@ def _bottlenecks(first: str, second: str) -> str:
     return f"the bottleneck was {first or 'no single resource'} and is now {second or 'no single resource'}"
 
 
-def _place(row: Any) -> str:
+def place_of(row: Any) -> str:
+    """Return where a line is, a row of `GusDiff.to_frame`: in both runs where that differs."""
     if row.place_a and row.place_b and row.place_a != row.place_b:
         return f"{row.place_a} -> {row.place_b}"
     return row.place_b or f"{row.place_a} (gone)"
@@ -418,8 +498,3 @@ def _percent(speedup: float) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("`", "'")
-
-
-def _table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)

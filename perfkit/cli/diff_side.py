@@ -1,0 +1,243 @@
+"""What a side of ``perfkit diff`` may be, told by what the file holds: how it is recorded, built or opened."""
+
+import warnings
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from perfkit.errors import PerfkitError, PerfkitWarning, SettingError
+
+if TYPE_CHECKING:
+    from perfkit.samples.table import Samples
+    from perfkit.simulators.gus.gus import GusResult
+    from perfkit.trace.trace import Trace
+
+SOURCES = (".c", ".cc", ".cpp", ".cxx")
+Form = Literal["source", "corpus", "program", "library", "result", "trace", "dump"]
+WORDS: dict[Form, str] = {
+    "source": "a C or C++ file",
+    "corpus": "a kernel of the corpus",
+    "program": "a program",
+    "library": "a library",
+    "result": "a saved result",
+    "trace": "a trace",
+    "dump": "a dump of counters",
+}
+_SECONDS = 3.0  # for which a program is watched where its hot function is looked for
+
+
+@dataclass(frozen=True)
+class DiffSide:
+    """One side: what it is, and how it is built, run, recorded and simulated."""
+
+    what: str
+    function: str
+    flags: str
+    arguments: str
+    words: tuple[str, ...]
+    skip: int
+    repeat: int
+    limit: int
+    core: str
+    cold: bool
+    stdin: Path | None = None
+
+    @cached_property
+    def path(self) -> Path:
+        """The file, without the function that may stand behind it."""
+        return Path(self.what) if Path(self.what).is_file() else Path(self.what.partition(":")[0])
+
+    @property
+    def inside(self) -> str:
+        """The function: the one behind the file's name, else the one asked for."""
+        return "" if Path(self.what).is_file() else self.what.partition(":")[2]
+
+    @cached_property
+    def form(self) -> Form:
+        """What the side is.
+
+        Raises
+        ------
+        SettingError
+            There is no such thing, or it cannot be a side.
+        """
+        if self.what.startswith("corpus:"):
+            return "corpus"
+        if not self.path.is_file():
+            return self._shipped()
+        if self.path.suffix in SOURCES:
+            return "source"
+        with self.path.open("rb") as file:
+            head = file.read(4)
+        if head == b"\x7fELF":
+            from perfkit.collectors.tracer.elf import ElfFile
+
+            return "program" if ElfFile(self.path).is_program else "library"
+        if head == b"PK\x03\x04":
+            return self._archive()
+        return "dump"
+
+    def _shipped(self) -> Form:
+        from perfkit import datasets
+
+        if self.what in datasets.names() and not self.what.startswith("traces/"):
+            return "dump"
+        return "trace"  # its name, or a miss, which is told of where it is opened
+
+    def _archive(self) -> Form:
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                names = set(archive.namelist())
+        except (OSError, zipfile.BadZipFile):
+            return "trace"  # damaged, which is told of where it is opened
+        if "threads.json" in names:
+            raise SettingError(
+                f"{self.what} holds the traces of several threads, and diff compares two runs of one: simulate it "
+                f"(perfkit gus {self.what}), or record one thread (perfkit trace without --threads)"
+            )
+        return "result" if "result.json" in names else "trace"
+
+    @property
+    def is_built(self) -> bool:
+        """Whether it is compiled here."""
+        return self.form in ("source", "corpus")
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a function is called with arguments given here, rather than by a program."""
+        return self.form in ("source", "library")
+
+    @property
+    def doing(self) -> str:
+        """What is done with it, in a word."""
+        if self.form in ("result", "trace"):
+            return "simulating"
+        return "compiling, recording and simulating" if self.is_built else "recording and simulating"
+
+    def samples(self) -> "Samples":
+        """Return a dump's samples."""
+        from perfkit.readers.open_samples import open_samples
+
+        try:
+            return open_samples(self.what, memory=True)
+        except PerfkitError as error:
+            raise type(error)(
+                f"{self.what} is no program, library, C or C++ file, trace or saved result, and as a dump of counters "
+                f"it cannot be read: {error}"
+            ) from error
+
+    def result(self) -> "GusResult":
+        """Return its simulation; a saved one as it is, unless a core or cold caches are asked for."""
+        from perfkit.simulators.gus.gus import GusResult
+
+        if self.form == "result":
+            saved = GusResult.load(self.what)
+            return self._simulated(saved.trace) if self.core or self.cold else saved
+        return self._simulated(self._trace())
+
+    def _simulated(self, trace: "Trace") -> "GusResult":
+        from perfkit.machine.core import Microarchitecture
+        from perfkit.simulators.gus.gus import Gus
+
+        return Gus(Microarchitecture.load(self.core or "host"), warm=not self.cold).run(trace)
+
+    def _trace(self) -> "Trace":
+        from perfkit.cli.traces import named_trace
+        from perfkit.collectors.kernels import compile_kernel, library_kernel
+        from perfkit.collectors.open_traces import kernel_arguments
+        from perfkit.collectors.tracer.tracer import Tracer
+
+        build: dict[str, Any] = {"flags": self.flags} if self.flags and self.is_built else {}
+        function = self.inside or self.function
+        if self.form == "program":
+            return self._recorded(function or self._hottest())
+        if not self.is_called:
+            return named_trace(self.what, self.limit, **build)
+        if self.form == "source":
+            kernel = compile_kernel(self.path, function or None, **build)
+        elif function:
+            kernel = library_kernel(self.path, function)
+        else:
+            raise SettingError(f"say which function of {self.path.name}: {self.what}:FUNCTION, or --function FUNCTION")
+        values = kernel_arguments(self.arguments or ", ".join(self.words))
+        return Tracer(limit=self.limit, skip=self.skip, repeat=self.repeat).run_kernel(kernel, *values)
+
+    def _recorded(self, function: str) -> "Trace":
+        """Run the program and record calls of a function, with the functions that it calls."""
+        from perfkit.collectors.tracer.tracer import Tracer
+
+        tracer = Tracer(
+            limit=self.limit, skip=self.skip, repeat=self.repeat, callees=True, early=True, stdin=self.stdin
+        )
+        return tracer.run(self.path, function, self.words)
+
+    def _hottest(self) -> str:
+        """Return the program's own hottest function, found as `perfkit why` finds it."""
+        from perfkit.collectors.profile.hot import own, profile
+        from perfkit.collectors.profile.sampled import Target
+
+        found = profile(Target(self.path.absolute(), self.words, self.stdin), _SECONDS)
+        mine = own(found.functions)
+        if mine is None or Path(mine.path).resolve() != self.path.resolve():
+            raise SettingError(
+                f"no function of {self.path.name} itself was seen running ({found.summary()}): name one, --function"
+            )
+        warnings.warn(
+            f"{self.path.name}: no function was named; {mine.name} is the hottest of its own ({mine.share:.0%} of "
+            f"{found.total:,} {found.unit})",
+            PerfkitWarning,
+            stacklevel=2,
+        )
+        return mine.symbol
+
+    def name(self, result: "GusResult") -> str:
+        """Return what to call it."""
+        function = result.trace.provenance.function
+        built = f" ({self.flags})" if self.flags and self.is_built else ""
+        return self.path.name + (f":{function}" if function else "") + built
+
+
+def check_sides(sides: list[DiffSide], b: str, of_b: dict[str, str]) -> None:
+    """Refuse what would be ignored, and sides that cannot stand beside each other."""
+    first, second = sides
+    forms = {side.form for side in sides}
+    if not b and not any(of_b.values()):
+        raise SettingError("the two sides are the same: name B, or build A otherwise (--flags-b, --function-b)")
+    if "dump" in forms and len(forms) > 1:
+        dump, other = (first, second) if first.form == "dump" else (second, first)
+        if dump.path.is_file():
+            dump.samples()  # a file that is none of all that is told first
+        raise SettingError(
+            f"{dump.what} is {WORDS['dump']} and {other.what} is {WORDS[other.form]}: the counts of one and the "
+            "simulated cycles of the other are no two sides of a change. Compare two dumps (counts), or two recordings "
+            "(simulated); perfkit why sets measured beside simulated cycles of one program"
+        )
+    if of_b["--flags-b"] and not second.is_built:
+        raise SettingError(f"--flags-b is for C and C++ files and corpus:NAME; {second.what} is built already")
+    if of_b["--function-b"] and not (second.is_called or second.form == "program"):
+        raise SettingError(
+            f"--function-b is for programs, libraries and C and C++ files; {second.what} is of one function already"
+        )
+    if first.flags and not any(side.is_built for side in sides):
+        raise SettingError("--flags is for C and C++ files and corpus:NAME; these two sides are built already")
+    running = [side for side in sides if side.is_called or side.form == "program"]
+    if first.function and not running:
+        raise SettingError(
+            "--function is for programs, libraries and C and C++ files; these two sides say themselves what ran"
+        )
+    if first.arguments and not any(side.is_called for side in sides):
+        raise SettingError("--arguments is for libraries and C and C++ files; a program's words follow --")
+    if first.words and not running:
+        raise SettingError(f"arguments after -- ({' '.join(first.words)}) are for what runs here, and nothing does")
+    for option, given in (("--skip", first.skip), ("--repeat", first.repeat - 1)):
+        if given and not running:
+            raise SettingError(f"{option} is for what is recorded now; these two sides are recorded already")
+
+
+def check_dumps(given: dict[str, Any]) -> None:
+    """Refuse options of simulations where two dumps are compared."""
+    for option, value in given.items():
+        if value:
+            raise SettingError(f"{option} is for simulated runs; these two sides are dumps of counters")

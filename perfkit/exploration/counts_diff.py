@@ -1,0 +1,231 @@
+"""What changed between two dumps of counters: time per work, the events' rates, and the CPI stacks where data allow."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from perfkit.errors import PerfkitError, SettingError
+from perfkit.exploration.exploration import per_work
+from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
+from perfkit.readers.open_samples import open_samples
+from perfkit.results import Tabled, draw, labelled, markdown_table
+from perfkit.samples.table import Samples
+
+_PARTS = ("part", "cpi_a", "cpi_b", "difference", "low", "high")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountsDiff(Tabled):
+    """Two dumps of counters side by side.
+
+    Attributes
+    ----------
+    names : (str, str)
+        What to call them.
+    kinds : (str, str)
+        What each holds: measured, simulated, generated or published counts.
+    events : (str, str)
+        The events that measure time and work, the same ones for both.
+    time_per_work : (float, float)
+        Time over work of each dump: CPI where these are cycles and instructions.
+    table : DataFrame
+        One row per event that either counted: event, rate_a, rate_b (per 1000 of work; missing where it was not
+        counted), ratio (rate_b over rate_a; missing where either is missing or rate_a is 0).
+    stack : DataFrame
+        One row per part of the CPI stacks, fitted to the events that both counted: part, cpi_a, cpi_b, difference, low,
+        high (its block-bootstrap interval). No rows where either dump does not support a stack.
+    verdicts : (str, str)
+        Of the stacks: supported, uncertain, unsupported, or why there is none.
+    notes : tuple of str
+        What makes the two hard to compare.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> before, _ = pk.synthetic_cpi(intervals=150, workload="before", seed=1)
+    >>> after, _ = pk.synthetic_cpi(intervals=150, workload="after", base=0.3, seed=1)
+    >>> pk.diff_counts(before, after, names=("before", "after")).kind
+    'generated'
+    """
+
+    _rows: ClassVar[str] = "table"
+
+    names: tuple[str, str]
+    kinds: tuple[str, str]
+    events: tuple[str, str]
+    time_per_work: tuple[float, float]
+    table: pd.DataFrame
+    stack: pd.DataFrame
+    verdicts: tuple[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What the data are; ``mixed (...)`` where the two dumps are of different kinds."""
+        kinds = sorted(set(self.kinds))
+        return kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+
+    @property
+    def unit(self) -> str:
+        """What the time per work is: CPI, or the two events."""
+        time, work = self.events
+        return "CPI" if time != "seconds" and "inst" in work.lower() else f"{time} per {work}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per event, those whose rate changed by the largest factor first."""
+        far = (self.table["ratio"].where(self.table["ratio"] > 0)).map(lambda r: max(r, 1 / r), na_action="ignore")
+        order = far.sort_values(ascending=False, kind="stable", na_position="last").index
+        return self.table.loc[order].reset_index(drop=True)
+
+    def summary(self) -> str:
+        """Say how time per work changed, which rates changed most, and what the CPI stacks say, if anything."""
+        a, b = self.time_per_work
+        each = [
+            f"{name} {value:.4g}{labelled(kind)}"
+            for name, value, kind in zip(self.names, (a, b), self.kinds, strict=True)
+        ]
+        lines = [f"{self.unit}: {each[0]}, {each[1]}: {b / a - 1:+.1%} time per work"]
+        most = self.to_frame().dropna(subset="ratio").head(4)
+        if len(most):
+            told = [f"{row.event} {row.rate_a:.3g} to {row.rate_b:.3g}" for row in most.itertuples()]
+            lines.append(f"per 1000 of {self.events[1]}: {', '.join(told)}")
+        lines.append(self._stacks())
+        return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
+
+    def _stacks(self) -> str:
+        if not len(self.stack):
+            reasons = [f"{name}: {verdict}" for name, verdict in zip("AB", self.verdicts, strict=True)]
+            return f"no CPI stacks to compare ({'; '.join(reasons)})"
+        parts = self.stack[~self.stack["part"].isin(["cpi", "residual"])]
+        row = parts.loc[parts["difference"].abs().idxmax()]
+        within = f" (from {row['low']:+.3g} to {row['high']:+.3g})" if pd.notna(row["low"]) else ""
+        return (
+            f"by CPI stack ({' and '.join(dict.fromkeys(self.verdicts))}): {row['part']} changed most, "
+            f"{row['difference']:+.3g} CPI{within}"
+        )
+
+    def markdown(self, top: int = 10) -> str:
+        """Return the summary and the tables in Markdown, for a pull request.
+
+        Parameters
+        ----------
+        top
+            Rows of the table of rates.
+        """
+        head = "\n".join(f"- {line}" for line in self.summary().splitlines())
+        rates = [
+            (row.event, *("not counted" if pd.isna(v) else f"{v:.4g}" for v in (row.rate_a, row.rate_b, row.ratio)))
+            for row in self.to_frame().head(top).itertuples()
+        ]
+        tables = [markdown_table((f"per 1000 of {self.events[1]}", "A", "B", "B / A"), rates)]
+        if len(self.stack):
+            parts = [
+                (row.part, *("" if pd.isna(v) else f"{v:.4f}" for v in (row.cpi_a, row.cpi_b, row.difference)))
+                for row in self.stack.itertuples()
+            ]
+            tables.append(markdown_table(("CPI stack", "A", "B", "difference"), parts))
+        return "\n\n".join([f"A: {self.names[0]}, B: {self.names[1]}", head, *tables]) + "\n"
+
+    def plot(self, ax: Any = None, top: int = 12) -> Any:
+        """Draw how many times as large each event's rate is in B, the largest factors on top; return the axes."""
+        return draw("samples:plot_counts_diff", self, top=top, ax=ax)
+
+
+def diff_counts(
+    a: Samples | str | Path, b: Samples | str | Path, *, names: tuple[str, str] | None = None
+) -> CountsDiff:
+    """Compare two dumps of counters: time per work, each event's rate, and the CPI stacks.
+
+    Parameters
+    ----------
+    a, b : Samples or path
+        Before and after: dumps of any format. All runs of a dump are taken together.
+    names : (str, str), optional
+        What to call them; by default the files' names.
+
+    Raises
+    ------
+    SettingError
+        The two measure time or work by different events.
+
+    Examples
+    --------
+    >>> found = pk.diff_counts("before.txt", "after.txt")  # doctest: +SKIP
+    """
+    sides = [each if isinstance(each, Samples) else open_samples(each, memory=True) for each in (a, b)]
+    given = [
+        Path(each).name if not isinstance(each, Samples) else name for each, name in zip((a, b), "AB", strict=True)
+    ]
+    first, second = sides[0], _like(sides[0], sides[1])
+    totals = [per_work(side, pd.Series("all", index=side.table.index)).iloc[0] for side in (first, second)]
+    rates = (
+        pd.DataFrame({"rate_a": totals[0].iloc[1:], "rate_b": totals[1].iloc[1:]}).rename_axis("event").reset_index()
+    )
+    rates["ratio"] = (rates["rate_b"] / rates["rate_a"].where(rates["rate_a"] > 0)).astype("float64")
+    stack, verdicts = _stacks(first, second)
+    return CountsDiff(
+        names or (given[0], given[1]),
+        (first.kind, second.kind),
+        (first.time_event, first.work_event),
+        (float(totals[0].iloc[0]), float(totals[1].iloc[0])),
+        rates,
+        stack,
+        verdicts,
+        tuple(_notes(first, second)),
+    )
+
+
+def _like(first: Samples, second: Samples) -> Samples:
+    """Return the second dump with the first one's time and work."""
+    if (first.time_event, first.work_event) == (second.time_event, second.work_event):
+        return second
+    try:
+        return second.with_axes(first.time_event, first.work_event)
+    except PerfkitError as error:
+        raise SettingError(
+            f"A measures {first.work_event} per {first.time_event} and B {second.work_event} per {second.time_event}: "
+            "two dumps are compared where both count the same time and work (perf stat -e cycles,instructions,...)"
+        ) from error
+
+
+def _stacks(first: Samples, second: Samples) -> tuple[pd.DataFrame, tuple[str, str]]:
+    """Return the CPI stacks' parts side by side, none where a dump supports no stack, and the two verdicts."""
+    axes = {first.time_event, first.work_event}
+    both = tuple(event for event in first.events if event in set(second.events) and event not in axes)
+    nothing = pd.DataFrame({name: pd.Series(dtype="str" if name == "part" else "float64") for name in _PARTS})
+    if not both:
+        return nothing, ("no event was counted in both",) * 2
+    fits: dict[str, CpiFit] = {}
+    verdicts: list[str] = []
+    for name, side in (("a", first), ("b", second)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the verdict holds what matters
+                fits[name] = CpiStack(events=both).fit(side)
+            verdicts.append(fits[name].verdict.level)
+        except PerfkitError as error:
+            verdicts.append(f"none: {error}")
+    told = (verdicts[0], verdicts[1])
+    if not all(verdict in ("supported", "uncertain") for verdict in told):
+        return nothing, told
+    found = CpiComparison(fits).difference("a", "b").reset_index()
+    return found.set_axis(list(_PARTS), axis=1), told
+
+
+def _notes(first: Samples, second: Samples) -> list[str]:
+    """Say what makes the two hard to compare."""
+    found = []
+    if first.kind != second.kind:
+        found.append(
+            f"A holds {first.kind} counts and B {second.kind} ones: no change of a program explains the difference"
+        )
+    for name, mine, others in (("A", first, second), ("B", second, first)):
+        alone = [event for event in mine.events if event not in set(others.events)]
+        if alone:
+            found.append(
+                f"counted in {name} only: {', '.join(alone[:6])}" + (f" and {len(alone) - 6} more" * (len(alone) > 6))
+            )
+    return found
