@@ -115,7 +115,7 @@ class Noise(Settings):
         from perfkit.collectors.noise.function import read_function
         from perfkit.collectors.noise.kinds import kinds, refused
         from perfkit.collectors.noise.measure import check_machine, measure
-        from perfkit.collectors.noise.place import place_of, register_name
+        from perfkit.collectors.noise.place import noise_place, register_name
         from perfkit.collectors.tracer.elf import ElfFile
 
         wanted, core = kinds(self.kinds), None if self.core is None else Gus(self.core, warm="all")  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ class Noise(Settings):
         turns = executed.get(loop.header, 0)
         if not turns:
             raise DataError(f"the loop of {kernel.function} at {loop.header:#x} did not run with these arguments")
-        place, own = place_of(function, loop), sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
+        place, own = noise_place(function, loop), sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
         left_out = {each.name: why for each in wanted if (why := refused(each, place, flags()))}
         counts = self.counts or [max(1, round(own / _USUAL)) * count for count in COUNTS]
         variants = [

@@ -14,7 +14,7 @@ from perfkit.collectors.noise.copies import Copies, NoiseVariant, encoded_copy, 
 from perfkit.collectors.noise.function import FunctionCode, read_function  # noqa: E402
 from perfkit.collectors.noise.kinds import KINDS, Buffers, kinds, refused  # noqa: E402
 from perfkit.collectors.noise.liveness import live_at  # noqa: E402
-from perfkit.collectors.noise.place import place_of, register_name  # noqa: E402
+from perfkit.collectors.noise.place import noise_place, register_name  # noqa: E402
 from perfkit.collectors.noise.traced import BUFFERS, with_noise  # noqa: E402
 from perfkit.collectors.tracer.elf import ElfFile  # noqa: E402
 from perfkit.errors import DataError, SettingError  # noqa: E402
@@ -44,7 +44,7 @@ def function(kernel: pk.collectors.Kernel) -> FunctionCode:
 
 def place(kernel: pk.collectors.Kernel):
     made = function(kernel)
-    return place_of(made, made.loops[0])
+    return noise_place(made, made.loops[0])
 
 
 def hottest(kernel: pk.collectors.Kernel):
@@ -119,7 +119,7 @@ def test_noise_leaves_the_results_alone(dot, kind, count):
     library = ctypes.CDLL(str(dot.path))
     base = ctypes.cast(library.f, ctypes.c_void_p).value - elf.function("f").address
     made = read_function(elf, "f", base)
-    where = place_of(made, made.loops[0])
+    where = noise_place(made, made.loops[0])
     why = refused(KINDS[kind], where, flags())
     if why:
         pytest.skip(why)

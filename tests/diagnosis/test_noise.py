@@ -12,7 +12,7 @@ import perfkit as pk
 from perfkit.cli.main import app
 from perfkit.collectors.noise.function import read_function
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.diagnosis.noise_curves import NONE, PLENTY, UNTOLD, bend, first_bottleneck, word
+from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, bend, first_bottleneck, word
 from perfkit.errors import DataError, SettingError
 from tests.diagnosis.noise_kernels import FLAGS, KERNELS
 
@@ -31,6 +31,20 @@ def curve(busy: float, each: float, counts=(0, 1, 2, 4, 8, 16)) -> tuple[list[fl
 def test_bends_by_hand(busy, each, absorbed, slack):
     found = bend(*curve(busy, each), 0.03)
     assert (found.absorbed, found.slope, found.slack) == pytest.approx((absorbed, each, slack))
+
+
+@pytest.mark.parametrize(
+    ("values", "right"),
+    [
+        ([1, 1.1, 1.2, 1.4, 1.8, 2.6], NONE),
+        ([1, 1.0, 1.0, 1.3, 1.7, 2.5], SOME),  # the line says that it was never idle; the start, that it was
+        ([1, 1.06, 1.11, 1.2, 1.35, 1.7], NONE),  # busy in one part of the time, idle in another
+        ([1, 1.4, 2.8, 5.6, 11.2, 22.4], PLENTY),  # one instruction takes longer than an iteration
+        ([1, 1.0, 1.0, 1.0, 1.5, 2.5], PLENTY),
+    ],
+)
+def test_words_by_hand(values, right):
+    assert word(bend([0, 1, 2, 4, 8, 16], values, 0.03)) == right
 
 
 def test_a_curve_that_never_rises():
@@ -59,6 +73,8 @@ def test_a_slowdown_within_its_interval_is_none():
         ({"nop": 0.02, "latency": 0.0}, 0.1, "restarts"),
         ({"nop": 0.1, "integer": 0.0}, 0.7, "integer"),
         ({"nop": 0.5, "load": 0.9}, 0.5, "none of these"),
+        ({"nop": 0.1, "long nop": 0.0}, 0.3, "restarts"),
+        ({"nop": 0.5, "latency": 0.1, "vector add": 0.0}, 0.3, "latency"),
     ],
 )
 def test_the_first_bottleneck(slack, dispatched, right):

@@ -34,7 +34,7 @@ from perfkit.collectors.host.measuring import (
 )
 from perfkit.collectors.noise.copies import Copies, NoiseVariant
 from perfkit.collectors.noise.function import read_function
-from perfkit.collectors.noise.place import place_of
+from perfkit.collectors.noise.place import noise_place
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import UnavailableError
 
@@ -208,7 +208,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     original = ctypes.cast(callee.function, ctypes.c_void_p).value or 0
     base = original - symbol.address
     function = read_function(elf, spec["function"], base)
-    place = place_of(function, function.loop_at(spec["address"] + base))
+    place = noise_place(function, function.loop_at(spec["address"] + base))
     variants = [NoiseVariant(kind, count) for kind, count in spec["variants"]]
     copies = Copies(function, place, variants, "avx" in flags())
     wrong, changed = 0, np.zeros(len(variants), dtype=np.int64)

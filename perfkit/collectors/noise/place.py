@@ -55,7 +55,7 @@ class NoisePlace:
     calls: bool
 
 
-def place_of(function: FunctionCode, loop: Loop) -> NoisePlace:
+def noise_place(function: FunctionCode, loop: Loop) -> NoisePlace:
     """Find what is free at a loop's head."""
     live, flags = live_at(function, loop.header)
     used, body = touched(function.instructions), function.body(loop)
