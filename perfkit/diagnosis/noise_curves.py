@@ -136,7 +136,10 @@ def first_bottleneck(slack: Mapping[str, float], words: Mapping[str, str], dispa
         tight.remove("long nop")  # the same, and longer
     worst = min(tight, key=lambda kind: slack[kind])
     # Every kind takes a place in dispatch: where that is what is short, none has less slack than no-operations.
-    if "nop" in tight and slack["nop"] <= slack[worst] + _ALIKE:
-        return "front end" if dispatched >= FRONT_END else "restarts"
+    alike = "nop" in tight and slack["nop"] <= slack[worst] + _ALIKE
+    if dispatched >= FRONT_END and alike:
+        return "front end"
+    if dispatched < FRONT_END and (alike or ("nop" in tight and slack["nop"] <= NO_SLACK)):
+        return "restarts"
     # Whatever takes a port now and then delays a chain that waits for nothing else.
     return "latency" if "latency" in tight else worst

@@ -14,6 +14,7 @@ from perfkit.collectors.noise.copies import Copies, NoiseVariant, encoded_copy, 
 from perfkit.collectors.noise.function import FunctionCode, read_function  # noqa: E402
 from perfkit.collectors.noise.kinds import KINDS, Buffers, kinds, refused  # noqa: E402
 from perfkit.collectors.noise.liveness import live_at  # noqa: E402
+from perfkit.collectors.noise.measure import own_variables  # noqa: E402
 from perfkit.collectors.noise.place import noise_place, register_name  # noqa: E402
 from perfkit.collectors.noise.traced import BUFFERS, with_noise  # noqa: E402
 from perfkit.collectors.tracer.elf import ElfFile  # noqa: E402
@@ -215,3 +216,14 @@ def test_unknown_kinds():
         kinds(["coffee"])
     with pytest.raises(SettingError, match="there are"):
         kinds([])
+
+
+def test_the_variables_of_a_library_and_nothing_behind_them():
+    """Memory that the system put right behind the variables is not theirs: it was once written over."""
+    kernel = pk.collectors.compile_kernel("static char room[100000]; long f(long n) { return room[n]++; }", "f")
+    elf, library = ElfFile(kernel.path), ctypes.CDLL(str(kernel.path))
+    base = ctypes.cast(library.f, ctypes.c_void_p).value - elf.function("f").address
+    total = sum(size for _, size in own_variables(elf, base))
+    assert 100_000 <= total < 100_000 + 8192
+    for at, size in own_variables(elf, base):
+        ctypes.memmove(at, ctypes.string_at(at, size), size)  # all of it may be written

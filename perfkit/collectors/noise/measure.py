@@ -216,7 +216,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         callee.setup()
     if number == 0:
         code = ctypes.string_at(original, symbol.size)
-        wrong, changed = _checked(timer, callee, original, copies.calls, spec["library"])
+        wrong, changed = _checked(timer, callee, original, copies.calls, own_variables(elf, base))
         if not wrong and ctypes.string_at(original, symbol.size) != code:
             wrong = 4
     head = np.zeros((1 + len(variants), 10), dtype=np.int64)
@@ -274,10 +274,10 @@ def _turns(timer: ctypes.CDLL, callee: Callee, functions: list[int], calls: int,
 
 
 def _checked(
-    timer: ctypes.CDLL, callee: Callee, original: int, copies: Sequence[int], library: str
+    timer: ctypes.CDLL, callee: Callee, original: int, copies: Sequence[int], variables: list[tuple[int, int]]
 ) -> tuple[int, NDArray[np.int64]]:
     """Call everything once on the same data; return what is wrong with all of it, and which variants are wrong."""
-    memory = [(room.ctypes.data, room.nbytes) for room in callee.arrays] + _writable(library)
+    memory = [(room.ctypes.data, room.nbytes) for room in callee.arrays] + variables
     if sum(size for _, size in memory) > _MOST:
         return 3, np.zeros(len(copies), dtype=np.int64)
     before = [ctypes.string_at(at, size) for at, size in memory]
@@ -285,7 +285,7 @@ def _checked(
     def result(address: int) -> tuple[list[bytes], bytes]:
         for (at, size), data in zip(memory, before, strict=True):
             ctypes.memmove(at, data, size)
-        registers = ctypes.create_string_buffer(16)
+        registers = (ctypes.c_char * 16)()
         timer.perfkit_call(ctypes.c_void_p(address), callee.integers, callee.floats, registers)
         return [ctypes.string_at(at, size) for at, size in memory], registers.raw
 
@@ -302,18 +302,19 @@ def _checked(
     return 0, changed
 
 
-def _writable(library: str) -> list[tuple[int, int]]:
-    """Return address and size of a loaded library's own variables."""
-    found: list[tuple[int, int]] = []
-    name, end = str(Path(library).resolve()), 0
+def own_variables(elf: ElfFile, base: int) -> list[tuple[int, int]]:
+    """Return address and size of what a library, loaded at `base`, may write: its variables.
+
+    The linker has made some pages read-only by now, and the system may have put other memory right behind them.
+    """
+    wanted = [(s.address + base, s.address + base + s.size) for s in elf.segments if s.kind == 1 and s.flags & 2]
+    found = []
     for line in Path("/proc/self/maps").read_text().splitlines():
-        span, rights, _, _, inode, *path = line.split(maxsplit=5)
+        span, rights = line.split()[:2]
         first, last = (int(word, 16) for word in span.split("-"))
-        own = bool(path) and path[0] == name
-        follows = inode == "0" and not path and first == end  # variables that the file holds no values of
-        if (own or follows) and rights.startswith("rw"):
-            found.append((first, last - first))
-        end = last if own or (follows and found) else 0
+        if rights.startswith("rw"):
+            common = [(max(first, a), min(last, b)) for a, b in wanted]
+            found += [(a, b - a) for a, b in common if a < b]
     return found
 
 
