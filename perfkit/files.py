@@ -9,10 +9,10 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+_T = TypeVar("_T")
 LARGEST_TEXT = 64 << 20  # of a member or file of JSON, TOML or YAML that perfkit takes apart as a whole
 
 
@@ -199,6 +200,99 @@ def check_fields(values: Mapping[str, Any], schema: Mapping[str, Any], path: str
         if not fits or (number and not math.isfinite(value)):
             names = " or ".join("null" if k is type(None) else k.__name__ for k in wanted)
             raise FormatError(f"{path}: {what}: expected {name} to be {names}; found {str(value)[:60]!r}")
+
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same parts give the same bytes
+
+
+def write_archive(
+    path: str | Path,
+    header: tuple[str, Mapping[str, Any]],
+    arrays: "Mapping[str, np.ndarray]",
+    inner: Mapping[str, Any],
+) -> Path:
+    """Write a ZIP archive of a header, arrays and whole files; one of that name is replaced once the new is complete.
+
+    Parameters
+    ----------
+    path : path
+        The file; its folder is made.
+    header : (str, mapping)
+        The header's name in the archive, and what it holds (JSON).
+    arrays : mapping
+        Name -> array, written as ``NAME.npy``.
+    inner : mapping
+        Name -> something with ``save(path)``, whose file is put into the archive as it is.
+    """
+    import io
+    import tempfile
+    import zipfile
+
+    import numpy as np
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def put(name: str, data: bytes, how: int) -> None:
+        info = zipfile.ZipInfo(name, _EPOCH)
+        info.compress_type = how
+        archive.writestr(info, data)
+
+    with (
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
+        replaced(path) as temporary,
+        zipfile.ZipFile(temporary, "w") as archive,
+    ):
+        put(header[0], json.dumps(header[1], indent=1).encode(), zipfile.ZIP_DEFLATED)
+        for name, values in arrays.items():
+            data = io.BytesIO()
+            np.lib.format.write_array(data, values, allow_pickle=False)
+            put(f"{name}.npy", data.getvalue(), zipfile.ZIP_DEFLATED)
+        for name, part in inner.items():
+            saved = part.save(Path(folder) / "inner")
+            put(name, saved.read_bytes(), zipfile.ZIP_STORED)  # compressed already
+    return path
+
+
+def read_archive(
+    archive: "zipfile.ZipFile", path: str | Path, what: str, arrays: Mapping[str, tuple[Any, int]],
+    inner: Mapping[str, Callable[[Path], _T]],
+) -> tuple[dict[str, "np.ndarray"], dict[str, _T]]:  # fmt: skip
+    """Return arrays and whole files of an archive that `write_archive` wrote.
+
+    Parameters
+    ----------
+    archive, path, what
+        The open archive, its file, and what that should be, in words.
+    arrays : mapping
+        Name -> its type and its dimensions.
+    inner : mapping
+        Name -> what reads that file.
+
+    Raises
+    ------
+    FormatError
+        A part is missing, damaged, or of another type.
+    """
+    import tempfile
+
+    import numpy as np
+
+    found = {
+        name: array_of(member(archive, f"{name}.npy", path, what), path, f"{name}.npy", np.dtype(kind), dimensions)
+        for name, (kind, dimensions) in arrays.items()
+    }
+    parts = {}
+    for name, load in inner.items():
+        data = member(archive, name, path, what)
+        with tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder) / "inner"
+            temporary.write_bytes(data)
+            try:
+                parts[name] = load(temporary)
+            except FormatError as error:
+                raise FormatError(f"{path}: its {name} cannot be read ({error})") from error
+    return found, parts
 
 
 def member(archive: "zipfile.ZipFile", name: str, path: str | Path, what: str) -> bytes:

@@ -32,14 +32,15 @@ h1 { font-size: 28px; } a { color: #0b5cad; }
 .card { list-style: none; border: 1px solid #ddd; border-radius: 8px; overflow: hidden; background: #fff; }
 .card a { display: block; text-decoration: none; color: inherit; height: 100%; }
 .card a:hover, .card a:focus { background: #f4f8fc; }
-.card .picture { height: 170px; background: #fafafa center/contain no-repeat; border-bottom: 1px solid #eee; }
+.card .picture { display: block; width: 100%; height: 170px; object-fit: contain; background: #fff;
+  border-bottom: 1px solid #eee; }
 .card .text { padding: 12px 16px; } .card h2 { font-size: 18px; margin: 0 0 6px; color: #0b5cad; }
 .card p { margin: 0; color: #444; font-size: 14px; } .muted { color: #666; font-size: 14px; }
 .card .missing { padding: 12px 16px; color: #595959; } .missing h2 { color: inherit; }
 @media (prefers-color-scheme: dark) {
   body { background: #111; color: #e0e0e0; color-scheme: dark; } a, .card h2 { color: #7cb7f0; }
   .card { background: #1b1b1b; border-color: #444; } .card a:hover, .card a:focus { background: #26303a; }
-  .card .picture { background-color: #fff; border-color: #444; } .card p, .card .missing, .muted { color: #b8b8b8; }
+  .card .picture { border-color: #444; } .card p, .card .missing, .muted { color: #b8b8b8; }
 }
 """
 
@@ -151,7 +152,8 @@ def _item(card: Card) -> str:
     words = f"<h2>{html.escape(card.title)}</h2><p>{html.escape(card.text)}</p>"
     if not card.made:
         return f'<li class="card"><div class="missing">{words}<p>(not executed yet)</p></div></li>'
-    picture = f'<div class="picture" style="background-image:url({html.escape(card.picture)})"></div>'
+    words_of = f"A picture of this page: {card.title}"  # the last view that it draws
+    picture = f'<img class="picture" src="{html.escape(card.picture)}" alt="{html.escape(words_of)}">'
     inside = (picture if card.picture else "") + f'<div class="text">{words}</div>'
     return f'<li class="card"><a href="{html.escape(card.page)}">{inside}</a></li>'
 

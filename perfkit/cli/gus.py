@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perfkit.machine.core import Microarchitecture
-    from perfkit.simulators.gus.gus import GusResult
+    from perfkit.simulators.gus.gus import Gus, GusResult
+    from perfkit.trace.threads import ThreadTraces
     from perfkit.trace.trace import Trace
 
 
 def gus(
     what: str = typer.Argument(
-        "", metavar="[WHAT]", help="A trace file (perfkit trace), corpus:NAME or a shipped trace's name."
+        "",
+        metavar="[WHAT]",
+        help="A trace file (perfkit trace; of all threads: --threads), corpus:NAME or a shipped trace's name.",
     ),
     source: Path | None = typer.Option(
         None, "--source", metavar="FILE", help="Compile this C file, trace it and simulate it."
@@ -67,14 +70,16 @@ def gus(
 
     perfkit gus --source kernel.c --function f --sensitivity --causality
     """
+    from perfkit.cli.traces import of_threads
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.instruction_tables import InstructionTables
     from perfkit.machine.overlays import calibrated_core, calibrated_for
-    from perfkit.simulators.gus.gus import Gus, cpi_by_cause, use_of_resources
+    from perfkit.simulators.gus.gus import ACCOUNT, Gus, cpi_by_cause, use_of_resources
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
     factors = options.numbers(weights, "--weights")
-    trace = _trace(what, source, function, build, flags, arguments, limit)
+    team = of_threads(what) if what and source is None else None
+    trace = team[0] if team is not None else _trace(what, source, function, build, flags, arguments, limit)
     if core == "host" and calibration is not None:
         core = calibrated_for(calibration)
     machine = Microarchitecture.load(core)
@@ -82,6 +87,11 @@ def gus(
         machine = calibrated_core(machine, calibration)
     costs = InstructionTables.load(machine, overrides, calibration, uops_info, look_up)
     settings = Gus(machine, tables=costs, warm="all" if warm else "caches" if warm_caches else "none")
+    if team is not None:
+        _tell_threads(
+            settings, team, factors, output, top, sensitivity=sensitivity, causality=causality, as_json=as_json
+        )
+        return
     result = settings.run(trace)
     if output is not None:
         result.save(output)
@@ -110,9 +120,45 @@ def gus(
     if found["calibrated"]:
         print(f"  and from the calibration, of the core: {', '.join(found['calibrated'])}")
     for name, table in tables.items():
-        more = ": an account of the cycles, not of what would help (--sensitivity)" if name == "CPI stack" else ""
+        more = f": {ACCOUNT} (--sensitivity)" if name == "CPI stack" else ""
         print(f"\n{name} (simulated){more}")
         print(_text(table[:top]))
+
+
+def _tell_threads(
+    settings: "Gus", team: "ThreadTraces", factors: list[float], output: Path | None, top: int, *,
+    sensitivity: bool, causality: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate every thread on a core of its own, and say who waits for whom, and what holds each back."""
+    from perfkit.simulators.gus.threads import run_threads
+
+    result = run_threads(settings, team)
+    lines = team.shared_lines()
+    if output is not None:
+        result.save(output)
+    table = result.to_frame().assign(bottleneck=[name or "no single one" for name in result.bottlenecks])
+    tables = {"threads": _rows(table), "lines that threads share": _rows(lines.to_frame())}
+    slowest = result[result.critical]
+    if sensitivity:
+        ranked = slowest.sensitivity(tuple(factors)).to_frame()
+        tables[f"sensitivity of thread {result.critical}, without the lines that others take"] = _rows(ranked)
+    if causality:
+        tables[f"causality of thread {result.critical}"] = _responsible(slowest)
+    if as_json:
+        print_json(
+            {
+                "kind": result.kind, "core": settings.core.name, "cycles": result.cycles,
+                "imbalance": result.imbalance, "critical": result.critical, "slowdown": result.slowdown,
+                "transfers": int(result.transfers.sum()), "phased": team.phased, "complete": team.complete,
+            } | {name.replace(" ", "_"): rows for name, rows in tables.items()}
+        )  # fmt: skip
+        return
+    print(result.summary())
+    print(lines.summary())
+    for name, rows in tables.items():
+        if rows:
+            print(f"\n{name} (simulated)" if name != "lines that threads share" else f"\n{name}")
+            print(_text(rows[:top]))
 
 
 def _responsible(result: "GusResult") -> list[dict[str, Any]]:

@@ -118,7 +118,8 @@ def execute(
                 kernel_name="python3",
                 execution_timeout=round(timeout),
                 log_output=False,
-                extra_arguments=["--log-level=ERROR"],  # each kernel warns that its socket on this host is plain TCP
+                # Each kernel warns that its socket on this host is plain TCP, and calls it an error to be stopped.
+                extra_arguments=["--log-level=CRITICAL"],
                 progress_bar=not quiet,
                 # Nobody looks at the file before the end, and writing it 60 times takes a second.
                 request_save_on_cell_execute=False,

@@ -284,7 +284,7 @@ def _page(title: str, records: Sequence[Mapping[str, Any]], names: list[str], co
     state = f"{len(records) - len(failed)} of {total} runs done, {len(failed)} failed"
     rows = []
     for r in records:
-        picture = f'<img src="{escape(r["thumbnail"])}" alt="first picture of the run">' if r["thumbnail"] else ""
+        picture = f'<img src="{escape(r["thumbnail"])}" alt="{escape(_of_run(r))}">' if r["thumbnail"] else ""
         link = (
             f'<a href="{escape(r["page"])}">{picture or "page"}</a>'
             if r["page"]
@@ -310,6 +310,12 @@ def _page(title: str, records: Sequence[Mapping[str, Any]], names: list[str], co
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         f"{'<h2>Failed, and tried again next time</h2>' + errors if failed else ''}</html>"
     )
+
+
+def _of_run(record: Mapping[str, Any]) -> str:
+    """Say what a thumbnail shows: of which run it is, and what that found."""
+    found = {**record["values"], **record["recorded"]}
+    return "A picture of the run with " + ", ".join(f"{name} = {_short(value)}" for name, value in found.items())
 
 
 def _cell(tag: str, value: Any, text: str | None = None) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.errors import FormatError, SettingError
 
 if TYPE_CHECKING:
+    from perfkit.trace.threads import ThreadTraces
     from perfkit.trace.trace import Trace
 
 
@@ -25,6 +26,21 @@ def named_trace(what: str, limit: int, **build: Any) -> "Trace":
     if not isinstance(loaded, Trace):
         raise SettingError(f"{what} is no trace")
     return loaded
+
+
+def of_threads(what: str) -> "ThreadTraces | None":
+    """Return the traces of all threads that a file holds; None where it is another file, or none."""
+    import zipfile
+
+    from perfkit.trace.threads import ThreadTraces
+
+    path = Path(what)
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        if "threads.json" not in archive.namelist():
+            return None
+    return ThreadTraces.load(path)
 
 
 def _loaded(trace: "type[Trace]", what: str) -> "Trace":

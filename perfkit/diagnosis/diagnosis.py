@@ -113,6 +113,9 @@ class Diagnosis(Summarised):
         File -> its lines, where the source lies where the program's debug information says.
     seconds : mapping
         Stage -> seconds it took.
+    threads : tuple of str
+        Of a function that runs in several threads: how they were looked at, how even they are, and what they take from
+        each other (simulated); the first says what is explained.
 
     Examples
     --------
@@ -135,6 +138,7 @@ class Diagnosis(Summarised):
     unseen: tuple[str, ...]
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
+    threads: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -237,7 +241,8 @@ class Diagnosis(Summarised):
 
     def headline(self) -> str:
         """Say in one sentence what holds the function back, and where; before it what the answer's `doubt` is."""
-        return f"{self.doubt[0].upper()}{self.doubt[1:]}. {self._cause()}" if self.doubt else self._cause()
+        cause = f"{self._cause()}. {self.threads[0]}" if self.threads else self._cause()
+        return f"{self.doubt[0].upper()}{self.doubt[1:]}. {cause}" if self.doubt else cause
 
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line
@@ -320,6 +325,7 @@ class Diagnosis(Summarised):
                 candidates=tuple(HotFunction(**each) for each in values.pop("candidates")),
                 opinions=tuple(Opinion(**each) for each in values.pop("opinions")),
                 unseen=tuple(values.pop("unseen")),
+                threads=tuple(values.pop("threads", ())),
                 sources={name: tuple(lines) for name, lines in values.pop("sources").items()},
                 result=result,
                 measured=measured,

@@ -31,6 +31,7 @@ def screen(answer: "Diagnosis") -> str:
         ]
         if answer.opinions
         else [],
+        ["threads (simulated)", *(_wrapped(f"- {each}", "  ") for each in answer.threads)] if answer.threads else [],
         ["not seen", *(_wrapped(f"- {each}", "  ") for each in answer.unseen)] if answer.unseen else [],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
@@ -121,6 +122,7 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "bottleneck": answer.bottleneck,
         "what_ifs": [vars(each) for each in answer.what_ifs],
         "methods": [vars(each) for each in answer.opinions],
+        "threads": list(answer.threads),
         "not_seen": list(answer.unseen),
         "candidates": [vars(each) for each in answer.candidates],
         "profiled": answer.profiled,

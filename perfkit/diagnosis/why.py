@@ -19,6 +19,7 @@ from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured
 from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR
 from perfkit.errors import DataError, PerfkitError, PerfkitWarning, UnavailableError
 from perfkit.machine.core import Microarchitecture
@@ -27,6 +28,7 @@ from perfkit.trace.trace import Trace
 
 Say = Callable[[str], None]
 _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as that takes fewer seconds
+_OF_A_THREAD = 1_000_000  # instructions recorded of each thread, where there are several
 _PATIENCE = 60.0  # seconds for a busy machine to start a recording
 _FAR_IN = 10  # times the limit may pass before the code is reached that the samples are in
 _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
@@ -102,6 +104,7 @@ class _Inquiry:
         """Return the answer."""
         self.spent: dict[str, float] = {}
         self.unseen: list[str] = []
+        self.crowded = False  # whether other threads than the first call the function, too
         with self._stage("finding the hot function"):
             found = self._profile()
         hot, reason = self._function(found)
@@ -114,22 +117,31 @@ class _Inquiry:
             )
         with self._stage(f"timing the calls of {hot.name}"):
             timed, why_not = self._timed(hot)
+        core = Microarchitecture.load(self.core)
+        team = None
+        if self.crowded or hot.threads > 1:
+            with self._stage(f"recording every thread of {hot.name}, and simulating them beside each other"):
+                team = self._team(hot, core)
         with self._stage(f"recording {hot.name}"):
-            calls, trace = self._recorded(hot, timed)
-            trace = self._where_the_samples_are(found, hot, trace)
+            if team is not None and team.explained:
+                calls, trace = Calls(0, 1), team.slowest
+            else:
+                calls, trace = self._recorded(hot, timed)
+                trace = self._where_the_samples_are(found, hot, trace)
         if timed and trace.provenance.complete:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
         with self._stage(f"simulating {trace.instruction_count:,} instructions"):
-            core = Microarchitecture.load(self.core)
             measured, why_not = self._measured(timed, calls, trace, why_not, core)
             result = self._simulated(trace, core, calls, measured)
         self._look(found, hot, timed, calls, trace)
+        if hot.threads > 1 and team is None:
+            self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         answer = Diagnosis(
             program=self.target.program.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
-            sources=_sources(trace), seconds=self.spent,
+            sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
         )  # fmt: skip
         with self._stage("asking what would help"):
             answer.ranked  # noqa: B018 - worked out here, where its time is seen
@@ -190,11 +202,36 @@ class _Inquiry:
         except (Refusal, UnavailableError) as error:
             return runs, f"{hot.name} cannot be timed call by call: {error}"
         if runs[0].others:
-            raise DataError(
-                f"{hot.name} runs in several threads ({runs[0].others:,} calls in others than the first): only one "
-                "thread can be timed and recorded. Run the program with one thread (OpenMP's loops are)"
+            self.crowded = True
+            return [], (
+                f"{hot.name} runs in several threads ({runs[0].others:,} calls in others than the first), and those "
+                "of one alone can be timed"
             )
         return runs, ""
+
+    def _team(self, hot: HotFunction, core: Microarchitecture) -> Team | None:
+        """Record all threads, and simulate them beside each other.
+
+        Raises
+        ------
+        DataError
+            They cannot be recorded together, and one alone cannot be told from the others.
+        """
+        tracer = Tracer(
+            limit=min(self.limit, _OF_A_THREAD), callees=True, timeout=_PATIENCE + 4 * self.seconds,
+            library=self._place(hot), stdin=self.target.stdin,
+        )  # fmt: skip
+        try:
+            team = team_of(tracer, self.target.program, hot.symbol, self.target.arguments, core, hot.name)
+        except (DataError, UnavailableError) as error:
+            if self.crowded:
+                raise DataError(
+                    f"{hot.name} runs in several threads, which cannot be recorded together: {error}. Run the program "
+                    "with one thread"
+                ) from error
+            self.unseen.append(f"how {hot.name}'s threads run beside each other: {error}")
+            return None
+        return replace(team, explained=self.crowded)
 
     def _tracer(self, hot: HotFunction, calls: Calls, limit: int) -> Trace:
         """Record calls with their callees; what that warns of is said under "not seen"."""
@@ -333,8 +370,6 @@ class _Inquiry:
                 unseen.append(
                     f"BEWARE: {1 - inside:.0%} of the samples in {hot.name} lie in code that was not recorded"
                 )
-            if hot.threads > 1:
-                unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         if not origin.complete:
             unseen.append(f"the rest of the call: recording ended at the {origin.stopped} (--limit)")
         if timed and len(timed[0].ticks):

@@ -44,6 +44,8 @@ def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | Non
 
 def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
     """Draw cycles per instruction by cause as one stacked bar."""
+    from perfkit.simulators.gus.gus import ACCOUNT
+
     stack = result.cpi_stack()
     stack = stack[stack > 0]
     ax = axes_or_new(ax, 8, 1.9)
@@ -53,7 +55,7 @@ def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
         left += value
     ax.set_yticks([])
     ax.set_xlabel("cycles per instruction")
-    ax.set_title(f"CPI stack on {result.settings.core.title} (simulated, by accounting)")
+    ax.set_title(f"CPI stack on {result.settings.core.title} (simulated): {ACCOUNT}", fontsize="medium")
     ax.legend(ncols=4, fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.45))
     return ax
 
@@ -210,7 +212,7 @@ def plot_instruction_schedule(result: InstructionSchedule | pd.DataFrame, ax: Ax
     rows = np.arange(len(frame))
     for first, second, label, colour in (
         ("dispatch", "start", "waits", "0.85"),
-        *([("start", "operate", "waits for memory", "C1")] if "operate" in frame else []),
+        *([("start", "operate", "waits for memory", "C2")] if "operate" in frame else []),
         ("operate" if "operate" in frame else "start", "end", "executes", "C0"),
         ("end", "retire", "waits to retire", "0.93"),
     ):

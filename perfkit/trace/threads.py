@@ -1,8 +1,6 @@
 """Traces of a region that several threads ran: one of each thread, and in which phase of the program each part ran."""
 
-import io
 import json
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError
-from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
+from perfkit.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
 from perfkit.results import Kind, Summarised, draw, labelled
 from perfkit.trace.sharing import SERIAL, SharedLines, shared_lines
 from perfkit.trace.trace import Trace
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 MAGIC, VERSION = "perfkit-thread-traces", 1
 _WHAT = "perfkit's traces of threads"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same traces give the same bytes
 # What all threads of a team wait in for each other: a new phase begins behind it.
 BARRIERS = frozenset(
     {
@@ -121,8 +118,8 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
             first = np.concatenate(([0], passed))[calls[:, 0] + 1] if len(calls) else found
             passed = passed - (first[np.maximum(at, 0)] if len(calls) else 0)
         found = (begun << 32) + passed
-        if self.bodies:  # the function itself starts them, and waits for them
-            own = self.traces[thread].provenance.extra.get("entry", "")
+        own = self.traces[thread].provenance.extra.get("entry", "")
+        if self.bodies and own not in self.bodies:  # the function itself starts them, and waits for them
             names = np.array(trace.code.function)[trace.code.block_start[:-1]]
             outer = (names == own)[trace.stream]
             last_outer = np.maximum.accumulate(np.where(outer, np.arange(len(found)), -1))
@@ -168,12 +165,25 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
                 else f"{where}: only one thread came to it, {counts.sum():,} instructions{labelled(self.kind)}"
             )
         ]
+        if elsewhere := json.loads(self.traces[0].provenance.extra.get("loops_elsewhere", "[]")):
+            called = self._called()
+            first = [name for name in elsewhere if name in called] or elsewhere
+            lines.append(
+                f"{origin.function} holds no parallel loop; {', '.join(first)}"
+                + (", which it calls," if first[0] in called else "")
+                + f" {'does' if len(first) == 1 else 'do'}: record {first[0]} instead (-f {first[0]})"
+            )
         if self.bodies:
             lines.append(f"parallel loops: {', '.join(map(self._named, self.bodies))}")
         early = sorted({trace.provenance.stopped for trace in self.traces if not trace.provenance.complete})
         if early:
             lines.append(f"incomplete, so that threads cannot be compared: {'; '.join(early)}")
         return "\n".join(lines)
+
+    def _called(self) -> set[str]:
+        """Return the names of what was called and not recorded."""
+        names = self.traces[0].provenance.extra.get("not_followed_calls", "")
+        return {name.rpartition(": ")[0] for name in names.split(", ")}
 
     def _named(self, body: str) -> str:
         """Return a loop's function with the line where it begins, if that is known."""
@@ -195,21 +205,10 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
 
     def save(self, path: str | Path) -> Path:
         """Write all threads' traces to one file, an archive of trace files."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         header = {"format": MAGIC, "version": VERSION, "threads": len(self), "bodies": list(self.bodies)}
-        with (
-            tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
-            replaced(path) as temporary,
-            zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
-        ):
-            _put(archive, "threads.json", json.dumps(header, indent=1).encode())
-            for number, (trace, calls) in enumerate(zip(self.traces, self.calls, strict=True)):
-                data = io.BytesIO()
-                np.lib.format.write_array(data, calls, allow_pickle=False)
-                _put(archive, f"{number:02}.calls.npy", data.getvalue())
-                _put(archive, f"{number:02}.trace", trace.save(Path(folder) / "trace").read_bytes())
-        return path
+        calls = {f"{number:02}.calls": each for number, each in enumerate(self.calls)}
+        traces = {f"{number:02}.trace": each for number, each in enumerate(self.traces)}
+        return write_archive(path, ("threads.json", header), calls, traces)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -228,19 +227,13 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
             if header.get("format") != MAGIC or header.get("version") != VERSION:
                 raise FormatError(f"{path}: not {_WHAT}, of version {VERSION} (its header does not say so)")
             check_fields(header, {"threads": int, "bodies": list}, path, _WHAT)
-            traces, calls = [], []
-            for number in range(header["threads"]):
-                packed = member(archive, f"{number:02}.calls.npy", path, _WHAT)
-                calls.append(array_of(packed, path, f"{number:02}.calls.npy", np.dtype(np.int64), 2))
-                with tempfile.TemporaryDirectory() as folder:
-                    temporary = Path(folder) / "trace"
-                    temporary.write_bytes(member(archive, f"{number:02}.trace", path, _WHAT))
-                    traces.append(Trace.load(temporary))
+            numbers = range(header["threads"])
+            calls, traces = read_archive(
+                archive, path, _WHAT,
+                {f"{k:02}.calls": (np.int64, 2) for k in numbers}, {f"{k:02}.trace": Trace.load for k in numbers},
+            )  # fmt: skip
             try:
-                return cls(tuple(traces), tuple(calls), tuple(str(name) for name in header["bodies"]))
+                bodies = tuple(str(name) for name in header["bodies"])
+                return cls(tuple(traces.values()), tuple(calls.values()), bodies)
             except DataError as error:
                 raise FormatError(f"{path}: its parts do not fit together ({error})") from error
-
-
-def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)

@@ -18,24 +18,25 @@ from perfkit.diagnosis.gate import Gate, check_gate, mark_of, update_baselines
 RUNS = int(os.environ.get("PERFKIT_GATE_RUNS", "100"))
 OUTER = 12
 HEAD = "#include <math.h>\n#include <string.h>\n#include <stdlib.h>\n"
-# Name: the loop's line; a line planted behind the loop. {rows} times each, the loop `n` times as often.
+# Name: the loop's line; a line planted behind the loop, once for {OUTER} rounds of it. How often each runs is what
+# makes 2 to 9 % of the cycles: less is hidden in the core's window, and nobody's program became slower by it.
 KERNELS = {
-    "sum": ("s += x[i];", "s += x[r] / (y[r] + 3) / (x[r] + 2);"),
-    "dot": ("s += x[i] * y[i];", "s = sqrt(s + 1) * sqrt(s + 2);"),
-    "axpy": ("y[i] += 1.5 * x[i];", "for (long k = 0; k < 6; k++) y[k] += x[k] / 7;"),
+    "sum": ("s += x[i];", "for (long k = r; k < r + 6; k++) s += x[k] / y[k];"),
+    "dot": ("s += x[i] * y[i];", "for (long k = r; k < r + 6; k++) s += sqrt(x[k]);"),
+    "axpy": ("y[i] += 1.5 * x[i];", "for (long k = 0; k < 12; k++) y[k] += x[k] / 7;"),
     "copy": ("y[i] = x[i];", "for (long k = 1; k < 5; k++) y[k] = y[k - 1] * 0.5;"),
-    "scale": ("y[i] = 2 * x[i];", "s += x[0] / (s + 2) / (s + 3);"),
-    "branch": ("if (z[i] & 4) s += x[i];", "s = s / (s + 1.5) / (s + 2.5);"),
-    "gather": ("s += x[z[i]];", "for (long k = z[r]; k < z[r] + 5; k++) s += x[z[z[k]]];"),
-    "hash": ("h = (h ^ z[i]) * 1099511628211u;", "h = h % (z[r] + 12345) + h % 77;"),
-    "list": ("h = z[h % n];", "h = z[z[z[h % n] % n] % n];"),
-    "stencil": ("if (i) y[i] = (x[i] + x[i - 1]) * 0.5;", "y[r] = y[r] / 3 / x[r] / 5;"),
-    "prefix": ("s += x[i]; y[i] = s;", "s = s * 0.5 + 1; s = s * 0.5 + 2; s = s * 0.5 + 3; s = s * 0.5 + 4;"),
-    "polynomial": ("s = s * 0.5 + x[i];", "s = s / 1.5 + sqrt(s + 9);"),
-    "max": ("if (x[i] > s) s = x[i];", "s += x[r] / y[r] / x[r] / 2;"),
-    "bits": ("h += __builtin_popcountll(z[i]);", "h += h / (z[r] + 3) + h % (z[r] + 7);"),
-    "integer": ("h += z[i] * z[i] + i;", "h ^= h / (z[r] + 3) / (z[r] + 5);"),
-    "memcpy": ("if (i % 64 == 0) memcpy(y + i, x + i, 512);", "memset(y, 1, 900);"),
+    "scale": ("y[i] = 2 * x[i];", "for (long k = r; k < r + 6; k++) s += x[k] / y[k];"),
+    "branch": ("if (z[i] & 4) s += x[i];", "for (long k = r; k < r + 8; k++) s += x[k] / y[k];"),
+    "gather": ("s += x[z[i]];", "for (long k = z[r]; k < z[r] + 6; k++) s += x[z[z[k]]];"),
+    "hash": ("h = (h ^ z[i]) * 1099511628211u;", "for (long k = r; k < r + 3; k++) h = h % (z[k] + 12345);"),
+    "list": ("h = z[h % n];", "for (long k = 0; k < 6; k++) h = z[h % n];"),
+    "stencil": ("if (i) y[i] = (x[i] + x[i - 1]) * 0.5;", "for (long k = r; k < r + 12; k++) y[k] = y[k] / 3;"),
+    "prefix": ("s += x[i]; y[i] = s;", "for (long k = 0; k < 3; k++) s = s * 0.5 + 1;"),
+    "polynomial": ("s = s * 0.5 + x[i];", "for (long k = 0; k < 3; k++) s = s / 1.5;"),
+    "max": ("if (x[i] > s) s = x[i];", "for (long k = r; k < r + 4; k++) s += x[k] / y[k];"),
+    "bits": ("h += __builtin_popcountll(z[i]);", "for (long k = r; k < r + 48; k++) h += h / (z[k] + 3);"),
+    "integer": ("h += z[i] * z[i] + i;", "for (long k = r; k < r + 3; k++) h ^= h / (z[k] + 3);"),
+    "memcpy": ("if (i % 64 == 0) memcpy(y + i, x + i, 512);", "for (long k = 0; k < 8; k++) memset(y, 1, 2048);"),
 }
 CPP = """#include <cstdio>
 #include <vector>
@@ -85,8 +86,8 @@ fn counts(n: u64) -> u64 {{
 fn main() {{ let mut v = vec![0u32; 900]; println!("{{}}", sieve(&mut v) as u64 + counts(300)); }}
 """
 PLANTED = {
-    "sorted": "for (size_t j = 0; j < 90; j++) h += v[j] / (h % 7 + 3);",
-    "counted": "for (size_t j = 0; j < 30; j++) h += h / (v[j] + 3);",
+    "sorted": "for (size_t j = 0; j < 150; j++) h += v[j] / (h % 7 + 3) + h % 11;",
+    "counted": "for (size_t j = 0; j < 60; j++) h += h / (v[j] + 3);",
     "sieve": "for i in 0..60 { s = s.wrapping_add(s / (v[i] + 3)); }",
     "counts": "for i in 0..40 { s = s.wrapping_add(s / (i + 3)); }",
 }
@@ -170,9 +171,8 @@ def test_planted_slowdowns(tmp_path):
     caught, lines = (sum(pair[k] for pair in found.values()) for k in (0, 1))
     print(f"{caught} of {len(found)} planted slowdowns ({min(shares):+.1f} to {max(shares):+.1f} %) are found at +1 %, "
           f"the line of {lines} is named")  # fmt: skip
-    # Some are smaller than the bound: the core's window hides the work that is planted.
-    assert lines == len(found)
-    assert caught == sum(share > 1 for share in shares)
+    assert min(shares) >= 2, "a plant is no slowdown of 2 %: make it larger"
+    assert lines == caught == len(found)
 
 
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])

@@ -1,6 +1,7 @@
 """End to end: Gus's four views in a real JupyterLab and Chromium, wired both ways: the browser draws, Python hears."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -83,6 +84,30 @@ def test_the_weight_slider_changes_the_bars(opened: Any):
     here.locator(".pk-hint", has_text="rank 2 of").wait_for(timeout=10_000)
 
 
+def test_a_bar_without_width_is_chosen_by_its_row_and_its_name_and_by_keys(opened: Any):
+    here = view(opened, "Sensitivity in a test")
+    words, bars = here.locator(".pk-hint"), here.locator(".bqplot rect.bar")
+    row = sorted((b.bounding_box() for b in bars.all()), key=lambda box: box["y"])
+    empty = next(k for k in range(len(row)) if row[k]["width"] < 0.5)
+    assert empty < len(row) - 2
+    middle = row[empty]["y"] + row[empty]["height"] / 2
+    opened.mouse.click(row[empty]["x"] + 200, middle)  # nothing is drawn here
+    here.locator(".pk-hint", has_text=f"rank {empty + 1} of").wait_for(timeout=10_000)
+    opened.mouse.click(row[empty]["x"] - 40, middle + row[1]["y"] - row[0]["y"])  # the next one's name
+    here.locator(".pk-hint", has_text=f"rank {empty + 2} of").wait_for(timeout=10_000)
+    opened.keyboard.press("ArrowUp")
+    here.locator(".pk-hint", has_text=f"rank {empty + 1} of").wait_for(timeout=10_000)
+    opened.wait_for_timeout(500)  # each press is one step, however many views listen
+    assert f"rank {empty + 1} of" in words.inner_text()
+    here.locator(".noUi-handle").focus()
+    opened.keyboard.press("Tab")  # to the slider's number
+    opened.keyboard.press("Tab")  # to the ranking
+    opened.keyboard.press("ArrowUp")
+    here.locator(".pk-hint", has_text=f"rank {empty} of").wait_for(timeout=10_000)
+    bars.first.click(force=True)
+    here.locator(".pk-hint", has_text="rank 1 of").wait_for(timeout=10_000)
+
+
 def test_search_finds_a_source_line_and_keys_move_the_choice(opened: Any):
     here = view(opened, "Instructions in a test")
     rows = here.locator("tbody tr")
@@ -109,6 +134,29 @@ def test_search_finds_a_source_line_and_keys_move_the_choice(opened: Any):
     here.locator("th[aria-sort=descending]").wait_for(timeout=10_000)
 
 
+def test_a_listing_that_is_sorted_shows_its_top_also_with_a_row_chosen(opened: Any):
+    here = view(opened, "Instructions in a test")
+    here.get_by_label("Search instructions and source lines").fill("")
+    rows, scroll = here.locator("tbody tr"), here.locator(".pk-l-scroll")
+    scroll.evaluate("n => { n.style.maxHeight = '120px'; }")  # so that a short listing scrolls, too
+    # The last of the order that is to come: to keep it in view, one would scroll to the bottom.
+    share, last = here.get_by_role("button", name=re.compile("^cause %")), rows.last
+    last.scroll_into_view_if_needed()
+    last.click()
+    here.locator("tr.pk-l-chosen").wait_for(timeout=10_000)
+    for _ in range(2):
+        scroll.evaluate("n => { n.scrollTop = n.scrollHeight; }")
+        was = rows.first.inner_text()
+        share.click()
+        opened.wait_for_function(
+            "([n, was]) => n.querySelector('tbody tr').innerText !== was", arg=[here.element_handle(), was]
+        )
+        opened.wait_for_timeout(300)
+        if here.locator("th[aria-sort=ascending], th[aria-sort=descending]").count():
+            assert scroll.evaluate("n => n.scrollTop") == 0
+    assert here.locator("tr.pk-l-chosen").count() == 1
+
+
 def test_a_chosen_instruction_gets_arrows_in_both_kinds_of_rows(opened: Any):
     here = view(opened, "Timeline in a test")
     canvas = here.locator("canvas")
@@ -133,6 +181,45 @@ def test_a_chosen_instruction_gets_arrows_in_both_kinds_of_rows(opened: Any):
     opened.wait_for_function("n => n.dataset.mode === 'instructions'", arg=canvas.element_handle())
     assert any(consumer == number for _, consumer in json.loads(canvas.get_attribute("data-arrows")))
     assert here.locator(".pk-hint").inner_text().startswith(f"Instruction {number}")
+
+
+def test_the_colours_of_the_timelines_legend_are_told_apart(opened: Any):
+    """CIE76 distances of the swatches on a white and on a dark page."""
+    here = view(opened, "Timeline in a test")
+    for _ in range(2):
+        colours = here.locator(".pk-l-bar .pk-key i").evaluate_all(
+            "all => all.map(i => getComputedStyle(i)).filter(s => s.backgroundImage === 'none').map(s => "
+            "[s.backgroundColor, s.borderTopWidth])"
+        )
+        filled = [colour for colour, border in colours if border == "0px"]
+        for page in ((255, 255, 255), (17, 17, 17)):
+            seen = [lab_of(over(colour, page)) for colour in filled]
+            for k, one in enumerate(seen):
+                assert all(math.dist(one, other) > 25 for other in seen[:k]), filled
+        here.locator("canvas").press("m")
+        opened.wait_for_timeout(300)
+
+
+def over(colour: str, page: tuple[int, int, int]) -> list[float]:
+    """A colour of CSS on a page, 0 to 1."""
+    red, green, blue, *rest = (float(x) for x in re.findall(r"[\d.]+", colour))
+    alpha = rest[0] if rest else 1.0
+    return [(alpha * c + (1 - alpha) * p) / 255 for c, p in zip((red, green, blue), page, strict=True)]
+
+
+def lab_of(colour: list[float]) -> tuple[float, float, float]:
+    """sRGB to CIE L*a*b*, D65."""
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour)
+    white = (0.95047, 1.0, 1.08883)
+    xyz = (
+        0.4124 * r + 0.3576 * g + 0.1805 * b,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        0.0193 * r + 0.1192 * g + 0.9505 * b,
+    )
+    x, y, z = (
+        t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (v / w for v, w in zip(xyz, white, strict=True))
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
 def test_every_row_of_the_timeline_tells_what_it_is(opened: Any):
@@ -205,14 +292,12 @@ def test_wheel_and_drag_move_and_zoom_the_timeline(opened: Any):
 def test_a_better_core_takes_fewer_cycles(opened: Any):
     here = view(opened, "What if?")
     words = here.locator(".pk-hint")
-    assert ": 1 times as fast" in words.inner_text()
+    assert "no faster than the core as it is" in words.inner_text()
     here.locator(".noUi-handle").first.focus()
     opened.keyboard.press("ArrowRight")
     opened.get_by_text("what-if heard {'instruction_latency': 1.1").wait_for(timeout=10_000)
-    opened.wait_for_function(
-        "n => !n.innerText.includes(': 1 times as fast')", arg=words.element_handle(), timeout=10_000
-    )
+    opened.wait_for_function("n => !n.innerText.includes('no faster')", arg=words.element_handle(), timeout=10_000)
     cycles, now = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) cycles", words.inner_text()))
     assert cycles < now
     here.get_by_role("button", name="Reset to baseline").click()
-    here.locator(".pk-hint", has_text=": 1 times as fast").wait_for(timeout=10_000)
+    here.locator(".pk-hint", has_text="no faster than").wait_for(timeout=10_000)

@@ -88,6 +88,16 @@ def test_an_instruction_of_the_timeline_is_chosen_in_the_listing_and_in_the_line
     lines.locator(".pk-hint", has_text="sum = sum + y[i]").wait_for(timeout=10_000)
 
 
+def test_what_waits_for_a_resource_names_it(opened: Opened):
+    """Five stores an iteration have one port, which its legend calls p4."""
+    timeline = opened.view(TIMELINE)
+    for _ in range(40):
+        if "in use by" in hint(timeline):
+            break
+        opened.changes(timeline, partial(timeline.locator("canvas").press, "ArrowDown"))
+    assert re.search(r"last waited for p\d+(?: and p\d+)*, in use by ", hint(timeline)), hint(timeline)
+
+
 def test_a_source_line_chooses_its_instruction_with_most_causes(opened: Opened):
     listing, lines, timeline = (opened.view(cell) for cell in (LISTING, LINES, TIMELINE))
     chosen = listing.locator("tr.pk-l-chosen")

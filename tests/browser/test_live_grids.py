@@ -78,8 +78,17 @@ def test_roofs_are_pythons_at_every_place(browser: Any, tmp_path: Path):
                 np.testing.assert_allclose(
                     [shown_roof["bound"], shown_roof["distance"]], [roof.bound, roof.distance], 1e-9
                 )
+        bars = page.locator(".pkl-list .pkl-bar i:first-child").evaluate_all("all => all.map(i => i.offsetWidth)")
+        told = [float(text) for text in page.locator(".pkl-list .pkl-value").all_inner_texts()]
+        assert told == sorted(told)
+        assert max(told) > min(told)
+        assert bars == pytest.approx([t / max(told) * max(bars) for t in told], abs=2)
+        drawn = {"classical bounds", "computation", "overlaps", "L1", "L2", "L3", "memory"}
+        assert set(page.locator(".pkl-key").all_inner_texts()) <= drawn
         before = page.locator(".pkl-chart path").count()
+        assert page.locator(".pkl-key", has_text="overlaps").count() == 1
         page.get_by_role("button", name="overlap").tap()
+        assert page.locator(".pkl-key", has_text="overlaps").count() == 0
         assert page.locator(".pkl-chart path").count() < before
         assert page.evaluate("document.querySelector('.pkl').pkLive.state().hidden") == ["overlap"]
         page.get_by_role("slider", name="latency_A").press("End")

@@ -1,5 +1,6 @@
 """A saved page in Chromium with the network off: its widgets are drawn, and nothing is asked of anyone."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ipywidgets.embed import embed_data
 import perfkit as pk
 from perfkit.cli.pages import single_page
 from perfkit_widgets import SpireExplorer
+from tests.browser.look import EYE
 
 pytestmark = pytest.mark.browser
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -73,11 +75,34 @@ def test_controls_that_need_a_kernel_are_grey_and_out_of_reach(page: Any, saved:
     assert page.failures == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_follows_the_readers_colour_scheme(browser: Any, saved: Path, scheme: str):
+    """Ground, text, code and views together: all that can be read on one is told apart from it on the other."""
+    page = browser.new_page(viewport={"width": 1200, "height": 1600}, color_scheme=scheme)
+    page.goto(saved.as_uri())
+    page.wait_for_function("() => document.body.dataset.widgets === 'shown'", timeout=30_000)
+    page.wait_for_function("() => document.querySelectorAll('svg.svg-figure').length >= 3", timeout=20_000)
+    page.wait_for_timeout(1500)
+
+    def light(place: str, of: str) -> float:
+        told = page.evaluate("([p, of]) => getComputedStyle(document.querySelector(p))[of]", [place, of])
+        return sum(float(x) for x in re.findall(r"[\d.]+", told)[:3]) / 765
+
+    for place in ("html", "body", ".highlight"):
+        assert (light(place, "backgroundColor") > 0.5) == (scheme == "light"), place
+    for place in (".pk-bar", ".pk-title", ".highlight pre"):
+        assert (light(place, "color") < 0.5) == (scheme == "light"), place
+    assert page.evaluate("document.body.dataset.jpThemeLight") == str(scheme == "light").lower()
+    assert page.evaluate(EYE, "body") == []
+    page.close()
+
+
 def test_where_scripts_do_not_run_the_picture_stays(browser: Any, saved: Path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(saved.as_uri())
     picture = page.locator(".pk-fallback img")
     assert picture.is_visible()
+    assert picture.get_attribute("alt") == "SpireExplorer: a static picture of what it shows"
     assert picture.bounding_box()["width"] > 400
     context.close()

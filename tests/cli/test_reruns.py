@@ -6,8 +6,10 @@ import io
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import nbformat
 import psutil
@@ -49,6 +51,12 @@ if a == 2 and first:
     assert os.getppid() != listed[0], "this is the program itself, not a worker"
     os.kill(os.getppid(), 9)
     time.sleep(60)"""
+
+
+SLEEPS = """%matplotlib inline
+import pathlib, time
+pathlib.Path(folder, f"{a} began").touch()
+time.sleep(30)"""
 
 
 def made(path, *code):
@@ -130,6 +138,37 @@ def test_a_full_disk_stops_the_runs_and_loses_no_finished_page(notebook, tmp_pat
 
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("default")
+def test_a_grid_that_is_stopped_says_so_and_nothing_of_its_kernels(tmp_path):
+    """Ctrl-C while a cell runs: no kernel tells that it was interrupted."""
+    notebook, out = made(tmp_path / "long.ipynb", SLEEPS), tmp_path / "out"
+    command = [
+        sys.executable,
+        "-m",
+        "perfkit",
+        "report",
+        str(notebook),
+        "-p",
+        "a",
+        "1,2",
+        "-p",
+        "folder",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(
+        [*command, "-o", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as run:
+        for _ in range(600):
+            if (tmp_path / "1 began").exists():
+                break
+            time.sleep(0.1)
+        assert (tmp_path / "1 began").exists()
+        run.send_signal(signal.SIGINT)
+        told = run.communicate(timeout=120)[0]
+    assert run.returncode != 0
+    assert "caught in kernel" not in told
+    assert "Traceback" not in told
+
+
 def test_a_killed_worker_costs_no_page(tmp_path):
     """The second of three runs kills the worker process that it runs on; what was done is not done again."""
     pytest.importorskip("distributed", reason="the optional cluster packages are not installed")

@@ -77,3 +77,63 @@ def test_the_command_answers_first_and_prints_json(chain):
     assert found["function"] == "solve"
     assert found["bottleneck"] == "instruction_latency"
     assert "perfkit: finding the hot function" in done.stderr
+
+
+TEAM = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static double out[2];
+__attribute__((noipa)) double solve(const double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += x[i];
+    return s;
+}
+static void *work(void *number) {
+    long k = (long)number;
+    double *x = calloc(6000, 8);
+    for (int r = 0; r < 20000; r++) out[k] += solve(x, 2000 + 2000 * k);
+    return 0;
+}
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, 0, work, (void *)1);
+    work(0);
+    pthread_join(other, 0);
+    printf("%g\\n", out[0] + out[1]);
+}
+"""
+
+
+def test_a_function_in_several_threads_is_explained_by_the_slowest_and_says_so():
+    """Threads with 2,000 and 4,000 additions in a chain of equal latency: the slowest takes 4/3 of the mean."""
+    found = pk.why(compiled("team", TEAM, "-pthread", "-fno-tree-vectorize"), "solve", seconds=1)
+    assert "solve runs in 2 threads, and this explains thread" in found.headline()
+    assert found.result.instructions > 4 * 3500
+    assert found.measured is None
+    assert "several threads" in found.not_measured
+    assert any("imbalance 1.3" in line for line in found.threads)
+    assert "--threads" in found.threads[-1]
+    assert "threads (simulated)" in found.report()
+    assert found.to_dict()["threads"] == list(found.threads)
+
+
+LOOPS = """
+#include <stdio.h>
+static double x[8000], y[8000];
+__attribute__((noipa)) void solve(void) {
+    #pragma omp parallel for num_threads(2)
+    for (int i = 0; i < 8000; i++) for (int k = 0; k < 20; k++) y[i] = y[i] * 0.5 + x[i];
+}
+int main(void) {
+    for (int k = 0; k < 3000; k++) solve();
+    printf("%g\\n", y[1]);
+}
+"""
+
+
+def test_loops_of_openmp_say_that_one_thread_was_looked_at_and_how_even_they_are(monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    found = pk.why(compiled("loops", LOOPS, "-fopenmp"), seconds=1)
+    assert "runs in 2 threads, and this explains a run with one thread" in found.headline()
+    assert any("imbalance 1.0" in line for line in found.threads)

@@ -12,7 +12,7 @@ from perfkit import datasets
 from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.causality import causality, schedule
-from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.gus import ACCOUNT, Gus, top_cause
 from perfkit.simulators.gus.sensitivity import sensitivity, what_if
 from perfkit.simulators.gus.timing import static
 from perfkit.trace.trace import Trace
@@ -402,3 +402,15 @@ def test_written_lines_that_a_level_gives_up_take_the_bandwidth_of_the_next():
     assert fewer == pytest.approx(line, rel=0.05)
     assert cycles == pytest.approx((1 + 1.8) * line, rel=0.05)
     assert cycles == pytest.approx(3.9, rel=0.1)
+
+
+def test_wherever_a_stack_is_told_it_says_that_it_is_an_account():
+    """Operations that wait for divisions are latency in the account; what would help is the divider."""
+    body = "vdivsd xmm1,xmm2,xmm0\nvmulsd xmm3,xmm1,xmm1\nvaddsd xmm3,xmm3,xmm2\nvmulsd xmm3,xmm3,xmm1"
+    result = Gus(Microarchitecture.load("golden_cove"), warm=True).run(loop(body, 600))
+    assert result.cpi_stack().index[0] == "instruction_latency"
+    assert result.sensitivity((2.0,)).bottleneck == "fp_divider"
+    assert f"({ACCOUNT}; `sensitivity` says that): instruction_latency" in result.summary()
+    assert ACCOUNT in result.plot().get_title()
+    assert top_cause(result).startswith("instruction_latency takes the largest part of its cycles, ")
+    assert top_cause(result).endswith(f"({ACCOUNT})")

@@ -44,6 +44,17 @@ def test_a_chain_of_multiplications_by_hand(skylake):
     assert found.overlapping == 0
 
 
+def test_what_waits_for_a_port_says_which(skylake):
+    """Multiplications that need nothing of each other: one a cycle on port 1, so each waits for the one before."""
+    found = pk.timeline(skylake.run(loop("imul rax, rbx, 3", 40)), 10, 20).schedule
+    assert found["start"].diff().dropna().tolist() == pytest.approx([1.0] * 19)
+    assert found["parent"].tolist() == (found["n"] - 1).tolist()
+    assert set(found["through"]) == {"p1"}
+    chain = pk.timeline(skylake.run(loop("imul rax, rax", 40)), 10, 20).schedule
+    assert chain["parent"].tolist() == (chain["n"] - 1).tolist()
+    assert set(chain["through"]) == {""}  # for its result
+
+
 def test_producers_by_address_memory_and_register(skylake):
     body = "mov [rdi], rax\nmov rbx, [rdi]\nmov rcx, [rbx]\nadd rax, rcx"
     found = pk.timeline(skylake.run(loop(body, 4, lambda k, m: 4096 if m < 2 else 8192)), 4, 4).producers

@@ -172,10 +172,13 @@ def test_moving_a_slider_simulates_the_changed_core():
         {"p01": "2 uops/cycle", "rob": "224 entries"},
     )
     assert "Next bottleneck: p01" in view._words.value
+    assert "no faster than the core as it is" in view._words.value
+    assert "the core as it is: 1,000 cycles (simulated)" in view.picture().axes[0].get_title()
     view.sliders["p01"].value = 2.0
     assert view.capacities == {"p01": 2.0}
     assert view.speedup == pytest.approx(1.0)
-    assert "<b>500 cycles</b>" in view._words.value
+    assert "<b>500 cycles</b>: 2 times as fast as the core as it is" in view._words.value
+    assert "p01 x2: 500 cycles, 2 times as fast as the core as it is" in view.picture().axes[0].get_title()
     assert "Next bottleneck: rob" in view._words.value
     view._reset.click()
     assert view.sliders["p01"].value == 1.0
@@ -254,11 +257,19 @@ def test_a_listing_refuses_what_does_not_fit(frame):
 
 def test_the_canvas_gets_the_times_as_they_are(schedule):
     view = pw.TimelineView(schedule)
-    sent = np.frombuffer(view.canvas.times).reshape(-1, 7)
+    sent = np.frombuffer(view.canvas.times).reshape(-1, 8)
     assert sent[:, :4].tolist() == schedule[["dispatch", "start", "end", "retire"]].to_numpy().tolist()
     assert [view.canvas.texts[int(k)] for k in sent[:, 4]] == schedule["text"].tolist()
     assert sent[:, 5].tolist() == schedule["parent"].tolist()
     assert sent[:, 6].tolist() == schedule["operate" if "operate" in schedule else "start"].tolist()
+
+
+def test_the_canvas_gets_what_was_waited_for(schedule, window):
+    assert pw.TimelineView(schedule).canvas.waits == [""]
+    through = np.where(schedule["n"] % 2, "p0", "a cache line")
+    view = pw.TimelineView(Window(schedule.assign(through=through), window.resources, window.uses, window.producers))
+    sent = np.frombuffer(view.canvas.times).reshape(-1, 8)
+    assert [view.canvas.waits[int(k)] for k in sent[:, 7]] == through.tolist()
 
 
 def test_the_chain_goes_back_to_the_start_of_the_window(schedule):

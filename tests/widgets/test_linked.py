@@ -44,6 +44,21 @@ def test_a_resource_sorts_the_listing(run):
     assert (listing.sort, listing.descending) == (shown[-1], True)
 
 
+def test_a_resource_without_a_column_sorts_by_the_causes_and_says_so(run):
+    listing = pw.ListingView(run.to_frame(), run.causality().shares)
+    ranking = pw.SensitivityView(lambda w: run.sensitivity((w,)).to_frame())
+    pw.link_selection(listing, ranking)
+    assert "rob" not in listing.frame
+    ranking.resource = "rob"
+    assert (listing.sort, listing.descending) == ("causality", True)
+    assert "no column of rob: sorted by cause %, the share of the causes" in listing._instead.value
+    assert ranking.resource == "rob"
+    listing.sort = "pc"
+    assert listing._instead.value == ""
+    ranking.resource = next(r for r in ranking.ranking["resource"] if r in listing.frame)
+    assert listing._instead.value == ""
+
+
 def test_a_sorted_column_chooses_its_resource(run):
     listing = pw.ListingView(run.to_frame())
     ranking = pw.SensitivityView(lambda w: run.sensitivity((w,)).to_frame())

@@ -1,9 +1,12 @@
 """RooflineView and ScheduleView, by setting their traits."""
 
+import re
+
 import numpy as np
 import pytest
 
 import perfkit as pk
+from perfkit.plots.extended_roofline import COLOURS
 from perfkit.simulators.dag.measures import Schedule
 from perfkit_widgets import RooflineView, ScheduleView
 from perfkit_widgets.roof_labels import MOST, name_of, spread
@@ -63,6 +66,22 @@ def test_kinds_are_toggled(view):
     assert [kind for kind, button in view._buttons.items() if button.value] == ["latency"]
 
 
+def test_the_legend_names_the_colours_that_are_drawn():
+    """Divisions are in overlaps, which are grey: no line has their own colour, whatever the roofs are of."""
+    n = 60
+    dag = pk.Dag.from_nodes(
+        "LDA" * n, [d for i in range(n) for d in ([], [3 * i], [3 * i + 1])], level=["L1", None, None] * n
+    )
+    view = RooflineView(pk.DagScheduler(pk.DagCore.sandy_bridge_erm()).run(dag).roofline())
+    assert "D" in {kind for roof in view.roofline.roofs for kind in roof.of}
+    for kinds in (view.kinds, ("throughput",), ("latency", "stall")):
+        view.kinds = kinds
+        shades = {mark.colors[0] for mark in view._marks.values() if mark.visible}
+        entries = re.findall(r"border-color:([^;\"]+)\"></i>([^<]+)", view._legend.value)
+        assert {shade for shade, _ in entries} == shades
+        assert ("divisions" in {name for _, name in entries}) == (COLOURS["D"] in shades)
+
+
 def test_schedule_view_draws_the_cycles_it_shows(dag):
     run = pk.DagScheduler(pk.DagCore.sandy_bridge_erm().replace(rs=2)).run(dag)
     view = ScheduleView(run, width=20)
@@ -120,6 +139,9 @@ def test_a_schedule_is_not_stepped_through_cycle_by_cycle():
     stalled = np.flatnonzero(run.stall_mask)
     view.next_stall()
     assert view.first in stalled
+    assert view.first != view._slider.value  # which has a grid of its own
+    assert not view._slider.readout
+    assert view._first_shown.value == f"{view.first:,}"
 
 
 def test_another_schedule_is_shown_as_wide_as_the_one_before(dag):

@@ -24,6 +24,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # a scatter mark costs one for each.
 CLOUD_CLASS = "pk-cloud"
 _MANY = 1000  # ticks: more than any axis has, so that bqplot leaves none out
+RANKED_CLASS = "pk-ranked"  # of figures whose bars are chosen by their rows, and by keys (static/frame.js)
 NAMES = 216  # pixels left of horizontal bars, for their names
 
 

@@ -19,8 +19,9 @@ def link_selection(*views: Any) -> None:
 
     An instruction chosen in a `ListingView` is chosen in every `TimelineView`, at its execution nearest to the one
     chosen before, and the other way round; where a window has no execution of it, the timeline shows none. A resource
-    chosen in a `SensitivityView` sorts the listings by their instructions' shares of it, and a column by which a
-    listing is sorted is chosen in the `SensitivityView`, if it is a resource. A `SourceView` shows the line of the
+    chosen in a `SensitivityView` sorts the listings by their instructions' shares of it; where it is no column (a
+    latency, a buffer, a bandwidth), by their shares of the causes, which the listing says. A column by which a listing
+    is sorted is chosen in the `SensitivityView`, if it is a resource. A `SourceView` shows the line of the
     chosen instruction with its share of the time and of the causes; a line chosen there chooses its instruction with
     most causes.
 
@@ -100,8 +101,7 @@ def _nearest(timeline: TimelineView, instruction: int) -> int:
 
 def _sort(listings: list[ListingView], resource: str) -> None:
     for listing in listings:
-        if resource in listing.frame:
-            listing.sort, listing.descending = resource, True
+        listing.sort_by(resource)
 
 
 def _choose_resource(rankings: list[SensitivityView], name: str) -> None:

@@ -1,5 +1,6 @@
 """ListingView: annotated assembly, one row per instruction, heat cells for where the time and the resources go."""
 
+import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,10 +113,12 @@ class ListingView(Explorer):
             }
         )
         head = heading(f"Instructions {title}".strip(), note) + kind_html("simulated") + legend
-        self.children = [widgets.HTML(head), self.listing, self._downloads]
+        self._instead = widgets.HTML(layout={"width": "100%"})
+        self.children = [widgets.HTML(head), self._instead, self.listing, self._downloads]
         for name in ("selected", "sort", "descending", "search", "syntax"):
             traitlets.link((self, name), (self.listing, name))
         self.observe(lambda _: self._downloads.refresh(), ["sort", "descending", "search"])
+        self.observe(lambda _: setattr(self._instead, "value", ""), ["sort", "descending"])
         self._downloads.refresh()
 
     @traitlets.validate("selected")
@@ -136,6 +139,14 @@ class ListingView(Explorer):
     def instruction(self) -> pd.Series | None:
         """The chosen instruction's row of the frame, None where none is chosen."""
         return None if self.selected < 0 else self.frame.iloc[self.selected]
+
+    def sort_by(self, resource: str) -> None:
+        """Sort by the instructions' shares of a resource; where there is no such column, by the causes, and say so."""
+        column = next((c for c in (resource, "causality", "time_share") if c in self.frame), "")
+        self.sort, self.descending = column, True
+        if column and column != resource:
+            told = f"There is no column of {resource}: sorted by {_KNOWN[column][0]}, the {_KNOWN[column][2]}."
+            self._instead.value = f'<div class="pk-muted">{html.escape(told)}</div>'
 
     def table(self) -> pd.DataFrame:
         """Return the rows that are shown, in their order."""

@@ -33,6 +33,7 @@ class RankedBars(widgets.VBox):
         self.bars.on_hover(lambda _, target: self._tell(target.get("data", {}).get("index", -1)))
         margin = {"left": figures.NAMES, "right": 24, "top": 6, "bottom": 46}
         self.figure = figures.figure([self.bars], [names, self._across], height=300, margin=margin)
+        self.figure.add_class(figures.RANKED_CLASS)
         self.children = [self.figure]
         self.bars.observe(self._clicked, "selected")
         self.observe(lambda _: self._mark(), "chosen")

@@ -10,7 +10,7 @@ import numpy as np
 import traitlets
 
 from perfkit.errors import SettingError
-from perfkit.plots.extended_roofline import COLOURS, colour, intensities, plot_extended_roofline, type_name
+from perfkit.plots.extended_roofline import COLOURS, GREY, colour, intensities, plot_extended_roofline, type_name
 from perfkit.plots.style import ROOF
 from perfkit_widgets import figures
 from perfkit_widgets.base import Explorer, heading, keys, kind_html, own_axes
@@ -223,6 +223,7 @@ class RooflineView(Explorer):
         shown = [(roof, _shade_of(roof)) for roof in roofline.roofs if roof.kind in self.kinds]
         figures.set_range(self._across, float(x[0]), self._labels.draw(shown, x, low, high))
         figures.set_range(self._up, low, high)
+        self._explain()
 
     def _shade(self) -> None:
         hits = {roof.label for roof in self.roofline.hits}
@@ -249,11 +250,15 @@ class RooflineView(Explorer):
         self._title.value = heading(f"Extended roofline: {schedule.name} on {schedule.core.name}", html.escape(head))
         items = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
         self._verdict.value = f"<div>{items}</div>{kind_html('simulated')}"
-        present = {kind for roof in self.roofline.roofs for kind in roof.of}
+
+    def _explain(self) -> None:
+        """Name the colours that are drawn, and no others."""
+        drawn = {_shade_of(roof) for roof in self.roofline.roofs if roof.kind in self.kinds}
         names = {"comp": "computation", "mem": "memory"}
-        entries = {names.get(kind, type_name(kind)): (COLOURS[kind], "line") for kind in COLOURS if kind in present}
-        entries |= {"classical bounds": (_INK, "line"), "overlaps": ("#808080", "line")}
+        known = {_INK: "classical bounds", GREY: "overlaps"}
+        known |= {shade: names.get(kind, type_name(kind)) for kind, shade in COLOURS.items()}
         styles = "issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point"
+        entries = {name: (shade, "line") for shade, name in known.items() if shade in drawn}
         self._legend.value = f"{keys(entries)}<span class='pk-muted'>{styles}</span>"
 
 

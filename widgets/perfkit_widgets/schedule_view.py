@@ -68,9 +68,11 @@ class ScheduleView(Explorer):
         self._figure = figures.figure(marks, [self._across, self._up], height=300, margin=_MARGIN)
         self._title, self._legend = widgets.HTML(), widgets.HTML()
         self._quiet = False
+        # The slider moves in steps of its own; the first cycle that is shown stands beside it.
         self._slider = widgets.IntSlider(
-            description="first cycle", layout={"flex": "1 1 240px"}, style={"description_width": "90px"}
+            description="first cycle", readout=False, layout={"flex": "1 1 240px"}, style=_WIDE
         )
+        self._first_shown = widgets.HTML(layout={"min_width": "52px", "margin": "0 8px"})
         self._zoom = widgets.Dropdown(description="cycles shown", layout={"width": "190px"}, style=_WIDE)
         self._buttons = [
             _button("◀", "Half a picture earlier", lambda: self._go(self.first - self.width // 2)),
@@ -78,7 +80,7 @@ class ScheduleView(Explorer):
             _button("next stall", "To the next cycle in which a buffer stalls", self.next_stall),
         ]
         self._bar = widgets.HBox(
-            [self._slider, self._zoom, *self._buttons],
+            [self._slider, self._first_shown, self._zoom, *self._buttons],
             layout={"flex_flow": "row wrap", "width": "100%", "align_items": "center"},
         )
         self.children = [self._title, self._figure, self._legend, self._bar]
@@ -178,7 +180,8 @@ class ScheduleView(Explorer):
             # On the slider's own grid: a browser answers with the nearest value of it to any other.
             self._slider.value = min(round(self.first / step) * step, self._slider.max)
         self._quiet = False
-        for control in (self._slider, *self._buttons):
+        self._first_shown.value = f"{self.first:,}"
+        for control in (self._slider, self._first_shown, *self._buttons):
             control.layout.display = "none" if cycles <= self.width else ""
 
     def _shade(self) -> None:

@@ -157,6 +157,7 @@ class SpireExplorer(Explorer):
         self._bars_figure = figures.figure(
             [self._bars, self._spreads, self._measured], [self._names, self._bounds], height=300, margin=margin
         )
+        self._bars_figure.add_class(figures.RANKED_CLASS)
         self._legend = widgets.HTML()
         self._choose_axes = widgets.ToggleButtons(
             options=["log", "linear"],

@@ -24,8 +24,9 @@ _MODES = ["resources", "instructions"]
 class Canvas(anywidget.AnyWidget):
     """The canvas that a browser draws; `TimelineView` fills it.
 
-    ``times`` are float64 rows of dispatch, start, end, retire, number of the text, parent; ``uses`` of number of the
-    resource, lane, instruction, start, end; ``producers`` of instruction, producer.
+    ``times`` are float64 rows of dispatch, start, end, retire, number of the text, parent, operate, number of what was
+    waited for; ``uses`` of number of the resource, lane, instruction, start, end; ``producers`` of instruction and
+    producer.
     """
 
     _esm = _STATIC / "timeline.js"
@@ -36,6 +37,7 @@ class Canvas(anywidget.AnyWidget):
     resources: Any = traitlets.List().tag(sync=True)
     complete: Any = traitlets.List([0.0, 0.0]).tag(sync=True)
     texts: Any = traitlets.List().tag(sync=True)
+    waits: Any = traitlets.List().tag(sync=True)
     first = traitlets.Int(0).tag(sync=True)
     selected = traitlets.Int(-1).tag(sync=True)
     mode = traitlets.Enum(_MODES, default_value="instructions").tag(sync=True)
@@ -88,8 +90,11 @@ class TimelineView(Explorer):
         self._title = title
         number, texts = pd.factorize(self.schedule["text"])
         operate = self.schedule["operate" if "operate" in self.schedule else "start"]
-        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"], operate]).astype("<f8")
-        self.canvas = Canvas(times=packed.tobytes(), texts=[str(t) for t in texts], first=self._first)
+        waited, waits = pd.factorize(self.schedule.get("through", pd.Series("", index=self.schedule.index)))
+        packed = np.column_stack([self.schedule[_TIMES], number, self.schedule["parent"], operate, waited])
+        self.canvas = Canvas(
+            times=packed.astype("<f8").tobytes(), texts=[str(t) for t in texts], waits=list(waits), first=self._first
+        )
         if self.timeline is not None:
             self._fill(self.timeline)
         self._downloads = Downloads(self, "timeline")

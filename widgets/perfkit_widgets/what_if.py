@@ -112,9 +112,10 @@ class WhatIf(Explorer):
         from perfkit.plots.gus import plot_speedups
 
         figure = Figure(figsize=(8, 1.7 + 0.3 * self._top), layout="constrained")
-        changed = ", ".join(f"{name} x{factor:.3g}" for name, factor in self.capacities.items()) or "the core as it is"
-        gain = f"{1 + self.speedup:.3g} times as fast"
-        title = f"{self._title} {changed}: {short(self.result.cycles, 4)} cycles ({gain}), simulated".strip()
+        cycles = f"{short(self.result.cycles, 4)} cycles"
+        changed = ", ".join(f"{name} x{factor:.3g}" for name, factor in self.capacities.items())
+        told = f"{changed}: {cycles}, {self._faster()} the core as it is" if changed else f"the core as it is: {cycles}"
+        title = f"{self._title}\n{told} (simulated)".strip()
         plot_speedups(self.table(), title, self._top, figure.subplots())
         return figure
 
@@ -161,10 +162,15 @@ class WhatIf(Explorer):
             f"What if? {self._title}".strip(), "each slider multiplies a capacity, and divides a latency"
         ) + (kind_html("simulated"))
         self._words.value = (
-            f'<div class="pk-hint"><b>{self.result.cycles:,.0f} cycles</b>: {1 + self.speedup:.3g} times as fast as '
+            f'<div class="pk-hint"><b>{self.result.cycles:,.0f} cycles</b>: {self._faster()} '
             f"the core as it is ({self._first.cycles:,.0f} cycles). {html.escape(after)}.</div>"
         )
         self._downloads.refresh()
+
+    def _faster(self) -> str:
+        """Say how fast the changed core is, up to the word before that of the core as it is."""
+        times = f"{1 + self.speedup:.3g}"
+        return "no faster than" if times == "1" else f"{times} times as fast as"
 
 
 def _aside(text: str) -> str:

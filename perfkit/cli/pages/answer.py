@@ -306,6 +306,8 @@ def of_spire(ranking: "Ranking", trained_on: str) -> AnswerPage:
 
 def of_gus(result: "GusResult", ranked: "Sensitivity") -> AnswerPage:
     """Return the page of a simulated trace: where its cycles go, and what would make it faster."""
+    from perfkit.simulators.gus.gus import ACCOUNT
+
     origin, core = result.trace.provenance, result.settings.core.name
     name = f"{origin.workload}:{origin.function}".strip(":") or "the trace"
     table = ranked.to_frame()
@@ -336,7 +338,7 @@ def of_gus(result: "GusResult", ranked: "Sensitivity") -> AnswerPage:
         (
             ("What if this resource were better?", table),
             ("Where the time goes", where[[c for c in columns if c in where]].head(_ROWS)),
-            ("Cycles per instruction by cause", result.cpi_stack().reset_index()),
+            (f"Cycles per instruction by cause: {ACCOUNT}", result.cpi_stack().reset_index()),
         ),
     )
 

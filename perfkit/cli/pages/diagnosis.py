@@ -49,6 +49,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     first = min(_AHEAD, max(0, result.instructions - _WINDOW))
     timeline = result.timeline(first, min(_WINDOW, result.instructions))
     evidence = [
+        ("Threads (simulated)", "\n".join(found.threads)),
         ("Source lines (simulated)", lines),
         ("Instructions, by time (simulated)", shown),
         (f"When which resource is used: {_WINDOW} instructions (simulated)", drawn(timeline)),

@@ -11,10 +11,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,10 @@ _EXCEPTIONS = {"__cxa_throw", "__cxa_rethrow", "__cxa_begin_catch", "_Unwind_Res
 _RIP = 16  # index in gregs
 MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
+
+
+_C = TypeVar("_C", bound="Child")
+_F = TypeVar("_F")
 
 
 class Refusal(Exception):  # noqa: N818 - not the user's error: why another backend is needed
@@ -107,21 +111,45 @@ def record(job: Job) -> Recording:
     UnavailableError
         When the system forbids what the cloner needs.
     """
+    return attempted(job, Child, _noted)
+
+
+def _noted(run: "Child") -> tuple[Recording, list[tuple[str, int]]]:
+    recording, more = run.recording(), run.not_yet_followed()
+    return recording if more else run.noting(recording), more
+
+
+def attempted(job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[tuple[str, int]]]]) -> _F:
+    """Run a job until all that it executes is known before: what `take` found in the last attempt.
+
+    Parameters
+    ----------
+    job : Job
+        What to run.
+    kind : class
+        Of the child process of each attempt.
+    take : callable
+        Child -> what it recorded, and functions called through pointers that another attempt is to follow.
+
+    Raises
+    ------
+    Refusal
+        There are ever more of them.
+    """
     leaders: list[int] = []
     pointed: list[tuple[str, int]] = []
     for _ in range(MAX_ATTEMPTS):
         with (
             tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch,
-            Child(job, leaders, pointed, Path(scratch)) as run,
+            kind(job, leaders, pointed, Path(scratch)) as run,
         ):
             run.follow()
             if run.missing:
                 leaders.append(run.missing)
                 continue
-            recording = run.recording()
-            more = run.not_yet_followed()
+            found, more = take(run)
             if not more:
-                return run.noting(recording)
+                return found
             pointed += more
     raise Refusal(f"its indirect jumps have more than {MAX_ATTEMPTS} targets that no table names")
 

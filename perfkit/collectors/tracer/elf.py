@@ -269,6 +269,17 @@ class ElfFile:
                 found[each.address] = symbol
         return [found[address] for address in sorted(found)]
 
+    def with_loops(self) -> list[str]:
+        """Return the functions whose parallel loops the compiler made functions of their own, by address."""
+        found: dict[str, int] = {}
+        for symbol, each in self.functions.items():
+            parent = re.split(r"\._omp_fn\.|\.omp_outlined|\.omp_task_entry", symbol)[0]
+            if parent != symbol:
+                parent = re.sub(r"(\.\w+)+$", "", parent)
+                name = forms(demangled([parent]).get(parent, parent))[0]
+                found[name] = min(found.get(name, each.address), each.address)
+        return sorted(found, key=found.__getitem__)
+
     @cached_property
     def _clones(self) -> dict[str, str]:
         """Symbols of variants that the compiler put in a function's place -> that function's name."""

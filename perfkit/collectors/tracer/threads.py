@@ -1,10 +1,8 @@
 """Record every thread of a region: the cloner with buffers for each thread (x86-64)."""
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,23 +52,9 @@ def record_threads(job: cloner.Job) -> tuple[list[ThreadRecording], list[str]]:
     Refusal, DataError, UnavailableError
         As `cloner.record` does; `DataError` for more than 64 threads, too.
     """
-    leaders: list[int] = []
-    pointed: list[tuple[str, int]] = []
-    for _ in range(cloner.MAX_ATTEMPTS):
-        with (
-            tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch,
-            _ThreadsRun(job, leaders, pointed, Path(scratch)) as run,
-        ):
-            run.follow()
-            if run.missing:
-                leaders.append(run.missing)
-                continue
-            found = run.recordings()
-            more = run.of_all_threads()
-            if not more:
-                return found, list(run.static["bodies"])
-            pointed += more
-    raise cloner.Refusal(f"its indirect jumps have more than {cloner.MAX_ATTEMPTS} targets that no table names")
+    return cloner.attempted(
+        job, _ThreadsRun, lambda run: ((run.recordings(), list(run.static["bodies"])), run.of_all_threads())
+    )
 
 
 class _ThreadsRun(cloner.Child):

@@ -140,7 +140,8 @@ class Tracer:
         arguments = [str(word) for word in arguments]
         recorded = self._threads(elf, symbol.name, arguments, None, tuple(loops[1:]), _script(binary))
         about = _of_program(elf, Path(binary), function, arguments, "cloner", _ONLY)
-        return self._finished(recorded, symbol.name, about, (elf.path.parent,))
+        found = self._finished(recorded, symbol.name, about, (elf.path.parent,))
+        return found if _script(home) else _with_loops_elsewhere(found, ElfFile(home), symbol.name)
 
     def run_kernel_threads(self, kernel: "Kernel", *arguments: Any) -> ThreadTraces:
         """Call a compiled kernel with arguments and record every thread that runs it, or the parallel loops in it.
@@ -391,6 +392,16 @@ def _of_program(
     name = program.name
     command = shlex.join([name, *arguments])
     return Provenance(name, function, backend=backend, backend_reason=reason, command=command, binary_sha256=elf.sha256)
+
+
+def _with_loops_elsewhere(found: ThreadTraces, home: ElfFile, function: str) -> ThreadTraces:
+    """Note, where only one thread came, which other functions of the file hold parallel loops."""
+    others = [name for name in home.with_loops() if name != function]
+    if len(found) > 1 or found.bodies or not others:
+        return found
+    (trace,) = found.traces
+    extra = {**trace.provenance.extra, "loops_elsewhere": json.dumps(others)}
+    return replace(found, traces=(replace(trace, provenance=replace(trace.provenance, extra=extra)),))
 
 
 def _numbered(calls: NDArray[np.int64], bodies: list[str]) -> NDArray[np.int64]:

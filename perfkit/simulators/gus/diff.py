@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 from perfkit.errors import SettingError
 from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
-from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
+from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
 
 if TYPE_CHECKING:
@@ -239,8 +239,7 @@ class GusDiff(Tabled):
             f"{both}: {self.speedup:.2f} times as fast, with {work:.2f} times the instructions",
             _bottlenecks(first, second),
             f"twice as good would help {self.names[1]}: {self._gains('speedup_b')}",
-            "by cause (an account of the cycles, not of what would help): "
-            + _largest(zip(causes["cause"], causes["change"], strict=True)),
+            f"by cause ({ACCOUNT}): " + _largest(zip(causes["cause"], causes["change"], strict=True)),
         ]
         frame = self.to_frame()
         places = [place_of(row) for row in frame.head(4).itertuples()]

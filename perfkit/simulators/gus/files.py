@@ -4,10 +4,7 @@ A ZIP archive: ``result.json`` (core as a core file's text, settings, the instru
 ``.npy`` members (so that `numpy.load` opens it as well) and the trace as a trace file. Nothing in it is executed.
 """
 
-import io
-import json
 import math
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.files import array_of, existing, json_object, member, reading, replaced
+from perfkit.files import existing, json_object, member, read_archive, reading, write_archive
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.trace.code import StaticCode
@@ -28,9 +25,7 @@ from perfkit.trace.trace import Trace
 MAGIC = "perfkit-gus-result"
 VERSION = 1
 _WHAT = "a saved Gus result"
-_ARRAYS = ("spent", "served", "prefetched")
-_DIMENSIONS = {"spent": 2, "served": 1, "prefetched": 1}
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same result gives the same bytes
+_ARRAYS = {"spent": (np.int64, 2), "served": (np.int64, 1), "prefetched": (np.int64, 1)}
 
 
 @dataclass(frozen=True)
@@ -58,20 +53,9 @@ class SavedTables(InstructionTables):
 
 def save_result(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.int64]], trace: Trace) -> Path:
     """Write the parts of a result; a file of that name is replaced only once the new one is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    whole = {"format": MAGIC, "version": VERSION, **header}
-    with (
-        tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
-        replaced(path) as temporary,
-        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
-    ):
-        for name, values in arrays.items():
-            data = io.BytesIO()
-            np.lib.format.write_array(data, values, allow_pickle=False)
-            _put(archive, f"{name}.npy", data.getvalue(), zipfile.ZIP_DEFLATED)
-        _put(archive, "trace", trace.save(Path(folder) / "trace").read_bytes(), zipfile.ZIP_STORED)
-        _put(archive, "result.json", json.dumps(whole, indent=1).encode(), zipfile.ZIP_DEFLATED)
-    return path
+    return write_archive(
+        path, ("result.json", {"format": MAGIC, "version": VERSION, **header}), arrays, {"trace": trace}
+    )
 
 
 def load_result(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]], Trace]:
@@ -85,20 +69,10 @@ def load_result(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]
         The file is no result, is truncated or damaged, or of a later version.
     """
     path = existing(path)
-    int64 = np.dtype(np.int64)
     with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
         header = _header(archive, path)
-        packed = {name: member(archive, f"{name}.npy", path, _WHAT) for name in _ARRAYS}
-        arrays = {name: array_of(packed[name], path, f"{name}.npy", int64, _DIMENSIONS[name]) for name in _ARRAYS}
-        data = member(archive, "trace", path, _WHAT)
-    with tempfile.TemporaryDirectory() as folder:
-        inner = Path(folder) / "trace"
-        inner.write_bytes(data)
-        try:
-            trace = Trace.load(inner)
-        except FormatError as error:
-            raise FormatError(f"{path}: its trace cannot be read ({error})") from error
-    return header, arrays, trace
+        arrays, inner = read_archive(archive, path, _WHAT, _ARRAYS, {"trace": Trace.load})
+    return header, arrays, inner["trace"]
 
 
 @contextmanager
@@ -135,9 +109,3 @@ def form(name: str, values: dict[str, Any]) -> InstructionForm:
     """Return a form that `form_to_dict` wrote."""
     known: dict[str, Any] = {key: math.nan if value is None else value for key, value in values.items()}
     return InstructionForm(name=name, **known)
-
-
-def _put(archive: zipfile.ZipFile, name: str, data: bytes, how: int) -> None:
-    info = zipfile.ZipInfo(name, _EPOCH)
-    info.compress_type = how
-    archive.writestr(info, data)

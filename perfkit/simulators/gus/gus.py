@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 # A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
 WARM_PASSES = 12
 SETTLED = 0.005  # mispredicted branches below which it has
+ACCOUNT = "an account of the cycles, not of what would help"  # said wherever the parts of a stack are told
 WARM = ("none", "caches", "all")
 _ENDLESS = 64.0  # times the entries of a buffer: more than any program here fills
 
@@ -261,7 +262,9 @@ class GusResult(Summarised):
         """Return cycles per instruction by cause: an exact account, its sum is the CPI (simulated).
 
         Every tick by which retirement advances belongs to the instruction that retires and to what determined the time
-        of its result: a port, a latency, a bandwidth, a full buffer, the front end, or the width of retirement.
+        of its result: a port, a latency, a bandwidth, a full buffer, the front end, or the width of retirement. That
+        is an account of the cycles, and not of what would help: operations that wait for the result of a division are
+        latency here, though it may be the divider that all of them hang on; `sensitivity` tells.
         """
         import pandas as pd
 
@@ -328,7 +331,8 @@ class GusResult(Summarised):
                     f"{self.cycles:,.0f} cycles for {self.instructions:,} instructions of {name} on {core.name} "
                     f"(simulated): CPI {self.cpi:.3f}, {self.ipc:.2f} instructions per cycle"
                 ),
-                "where the time goes: " + ", ".join(f"{n} {v:.3f} CPI ({v / self.cpi:.0%})" for n, v in stack),
+                f"where the time goes ({ACCOUNT}; `sensitivity` says that): "
+                + ", ".join(f"{n} {v:.3f} CPI ({v / self.cpi:.0%})" for n, v in stack),
                 "busiest resources: " + ", ".join(f"{n} {v:.0%}" for n, v in use),
                 f"{missed:,} of {branches:,} conditional branches mispredicted",
             ]
@@ -448,6 +452,12 @@ def _assembled(
     branches, missed = header["branches"]
     served = CacheCounts(arrays["served"], arrays["prefetched"])
     return GusResult(gus, trace, program, ticks, spent, served, (int(branches), int(missed)))
+
+
+def top_cause(result: GusResult) -> str:
+    """Return the largest part of the CPI stack in words, with what it does not say."""
+    cause, cycles = next(iter(cpi_by_cause(result).items()))
+    return f"{cause} takes the largest part of its cycles, {cycles / result.cpi:.0%} ({ACCOUNT})"
 
 
 def cpi_by_cause(result: GusResult) -> dict[str, float]:

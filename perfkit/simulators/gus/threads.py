@@ -14,9 +14,6 @@ Not modelled: transfers that queue behind each other, different distances betwee
 only read and then written by one, locks, and the threads' own waiting loops.
 """
 
-import io
-import json
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.files import array_of, check_fields, existing, json_object, member, reading, replaced
+from perfkit.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.gus import timing
-from perfkit.simulators.gus.gus import Gus, GusResult
+from perfkit.simulators.gus.gus import Gus, GusResult, top_cause
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.memory import (
     BLOCKED,
@@ -56,7 +53,7 @@ _WHAT = "perfkit's results of threads"
 _PIECE = 1024  # executed blocks whose times are told apart
 _ROUNDS = 8  # of transfers and times that depend on each other
 _SETTLED = 0.01
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+_LEAST = 0.01  # a smaller speedup is no bottleneck
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,6 +152,19 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
         slowest = self.phase_cycles.argmax(axis=1)
         return int(np.bincount(slowest, self.phase_cycles.max(axis=1), minlength=len(self)).argmax())
 
+    @cached_property
+    def bottlenecks(self) -> tuple[str, ...]:
+        """Of each thread the resource that would help it most, made twice as good; ``""`` where none brings 1 %.
+
+        Each thread is asked with its share of last level and bandwidth; the lines that threads take from each other are
+        no resource of a core and stay out of it (`transfers` counts them).
+        """
+        found = []
+        for result in self.results:
+            ranked = result.sensitivity((2.0,))
+            found.append(ranked.bottleneck if float(ranked.speedup[:, -1].max()) >= _LEAST else "")
+        return tuple(found)
+
     @property
     def memory_bytes(self) -> NDArray[np.int64]:
         """Bytes that each thread brings from memory, shape (threads,) (simulated)."""
@@ -197,10 +207,10 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
                 f"(simulated): imbalance {self.imbalance:.2f} (slowest over mean)"
             ),
             (
-                f"the others wait for thread {self.critical} ({longest.cpi_stack().index[0]} holds it up most); "
-                f"{waiting:.0%} of all threads' cycles are waiting"
+                f"the others wait for thread {self.critical}, {waiting:.0%} of all threads' cycles; "
+                f"{top_cause(longest)}"
                 if waiting >= 0.005
-                else f"no thread waits for another; {longest.cpi_stack().index[0]} holds the slowest up most"
+                else f"no thread waits for another; of the slowest, {top_cause(longest)}"
             ),
             (
                 f"memory: {used:.2f} of {self.memory_bandwidth:g} bytes per cycle that all get together "
@@ -231,28 +241,14 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
 
     def save(self, path: str | Path) -> Path:
         """Write all to one file, an archive of the threads' results."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         header = {
             "format": MAGIC, "version": VERSION, "threads": len(self), "bodies": list(self.bodies),
             "memory_bandwidth": self.memory_bandwidth,
         }  # fmt: skip
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"{number:02}.calls": calls for number, calls in enumerate(self.calls)}
-        with (
-            tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
-            replaced(path) as temporary,
-            zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
-        ):
-            archive.writestr(zipfile.ZipInfo("threads.json", _EPOCH), json.dumps(header, indent=1))
-            for name, values in arrays.items():
-                data = io.BytesIO()
-                np.lib.format.write_array(data, values, allow_pickle=False)
-                archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), data.getvalue())
-            for number, result in enumerate(self.results):
-                inner = result.save(Path(folder) / "result").read_bytes()
-                archive.writestr(zipfile.ZipInfo(f"{number:02}.gus", _EPOCH), inner)
-        return path
+        results = {f"{number:02}.gus": result for number, result in enumerate(self.results)}
+        return write_archive(path, ("threads.json", header), arrays, results)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -271,22 +267,17 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
             if header.get("format") != MAGIC or header.get("version") != VERSION:
                 raise FormatError(f"{path}: not {_WHAT}, of version {VERSION} (its header does not say so)")
             check_fields(header, {"threads": int, "bodies": list, "memory_bandwidth": float}, path, _WHAT)
-            shapes = dict(_ARRAYS) | {f"{k:02}.calls": (np.int64, 2) for k in range(header["threads"])}
-            arrays = {
-                name: array_of(member(archive, f"{name}.npy", path, _WHAT), path, name, np.dtype(kind), dimensions)
-                for name, (kind, dimensions) in shapes.items()
-            }
-            results = []
-            for number in range(header["threads"]):
-                with tempfile.TemporaryDirectory() as folder:
-                    temporary = Path(folder) / "result"
-                    temporary.write_bytes(member(archive, f"{number:02}.gus", path, _WHAT))
-                    results.append(GusResult.load(temporary))
-            calls = tuple(arrays.pop(f"{k:02}.calls") for k in range(header["threads"]))
+            numbers = range(header["threads"])
+            arrays, results = read_archive(
+                archive, path, _WHAT,
+                dict(_ARRAYS) | {f"{k:02}.calls": (np.int64, 2) for k in numbers},
+                {f"{k:02}.gus": GusResult.load for k in numbers},
+            )  # fmt: skip
+            calls = tuple(arrays.pop(f"{k:02}.calls") for k in numbers)
             bodies = tuple(str(name) for name in header["bodies"])
             bandwidth = float(header["memory_bandwidth"])
             try:
-                return cls(tuple(results), calls, bodies, memory_bandwidth=bandwidth, **arrays)
+                return cls(tuple(results.values()), calls, bodies, memory_bandwidth=bandwidth, **arrays)
             except DataError as error:
                 raise FormatError(f"{path}: its parts do not fit together ({error})") from error
 

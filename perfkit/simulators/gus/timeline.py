@@ -34,7 +34,9 @@ class Timeline(Tabled):
     Attributes
     ----------
     schedule : DataFrame
-        One row per executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table.
+        One row per executed instruction, as `perfkit.simulators.gus.causality.InstructionSchedule`'s table, and
+        through: the resource for which it waited for its parent's use of it; "a cache line" where it waited for the
+        line that the parent fetches; "" where it waited for the parent's result, or for an entry of a buffer.
     resources : DataFrame
         One row per resource that the window uses, in the order of the pipeline: resource, kind ("front end", "ports",
         "memory", "retirement"), units (lanes), busy (share of its capacity that the window's instructions take, at most
@@ -129,8 +131,9 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
     table = result.schedule(0, first + count).table
     run = _Run(result, table)
     window = slice(first, len(table))
-    shown = table.iloc[window].reset_index(drop=True)
     producers = pd.DataFrame(list(run.producers(first)), columns=["n", "producer", "through"])
+    shown = table.iloc[window].reset_index(drop=True)
+    shown["through"] = run.waited_for(shown, producers)
     known = producers[producers["n"] >= first]
     uses = pd.concat([_frame(name, *parts) for name, parts in run.uses(first, producers).items()], ignore_index=True)
     begin = float(table["retire"].iloc[first - 1]) if first else 0.0
@@ -169,6 +172,7 @@ class _Run:
         }
         self.units = {name: max(1, len(self.core.ports[name].units)) for name in self.program.groups}
         self.units |= dict.fromkeys(("front_end", "retire", *self.bandwidths), 1)
+        self._line = max(1, first >> 3)  # in granules of 8 bytes
         self._places = ["front_end", *self.program.groups, *self.bandwidths, "retire"]
 
     def place(self, name: str) -> int:
@@ -239,6 +243,28 @@ class _Run:
             for operand, granules in accesses:
                 if code.write[operand]:
                     stored.update(dict.fromkeys(granules, n))
+
+    def waited_for(self, shown: "pd.DataFrame", producers: "pd.DataFrame") -> list[str]:
+        """Return what connects each instruction with its parent, where that is no operand."""
+        used = [(name, *self._port(k)[:3]) for k, name in enumerate(self.program.groups)]
+        levels = [(k, f"{name}_bandwidth") for k, name in enumerate(LEVELS)]
+        used += [(name, *self._level(k)) for k, name in levels if name in self.bandwidths]
+        results = set(zip(producers["n"], producers["producer"], strict=True))
+        pairs = shown[["n", "parent"]].itertuples(index=False)
+        return ["" if p < 0 or (n, p) in results else self._shared(n, p, used) for n, p in pairs]
+
+    def _shared(self, n: int, parent: int, used: list[tuple[str, Any, Any, Any]]) -> str:
+        """Return the resource that ``n`` got last of those that it got from its parent (several at the same time)."""
+        freed: dict[str, int] = {}
+        for name, users, reserved, cost in used:
+            at = int(np.searchsorted(users, n))
+            if 0 < at < len(users) and users[at] == n and users[at - 1] == parent:
+                freed[name] = int(reserved[at - 1] + cost[at - 1])
+        last = max(freed.values(), default=-1)
+        if last >= self.dispatch[n]:
+            return " and ".join(name for name, tick in freed.items() if tick == last)
+        lines = [set(self.granule[(self.owner == k) & (self.granule >= 0)] // self._line) for k in (n, parent)]
+        return "a cache line" if lines[0] & lines[1] else ""
 
     def _accesses(self, result: "GusResult", count: int) -> None:
         """Note each access: its instruction, operand, granule, code and size, and how many cross a line."""

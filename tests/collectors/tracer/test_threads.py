@@ -1,7 +1,10 @@
 """Recording every thread of a region: OpenMP and pthreads, known answers, and programs that make it hard."""
 
+import functools
+import json
 import shutil
 import subprocess
+import sys
 import textwrap
 
 import numpy as np
@@ -221,6 +224,44 @@ def test_memory_is_divided_and_a_thread_that_asks_for_less_gets_what_it_asks_for
     assert little.thread_cycles[computing] == pytest.approx(much.thread_cycles[computing], rel=0.02)
     assert (little.thread_cycles[streaming] > 1.5 * much.thread_cycles[streaming]).all()
     assert little.memory_bytes.sum() / little.cycles <= 4.0 * 1.01
+
+
+def test_a_loop_named_itself_is_no_stretch_in_which_one_thread_runs_alone(compiled):
+    """Four threads with 1 : 3 : 5 : 7 of the work, by the loop's own symbol: the slowest takes 7/4 of the mean."""
+    program = compiled(TRIANGLE, "-fopenmp")
+    body = Tracer().run_threads(program, "solve").bodies[0]
+    traces = Tracer().run_threads(program, body)
+    assert all(SERIAL not in traces.phases(k) for k in traces)
+    wanted = traces.instructions.max() / traces.instructions.mean()
+    assert pk.run_threads(pk.Gus("zen4", warm=True), traces).imbalance == pytest.approx(wanted, rel=0.15)
+    assert wanted > 1.5
+
+
+def test_a_function_without_loops_names_those_that_hold_them(compiled):
+    """`main` calls solve, whose loop runs in all threads: who asks for main is told whom to ask for."""
+    alone = Tracer().run_threads(compiled(TRIANGLE, "-fopenmp"), "main")
+    assert len(alone) == 1
+    assert (
+        "main holds no parallel loop; solve, which it calls, does: record solve instead (-f solve)" in alone.summary()
+    )
+    assert "holds no parallel loop" not in Tracer().run_threads(compiled(TRIANGLE, "-fopenmp"), "solve").summary()
+
+
+def test_the_command_simulates_a_file_of_threads(compiled, tmp_path):
+    path = Tracer().run_threads(compiled(TRIANGLE, "-fopenmp"), "solve").save(tmp_path / "all.threads")
+    words = [sys.executable, "-m", "perfkit", "gus", str(path), "--core", "zen4", "--sensitivity"]
+    run = functools.partial(subprocess.run, capture_output=True, text=True, check=True)
+    found = json.loads(run([*words, "--json"]).stdout)
+    assert found["imbalance"] > 1.3
+    assert found["critical"] == 3
+    assert [row["thread"] for row in found["threads"]] == [0, 1, 2, 3]
+    slowest = pk.run_threads(pk.Gus("zen4"), pk.ThreadTraces.load(path))
+    assert [row["bottleneck"] for row in found["threads"]] == [name or "no single one" for name in slowest.bottlenecks]
+    told = run([*words, "-o", str(tmp_path / "saved")]).stdout
+    assert "imbalance" in told
+    assert "bottleneck" in told
+    assert "sensitivity of thread 3, without the lines that others take (simulated)" in told
+    assert pk.ThreadsResult.load(tmp_path / "saved").cycles == found["cycles"]
 
 
 def test_an_atomic_counter_is_shared_truly(compiled):

@@ -21,6 +21,9 @@ interface Live extends View {
   packed: Packed;
 }
 
+// JupyterLab takes the arrow keys of a focused control for moves between cells; a mark on anything around it is not asked.
+const keepKeys = ({ target }: FocusEvent): void => (target as Element).setAttribute('data-lm-suppress-shortcuts', 'true');
+
 // Shows a packed model in an element; `told` is called with each new state. Returns the view.
 export function mount(el: HTMLElement, bytes: DataView, first: State = {}, told: (state: State) => void = () => {}): Live {
   const packed = unpack(bytes);
@@ -28,8 +31,7 @@ export function mount(el: HTMLElement, bytes: DataView, first: State = {}, told:
   if (!make) throw new Error(`no view ${packed.head.view}`);
   el.classList.add('pkl');
   el.replaceChildren();
-  // JupyterLab takes the arrow keys of what is not marked.
-  el.setAttribute('data-lm-suppress-shortcuts', 'true');
+  el.addEventListener('focusin', keepKeys);
   let connection: ReturnType<typeof connect> | null = null;
   const changed = (): void => {
     connection?.changed();
@@ -60,6 +62,7 @@ export function mount(el: HTMLElement, bytes: DataView, first: State = {}, told:
     state: () => view.state(),
     result: () => view.result(),
     destroy: () => {
+      el.removeEventListener('focusin', keepKeys);
       connection?.destroy();
       view.destroy();
     },

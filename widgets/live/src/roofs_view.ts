@@ -10,6 +10,7 @@ export interface Roof {
   label: string;
   kind: string;
   colour: string; // "" for a classical bound: the colour of text
+  of: string; // the node type in words
   a: number;
   b: number;
   alpha: number;
@@ -20,7 +21,7 @@ export interface Roof {
 
 interface RoofsHead extends Head {
   axes: Axis[];
-  roofs: { label: string; kind: string; colour: string; of: string }[];
+  roofs: Pick<Roof, 'label' | 'kind' | 'colour' | 'of'>[];
   verdicts: string[];
   tolerance: number;
   unit: string;
@@ -48,13 +49,10 @@ export function roofsView(root: HTMLElement, packed: Packed<RoofsHead>, changed:
   const list = listbox('Roofs, the nearest to the point first', (i) => act(() => (chosen = chosen === nearest()[i]!.label ? '' : nearest()[i]!.label)));
   const verdict = h('div', { class: 'pkl-advice' });
   const legend = h('p', { class: 'pkl-legend' });
-  const of = new Map(head.roofs.map((roof) => [roof.of, roof.colour]));
-  legend.append(...[...of].filter(([, colour]) => colour).map(([name, colour]) => key(name, colour, 'line')), key('classical bounds', 'var(--pkl-ink)', 'line'),
-    h('span', { class: 'pkl-muted' }, 'issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point'));
   frame.body.append(
     h('p', { class: 'pkl-muted' }, 'Each place of the sliders was scheduled; nothing between them is shown.'),
     h('div', { class: 'pkl-columns' },
-      h('div', {}, sliders.element, h('h4', {}, 'Nearest roofs: times the performance'), list.element, verdict),
+      h('div', {}, sliders.element, h('h4', {}, 'Nearest roofs: how many times the performance each allows (dashed: 1, the performance itself)'), list.element, verdict),
       h('div', {}, h('div', { class: 'pkl-row', role: 'group', 'aria-label': 'Kinds of roofs' }, ...buttons), chart.element, legend)),
   );
   // One range for all of the grid, so that what moves is seen to move.
@@ -77,6 +75,7 @@ export function roofsView(root: HTMLElement, packed: Packed<RoofsHead>, changed:
     return out; // the nearest first, as Python sorted them
   }
 
+  const told = (roof: Roof): string => `${roof.label}: ${short(roof.bound)} ${head.unit}/cycle, ${roof.distance.toFixed(2)} × the performance`;
   const nearest = (): Roof[] => roofs().filter(({ kind }) => !hidden.has(kind)).slice(0, 8);
 
   function draw(): void {
@@ -85,10 +84,22 @@ export function roofsView(root: HTMLElement, packed: Packed<RoofsHead>, changed:
     frame.words.textContent = first!;
     verdict.replaceChildren(...reasons.map((reason) => h('div', {}, reason)));
     buttons.forEach((button, i) => button.setAttribute('aria-pressed', `${!hidden.has(KINDS[i]!)}`));
-    list.fill(nearest().map((roof) => h('div', { title: roof.label }, h('span', { class: 'pkl-label' }, roof.label),
-      h('span', { class: 'pkl-bar' }, h('i', { style: `width:${Math.min(100, 100 / roof.distance).toFixed(1)}%;background:${roof.colour || 'var(--pkl-ink)'}` })),
-      h('span', { class: 'pkl-value' }, roof.distance.toFixed(2)))), nearest().findIndex(({ label }) => label === chosen));
+    const rows = nearest(), most = Math.max(1, ...rows.map(({ distance }) => distance).filter(Number.isFinite));
+    list.fill(rows.map((roof) => h('div', { title: told(roof) }, h('span', { class: 'pkl-label' }, roof.label),
+      h('span', { class: 'pkl-bar' }, h('i', { style: `width:${Math.min(100, (100 * roof.distance) / most).toFixed(1)}%;background:${roof.colour || 'var(--pkl-ink)'}` }),
+        h('i', { class: 'pkl-mark', style: `left:${(100 / most).toFixed(1)}%` })),
+      h('span', { class: 'pkl-value' }, roof.distance.toFixed(2)))), rows.findIndex(({ label }) => label === chosen));
+    drawLegend();
     drawRoofs();
+  }
+
+  // One entry for each colour that is drawn.
+  function drawLegend(): void {
+    const named = ({ kind, of }: Pick<Roof, 'kind' | 'of'>): string => (kind === 'throughput' ? 'classical bounds' : of);
+    const drawn = new Set(roofs().filter(({ kind }) => !hidden.has(kind)).map(named));
+    const colours = new Map(head.roofs.map((roof) => [named(roof), roof.colour || 'var(--pkl-ink)']));
+    legend.replaceChildren(...[...colours].filter(([name]) => drawn.has(name)).map(([name, colour]) => key(name, colour, 'line')),
+      h('span', { class: 'pkl-muted' }, 'issue dashed, latency dash-dotted, stalls dotted; thick where a roof hits the point'));
   }
 
   function drawRoofs(): void {
@@ -101,7 +112,7 @@ export function roofsView(root: HTMLElement, packed: Packed<RoofsHead>, changed:
         d: line(xs, at.map((value) => y.at(roofAt(roof, value)))), 'stroke-dasharray': DASHES[roof.kind]!,
         'stroke-width': mine ? 4.5 : strong ? 2.4 : 1.2, opacity: mine || strong ? 1 : 0.6, style: `stroke:${mine ? 'var(--pkl-accent)' : roof.colour || 'var(--pkl-ink)'}`,
       });
-      path.append(s('title', {}, `${roof.label}: ${short(roof.bound)} ${head.unit}/cycle, ${roof.distance.toFixed(2)} × the performance, utilisation ${percent(roof.utilisation)}`));
+      path.append(s('title', {}, `${told(roof)}, utilisation ${percent(roof.utilisation)}`));
       return path;
     });
     const intensity = arrays.intensity![sliders.place]!, performance = arrays.performance![sliders.place]!;

@@ -37,7 +37,8 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
   function draw(): void {
     sliders.show();
     const now = cycles[sliders.place]!, first = cycles[sliders.start]!, [best] = ranking();
-    frame.words.textContent = `${count(now)} cycles (simulated): ${short(first / now)} times as fast as the core as it is (${count(first)} cycles). `
+    const speed = short(first / now), faster = speed === '1' ? 'no faster than' : `${speed} times as fast as`;
+    frame.words.textContent = `${count(now)} cycles (simulated): ${faster} the core as it is (${count(first)} cycles). `
       + (!best || best[1] < 0.005 ? 'No single resource helps by 0.5 % any more.' : `Next bottleneck: ${best[0]}.`);
     drawBars();
     drawTable();

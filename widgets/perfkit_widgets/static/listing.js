@@ -132,12 +132,21 @@ function render({ model, el }) {
       lines.set(i, tr);
       body.append(tr);
     }
+    const { scrollTop } = scroll;
     table.replaceChildren(head(), body);
+    scroll.scrollTop = scrollTop;
     count.textContent = `${shown.length} of ${rows.length} instructions`;
     syntax.textContent = model.get('syntax') === 'att' ? 'AT&T syntax' : 'Intel syntax';
     syntax.title = 'Change the syntax of the assembly';
     if (search.value !== model.get('search')) search.value = model.get('search');
     mark();
+  }
+
+  // Another order is read from its top; the program's, from where it opened.
+  function reorder() {
+    draw();
+    if (model.get('sort') || model.get('search')) scroll.scrollTop = 0;
+    else begin();
   }
 
   function mark() {
@@ -148,7 +157,13 @@ function render({ model, el }) {
       tr.classList.toggle('pk-l-chosen', mine);
       tr.classList.toggle('pk-l-same', !!line && !mine && place(i) === line);
       tr.setAttribute('aria-selected', String(mine));
-      if (!mine) continue;
+    }
+  }
+
+  function select() {
+    mark();
+    const tr = lines.get(model.get('selected'));
+    if (tr) {
       const top = tr.offsetTop - 34, bottom = tr.offsetTop + tr.offsetHeight;
       if (top < scroll.scrollTop) scroll.scrollTop = top;
       else if (bottom > scroll.scrollTop + scroll.clientHeight) scroll.scrollTop = bottom - scroll.clientHeight;
@@ -161,8 +176,8 @@ function render({ model, el }) {
     return keys.length && shown.length ? shown.reduce((a, b) => (value(b, keys[0]) > value(a, keys[0]) ? b : a)) : -1;
   }
 
-  function bring(i) {
-    const tr = lines.get(i);
+  function begin() {
+    const tr = lines.get(model.get('selected') < 0 ? hottest() : model.get('selected'));
     if (tr) scroll.scrollTop = tr.offsetTop - scroll.clientHeight / 3;
   }
 
@@ -193,17 +208,18 @@ function render({ model, el }) {
     model.save_changes();
   });
   scroll.addEventListener('keydown', keys);
-  const redraw = 'change:rows change:columns change:search change:sort change:descending change:syntax';
-  model.on(redraw, draw);
-  model.on('change:selected', mark);
+  const redrawn = 'change:rows change:columns change:syntax', reordered = 'change:search change:sort change:descending';
+  model.on(redrawn, draw);
+  model.on(reordered, reorder);
+  model.on('change:selected', select);
   draw();
   requestAnimationFrame(() => {
-    if (!model.get('sort')) bring(model.get('selected') < 0 ? hottest() : model.get('selected'));
-    mark();
+    if (!model.get('sort')) begin();
   });
   return () => {
-    model.off(redraw, draw);
-    model.off('change:selected', mark);
+    model.off(redrawn, draw);
+    model.off(reordered, reorder);
+    model.off('change:selected', select);
   };
 }
 

@@ -2,10 +2,15 @@
 // executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
 // last waited for, back to the window's start, and where its other operands came from.
 const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, DRAWN = 200_000;
-const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', MEMORY = '#E69F00', DONE = 'rgba(154, 165, 177, 0.22)', ARROW = '#D55E00', OTHER = '#B05A91';
+const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', MEMORY = '#009E73', DONE = '#8794A1', ARROW = '#D55E00', OTHER = '#B05A91';
 // Of instructions; the chosen one is drawn in the arrows' colour.
 const COLOURS = ['#0072B2', '#56B4E9', '#009E73', '#7F8FA6', '#9C8FD8', '#4E9A9A', '#A6A04B', '#6C7A89'];
 
+// Black or white, whichever is read better on a colour.
+const inkOn = (colour) => {
+  const [r, g, b] = [1, 3, 5].map((at) => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#111' : '#fff';
+};
 const floats = (view) => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 const number = (value, digits = 2) => value.toLocaleString('en', { maximumFractionDigits: digits });
 
@@ -25,7 +30,7 @@ function render({ model, el }) {
   let times, uses, resources = [], n = 0, first = 0, row0 = 0, x0 = 0, span = 60, width = 800, height = MOST;
   let lane = LANE, longest = 0, pairs = new Float64Array(0), tops = [], full = 0;
 
-  const at = (i, k) => times[7 * i + k]; // dispatch, start, end, retire, number of the text, parent, operate
+  const at = (i, k) => times[8 * i + k]; // dispatch, start, end, retire, number of the text, parent, operate, number of the wait
   const use = (j, k) => uses[5 * j + k]; // resource, lane, n, start, end
   const text = (i) => model.get('texts')[at(i, 4)] ?? '';
   const byResource = () => model.get('mode') === 'resources' && resources.length > 0;
@@ -40,7 +45,7 @@ function render({ model, el }) {
     times = floats(model.get('times'));
     uses = floats(model.get('uses'));
     resources = model.get('resources');
-    n = times.length / 7;
+    n = times.length / 8;
     first = model.get('first');
     longest = 0;
     for (let j = 0; j < uses.length / 5; j++) longest = Math.max(longest, use(j, 4) - use(j, 3));
@@ -149,9 +154,11 @@ function render({ model, el }) {
     for (let i = from; i < to; i++) {
       const y = middle(i);
       for (const [a, b, colour, tall] of [[0, 1, WAIT, 5], [1, 6, MEMORY, 7], [6, 2, RUN, 11], [2, 3, DONE, 5]]) {
-        context.fillStyle = colour;
-        const left = x(at(i, a));
-        context.fillRect(left, y - tall / 2, Math.max(at(i, b) > at(i, a) ? 1 : 0, x(at(i, b)) - left), tall);
+        const left = x(at(i, a)), wide = Math.max(at(i, b) > at(i, a) ? 1 : 0, x(at(i, b)) - left);
+        context.fillStyle = context.strokeStyle = colour;
+        context.lineWidth = 1;
+        if (colour !== DONE) context.fillRect(left, y - tall / 2, wide, tall);
+        else if (wide) context.strokeRect(left + 0.5, y - tall / 2 + 0.5, Math.max(0, wide - 1), tall - 1);
       }
     }
     const place = (i) => [middle(i), middle(i)];
@@ -254,7 +261,7 @@ function render({ model, el }) {
       }
       const name = text(i).split(' ')[0];
       if (lane >= LANE && wide > 5.6 * name.length + 4) {
-        context.fillStyle = '#fff';
+        context.fillStyle = inkOn(context.fillStyle);
         context.globalAlpha = 1;
         context.fillText(name, left + 3, y + 3);
       }
@@ -357,6 +364,14 @@ function render({ model, el }) {
 
   const named = (i) => `${text(i)} (instruction ${i + first})`;
 
+  // What an instruction waited for, up to the name of the one before that had it.
+  function reason(i, parent) {
+    if (!resources.length || producersOf(i).includes(parent)) return '';
+    const through = model.get('waits')[at(i, 7)];
+    if (through === 'a cache line') return 'a cache line on its way to ';
+    return through ? `${through}, in use by ` : 'an entry of a buffer, held by ';
+  }
+
   function tell(causes) {
     const i = chosen();
     canvas.dataset.arrows = JSON.stringify(arrows);
@@ -365,9 +380,8 @@ function render({ model, el }) {
       words.textContent = `${what} Drag to move, Shift and drag to zoom into a stretch; + and − zoom, arrow keys move and choose, 0 resets.`;
       return;
     }
-    const earlier = at(i, 5) >= 0 ? `; last waited for instruction ${at(i, 5)}, before this window` : '; waited for no other result';
-    const by = !byResource() || producersOf(i).includes(causes[1]) ? '' : 'a resource that was in use by ';
-    const parent = causes.length > 1 ? `; last waited for ${by}${named(causes[1])}` : earlier;
+    const before = at(i, 5) - first, of = inside(before) ? named(before) : `instruction ${at(i, 5)}, before this window`;
+    const parent = at(i, 5) >= 0 ? `; last waited for ${reason(i, before)}${of}` : '; waited for no other result';
     const rest = producersOf(i).filter((p) => p !== causes[1] && inside(p));
     const more = rest.length ? ` Other operands came from ${rest.slice(0, 4).map(named).join(', ')}${rest.length > 4 ? ', …' : ''}.` : '';
     const back = causes.length > 1 ? ` Orange arrows: ${causes.length - 1} waits back.` : '';
@@ -575,7 +589,7 @@ function render({ model, el }) {
 
   function legend() {
     const entries = byResource()
-      ? [['an instruction each', COLOURS[0]], ['chosen, and what it waited for', ARROW], ['its other operands', OTHER]]
+      ? [['an instruction each', `linear-gradient(to right, ${COLOURS.slice(0, 4).map((c, k) => `${c} ${25 * k}% ${25 * k + 25}%`).join(', ')})`], ['chosen, and what it waited for', ARROW], ['its other operands', OTHER]]
       : [['waits', WAIT], ['waits for memory or a stored value', MEMORY], ['executes', RUN], ['waits to retire', DONE], ['was waited for', ARROW], ...(pairs.length ? [['other operands', OTHER]] : [])];
     if (key.dataset.for === `${byResource()}`) return;
     key.dataset.for = `${byResource()}`;
@@ -584,7 +598,9 @@ function render({ model, el }) {
         const each = document.createElement('span'), box = document.createElement('i');
         each.className = 'pk-key';
         box.className = 'bar';
-        box.style.background = colour;
+        if (colour === DONE) Object.assign(box.style, { border: `1px solid ${colour}`, boxSizing: 'border-box' });
+        else box.style.background = colour;
+        if (byResource() && colour.startsWith('linear')) box.style.width = '28px';
         each.append(box, label);
         return each;
       }),

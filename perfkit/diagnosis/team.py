@@ -1,0 +1,95 @@
+"""What `why` says of a function that runs in several threads: all recorded, and simulated beside each other."""
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.errors import DataError, PerfkitWarning
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.threads import ThreadsResult, run_threads
+from perfkit.trace.threads import ThreadTraces
+from perfkit.trace.trace import Trace
+
+_MUCH = 1.1  # a slowdown beside the others, or an imbalance, that is worth a word of its own
+
+
+@dataclass(frozen=True)
+class Team:
+    """A function's threads.
+
+    Attributes
+    ----------
+    name : str
+        The function, as its source writes it.
+    traces, result
+        What each thread ran, and how they run beside each other (simulated).
+    command : str
+        The program and its words.
+    explained : bool
+        Whether it is the slowest thread that the answer explains, rather than a run with one thread.
+    """
+
+    name: str
+    traces: ThreadTraces
+    result: ThreadsResult
+    command: str
+    explained: bool = False
+
+    @property
+    def slowest(self) -> Trace:
+        """What the thread that the others wait for ran."""
+        return self.traces[self.result.critical]
+
+    def told(self) -> tuple[str, ...]:
+        """Say how the threads were looked at, how even they are, and what they take from each other (simulated)."""
+        result, number = self.result, self.result.critical
+        seen = f"thread {number}, the slowest" if self.explained else "a run with one thread"
+        lines = [f"{self.name} runs in {len(result)} threads, and this explains {seen}"]
+        if not self.traces.complete:
+            stopped = sorted({t.provenance.stopped for t in self.traces.values() if not t.provenance.complete})
+            lines.append(f"the threads cannot be compared: their recording ended early ({'; '.join(stopped)})")
+        else:
+            lines.append(
+                f"one call of each thread was recorded, and simulated on a core of its own: imbalance "
+                f"{result.imbalance:.2f} (slowest over mean)"
+                + (f"; the others wait for thread {number}" if result.imbalance >= _MUCH else "")
+            )
+        lines.append(
+            f"beside the others the slowest takes {result.slowdown:.2f} times as long as alone"
+            + (": they hold each other up" if result.slowdown >= _MUCH else "")
+        )
+        shared = self.traces.shared_lines()
+        if len(shared.false()):
+            lines.append(f"threads share lines falsely: {shared.summary().splitlines()[1]}")
+        symbol = shlex.quote(self.traces[0].provenance.function)
+        lines.append(
+            f"more: perfkit trace {shlex.quote(self.command.partition(' ')[0])} -f {symbol} --threads -o all.threads, "
+            "then perfkit gus all.threads"
+        )
+        return tuple(lines)
+
+
+def team_of(
+    tracer: Tracer, program: Path, symbol: str, arguments: Sequence[str], core: Microarchitecture, name: str
+) -> Team:
+    """Record one call of every thread, the second one where each has one, and simulate them beside each other.
+
+    Raises
+    ------
+    DataError, UnavailableError
+        As `Tracer.run_threads` does.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        try:
+            traces = replace(tracer, skip=1).run_threads(program, symbol, arguments)
+            if len(traces) < 2:  # the others made one call only
+                raise DataError("one thread")
+        except DataError:
+            traces = replace(tracer, skip=0).run_threads(program, symbol, arguments)
+        result = run_threads(Gus(core, warm="caches"), traces)
+    return Team(name, traces, result, shlex.join([str(program), *arguments]))
