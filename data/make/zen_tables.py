@@ -1,6 +1,6 @@
 """Make the instruction tables of the Zen cores that were measured: LLVM's rows, with what a host measured.
 
-    .venv/bin/python data/make/zen_tables.py zen4|zen5 [--llvm-suffix=-22] [--ports]
+    .venv/bin/python data/make/zen_tables.py zen3|zen4|zen5 [--llvm-suffix=-22] [--ports]
 
 LLVM 22 schedules znver5 with its Zen 4 model: four integer units, 256-bit vectors. So the rows that come from LLVM
 (operations, macro-operations, latencies not measured) are put on each core's units here, and every register form that
@@ -34,11 +34,12 @@ def units(stem, digits):
 
 @dataclass(frozen=True)
 class Machine:
-    """What a core has in place of the units of LLVM's Zen 4 model, as measured with microbenchmarks."""
+    """What a core has in place of the units of LLVM's model, as measured with microbenchmarks."""
 
     name: str
     cpu: str  # LLVM's name
-    extensions: str  # beside those of Sunny Cove, in iced-x86's names
+    extensions: str  # in iced-x86's names
+    prefix: str  # of LLVM's resource names
     alu: frozenset
     multiply: frozenset
     shift: frozenset
@@ -55,7 +56,7 @@ class Machine:
 
     @property
     def groups(self):
-        """What LLVM's exclusive groups of its Zen 4 model are on this core."""
+        """What LLVM's exclusive groups of its model are on this core."""
         return {
             ("ALU0", "ALU1", "ALU2", "ALU3"): self.alu,
             ("ALU0", "ALU3"): self.test,
@@ -70,10 +71,30 @@ class Machine:
 
 
 MACHINES = {
+    "zen3": Machine(
+        "zen3",
+        "znver3",
+        f"{llvm.HASWELL} SSE4A CLWB CLZERO SHA VAES VPCLMULQDQ RDPID",
+        prefix="Zn3",
+        alu=units("ALU", "0123"),
+        multiply=units("ALU", "1"),
+        shift=units("ALU", "12"),
+        test=units("ALU", "03"),
+        branch=frozenset(("ALU0", "BRU1")),
+        agu=units("AGU", "012"),
+        load=units("Load.", "012"),
+        vector_loads={"XMM": 1.5, "YMM": 1.5},  # two loads of 256 bits a cycle
+        vector_stores={"XMM": 2, "YMM": 2},  # one of 256 bits a cycle
+        steps=(0.14, 0.29, 0.56),
+        forward=0,
+        quarters=True,
+        divider=True,
+    ),
     "zen4": Machine(
         "zen4",
         "znver4",
-        "SSE4A CLZERO AVX512_BF16",
+        f"{llvm.SUNNY} SSE4A CLZERO AVX512_BF16",
+        prefix="Zn4",
         alu=units("ALU", "0123"),
         multiply=units("ALU", "1"),
         shift=units("ALU", "12"),
@@ -91,7 +112,8 @@ MACHINES = {
     "zen5": Machine(
         "zen5",
         "znver5",
-        "SSE4A CLZERO AVX512_BF16 AVX_VNNI MOVDIRI MOVDIR64B AVX512_VP2INTERSECT",
+        f"{llvm.SUNNY} SSE4A CLZERO AVX512_BF16 AVX_VNNI MOVDIRI MOVDIR64B AVX512_VP2INTERSECT",
+        prefix="Zn4",
         alu=units("ALU", "012345"),
         multiply=units("ALU", "012"),
         shift=units("ALU", "123"),  # measured: a shift and a multiplication together use four units
@@ -247,7 +269,7 @@ def latencies(form, row, rows, measured, loads, machine):
 
 
 def table(rows, resources, measured, machine):
-    sets = unit_sets(resources, "Zn4")
+    sets = unit_sets(resources, machine.prefix)
     bases = {}
     for form, row in rows.items():
         idiom = "/same" in form and not row.uses
@@ -292,8 +314,7 @@ def main():
     suffix = options.llvm_suffix
     version = llvm.llvm_version(suffix)
     machine = MACHINES[options.core]
-    extensions = f"{llvm.SUNNY} {machine.extensions}"
-    texts = llvm.available(llvm.disassemble(list(llvm.encoded_forms()), suffix), extensions.split())
+    texts = llvm.available(llvm.disassemble(list(llvm.encoded_forms()), suffix), machine.extensions.split())
     answer = look_up(texts, machine.cpu, f"llvm-mca{suffix}")
     resources, rows = answer.resources, answer.rows
     bad = llvm.check(rows, resources)

@@ -11,7 +11,7 @@ from perfkit.machine.core import Microarchitecture
 
 # Class -> names of its resources (regular expression over the whole name). The first that fits counts.
 CLASSES: dict[str, str] = {
-    "pipeline width": r"front_end|retire",
+    "pipeline width": r"front_end|retire|op_cache",
     "taken branches": r"taken_branches",
     "mispredicted branches": r"misprediction_penalty",
     "instruction latency": r"instruction_latency",

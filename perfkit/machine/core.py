@@ -33,7 +33,7 @@ SCHEMA = 1
 
 # Section of the core file -> kind of resource, the unit of its value, the names it must define and those it may.
 _SECTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
-    "widths": ("width", "uops/cycle", ("front_end", "retire"), ("store_commit", "taken_branches")),
+    "widths": ("width", "uops/cycle", ("front_end", "retire"), ("store_commit", "taken_branches", "op_cache")),
     "buffers": (
         "buffer",
         "entries",
@@ -82,6 +82,8 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "return_stack": int,
     "memory_renaming": str,
     "store_pairing": bool,
+    "store_boundary": int,
+    "op_cache_group": int,
     "fused_branch_ports": str,
     "tlb_entries": int,
     "second_tlb_entries": int,
@@ -91,15 +93,25 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "line_split_penalty": int,
     "write_back_lines": (int, float),
 }
-_FEATURE_UNITS = {"line_split_penalty": "uses of a port", "write_back_lines": "lines", "add_forwarding": "cycles"}
+_FEATURE_UNITS = {
+    "line_split_penalty": "uses of a port",
+    "write_back_lines": "lines",
+    "add_forwarding": "cycles",
+    "store_boundary": "bytes",
+    "op_cache_group": "uops",
+}
 # Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
 # Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register). Memory
 # renaming: which loads of a word that was just stored have its value without loading ("by base register": where both
-# addresses have no index register and are not relative to RIP).
+# addresses have no index register and are not relative to RIP). Store boundary: stores into one aligned piece of so
+# many bytes that follow one another are written to L1 together, and one across its end is written in two parts. Group
+# of the micro-op cache: the front end gets at most so many uops at once, of one line of code, up to a taken branch;
+# `op_cache` says how many such groups per cycle.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
     "memory_renaming": ("none", "same expression", "by base register", "learned"),
+    "store_boundary": (32, 64),
 }
 
 
@@ -525,7 +537,9 @@ def _read_features(table: dict[str, Any], sources: dict[str, str], place: str) -
         if not isinstance(figure.value, _FEATURES[name]):
             raise FormatError(f"{place} {name}: {_FEATURES[name]} expected, found {figure.value!r}")
         if name in _CHOICES and figure.value not in _CHOICES[name]:
-            raise FormatError(f"{place} {name}: one of {', '.join(_CHOICES[name])} expected, found {figure.value!r}")
+            raise FormatError(
+                f"{place} {name}: one of {', '.join(map(str, _CHOICES[name]))} expected, found {figure.value!r}"
+            )
         found[name] = figure
     return found
 

@@ -24,7 +24,7 @@ _GROUPS = (
     ("load and store units", r"L1_bandwidth|bandwidth of L1|AGU|LSU|Load|Store|store_commit|p23|p237|p49|p78|p4\b"),
     ("bandwidth of L2", r"L2_bandwidth|bandwidth of L2"),
     ("window", r"^rob$|scheduler|_queue|buffer|station|line.fill"),
-    ("front end", r"front_end|fetch|retire|taken_branches"),
+    ("front end", r"front_end|fetch|retire|taken_branches|op_cache"),
     ("divider", r"[Dd]ivider"),
     ("mispredicted branches", r"misprediction"),
     ("integer units", r"ALU|integer units|BRU|p06|p0156|branch"),

@@ -25,8 +25,7 @@ needs_llvm_mca = pytest.mark.skipif(TOOL is None, reason="no llvm-mca of LLVM 21
 FMA = "c4e275b8c2"  # vfmadd231ps ymm0, ymm1, ymm2
 CODES = {
     "skylake_x": [FMA, "c4e275b800", "4801d8", "480faf03", "488b03", "488903", "480103", "62f174c958c2", "c5fc57c0"],
-    # Of the Zen cores that were measured (4 and 5), the tables have units and figures that LLVM does not.
-    "zen3": [FMA, "c4e275b800", "4801d8", "480faf03", "488b03", "488903", "480103", "c5ed5ec1"],
+    # Of the Zen cores (measured: 3, 4 and 5), the tables have units and figures that LLVM does not.
     "alder_lake_p": [FMA, "c4e275b800", "4801d8", "488b03", "488903", "c5fe7f07", "0fb6c1", "c5f558c2"],
     "sandy_bridge": ["c5f558c2", "c5f55800", "4801d8", "488b03", "488903", "f20f5ec1", "480fafc3"],
 }

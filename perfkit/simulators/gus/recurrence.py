@@ -22,6 +22,10 @@ What is added to the printed algorithm, with its reason:
 - a line that is on its way is not in L1: accesses to it wait until it arrives;
 - an access to a page that no TLB holds waits for the page walk, one that only the second TLB holds for that TLB; both
   are given the part of the time in which they hold up retirement, and not the rest of the access;
+- the front end gets its uops in groups from the micro-op cache, one line of code and one taken branch at most in each,
+  where the core file has the figure; groups may run ahead of dispatch;
+- stores into one aligned piece of a line that follow each other are written together, one across its end in two parts,
+  where the core file names the piece; otherwise stores to one line, or pairs of them;
 - lines that come into one set of L1 come one after the other, where the core file has the figure;
 - a load across the end of a line uses its ports again and takes longer; a written line that a level gives up takes the
   next level's bandwidth, where the core file has figures of these;
@@ -38,6 +42,7 @@ from perfkit.simulators.gus.lanes import gather, later, like, load, reaches, sto
 from perfkit.simulators.gus.schedulers import admit, freed_in, hold
 from perfkit.simulators.gus.timing import (
     ADDRESSES,
+    AHEAD,
     DATA,
     EARLY,
     FILL_BUFFERS,
@@ -53,12 +58,14 @@ from perfkit.simulators.gus.timing import (
     LOADS,
     MISPREDICTION,
     NEVER,
+    NEW_LINE,
     OPERANDS,
     PORTS,
     QUICK,
     READ,
     RETIRE,
     ROB,
+    SCHEDULED,
     SCHEDULED_SHIFT,
     SCHEDULER,
     SET_FILL,
@@ -157,10 +164,13 @@ def simulate(  # pragma: no cover - compiled
     jump, left, newest = load(s_now, 5), load(s_now, 6), load(s_now, 7)
     n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
     queued, line_before, line_last, paired = s_counts[5], s_counts[6], s_counts[7], s_counts[8]
+    grouped, group, c_fetch = s_counts[9], costs.group[0], costs.fetch
     penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
     s_queue, held, c_queue, queue_size = state.queue, state.held, costs.vector_queue, costs.same[4]
     queue_mask = len(s_queue) - 1
     c_commit, c_early, in_pairs = costs.commit, costs.early, costs.pairs[0]
+    runs = in_pairs > 1  # stores into one piece that follow one another are written together
+    piece = in_pairs if runs else 3  # what a granule is shifted by
     nd = na = nx = nm = no = uses = 0
     j = 0
     for t in range(len(stream)):
@@ -187,6 +197,16 @@ def simulate(  # pragma: no cover - compiled
                 if spent is not None and v > disp:
                     why = MISPREDICTION
                 disp = later(disp, v)
+                if group:
+                    store(s_now, 8, later(load(s_now, 8), disp))
+            if group and u > 0:
+                grouped += u
+                if grouped > group or flags & NEW_LINE or into & TAKEN:
+                    grouped = u
+                    fetch = load(c_fetch, 0)
+                    opened = later(load(s_now, 8) + fetch, disp + times(fetch, -AHEAD))
+                    store(s_now, 8, opened)
+                    fe = later(fe, opened)
             if into & TAKEN:
                 into = 0
                 jump = later(jump + taken, disp)
@@ -212,7 +232,7 @@ def simulate(  # pragma: no cover - compiled
                 if spent is not None and v > disp:
                     why = STORE_BUFFER
                 disp = later(disp, v)
-            scheduled = flags >> SCHEDULED_SHIFT
+            scheduled = flags >> SCHEDULED_SHIFT & SCHEDULED
             if scheduled:
                 v = _freed(s_queue, queued, queue_size, c_queue)
                 if taint is not None:
@@ -461,7 +481,7 @@ def simulate(  # pragma: no cover - compiled
                     cause = PORTS + q
                 x = later(x, v)
                 v = later(v, disp) + load(c_use, k)
-                if split_store:  # a second access: the store's ports once more
+                if split_store and not runs:  # a second access: the store's ports once more
                     v = v + load(c_use, k)
                 store(s_port, q, v)
                 k += 1
@@ -522,15 +542,17 @@ def simulate(  # pragma: no cover - compiled
                 store(s_value, stores & sb_mask, value)
                 if taint is not None:
                     to.put(taint, to.BY_DATA, stores & sb_mask, to.RESULT, n)
-                line = w_granule[_U(first_access)] >> 3 if operands else -1
-                same_line = line == line_last and not paired if in_pairs else line in (line_last, line_before)
-                paired = 1 if same_line else 0
+                line = w_granule[_U(first_access)] >> piece if operands else -1
+                same_line = line == line_last and (runs or not paired) if in_pairs else line in (line_last, line_before)
+                paired = 1 if same_line and not runs else 0
                 if line != line_last:
                     line_before, line_last = line_last, line
                 written = written + load(c_commit, 0 if same_line else 1)
                 if split_store:
                     written = written + load(c_commit, 1)
                     paired = 1
+                    if runs:  # its second part goes together with what comes next into that piece
+                        line_last = line + 1
                 if page_split:
                     written = written + load(costs.page_split, 0)
                 if taint is not None:
@@ -551,5 +573,6 @@ def simulate(  # pragma: no cover - compiled
     store(s_now, 5, jump)
     store(s_now, 6, left)
     store(s_now, 7, newest)
+    s_counts[9] = grouped
     s_counts[5], s_counts[6], s_counts[7], s_counts[8] = queued, line_before, line_last, paired
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

@@ -14,6 +14,7 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.lanes import LANES, zeros
 from perfkit.simulators.memory.forwarding import RECENT
 from perfkit.simulators.program.program import REGISTERS, Program, pruned
+from perfkit.trace.code import StaticCode
 
 TICKS = 55440
 NEVER = -(1 << 60)  # before every time of a run
@@ -53,6 +54,10 @@ SLOTS, FLAGS, OPERANDS, ADDRESSES = (0, 0xFFF), (12, 0xFF), (20, 0x1FF), (29, 0x
 EARLY, DATA, LATE, WRITES = (35, 0x7F), (42, 0x7F), (49, 0x7F), (56, 0x7F)
 LOADS, STORES, VECTOR, QUICK = 1, 2, 4, 8
 SCHEDULED_SHIFT = 4  # two bits: which scheduler holds it, of `perfkit.simulators.program.program`
+SCHEDULED = 0b11
+NEW_LINE = 0x40  # it ends in another line of code than the instruction before it
+CODE_LINE = 64  # bytes
+AHEAD = 8  # groups of uops that may wait for dispatch: an estimate, 64 uops
 READ, WRITE = 1, 2  # flags of an operand
 
 
@@ -91,8 +96,12 @@ class Costs(NamedTuple):
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
     taken: NDArray[np.int64]  # (1, K) between two taken branches
+    fetch: NDArray[np.int64]  # (1, K) between two groups of uops from the micro-op cache
+    group: NDArray[np.int64]  # (1,) or (K,) uops of such a group, 0 where the core has none; all agree
     commit: NDArray[np.int64]  # (2, K) a store to the line of the one(s) before, another store
-    pairs: NDArray[np.int64]  # (1,) or (K,) whether stores are written in pairs of neighbours only; all agree
+    # (1,) or (K,), all agree: 1 where stores are written in pairs of neighbours only, or the bits by which a granule is
+    # shifted to the piece whose stores are written together, where these follow one another (`store_boundary`).
+    pairs: NDArray[np.int64]
     walk: NDArray[np.int64]  # (3, K) nothing, an access of the second TLB, a page walk
     page_split: NDArray[np.int64]  # (1, K) a store across the end of a page
     set_fill: NDArray[np.int64]  # (2, K) between two lines that come into one set of L1; where a written one leaves it
@@ -119,9 +128,11 @@ CYCLES = 2048
 class State(NamedTuple):
     """What the pass carries from one window to the next; times have a last axis of K where there are K of them."""
 
-    # dispatch, front end, retirement, last store, end of last, last jump, left the queue last, latest arrival of a line
+    # dispatch, front end, retirement, last store, end of last, last jump, left the queue last, latest arrival of a
+    # line, the beginning of the group of uops
     now: NDArray[np.int64]
-    # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair
+    # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair; uops of
+    # the group
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
@@ -161,6 +172,7 @@ def static(program: Program) -> Static:
     flags = loads * LOADS + stores * STORES + program.vector * VECTOR + (program.early > 0) * QUICK
     if "vector_scheduler" in program.core.resources:
         flags = flags + (program.scheduler.astype(np.int64) << SCHEDULED_SHIFT)
+    flags = flags + _new_line(code) * NEW_LINE
     early = program.load_uses
     fields = {
         SLOTS: program.slots,
@@ -192,6 +204,12 @@ def static(program: Program) -> Static:
         register[np.argsort(owner, kind="stable")].astype(np.uint16),
         (code.read * READ + code.write * WRITE).astype(np.uint8),
     )
+
+
+def _new_line(code: StaticCode) -> NDArray[np.bool_]:
+    """Return, for each instruction, whether it ends in another line of code than the one that lies before it."""
+    pc = code.pc.astype(np.uint64)
+    return (pc + code.length.astype(np.uint64) - np.uint64(1)) // CODE_LINE != (pc - np.uint64(1)) // CODE_LINE
 
 
 def _any(flags: NDArray[np.bool_], start: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -268,6 +286,8 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),
+        ticks([1.0 / value("op_cache", np.inf)]),
+        np.int64(core.feature("op_cache_group", 0) if "op_cache" in core.resources else 0),
         *_commit(core, base, ticks),
         ticks([0.0, value("second_tlb_latency", 0.0), value("page_walk_latency", 0.0)]),
         ticks([value("page_split_store", 0.0)]),
@@ -300,8 +320,8 @@ def state(program: Program, cost: Costs) -> State:
         zeros(1, lanes),
     )
     return State(
-        zeros(8, lanes),
-        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0], dtype=np.int64),
+        zeros(9, lanes),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(FIRST_SET + _sets(program), lanes),
@@ -317,12 +337,15 @@ def state(program: Program, cost: Costs) -> State:
 
 
 def _commit(core: Microarchitecture, base: Microarchitecture, ticks: Any) -> tuple[Any, Any]:
-    """Return what a store to the same line and one to another line take, and whether the former go in pairs."""
+    """Return what a store to the same line (or piece) and one to another take, and how the former go together."""
     found = core.resources.get("store_commit")
     if found is None:
         return ticks([1.0, 1.0]), np.int64(0)
-    pairs = bool(core.feature("store_pairing", False))
     slower = base.resource("store_commit").value / found.value  # than the core as it is, where it has a weight
+    boundary = int(core.feature("store_boundary", 0))
+    if boundary:
+        return ticks([0.0, slower]), np.int64(boundary.bit_length() - 4)
+    pairs = bool(core.feature("store_pairing", False))
     same = max(0.0, 2.0 / base.resource("store_commit").value - 1.0) if pairs else 1.0 / base.value("store_commit")
     return ticks([same * slower, slower]), np.int64(pairs)
 

@@ -87,6 +87,7 @@ class Layout(NamedTuple):
     renaming: int  # 0 no renaming of memory, 1 where the address is the same expression, 2 everywhere
     write_backs: bool  # whether written lines that a level gives up take bandwidth, or the time of a set of L1
     perfect: bool  # every branch is predicted
+    pieces: int  # a store across a multiple of so many bytes is written in two parts; 0: only across lines
 
 
 class Progress(NamedTuple):
@@ -200,6 +201,7 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
         _RENAMING[str(core.feature("memory_renaming", "none"))],
         bool(core.feature("write_back_lines", 0)) or "L1_set_fill" in core.resources,
         perfect,
+        int(core.feature("store_boundary", 0)),
     )
 
 
@@ -452,6 +454,8 @@ def _pass(  # pragma: no cover - compiled
                     code |= fetched << PREFETCH_SHIFT
                     if layout.write_backs:
                         code |= cache.gave_up[0] << WRITE_BACK_SHIFT
+            if layout.pieces and about & _WRITE and (address & (layout.pieces - 1)) + width > layout.pieces:
+                code |= SPLIT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
             if (address & 7) + width > (until - begin) << 3 and until & (PAGE_GRANULES - 1):
                 until += 1  # the last bytes lie in one more granule

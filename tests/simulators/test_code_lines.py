@@ -1,0 +1,112 @@
+"""What only some cores do, as measured on Zen 3: uops come line by line of the code, stores are written by 32 bytes.
+
+The cycles are those of loops on a Zen 3 server processor (family 25, model 1, 2026-11-23), measured as
+data/make/measure_loops.py does; the loops begin on a line of 64 bytes, as the assembled ones here do.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfkit.errors import FormatError
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.timing import _new_line
+from tests.machine.test_microbenchmarks import cycles
+from tests.simulators.assembled import assemble, loop, needs_assembler, same_place
+
+pytestmark = needs_assembler
+
+REGISTERS = ["rax", "rcx", "rdx", "rsi", "r9", "r10", "r11", "r12", "r13", "rbp"]
+LONG_NOP = "nop word ptr [rax+rax*1+512]"  # nine bytes
+ZEN3 = Gus(Microarchitecture.load("zen3"), warm="all")
+
+
+def moves(count):
+    return ";".join(f"mov {REGISTERS[k % 10]},r8" for k in range(count))
+
+
+@pytest.mark.parametrize(
+    ("body", "measured"),
+    [
+        (moves(5), 1.0),  # six uops with the branch
+        (moves(6), 1.16),
+        (moves(8), 2.0),  # nine uops: two groups
+        (moves(11), 2.0),
+        (moves(12), 2.16),
+        (moves(16), 3.0),
+        (moves(24), 4.25),
+        (";".join([LONG_NOP] * 5), 1.0),
+        (";".join([LONG_NOP] * 6), 1.17),  # 60 bytes and the branch's five: still one line
+        (";".join([LONG_NOP] * 7), 2.0),  # eight uops in two lines
+        (";".join([LONG_NOP] * 8), 2.0),
+    ],
+)
+def test_uops_come_in_groups_of_one_line_of_code(body, measured):
+    assert cycles(ZEN3, body) == pytest.approx(measured, rel=0.03)
+
+
+def test_without_the_figure_only_the_number_of_uops_counts():
+    core = Microarchitecture.load("zen3")
+    resources = {name: one for name, one in core.resources.items() if name != "op_cache"}
+    assert cycles(Gus(replace(core, resources=resources), warm="all"), moves(8)) == pytest.approx(9 / 6, rel=0.01)
+
+
+def test_an_instruction_belongs_to_the_line_in_which_it_ends():
+    # 6 + 9 x 6 = 60 bytes, then one of nine bytes from 60 to 69, then a short one.
+    trace = loop("\n".join(["mov eax,1", "nop", *[LONG_NOP] * 6, LONG_NOP, "nop"]), 1)
+    lengths = trace.code.length.astype(int)
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    assert starts[8] == 60
+    assert np.flatnonzero(_new_line(trace.code)).tolist() == [0, 8]
+
+
+def test_a_fused_branch_begins_no_group_of_its_own():
+    """Eight uops, then compare and branch that fuse, the branch in the next line: two groups, not three."""
+    body = moves(8) + ";" + ";".join([]) + "mov r14,[rax+0x11223344];" * 4
+    assert len(assemble(body.replace(";", "\n"))) < 64
+    assert cycles(ZEN3, body.rstrip(";")) < 3.0
+
+
+@pytest.mark.parametrize(
+    ("name", "stores", "measured"),
+    [
+        ("256 bits across 32 bytes, each in a line of its own", [("ymm8", 8 + 64 * (k % 12)) for k in range(24)], 2.0),
+        ("128 bits across 32 bytes", [("xmm8", 24 + 64 * (k % 12)) for k in range(24)], 2.0),
+        ("128 bits within 32 bytes", [("xmm8", 8 + 64 * (k % 12)) for k in range(24)], 1.0),
+        ("64 bits across 32 bytes", [("rcx", 28 + 64 * (k % 12)) for k in range(24)], 2.0),
+        ("a stream of them: the parts go together", [("ymm8", 8 + 32 * k) for k in range(24)], 1.04),
+        ("a stream of 128 bits", [("xmm8", 8 + 16 * k) for k in range(24)], 1.0),
+        ("pieces of a line in turns", [("rcx", o + 64 * (k % 6)) for k in range(6) for o in (0, 32, 8, 40)], 1.0),
+        ("pieces of a line in pairs", [("rcx", o + 64 * (k % 6)) for k in range(6) for o in (0, 8, 32, 40)], 0.5),
+        ("three and one", [("rcx", o + 64 * (k % 6)) for k in range(6) for o in (0, 8, 16, 32)], 0.5),
+    ],
+)
+def test_stores_are_written_by_pieces_of_32_bytes(name, stores, measured):
+    words = [f"vmovupd [rax+{at}],{what}" if "mm" in what else f"mov [rax+{at}],{what}" for what, at in stores]
+    assert cycles(ZEN3, ";".join(words)) / len(words) == pytest.approx(measured, rel=0.06), name
+
+
+def test_all_four_forms_of_the_recurrence_agree():
+    """Cycles of one run, of the lanes with nothing scaled, and of both causalities."""
+    body = "\n".join([moves(8).replace(";", "\n"), "dec r15", "jnz ."])
+    result = ZEN3.run(loop(body, 400, same_place))
+    assert (result.sensitivity(weights=(1.0,)).to_frame()["x1"] == 0).all()
+    doubled = result.sensitivity(weights=(2.0,), resources=["op_cache"]).to_frame()["x2"].max()
+    assert doubled == pytest.approx(1 / 3, abs=0.01)  # nine uops in 1.5 cycles instead of two
+    stores = loop(body.replace("mov rcx,r8", "vmovupd [rax+24],xmm8"), 400, lambda _, m: 4096 + 24)
+    result = ZEN3.run(stores)
+    assert result.cycles == pytest.approx(800, rel=0.02)  # two cycles for each store across 32 bytes, too
+    exact, fast = (result.causality(exact=e).to_frame().set_index("pc")["share"] for e in (True, False))
+    assert (exact - fast).abs().max() < 0.06
+
+
+def test_a_group_cannot_be_of_any_size():
+    text = (
+        Microarchitecture.load("zen3")
+        .to_toml()
+        .replace("store_boundary = { value = 32", "store_boundary = { value = 16")
+    )
+    with pytest.raises(FormatError, match="one of 32, 64 expected, found 16"):
+        Microarchitecture.from_toml(text)
