@@ -17,6 +17,10 @@ from .diagnosis.diagnosis import Diagnosis as Diagnosis
 from .diagnosis.kernel import why_kernel as why_kernel
 from .diagnosis.why import why as why
 
+# Which resource of the machine has no slack: instructions added to a kernel's innermost loop, measured.
+from .diagnosis.noise import Noise as Noise
+from .diagnosis.noise_result import NoiseResult as NoiseResult
+
 # Samples: counts of hardware events over time.
 from .readers.open_samples import open_samples as open_samples
 from .readers.read import read_samples as read_samples

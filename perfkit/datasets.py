@@ -37,6 +37,7 @@ FORMATS = {
     "parquet": "pandas:read_parquet",
     "trace": "perfkit.trace.trace:Trace.load",
     "truth": "perfkit.simulators.pmu.truth:Truth.from_parquet",
+    "noise": "perfkit.diagnosis.noise_result:NoiseResult.load",
     "forest": "perfkit.fitters.bottlenecks.forest:Forest.load",
     "text": "pathlib:Path.read_text",
 }

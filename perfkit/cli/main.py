@@ -48,6 +48,10 @@ COMMANDS = {
     "study": ("study:app", "Microbenchmark studies: measure every configuration of a kernel's dimensions."),
     "analyze": ("analyze:analyze", "Filter, categorise and learn from a table, as an analysis file says."),
     "asm": ("asm:asm", "Measure the cycles that a list of instructions takes."),
+    "noise": (
+        "noise:noise",
+        "Add noise to a kernel's innermost loop and measure how much of each kind it absorbs.",
+    ),
     "compare": ("compare:compare", "Compare two kernels, builds, compilers or commits: the effect with its interval."),
     "calibrate": ("calibrate:calibrate", "Measure this host's latencies and throughputs with the time stamp counter."),
     "report": ("report:app", "Report on your own data in one screen, or run a notebook with your own parameters."),

@@ -45,6 +45,7 @@ WORKING = {
     "gate": ["none.c"],
     "gus": ["fig1a", "--sensitivity"],
     "lab": ["none"],
+    "noise": ["none.c"],
     "report": ["tour", "--list"],
     "samples": ["dump.txt"],
     "spire": ["--train", "spire/train", "--analyse", "spire/memory"],

@@ -295,6 +295,27 @@ def kernel_comparison() -> pk.KernelComparison:
     return pk.KernelComparison(("old", "new"), ("gcc -O2", "gcc -O3"), table, 0.99, 0.005, True, 4, "no machine")
 
 
+@example(pk.NoiseResult)
+def noise_result() -> pk.NoiseResult:
+    added = [0, 1, 2, 4, 8]
+    slowdown = {"nop": [1, 1, 1, 1, 1.2], "latency": [1, 1.3, 1.6, 2.2, 3.4], "load": [1, 1, 1, 1.1, 1.5]}
+    rows = [
+        {
+            "kind": kind,
+            "resource": f"a resource of {kind}",
+            "added": n,
+            "slowdown": v,
+            "low": v - 0.01,
+            "high": v + 0.01,
+        }
+        for kind, values in slowdown.items()
+        for n, v in zip(added, values, strict=True)
+    ]
+    curves = pd.DataFrame(rows).assign(turns=40, quiet=True, simulated=1.0)
+    refused = {"divide": "no vector register is dead there"}
+    return pk.NoiseResult("dot", "a loop", curves, 6.0, 3.0, 1.0, 0.03, "no machine", "zen3", refused)
+
+
 @example(pk.Profile)
 def profile() -> pk.Profile:
     rows = [("solve", "solve", "/tmp/app", 90, 0.9, 1, 1), ("exp", "exp", "/usr/lib/libm.so.6", 10, 0.1, 1, 1)]

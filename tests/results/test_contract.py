@@ -27,7 +27,7 @@ NO_RESULTS = {
         "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
         "Areas", "Evidence",
     },
-    "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan", "Bottlenecks"},
+    "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan", "Bottlenecks", "Noise"},
     "programs, not yet timed": {"TraceSource", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
     "parts of results": {"Weighed", "Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
     "parts of traces and of fleets": {"TraceChunk", "Piece"},

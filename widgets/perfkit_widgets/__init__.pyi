@@ -9,6 +9,7 @@ from .live import LiveRoofs as LiveRoofs
 from .live import LiveSpire as LiveSpire
 from .live import LiveWhatIf as LiveWhatIf
 from .listing_view import ListingView as ListingView
+from .noise_view import NoiseView as NoiseView
 from .predict import Predict as Predict
 from .predict import Reveal as Reveal
 from .roofline_view import RooflineView as RooflineView

@@ -57,6 +57,41 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
         }
 }
 
+static uint64_t ticks_of(const pk_clock *clock, function f, const long *i, const double *d, long calls) {
+    uint64_t from = pk_clock_begin();
+    for (long c = 0; c < calls; c++)
+        f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+    return pk_clock_end() - from - clock->overhead;
+}
+
+/* Variants of one kernel in turns: each timed between two runs of the first one, all three between two readings of the
+   clock. A row: the reading before, ticks of the first, of the variant, of the first again, the reading after. */
+void perfkit_turns(const function *f, const long *i, const double *d, long calls, long turns, const uint32_t *which,
+                   uint64_t (*out)[9]) {
+    pk_clock clock = {.overhead = pk_clock_overhead()};
+    for (long t = 0; t < turns; t++) {
+        function g = f[which[t]];
+        pk_reading before, after;
+        ticks_of(&clock, f[0], i, d, 1); /* back into the caches, and into the branch predictor */
+        ticks_of(&clock, g, i, d, calls);
+        pk_clock_before(&clock, &before);
+        uint64_t first = ticks_of(&clock, f[0], i, d, calls), one = ticks_of(&clock, g, i, d, calls);
+        uint64_t last = ticks_of(&clock, f[0], i, d, calls);
+        pk_clock_after(&clock, &after);
+        uint64_t found[9] = {before.chain, before.width, before.turns, first,      one,
+                             last,         after.chain,  after.width,  after.turns};
+        memcpy(out[t], found, sizeof found);
+    }
+}
+
+/* Call a function once and return both registers that results come in. */
+typedef struct { long integer; double number; } result;
+void perfkit_call(function f, const long *i, const double *d, result *out) {
+    result (*g)(long, long, long, long, long, long, double, double, double, double, double, double, double, double) =
+        (void *)f;
+    *out = g(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+}
+
 /* clock.h's judgement of given samples, so that it can be compared with Python's: flags of pk_clock_judge. */
 void perfkit_judge(long count, int link, const uint64_t (*samples)[7], int *verdicts, double *cycles) {
     pk_clock clock = {.link = link};

@@ -45,6 +45,7 @@ class Segment:
     offset: int
     address: int
     file_size: int
+    size: int
 
 
 class ElfFile:
@@ -94,8 +95,8 @@ class ElfFile:
         self._names = names
 
     def _segment(self, at: int) -> Segment:
-        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", self.data, at)
-        return Segment(kind, flags, offset, address, size)
+        kind, flags, offset, address, _, file_size, size = struct.unpack_from("<IIQQQQQ", self.data, at)
+        return Segment(kind, flags, offset, address, file_size, size)
 
     @property
     def sha256(self) -> str:

@@ -1,0 +1,86 @@
+"""``perfkit noise``: add instructions to a kernel's innermost loop and measure what it absorbs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perfkit.cli import options
+from perfkit.cli.output import draw, notes_to_stderr, print_json, rows
+
+
+def noise(
+    source: str = typer.Argument(
+        ...,
+        metavar="SOURCE",
+        callback=options.plain,
+        help="A C or C++ file, REVISION:FILE of a git commit, a library (.so), or corpus:NAME.",
+    ),
+    function: options.Function = "",
+    arguments: str = typer.Option(
+        "",
+        "--arguments",
+        metavar="A,B,...",
+        callback=options.plain,
+        help="Arguments of the function, separated by commas: 1000, 2.0, f8[1000] (an array).",
+    ),
+    flags: options.Flags = "",
+    compiler: str = typer.Option(
+        "", "--compiler", callback=options.plain, help="The compiler (default: gcc, or g++ for C++)."
+    ),
+    kinds: str = typer.Option(
+        "",
+        "--kinds",
+        metavar="A,B,...",
+        callback=options.plain,
+        help="Kinds of noise, separated by commas: nop, load, latency (default: all).",
+    ),
+    at: str = typer.Option(
+        "innermost", "--at", metavar="WHERE", callback=options.plain, help="The loop: FILE:LINE, or 0x and an address."
+    ),
+    core: str = typer.Option(
+        "",
+        "--core",
+        metavar="CORE",
+        help="Simulate the same on a core: its name, a core file (*.toml), or host (default: measure only).",
+    ),
+    output: Annotated[Path | None, options.output("Write the result.", ".parquet", ".csv", ".json")] = None,
+    picture: Annotated[Path | None, options.picture("Draw the curves")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add noise to a kernel's innermost loop and measure how much of each kind it absorbs.
+
+    What hurts at once is the bottleneck; what is absorbed is slack. All variants run in turns, each beside the plain
+    kernel; only what ran on a quiet core counts.
+
+    Example: perfkit noise dot.c --arguments "f8[1000], f8[1000], 1000" --core host
+
+    Example: perfkit noise libsolve.so --function solve --arguments 1000 --kinds nop,load,latency
+    """
+    from perfkit.collectors.host.sides import kernel_from
+    from perfkit.collectors.open_traces import kernel_arguments
+    from perfkit.diagnosis.noise import Noise
+
+    settings = Noise(kinds=options.words(kinds) or None, at=_place(at), core=core or None)
+    build = {"flags": flags} if flags else {}
+    with notes_to_stderr():
+        kernel = kernel_from(source, function or None, compiler or None, build)
+        found = settings.run(kernel, *kernel_arguments(arguments))
+    if as_json:
+        more = {"held_back_by": found.bottleneck, "simulated": found.simulated_bottleneck, "refused": found.refused}
+        print_json({"name": found.name, **more, "kinds": rows(found.to_frame()), "curves": rows(found.curves)})
+    else:
+        shown = found.to_frame().drop(columns="resource").round(2)
+        typer.echo(f"{found.summary()}\n\n{shown.to_string(index=False)}")
+    if output is not None:
+        found.save(output)
+        typer.echo(f"wrote {output}", err=True)
+    if picture is not None:
+        draw(found, picture)
+
+
+def _place(text: str) -> str | int:
+    try:
+        return int(text, 16) if text.startswith("0x") else text
+    except ValueError:
+        raise typer.BadParameter(f"--at takes FILE:LINE, 0x and an address, or innermost; found {text!r}") from None

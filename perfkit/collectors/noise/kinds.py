@@ -1,0 +1,283 @@
+"""The kinds of noise: which instructions, on which registers, and why a kind cannot be had at a place.
+
+No instruction here changes the flags, unless they are dead, or touches the stack; each works on dead registers and on
+memory of its own.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iced_x86 import Code, Decoder, Instruction, MemoryOperand, Register
+
+from perfkit.collectors.noise.liveness import GENERAL, VECTORS
+from perfkit.collectors.noise.place import NoisePlace
+from perfkit.errors import SettingError
+
+LINE = 64
+LINES = 8  # of memory of its own that a kind goes round in
+LOADS, STORES, ONES = 0, 1024, 2048  # offsets in the buffer: what is loaded, what is stored, numbers
+BUFFER = 4096
+# Loads from L2 go round every eighth line of 128 kB: 32 lines in each of eight sets of an L1 of 64 sets, more than any
+# holds, and an eighth of its sets; the step is an odd number of such lines, on another page each time.
+ROUND, STRIDE = 1 << 17, 4096 + 8 * LINE
+FAR = 2 * ROUND  # bytes of their buffer
+_NUMBER = 0x5A17
+
+
+class NoRoom(Exception):  # noqa: N818 - why a kind is left out, not an error
+    """A kind cannot be added at a place: the message says why."""
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Where the noise's own memory lies: near the code, and (for loads from L2) below 2 GB."""
+
+    near: int
+    far: int
+
+
+@dataclass(frozen=True)
+class NoiseKind:
+    """One kind of noise.
+
+    Parameters
+    ----------
+    name : str
+        For example ``"load"``.
+    resource : str
+        What it takes up.
+    make : callable
+        (place, buffers, how many) to the instructions; raises `NoRoom`.
+    feature : str
+        A flag of /proc/cpuinfo that it needs.
+    """
+
+    name: str
+    resource: str
+    make: Callable[[NoisePlace, Buffers, int], list[Instruction]]
+    feature: str = ""
+
+
+def _bytes(text: str) -> Callable[[NoisePlace, Buffers, int], list[Instruction]]:
+    return lambda _place, _buffers, count: [next(iter(Decoder(64, bytes.fromhex(text)))) for _ in range(count)]
+
+
+def _dead(place: NoisePlace) -> tuple[Any, ...]:
+    if not place.general:
+        raise NoRoom("no general register is dead there")
+    return place.general
+
+
+def _low(register: int) -> Any:
+    return Register.EAX + register - Register.RAX
+
+
+def _word(register: int) -> Any:
+    return Register.AX + register - Register.RAX
+
+
+def _integer(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
+    dead = _dead(place)
+    return [
+        Instruction.create_reg_u32(Code.MOV_R32_IMM32, _low(dead[k % len(dead)]), _NUMBER + k) for k in range(count)
+    ]
+
+
+def _shift(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
+    dead = _dead(place)
+    source = (place.constant_general or place.own_general or (Register.RSP,))[0]
+    targets = [r for r in dead if r != source] or [dead[0]]
+    return [
+        Instruction.create_reg_reg_u32(Code.VEX_RORX_R64_RM64_IMM8, targets[k % len(targets)], source, 7)
+        for k in range(count)
+    ]
+
+
+def _at(address: int) -> MemoryOperand:
+    return MemoryOperand(Register.RIP, displ=address, displ_size=8)
+
+
+def _line(buffers: Buffers, offset: int, k: int) -> MemoryOperand:
+    return _at(buffers.near + offset + LINE * (k % LINES))
+
+
+def _load(place: NoisePlace, buffers: Buffers, count: int) -> list[Instruction]:
+    dead = _dead(place)
+    return [
+        Instruction.create_reg_mem(Code.MOV_R64_RM64, dead[k % len(dead)], _line(buffers, LOADS, k))
+        for k in range(count)
+    ]
+
+
+def _store(place: NoisePlace, buffers: Buffers, count: int) -> list[Instruction]:
+    sources = place.constant_general or place.own_general or place.general
+    if not sources:
+        raise NoRoom("no general register is constant or dead there")
+    return [Instruction.create_mem_reg(Code.MOV_RM64_R64, _line(buffers, STORES, k), sources[0]) for k in range(count)]
+
+
+def _far_load(place: NoisePlace, buffers: Buffers, count: int) -> list[Instruction]:
+    """Go round more lines of some sets of L1 than it holds: each load misses it and hits L2."""
+    if not place.own_general:
+        raise NoRoom("no general register is free in the whole function, to hold an address")
+    pointer = place.own_general[0]
+    targets = [r for r in place.general if r != pointer]
+    if not targets:
+        raise NoRoom("only one general register is dead there, and it holds the address")
+    if not count:
+        return []
+    # The pointer counts pairs of bytes, so that its lower 16 bits wrap round where the lines begin anew.
+    step = STRIDE // 2 * count % (1 << 16)
+    go = Instruction.create_reg_mem(Code.LEA_R64_M, pointer, MemoryOperand(pointer, displ=step, displ_size=8))
+    wrap = Instruction.create_reg_reg(Code.MOVZX_R32_RM16, _low(pointer), _word(pointer))
+    loads = []
+    for k in range(count):
+        where = MemoryOperand(Register.NONE, pointer, 2, buffers.far + STRIDE * k % ROUND, 8)
+        loads.append(Instruction.create_reg_mem(Code.MOV_R64_RM64, targets[k % len(targets)], where))
+    return [go, wrap, *loads]
+
+
+def _sized(register: int, width: int) -> Any:
+    first = {16: Register.XMM0, 32: Register.YMM0, 64: Register.ZMM0}[width]
+    return first + register - VECTORS[0]
+
+
+def vector_source(place: NoisePlace) -> Any:
+    """Return the vector register that noise reads: one of its own, set before the call, or a constant of the loop's."""
+    if place.own_vectors and not place.calls:
+        return place.own_vectors[-1]
+    if place.constant_vectors:
+        return place.constant_vectors[0]
+    raise NoRoom(
+        "functions that the loop calls may leave anything in vector registers"
+        if place.calls
+        else "no vector register is free in the whole function or constant in the loop"
+    )
+
+
+def _vector(stem: str, *, immediate: bool = False) -> Callable[[NoisePlace, Buffers, int], list[Instruction]]:
+    """Return the maker of three-operand instructions: source, source, into dead registers in turn."""
+
+    def make(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
+        source, targets = vector_source(place), _targets(place)
+        code = _code(stem, place.width, immediate)
+        one, found = _sized(source, place.width), []
+        for k in range(count):
+            target = _sized(targets[k % len(targets)], place.width)
+            if immediate:
+                found.append(Instruction.create_reg_reg_reg_u32(code, target, one, one, 1))
+            else:
+                found.append(Instruction.create_reg_reg_reg(code, target, one, one))
+        return found
+
+    return make
+
+
+def _targets(place: NoisePlace) -> list[Any]:
+    taken = () if place.calls or not place.own_vectors else (place.own_vectors[-1],)
+    targets = [r for r in place.vectors if r not in taken]
+    if not targets:
+        raise NoRoom("no vector register is dead there")
+    return targets
+
+
+def _code(stem: str, width: int, immediate: bool) -> Any:
+    letter = {16: "X", 32: "Y", 64: "Z"}[width] + "MM"
+    end = "_IMM8" if immediate else ""
+    name = f"VEX_{stem}_{letter}_{letter}_{letter}M{8 * width}{end}"
+    if width == 64:
+        bits = "32" if stem == "VPADDD" else "64"
+        rounding = "_ER" if stem in ("VADDPD", "VMULPD", "VDIVPD") else ""
+        name = f"EVEX_{stem}_ZMM_K1Z_ZMM_ZMMM512B{bits}{end}{rounding}"
+    return getattr(Code, name)
+
+
+def _vector_load(place: NoisePlace, buffers: Buffers, count: int) -> list[Instruction]:
+    targets = _targets(place)
+    code = {
+        16: Code.VEX_VMOVUPS_XMM_XMMM128, 32: Code.VEX_VMOVUPS_YMM_YMMM256, 64: Code.EVEX_VMOVUPS_ZMM_K1Z_ZMMM512,
+    }[place.width]  # fmt: skip
+    return [
+        Instruction.create_reg_mem(code, _sized(targets[k % len(targets)], place.width), _line(buffers, LOADS, k))
+        for k in range(count)
+    ]
+
+
+def _branch(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
+    """Branches that are never taken, to the next instruction: ``test rsp, rsp`` is never zero."""
+    if not place.flags_dead:
+        raise NoRoom("the flags are live there, and a branch needs some of its own")
+    found = []
+    for _each in range(count):
+        found.append(Instruction.create_reg_reg(Code.TEST_RM64_R64, Register.RSP, Register.RSP))
+        found.append(Instruction.create_branch(Code.JE_REL8_64, 0))
+    return found
+
+
+def _link(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
+    """Instructions that leave a register as it is, a cycle later."""
+    register = place.carried
+    if not register:
+        raise NoRoom("no register carries a chain of results from one iteration to the next")
+    if register in GENERAL:
+        same = MemoryOperand(register, displ=0, displ_size=1)
+        return [Instruction.create_reg_mem(Code.LEA_R64_M, register, same) for _ in range(count)]
+    if place.legacy:
+        low = _sized(register, 16)
+        return [Instruction.create_reg_reg(Code.ORPS_XMM_XMMM128, low, low) for _ in range(count)]
+    one = _sized(register, place.width)
+    code = {
+        16: Code.VEX_VORPS_XMM_XMM_XMMM128,
+        32: Code.VEX_VORPS_YMM_YMM_YMMM256,
+        64: Code.EVEX_VPORD_ZMM_K1Z_ZMM_ZMMM512B32,
+    }[place.width]
+    return [Instruction.create_reg_reg_reg(code, one, one, one) for _ in range(count)]
+
+
+KINDS: dict[str, NoiseKind] = {
+    each.name: each
+    for each in (
+        NoiseKind("nop", "front end", _bytes("0f1f4000")),
+        NoiseKind("long nop", "code size", _bytes("662e0f1f840000000000")),
+        NoiseKind("integer", "integer units", _integer),
+        NoiseKind("shift", "integer shifts", _shift, "bmi2"),
+        NoiseKind("branch", "branches not taken", _branch),
+        NoiseKind("load", "loads from L1", _load),
+        NoiseKind("vector load", "vector loads from L1", _vector_load, "avx"),
+        NoiseKind("load L2", "loads from L2", _far_load),
+        NoiseKind("store", "stores", _store),
+        NoiseKind("vector add", "vector additions", _vector("VADDPD"), "avx"),
+        NoiseKind("vector multiply", "vector multiplications and FMA", _vector("VMULPD"), "avx"),
+        NoiseKind("vector integer", "vector integer units", _vector("VPADDD"), "avx2"),
+        NoiseKind("shuffle", "vector shuffles", _vector("VSHUFPD", immediate=True), "avx"),
+        NoiseKind("divide", "vector divider", _vector("VDIVPD"), "avx"),
+        NoiseKind("latency", "chain of dependent instructions", _link),
+    )
+}
+"""All kinds, by name."""
+
+
+def kinds(names: Sequence[str] | None) -> list[NoiseKind]:
+    """Return kinds by name; all of them for None.
+
+    Raises
+    ------
+    SettingError
+        There is no such kind.
+    """
+    unknown = [name for name in names or () if name not in KINDS]
+    if unknown or (names is not None and not names):
+        raise SettingError(f"no kind of noise {', '.join(unknown)!r}; there are: {', '.join(KINDS)}")
+    return [KINDS[name] for name in (names or KINDS)]
+
+
+def refused(kind: NoiseKind, place: NoisePlace, features: Collection[str]) -> str:
+    """Say why a kind cannot be had at a place; empty if it can."""
+    if kind.feature and kind.feature not in features:
+        return f"this processor lacks {kind.feature}"
+    try:
+        kind.make(place, Buffers(1 << 20, 1 << 20), 1)
+    except NoRoom as why:
+        return str(why)
+    return ""

@@ -1,0 +1,234 @@
+"""Add noise to the innermost loop of a kernel, and measure how much of each kind it absorbs.
+
+Delval, de Oliveira Castro, Jalby, Renault: "Noise injection for performance bottleneck analysis", do it in a compiler;
+here the machine code is copied with the noise in it, so that any function of a library will do. No hardware counters
+are needed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfkit.collectors.host.code import flags
+from perfkit.collectors.host.code import processor as processor_name
+from perfkit.diagnosis.noise_result import NoiseResult
+from perfkit.errors import DataError, SettingError
+from perfkit.machine.core import Microarchitecture
+from perfkit.results import Settings
+from perfkit.simulators.gus.gus import Gus
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfkit.collectors.kernels import Kernel
+    from perfkit.collectors.noise.copies import NoiseVariant
+    from perfkit.collectors.noise.function import FunctionCode
+    from perfkit.collectors.noise.measure import Turns
+    from perfkit.collectors.noise.place import NoisePlace
+    from perfkit.trace.trace import Trace
+
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Added instructions per iteration of a loop of up to 24; more, in proportion, to longer loops."""
+_USUAL = 16  # instructions of a loop that gets these counts
+_FEWEST = 3  # quiet turns of a process that give a figure
+_ENOUGH = 3  # processes that make a quiet point
+_SIMULATED = 60_000  # instructions that the model sees, if the loop turns often enough in them
+_TURNS = 300  # iterations that are often enough
+
+
+@dataclass(frozen=True)
+class Noise(Settings):
+    """Settings of a measurement with noise.
+
+    Parameters
+    ----------
+    kinds : sequence of str, optional
+        Which kinds of noise (`perfkit.collectors.noise.kinds.KINDS`); all by default.
+    at : str or int
+        Which loop: ``"innermost"``, the smallest loop around what executes most; an address of an instruction in it, as
+        objdump prints it; or a source line, ``"kernel.c:12"``.
+    core : str, Microarchitecture or None
+        The model to put beside the machine; None: none. ``"host"`` is this host's core or the nearest.
+    counts : sequence of int, optional
+        Instructions to add per iteration; by default 1 to 32, in proportion more for loops of many instructions.
+    processes, rounds : int
+        Processes to measure in, each with everything at other addresses, and the quiet turns that are wanted in each.
+    seconds : float
+        To wait for a quiet core, in all.
+    least : float
+        Slowdown that counts as one.
+    seed : int
+        Of the order of the turns.
+
+    Examples
+    --------
+    >>> import numpy as np, perfkit as pk
+    >>> kernel = pk.collectors.compile_kernel("dot.c")  # doctest: +SKIP
+    >>> result = pk.Noise(kinds=["nop", "latency"]).run(kernel, np.ones(999), np.ones(999), 999)  # doctest: +SKIP
+    >>> result.bottleneck  # doctest: +SKIP
+    'latency'
+    """
+
+    kinds: Sequence[str] | None = None
+    at: str | int = "innermost"
+    core: str | Microarchitecture | None = None
+    counts: Sequence[int] | None = None
+    processes: int = 5
+    rounds: int = 8
+    seconds: float = 30.0
+    least: float = 0.03
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kinds, str):
+            raise SettingError(f"kinds is a list of kinds of noise; found {self.kinds!r}")
+        if self.counts is not None and (list(self.counts) != sorted({*self.counts}) or min(self.counts, default=0) < 1):
+            raise SettingError(f"counts are whole numbers from 1, rising; found {self.counts!r}")
+        for name, least in (("processes", _ENOUGH), ("rounds", _FEWEST)):
+            if getattr(self, name) < least:
+                raise SettingError(f"{name} must be {least} or more, found {getattr(self, name)}")
+        if not 0 < self.least < 1:
+            raise SettingError(f"least must lie between 0 and 1, found {self.least}")
+
+    def run(self, kernel: "Kernel", *arguments: Any) -> NoiseResult:
+        """Measure a kernel with noise in one of its loops.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            From `perfkit.collectors.compile_kernel`, `corpus_kernel` or `library_kernel`.
+        *arguments
+            As for `Kernel.trace`.
+
+        Raises
+        ------
+        SettingError
+            There is no such kind, core or place.
+        DataError
+            No noise can be added, with the reason; or the kernel crashes, or its results cannot be checked.
+        UnavailableError
+            This machine is too busy, or not x86-64.
+        """
+        from perfkit.collectors.noise.copies import NoiseVariant
+        from perfkit.collectors.noise.function import read_function
+        from perfkit.collectors.noise.kinds import kinds, refused
+        from perfkit.collectors.noise.measure import check_machine, measure
+        from perfkit.collectors.noise.place import noise_place, register_name
+        from perfkit.collectors.tracer.elf import ElfFile
+
+        wanted, core = kinds(self.kinds), None if self.core is None else Gus(self.core, warm="all")  # type: ignore[arg-type]
+        check_machine(kernel.isa)
+        function = read_function(ElfFile(kernel.path), kernel.function)
+        trace = kernel.trace(*arguments, limit=5_000_000)
+        executed = dict(zip(trace.object_addresses().tolist(), trace.instruction_counts().tolist(), strict=True))
+        loop = function.loop_at(_address(self.at, function, trace, executed))
+        turns = executed.get(loop.header, 0)
+        if not turns:
+            raise DataError(f"the loop of {kernel.function} at {loop.header:#x} did not run with these arguments")
+        place, own = noise_place(function, loop), sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
+        left_out = {each.name: why for each in wanted if (why := refused(each, place, flags()))}
+        counts = self.counts or [max(1, round(own / _USUAL)) * count for count in COUNTS]
+        variants = [
+            NoiseVariant("", 0), *(NoiseVariant(k.name, n) for k in wanted if k.name not in left_out for n in counts)
+        ]  # fmt: skip
+        found = measure(
+            kernel, arguments, loop.header, variants, processes=self.processes, rounds=self.rounds,
+            seconds=self.seconds, seed=self.seed,
+        )  # fmt: skip
+        left_out |= {v.kind: "it would change the kernel's results" for v in found.changed}
+        kept = [v for v in variants[1:] if v.kind not in left_out]
+        if not kept:
+            raise DataError(f"no noise can be added to {kernel.function}: {left_out}")
+        simulated = _simulated(core, trace, loop.header, place, kept) if core else {}
+        through = {"latency": f" through {register_name(place.carried)}"} if place.carried else {}
+        curves = _curves(found, [k.name for k in wanted if k.name not in left_out], simulated, self.processes, through)
+        original = found.ratio[(found.which == -1) & np.isfinite(found.ratio)]
+        calm = found.cycles[found.quiet] if found.quiet.any() else found.cycles[np.isfinite(found.cycles)]
+        return NoiseResult(
+            name=kernel.name,
+            place=_described(function, trace, loop.header),
+            curves=curves,
+            instructions=own,
+            cycles=float(np.median(calm)) / turns if trace.provenance.complete and len(calm) else np.nan,
+            original=float(np.median(original)) if len(original) else np.nan,
+            least=self.least,
+            host=processor_name(),
+            core=core.core.name if core else "",
+            refused=left_out,
+            notes=(),
+        )
+
+
+def _address(at: str | int, function: "FunctionCode", trace: "Trace", executed: dict[int, int]) -> int:
+    """Return the address of an instruction in the loop that is meant."""
+    if isinstance(at, int):
+        return at
+    if at == "innermost":
+        return function.hottest(executed)
+    name, _, line = at.rpartition(":")
+    places = zip(trace.object_addresses().tolist(), trace.code.file, trace.code.line.tolist(), strict=True)
+    inside = {i.ip for i in function.instructions}
+    found = [
+        pc for pc, file, number in places if pc in inside and str(number) == line and (not name or file.endswith(name))
+    ]
+    if not found:
+        raise SettingError(f"no instruction of {function.name} that ran comes from {at!r}: expected 'innermost', an "
+                           "address, or FILE:LINE, and code built with -g")  # fmt: skip
+    return max(found, key=lambda pc: executed[pc])
+
+
+def _described(function: "FunctionCode", trace: "Trace", header: int) -> str:
+    k = int(np.flatnonzero(trace.object_addresses() == np.uint64(header))[0])
+    file, line = trace.code.file[k], int(trace.code.line[k])
+    return f"the loop of {function.name} at {header:#x}" + (f" ({file}:{line})" if line else "")
+
+
+def _simulated(
+    gus: Gus, trace: "Trace", header: int, place: "NoisePlace", variants: "Sequence[NoiseVariant]"
+) -> "dict[NoiseVariant, float]":
+    """Return the model's slowdown of each variant."""
+    from perfkit.collectors.noise.copies import noise
+    from perfkit.collectors.noise.traced import BUFFERS, with_noise
+
+    at = int(trace.code.pc[np.flatnonzero(trace.object_addresses() == np.uint64(header))[0]])
+    index = int(np.flatnonzero(trace.code.pc == np.uint64(at))[0])
+    some = trace.head(_SIMULATED)
+    if some.instruction_counts()[index] < _TURNS:
+        some = trace
+    plain = gus.run(some).cycles
+    return {v: gus.run(with_noise(some, at, noise(v, place, BUFFERS))).cycles / plain for v in variants}
+
+
+def _curves(
+    found: "Turns", kinds: Sequence[str], simulated: "dict[NoiseVariant, float]", processes: int, more: dict[str, str]
+) -> "pd.DataFrame":
+    """Return one row per kind and number of instructions, beginning with none."""
+    import pandas as pd
+
+    from perfkit.collectors.noise.kinds import KINDS
+
+    rows = []
+    for kind in kinds:
+        for k, variant in enumerate(found.variants):
+            if variant.kind in ("", kind):
+                point = _point(found, k, processes)
+                model = 1.0 if not variant.count else simulated.get(variant, np.nan)
+                head = {"kind": kind, "resource": KINDS[kind].resource + more.get(kind, ""), "added": variant.count}
+                rows.append(head | point | {"simulated": model if simulated else np.nan})
+    return pd.DataFrame(rows)
+
+
+def _point(found: "Turns", variant: int, processes: int) -> dict[str, Any]:
+    """Return the slowdown of a variant with its interval: from the quiet turns, or, if too few were quiet, from all."""
+    for quiet, counts in ((True, found.quiet), (False, np.isfinite(found.ratio))):
+        mine = counts & (found.which == variant)
+        each = [found.ratio[mine & (found.process == p)] for p in range(processes)]
+        medians = [float(np.median(values)) for values in each if len(values) >= (_FEWEST if quiet else 1)]
+        if len(medians) >= (_ENOUGH if quiet else 1):
+            return {
+                "slowdown": float(np.median(medians)), "low": min(medians), "high": max(medians),
+                "turns": int(sum(map(len, each))), "quiet": quiet,
+            }  # fmt: skip
+    return {"slowdown": np.nan, "low": np.nan, "high": np.nan, "turns": 0, "quiet": False}

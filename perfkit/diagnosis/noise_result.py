@@ -1,0 +1,220 @@
+"""The result of adding noise to a loop: a curve for each kind, what it absorbed, and what holds the loop back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, Bend, bend, first_bottleneck, word
+from perfkit.results import Tabled, draw
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+MEANINGS = {
+    "front end": "the front end: no-operations hurt at once",
+    "restarts": "restarts of the front end: no-operations hurt at once although it is not busy, as behind mispredicted "
+    "branches",
+    UNTOLD: "nobody can tell what now",
+    "none of these": "none of the kinds that were tried hurts at once",
+}
+_SLACK = {NONE: "no slack", SOME: "some slack", PLENTY: "plenty of slack"}
+COPY = 0.05
+"""By how much the plain copy may differ from the original before the summary warns."""
+
+
+@dataclass(frozen=True, repr=False)
+class NoiseResult(Tabled):
+    """How many added instructions of each kind a loop absorbs before it gets slower.
+
+    Parameters
+    ----------
+    name : str
+        The kernel.
+    place : str
+        The loop.
+    curves : DataFrame
+        One row per kind and number of added instructions: ``kind``, ``resource``, ``added`` (per iteration),
+        ``slowdown`` (measured, relative to the plain copy: the median of the processes' medians), ``low`` and
+        ``high`` (the least and the largest of the processes: with five, 94 % of the time around the median), ``turns``
+        (that count), ``quiet`` (whether all of them were on a quiet core) and ``simulated`` (slowdown in the model;
+        missing where none was asked).
+    instructions : float
+        The loop's own instructions per iteration.
+    cycles : float
+        Measured cycles per iteration of the plain copy; NaN where the iterations of a call are not known.
+    original : float
+        Time of the original function relative to its plain copy: far from 1, the copy is another program.
+    least : float
+        Slowdown that counts as one.
+    refused : mapping
+        Kinds that could not be added -> why.
+    notes : tuple of str
+        What else to know.
+    host : str
+        Where this was measured.
+    core : str
+        The model's core; empty where nothing was simulated.
+
+    Examples
+    --------
+    >>> result = pk.Noise(core="host").run(kernel)  # doctest: +SKIP
+    >>> result.to_frame().set_index("kind")["idle"]  # doctest: +SKIP
+    """
+
+    name: str
+    place: str
+    curves: "pd.DataFrame"
+    instructions: float
+    cycles: float
+    original: float
+    least: float
+    host: str
+    core: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    _rows: ClassVar[str] = "curves"
+
+    @property
+    def kind(self) -> str:
+        """Measured; with curves of a model beside them, measured and simulated."""
+        return "mixed (measured, simulated)" if self.core else "measured"
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that were added, in order."""
+        return list(dict.fromkeys(self.curves["kind"]))
+
+    def curve(self, kind: str) -> "pd.DataFrame":
+        """Return one kind's rows of `curves`."""
+        return self.curves[self.curves["kind"] == kind]
+
+    @cached_property
+    def _measured(self) -> dict[str, Bend]:
+        curves = {kind: self.curve(kind) for kind in self.kinds}
+        return {kind: bend(c["added"], c["slowdown"], self.least, c["low"]) for kind, c in curves.items()}
+
+    @cached_property
+    def _simulated(self) -> dict[str, Bend]:
+        curves = {kind: self.curve(kind) for kind in self.kinds} if self.core else {}
+        return {kind: bend(c["added"], c["simulated"], self.least) for kind, c in curves.items()}
+
+    @cached_property
+    def slack(self) -> dict[str, str]:
+        """How much slack each kind's resource has, in a word, measured: none, some, plenty, or that it is not known."""
+        quiet = self.curves.groupby("kind")["quiet"].all()
+        return {kind: word(found) if quiet[kind] else UNTOLD for kind, found in self._measured.items()}
+
+    @property
+    def bottleneck(self) -> str:
+        """What holds the loop back, measured: a kind of noise, or a word of `noise_curves.first_bottleneck`.
+
+        It cannot be told where the plain copy does not take the original's time.
+        """
+        if not abs(self.original - 1) <= COPY:
+            return UNTOLD
+        return first_bottleneck(
+            {kind: found.slack for kind, found in self._measured.items()}, self.slack, self._dispatched(self._measured)
+        )
+
+    @property
+    def simulated_bottleneck(self) -> str:
+        """The same by the same rule from the simulated curves; empty without a model."""
+        if not self.core:
+            return ""
+        words = {kind: word(found) for kind, found in self._simulated.items()}
+        slack = {kind: found.slack for kind, found in self._simulated.items()}
+        return first_bottleneck(slack, words, self._dispatched(self._simulated))
+
+    def _dispatched(self, bends: Mapping[str, Bend]) -> float:
+        """Return the share of the time in which dispatch is busy: the loop's instructions, at a nop's cost each."""
+        nop = bends.get("nop")
+        return self.instructions * nop.slope if nop and np.isfinite(nop.slope) else 1.0
+
+    def disagreement(self, kind: str) -> float:
+        """Return how far the model's curve of one kind is off: the mean absolute difference of logarithms."""
+        curve = self.curve(kind)
+        return float(np.abs(np.log(curve["simulated"] / curve["slowdown"])).mean()) if self.core else np.nan
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per kind of noise.
+
+        Columns: kind, resource, absorbed (instructions per iteration before it gets slower), low and high (from the
+        ends of the curve's intervals), first_slower (the fewest added instructions with a significant slowdown),
+        cycles_each (cycles per further instruction), idle (share of the time in which the resource had nothing to
+        do), slack (in a word), and, with a model, simulated_absorbed, simulated_idle and disagreement.
+        """
+        import pandas as pd
+
+        rows = []
+        for kind in self.kinds:
+            curve, found = self.curve(kind), self._measured[kind]
+            ends = [bend(curve["added"], curve[end], self.least).absorbed for end in ("high", "low")]
+            row = {
+                "kind": kind,
+                "resource": curve["resource"].iloc[0],
+                "absorbed": found.absorbed,
+                "low": min(*ends, found.absorbed),
+                "high": max(*ends, found.absorbed),
+                "first_slower": found.first,
+                "cycles_each": found.slope * self.cycles,
+                "idle": found.slack,
+                "slack": self.slack[kind],
+            }
+            if self.core:
+                model = self._simulated[kind]
+                row |= {
+                    "simulated_absorbed": model.absorbed,
+                    "simulated_idle": model.slack,
+                    "disagreement": self.disagreement(kind),
+                }
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def summary(self) -> str:
+        """Say what holds the loop back, which resources have no slack, some, plenty, and what the model says."""
+        names = {said: [kind for kind in self.kinds if self.slack[kind] == said] for said in (NONE, SOME, PLENTY)}
+        lines = [
+            f"{self.name}: held back by {self._meaning(self.bottleneck)} (measured)",
+            (
+                f"{self.place}: {self.cycles:.2f} cycles and {self.instructions:.1f} instructions per iteration, on "
+                f"{self.host}; data: {self.kind}"
+            ),
+            "; ".join(f"{_SLACK[said]}: {', '.join(kinds)}" for said, kinds in names.items() if kinds)
+            or "slack unknown",
+        ]
+        if self.core:
+            worst = max(self.kinds, key=self.disagreement)
+            lines.append(
+                f"simulated on {self.core}: {self._meaning(self.simulated_bottleneck)}; its curves are "
+                f"{np.expm1(np.mean([self.disagreement(kind) for kind in self.kinds])):.0%} off the measured ones, "
+                f"most for {worst} ({np.expm1(self.disagreement(worst)):.0%})"
+            )
+        if self.refused:
+            lines.append("not added: " + "; ".join(f"{kind} ({why})" for kind, why in self.refused.items()))
+        if not self.curves["quiet"].all():
+            lines.append("Too few turns were on a quiet core: these are curves beside a busy thread; try again later.")
+        if abs(self.original - 1) > COPY:
+            lines.append(
+                f"The original takes {self.original:.2f} times as long as its plain copy: what holds for one need not "
+                "hold for the other."
+            )
+        return "\n".join([*lines, *self.notes][:8])
+
+    def _meaning(self, found: str) -> str:
+        if found in MEANINGS:
+            return MEANINGS[found]
+        return f"{self.curve(found)['resource'].iloc[0]}: added ones ({found}) hurt at once"
+
+    def plot(self, ax: "Axes | None" = None, kinds: "list[str] | None" = None) -> Any:
+        """Draw a strip for each kind; into `ax`, or where `kinds` chooses some, all in one picture.
+
+        Measured curves are solid, with their intervals; simulated ones dashed.
+        """
+        if ax is None and kinds is None and len(self.kinds) > 1:
+            return draw("noise:plot_strips", self)
+        return draw("noise:plot_noise", self, kinds=kinds, ax=ax)

@@ -1,0 +1,179 @@
+"""What curves of noise say, by hand; kernels whose bottleneck is known, measured; what is refused."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import perfkit as pk
+from perfkit.cli.main import app
+from perfkit.collectors.noise.function import read_function
+from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, bend, first_bottleneck, word
+from perfkit.errors import DataError, SettingError
+from tests.diagnosis.noise_kernels import FLAGS, KERNELS
+
+LOOP = "long f(long *a, long n) { long s = 0; for (long i = 0; i < n; i++) s += a[i]; return s; }"
+
+
+def curve(busy: float, each: float, counts=(0, 1, 2, 4, 8, 16)) -> tuple[list[float], list[float]]:
+    """Of a resource that is busy for a share of the time, with instructions of `each` of it."""
+    return list(counts), [max(1.0, busy + n * each) for n in counts]
+
+
+@pytest.mark.parametrize(
+    ("busy", "each", "absorbed", "slack"),
+    [(1, 0.25, 0, 0), (0.5, 0.125, 4, 0.5), (0, 1.5, 2 / 3, 1), (0.2, 0.1, 8, 0.8)],
+)  # fmt: skip
+def test_bends_by_hand(busy, each, absorbed, slack):
+    found = bend(*curve(busy, each), 0.03)
+    assert (found.absorbed, found.slope, found.slack) == pytest.approx((absorbed, each, slack))
+
+
+@pytest.mark.parametrize(
+    ("values", "right"),
+    [
+        ([1, 1.1, 1.2, 1.4, 1.8, 2.6], NONE),
+        ([1, 1.0, 1.0, 1.3, 1.7, 2.5], SOME),  # the line says that it was never idle; the start, that it was
+        ([1, 1.06, 1.11, 1.2, 1.35, 1.7], NONE),  # busy in one part of the time, idle in another
+        ([1, 1.4, 2.8, 5.6, 11.2, 22.4], PLENTY),  # one instruction takes longer than an iteration
+        ([1, 1.0, 1.0, 1.0, 1.5, 2.5], PLENTY),
+    ],
+)
+def test_words_by_hand(values, right):
+    assert word(bend([0, 1, 2, 4, 8, 16], values, 0.03)) == right
+
+
+def test_a_curve_that_never_rises():
+    found = bend(*curve(0.1, 0.01), 0.03)
+    assert found.absorbed == 16
+    assert math.isnan(found.slope)
+    assert word(found) == PLENTY
+
+
+def test_one_disturbed_point_is_not_a_bend():
+    n, values = curve(0.1, 0.01)
+    values[2] = 1.8
+    assert bend(n, values, 0.03).absorbed == 16
+
+
+def test_a_slowdown_within_its_interval_is_none():
+    n, values = curve(1, 0.02)
+    assert bend(n, values, 0.03, low=np.ones(len(n))).absorbed == 16
+
+
+@pytest.mark.parametrize(
+    ("slack", "dispatched", "right"),
+    [
+        ({"nop": 0.6, "latency": 0.0, "load": 0.05}, 0.3, "latency"),
+        ({"nop": 0.0, "integer": 0.0}, 0.95, "front end"),
+        ({"nop": 0.02, "latency": 0.0}, 0.1, "restarts"),
+        ({"nop": 0.1, "integer": 0.0}, 0.7, "integer"),
+        ({"nop": 0.5, "load": 0.9}, 0.5, "none of these"),
+        ({"nop": 0.1, "long nop": 0.0}, 0.3, "restarts"),
+        ({"nop": 0.5, "latency": 0.1, "vector add": 0.0}, 0.3, "latency"),
+    ],
+)
+def test_the_first_bottleneck(slack, dispatched, right):
+    words = {kind: NONE if s <= 0.12 else PLENTY for kind, s in slack.items()}
+    assert first_bottleneck(slack, words, dispatched) == right
+    assert first_bottleneck(slack, words | {"nop": UNTOLD}, dispatched) == UNTOLD
+
+
+def result(quiet: bool = True, original: float = 1.0) -> pk.NoiseResult:
+    n, flat = curve(0.3, 0.1)
+    _, steep = curve(1, 0.25)
+    rows = [
+        {"kind": kind, "resource": kind, "added": k, "slowdown": v, "low": v, "high": v, "turns": 9, "quiet": quiet}
+        for kind, values in (("nop", flat), ("latency", steep))
+        for k, v in zip(n, values, strict=True)
+    ]
+    table = pd.DataFrame(rows).assign(simulated=[*steep, *flat])
+    return pk.NoiseResult("k", "the loop", table, 6.0, 4.0, original, 0.03, "no machine", "zen3")
+
+
+def test_machine_and_model_are_told_apart():
+    found = result()
+    assert found.bottleneck == "latency"
+    assert found.simulated_bottleneck == "front end"
+    table = found.to_frame().set_index("kind")
+    assert table.loc["nop", "absorbed"] == pytest.approx(7)
+    assert table.loc["nop", "simulated_absorbed"] == pytest.approx(0)
+    assert table.loc["latency", "cycles_each"] == pytest.approx(1.0)
+    assert table.loc["nop", "disagreement"] == pytest.approx(
+        np.log([1, 1.25, 1.5, 2, 3 / 1.1, 5 / 1.9]).mean()
+    )  # fmt: skip
+    assert "simulated on zen3" in found.summary()
+
+
+def test_nothing_is_named_from_a_disturbed_measurement():
+    assert result(quiet=False).bottleneck == UNTOLD
+    assert "beside a busy thread" in result(quiet=False).summary()
+    assert result(original=1.3).bottleneck == UNTOLD
+    assert "1.30 times" in result(original=1.3).summary()
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_bottleneck_known_by_construction(name):
+    known = KERNELS[name]
+    kernel = pk.collectors.compile_kernel(known.source, "f", flags=FLAGS, name=name)
+    found = pk.Noise(seconds=20).run(kernel, *known.arguments)
+    assert found.bottleneck != UNTOLD, f"the machine was busy: {found.summary()}"
+    assert found.bottleneck in known.right, found.to_frame().to_string()
+
+
+@pytest.mark.measures
+def test_machine_beside_model_and_the_command_line(tmp_path):
+    source = tmp_path / "k.c"
+    source.write_text(LOOP)
+    words = ["noise", str(source), "--arguments", "i8[2000], 2000", "--kinds", "nop,latency", "--core", "zen3"]
+    done = CliRunner().invoke(app, [*words, "--flags", "-O1", "--json", "-o", str(tmp_path / "r.parquet")])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert [row["kind"] for row in told["kinds"]] == ["nop", "latency"]
+    again = pk.NoiseResult.load(tmp_path / "r.parquet")
+    assert again.core == "zen3"
+    assert again.curve("latency")["simulated"].iloc[-1] > 5  # 32 cycles more in each iteration
+
+
+def test_results_that_change_from_run_to_run_are_refused():
+    source = (
+        "long f(long n) { unsigned low, high; __asm__ volatile(\"rdtsc\" : \"=a\"(low), \"=d\"(high)); "
+        "static long last; while (n--) last += low; return last; }"
+    )  # fmt: skip
+    kernel = pk.collectors.compile_kernel(source, "f", flags="-O1")
+    with pytest.raises(DataError, match="differ from run to run"):
+        pk.Noise(kinds=["nop"], seconds=1).run(kernel, 10)
+
+
+def test_a_kernel_that_crashes_is_an_error_and_no_crash():
+    """Its second call fails: not while it is traced."""
+    source = (
+        "static long calls; long f(long n) { if (calls++) __builtin_trap(); while (n--) calls |= 4; return calls; }"
+    )
+    kernel = pk.collectors.compile_kernel(source, "f", flags="-O1")
+    with pytest.raises(DataError, match="failed while it was timed"):
+        pk.Noise(kinds=["nop"], seconds=1).run(kernel, 10)
+
+
+def test_loops_that_do_not_run_are_refused():
+    kernel = pk.collectors.compile_kernel(LOOP, "f", flags="-O1")
+    with pytest.raises(DataError, match="has no loop at"):
+        pk.Noise(kinds=["nop"]).run(kernel, np.ones(4, dtype=np.int64), 0)
+    header = read_function(ElfFile(kernel.path), "f").loops[0].header
+    with pytest.raises(DataError, match="did not run"):
+        pk.Noise(kinds=["nop"], at=header).run(kernel, np.ones(4, dtype=np.int64), 0)
+    with pytest.raises(SettingError, match="no instruction of f that ran"):
+        pk.Noise(kinds=["nop"], at="kernel.c:99").run(kernel, np.ones(4, dtype=np.int64), 4)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"kinds": "nop"}, {"counts": [2, 1]}, {"counts": []}, {"processes": 1}, {"least": 0.0}]
+)  # fmt: skip
+def test_bad_settings(settings):
+    with pytest.raises(SettingError):
+        pk.Noise(**settings)
