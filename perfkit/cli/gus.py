@@ -158,7 +158,9 @@ def _tell_threads(
     for name, rows in tables.items():
         if rows:
             print(f"\n{name} (simulated)" if name != "lines that threads share" else f"\n{name}")
-            print(_text(rows[:top]))
+            print(_text([row | {"address": f"{row['address']:#x}"} if "sharing" in row else row for row in rows[:top]]))
+            if len(rows) > top:
+                print(f"... and {len(rows) - top} more rows (--top {len(rows)} shows all)")
 
 
 def _responsible(result: "GusResult") -> list[dict[str, Any]]:

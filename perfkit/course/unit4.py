@@ -23,10 +23,10 @@ NEXT = (
     ),  # the front end
     (("golden_cove", "floyd-warshall-avx2"), ("golden_cove", "gemm-scalar")),  # retirement
     (("skylake_x", "throughput-add"),),  # latencies of instructions
-    (("ice_lake", "jacobi-2d-avx2"), ("zen3", "correlation-v0-small"), ("zen3", "correlation-v1-small")),  # arithmetic
+    (("ice_lake", "jacobi-2d-avx2"), ("golden_cove", "jacobi-2d-avx2")),  # arithmetic
     (("ice_lake", "gemm-scalar"), ("ice_lake", "branchy")),  # ports of integer work
     (("skylake_x", "jacobi-2d-avx2"), ("ice_lake", "floyd-warshall-avx2"), ("zen4", "gemm-avx2")),  # ports of loads
-    (("zen3", "jacobi-1d-avx2"), ("zen4", "correlation-v2-small")),  # the bandwidth of L1
+    (("zen4", "jacobi-2d-avx2"), ("zen4", "correlation-v2-small")),  # the bandwidth of L1
 )
 # Width of a Skylake-X's front end and retirement, and trace, where both together help far more than each alone.
 TOGETHER = (
@@ -51,8 +51,8 @@ RESPONSIBLE = (
     ("ice_lake", "triad"),
     ("ice_lake", "correlation-v1-small"),
     ("golden_cove", "correlation-v5-small"),
-    ("zen3", "cholesky-scalar"),
-    ("zen3", "gemm-scalar"),
+    ("ice_lake", "correlation-v0-small"),
+    ("zen3", "correlation-v0-small"),
     ("zen3", "correlation-v1-small"),
     ("zen4", "gather-avx2"),
     ("zen4", "correlation-v0-small"),

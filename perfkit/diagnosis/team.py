@@ -66,8 +66,10 @@ class Team:
         if len(shared.false()):
             lines.append(f"threads share lines falsely: {shared.summary().splitlines()[1]}")
         symbol = shlex.quote(self.traces[0].provenance.function)
+        program, *arguments = shlex.split(self.command)
+        after = f" -- {shlex.join(arguments)}" if arguments else ""
         lines.append(
-            f"more: perfkit trace {shlex.quote(self.command.partition(' ')[0])} -f {symbol} --threads -o all.threads, "
+            f"more: perfkit trace {shlex.quote(program)} -f {symbol} --threads -o all.threads{after}, "
             "then perfkit gus all.threads"
         )
         return tuple(lines)

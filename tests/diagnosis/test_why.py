@@ -107,13 +107,13 @@ int main(void) {
 
 def test_a_function_in_several_threads_is_explained_by_the_slowest_and_says_so():
     """Threads with 2,000 and 4,000 additions in a chain of equal latency: the slowest takes 4/3 of the mean."""
-    found = pk.why(compiled("team", TEAM, "-pthread", "-fno-tree-vectorize"), "solve", seconds=1)
+    found = pk.why(compiled("my team", TEAM, "-pthread", "-fno-tree-vectorize"), "solve", seconds=1)
     assert "solve runs in 2 threads, and this explains thread" in found.headline()
     assert found.result.instructions > 4 * 3500
     assert found.measured is None
     assert "several threads" in found.not_measured
     assert any("imbalance 1.3" in line for line in found.threads)
-    assert "--threads" in found.threads[-1]
+    assert "/my team' -f solve --threads -o all.threads, then" in found.threads[-1], "a command that can be pasted"
     assert "threads (simulated)" in found.report()
     assert found.to_dict()["threads"] == list(found.threads)
 
