@@ -12,7 +12,7 @@ from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
 from perfkit.readers.open_samples import open_samples
 from perfkit.results import Tabled, draw, labelled, markdown_table
-from perfkit.samples.table import Samples
+from perfkit.samples.table import Samples, expect_samples
 
 _PARTS = ("part", "cpi_a", "cpi_b", "difference", "low", "high")
 
@@ -150,11 +150,16 @@ def diff_counts(
     ------
     SettingError
         The two measure time or work by different events.
+    DataError
+        Neither samples in memory nor a path: a fleet, for example.
 
     Examples
     --------
     >>> found = pk.diff_counts("before.txt", "after.txt")  # doctest: +SKIP
     """
+    for each in (a, b):
+        if not isinstance(each, str | Path):
+            expect_samples(each, "diff_counts")
     sides = [each if isinstance(each, Samples) else open_samples(each, memory=True) for each in (a, b)]
     given = [
         Path(each).name if not isinstance(each, Samples) else name for each, name in zip((a, b), "AB", strict=True)

@@ -38,6 +38,8 @@ def calls(model, samples):
         "SpireModel.plot training": lambda given: model.plot(first, training=given),
         "SpireModel.plot analysed": lambda given: model.plot(first, analysed=given),
         "SpireModel.rank samples": model.rank,
+        "diff_counts a": lambda given: pk.diff_counts(given, samples),
+        "diff_counts b": lambda given: pk.diff_counts(samples, given),
         "TopDown.fit samples": lambda given: pk.TopDown().fit(given),
         "explore source": pk.explore,
         "paper_cpi_stack samples": pk.paper_cpi_stack,
