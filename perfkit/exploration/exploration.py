@@ -24,6 +24,7 @@ from perfkit.samples.table import Samples, expect_samples
 
 _ORDER = ("top-down", "CPI stack", "SPIRE", "typical costs")
 _RATIO = 1.1
+_STAND_IN = "stands in for the throughput"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,6 +203,8 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
     done = [e for e in names if not is_fixed_rate(e)] or names
     for t in dict.fromkeys([time, "seconds", *names]):
         for w in dict.fromkeys([work, *done]):
+            if w == t and w != work and len(names) > 1:
+                continue
             try:
                 found = read_samples(path, time_event=t, work_event=w, errors="collect")
             except SettingError:
@@ -210,7 +213,7 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
                 continue
             told = (
                 f"{path.name}: cycles or instructions were not counted; {found.work_event} per {found.time_event} "
-                "stands in for the throughput. Count them too: -e cycles,instructions,..."
+                f"{_STAND_IN}. Count them too: -e cycles,instructions,..."
             )
             return replace(found, notes=(told, *found.notes))
     raise SettingError(f"{path.name}: no event of it can stand for time and work")
@@ -256,6 +259,12 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
 def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -> str:
     """Return the first insight: of several runs what tells them apart, of one what it spends its time on."""
     label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
+    if any(_STAND_IN in note for note in samples.notes):
+        counted = ", ".join([*samples.events, samples.work_event][:4])
+        return (
+            f"cycles or instructions were not counted, so no method applies to the {samples.n_intervals:,} interval(s) "
+            f"of {counted}{' and others' if len(samples.events) > 3 else ''}; see what to measure next.{label}"
+        )
     if 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
         return told + label
     throughput = samples.throughput()

@@ -24,6 +24,15 @@ _PER = re.compile(
     r"per[ _.-]?1000[ _.-]?ins\w*|/(?:k?ins\w*|cyc\w*))$",
     re.IGNORECASE,
 )
+# Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.
+_SHARE = re.compile(
+    r"(?:%\s*[)\]]?|[ _.\-(\[](?:pct|per[ _-]?cent(?:age)?|ratio|rate|fraction|share|utili[sz]ation|frequency|freq|"
+    r"[kmg]?hz|gflops?|mflops?|mips|per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
+    r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate)$|"
+    r"^(?:cpu|avg|mean|core|clock|bzy|tsc|cur)?[ _.-]?(?:freq(?:uency)?|[kmg]hz)(?:[ _.\-(\[]?[kmg]?hz[)\]]?)?$",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"[a-z](?:Rate|Ratio|Percent|Percentage|Pct|Frequency|Utilization)$")
 _SMALL = 1000.0
 _KEY = ["run", "place", "interval"]
 
@@ -84,5 +93,5 @@ def restore(counts: pd.DataFrame, divided: Divided) -> pd.DataFrame:
 
 
 def is_rate(name: str) -> bool:
-    """Whether a column's name says that it was divided (``branch-mpki``, ``loads per cycle``)."""
-    return _PER.search(name) is not None
+    """Whether a column's name says that it was divided (``branch-mpki``, ``loads per cycle``, ``LLC miss (%)``)."""
+    return any(p.search(name) is not None for p in (_PER, _SHARE, _CAMEL))
