@@ -18,7 +18,7 @@ from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import normalise
+from perfkit.samples.events import normalise, other_core
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
@@ -259,7 +259,7 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
 def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -> str:
     """Return the first insight: of several runs what tells them apart, of one what it spends its time on."""
     label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
-    if any(_STAND_IN in note for note in samples.notes):
+    if samples.time_event != "seconds" and any(_STAND_IN in note for note in samples.notes):
         counted = ", ".join([*samples.events, samples.work_event][:4])
         return (
             f"cycles or instructions were not counted, so no method applies to the {samples.n_intervals:,} interval(s) "
@@ -268,7 +268,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     if 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
         return told + label
     throughput = samples.throughput()
-    unit = "IPC" if "inst" in samples.work_event.lower() and samples.time_event != "seconds" else ""
+    inst = "inst" in samples.work_event.lower() and "__" not in samples.work_event  # a GPU's are of all its units
+    unit = "IPC" if inst and samples.time_event != "seconds" else ""
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {samples.work_event} per {samples.time_event}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
@@ -295,7 +296,7 @@ def _joint(samples: Samples, compared: pd.DataFrame) -> str:
     for event in compared.columns[1:]:
         cost = next((c for names, c in TYPICAL_COSTS if normalise(event) in names), None)
         more = compared.loc[slow, event] - compared.loc[fast, event]
-        if cost is None or not np.isfinite(more):
+        if cost is None or not np.isfinite(more) or other_core(event, samples.work_event):
             continue
         share = more / 1000 * cost / gap
         if share > max(best, 0.05):

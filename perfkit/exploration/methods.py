@@ -14,7 +14,7 @@ from perfkit.fitters.cpi.stack import CpiStack
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
 from perfkit.samples.table import Samples
 
 Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
@@ -150,7 +150,8 @@ def typical_costs(samples: Samples) -> Tried:
     costs = {}
     for event, rate in rates.items():
         cost = next((c for names, c in TYPICAL_COSTS if normalise(str(event)) in names), None)
-        if cost is not None and np.isfinite(rate) and not is_fixed_rate(str(event)):
+        apart = is_fixed_rate(str(event)) or other_core(str(event), samples.work_event)
+        if cost is not None and np.isfinite(rate) and not apart:
             costs[str(event)] = rate * cost / cpi
     if not costs or not np.isfinite(cpi) or samples.time_event == "seconds":
         why = "no event whose usual cost is known was counted together with cycles and instructions"

@@ -19,7 +19,9 @@ from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
 from perfkit.readers.report import Report
 
-MISSING = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
+MISSING = (
+    "", "NA", "N/A", "n/a", "n.a.", "N.A.", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "-", "--", "?",
+)  # fmt: skip
 NOT_THERE = ("<not counted>", "<not supported>")
 _DELIMITERS = ",;\t|"
 _SEPARATOR = re.compile(r"^sep=.$")  # Excel's

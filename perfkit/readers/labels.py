@@ -76,8 +76,8 @@ def varying_parameters(grid: Grid, values: dict[int, np.ndarray]) -> list[int]:
 
 
 def _without_parameters(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, np.ndarray]:
-    changing = [i for i in varying_parameters(grid, values) if grid.names[i] not in report.asked.axes]
-    if changing:
-        names = ", ".join(grid.names[i] for i in changing)
+    named = [i for i in values if _NEVER_COUNTED.match(grid.names[i]) and grid.names[i] not in report.asked.axes]
+    if named:
+        names = ", ".join(grid.names[i] for i in named)
         report.note(f"columns that name a parameter of their row and count nothing, left out: {names}")
-    return {i: v for i, v in values.items() if i not in changing}
+    return {i: v for i, v in values.items() if i not in named}

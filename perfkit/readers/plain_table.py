@@ -19,8 +19,8 @@ from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.running_totals import Rows, differences, find_totals, lone_totals
-from perfkit.readers.scales import factor_of, is_ratio, is_spread, scaled
-from perfkit.readers.summary_rows import without_summaries
+from perfkit.readers.scales import factor_of, is_ratio, is_spread, is_spread_alone, scaled
+from perfkit.readers.summary_rows import without_named_summaries, without_summaries
 from perfkit.samples.clocks import clock_of, since_1970
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
@@ -82,7 +82,8 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     """Make a dump of a table of cells, wide or long."""
     keys = _key_columns(grid.names)
     if "event" in keys and "count" in keys:
-        return _long(grid, keys, report, run)
+        named = [keys[k] for k in ("run", "place") if k in keys]
+        return _long(without_named_summaries(grid, named, report), keys, report, run)
     events = _column_of_events(grid)
     if events is not None:
         return _one_row_an_event(grid, events, report)
@@ -193,7 +194,11 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     """Read a table that was turned: a row per event, and a column per run."""
     rest = [i for i in range(len(grid.names)) if i != events]
     values = numbers(grid, rest, report)
-    spreads = [i for i in values if is_spread(grid.names[i], set(grid.names)) or is_ratio(grid.names[i])]
+    spreads = [
+        i
+        for i in values
+        if is_spread(grid.names[i], set(grid.names)) or is_spread_alone(grid.names[i]) or is_ratio(grid.names[i])
+    ]
     runs = [i for i in values if i not in spreads]
     unit = next((i for i in rest if i not in values and grid.names[i].lower() in ("unit", "units")), None)
     left = [grid.names[i] or f"column {i + 1}" for i in rest if i not in runs and i != unit]

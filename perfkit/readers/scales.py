@@ -13,7 +13,7 @@ _IN_NAME = re.compile(
     r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+))$"
 )
 _SPREAD = re.compile(
-    r"^(?P<of>.+?)[ _.\-(\[]*(?:std(?:[ _.-]?dev(?:iation)?)?|stdev|sd|std[ _.-]?err(?:or)?|stderr|sem|error|err|"
+    r"^(?P<of>.+?)[ _.\-(\[]+(?:std(?:[ _.-]?dev(?:iation)?)?|stdev|sd|std[ _.-]?err(?:or)?|stderr|sem|error|err|"
     r"var(?:iance)?|cv|ci|ci[ _]?(?:95|99)|\+-|±|min(?:imum)?|max(?:imum)?|median|p\d\d)[)\]]*$",
     re.IGNORECASE,
 )
@@ -39,6 +39,12 @@ def is_spread(name: str, names: set[str]) -> bool:
     """Whether a column is a spread, an error or an extreme of another column, by its name (``cycles_std``)."""
     match = _SPREAD.match(name)
     return match is not None and match["of"] in names
+
+
+def is_spread_alone(name: str) -> bool:
+    """Whether a column that is named for no other is a spread or an error (``std``, ``+-``)."""
+    match = _SPREAD.match(f"x_{name}")
+    return match is not None and match["of"] == "x" and name.lower() not in ("min", "max", "minimum", "maximum")
 
 
 def is_ratio(event: str) -> bool:

@@ -1,6 +1,7 @@
 """Rows of a table that sum up its other rows (Total, mean, geomean): no intervals of their own."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,13 +30,26 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
         called += [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label)]
     drop = set(called if len(called) < grid.n_rows else [])
     drop |= _sums(grid, sorted(set(range(grid.n_rows)) - drop))
+    return _left_out(grid, drop, labels, report)
+
+
+def without_named_summaries(grid: Grid, columns: list[int], report: Report) -> Grid:
+    """Return a long table without the rows whose run or place (``columns``) is called a total or a mean."""
+    for i in columns:
+        labels = [] if is_number(grid.columns[i]) else as_text(grid.columns[i])
+        drop = {row for row, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)}
+        grid = _left_out(grid, drop if len(drop) < grid.n_rows else set(), labels, report)
+    return grid
+
+
+def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: Report) -> Grid:
     if not drop:
         return grid
     keep = np.ones(grid.n_rows, dtype=bool)
     keep[sorted(drop)] = False
     lines = np.asarray(grid.lines)
-    named = ", ".join(str(labels[i] or f"line {lines[i]}") for i in sorted(drop)[:5])
-    report.left_out(lines[~keep].tolist(), f"that sum up the others, left out ({named})", "row(s)")
+    named = ", ".join(dict.fromkeys(str(labels[i] or f"line {lines[i]}") for i in sorted(drop)))
+    report.left_out(lines[~keep].tolist(), f"that sum up the others, left out ({named[:80]})", "row(s)")
     return grid.only(keep)
 
 

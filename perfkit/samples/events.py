@@ -39,6 +39,7 @@ WORK_EVENTS = (
 )
 
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
+_CORE_UNITS = ("cpu_", "armv8_", "armv9_", "apple_", "(")  # PMUs that count one kind of core, and names of cores
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])?")
 _CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _CORE = re.compile(r" \((?:Cortex|Neoverse|ARM)[^)]*\)$", re.IGNORECASE)  # as Streamline names them
@@ -60,6 +61,12 @@ def counter_unit(event: str) -> str:
     """Return what an event is counted by, where there are several: its PMU (``cpu_core``) or the core in its name."""
     match, core = _PMU.match(event.strip()), _CORE.search(event)
     return match["pmu"] if match else core[0].strip() if core else ""
+
+
+def other_core(event: str, axis: str) -> bool:
+    """Whether an event was counted on another kind of core than ``axis`` (time or work) was, by both names."""
+    here, there = counter_unit(event), counter_unit(axis)
+    return here != there and all(u.startswith(_CORE_UNITS) for u in (here, there))
 
 
 def modes(event: str) -> str:

@@ -785,8 +785,12 @@ def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: s
     for candidate in candidates:
         fitting = [e for e in names if normalise(e) == candidate]
         if fitting:
-            # Of cycles and cycles:u, or one a kind of core, the one counted most often.
+            # Of several kinds of core the one that did most; of cycles and cycles:u the one counted most often.
             same = [e for e in fitting if counter_unit(e) == counter_unit(beside) and counted[e]]
+            if not same and len({counter_unit(e) for e in fitting}) > 1:
+                sums = table["count"].groupby(table["event"], observed=True).sum()
+                most = counter_unit(max(fitting, key=lambda e: (sums.get(e, 0.0), counted[e])))
+                same = [e for e in fitting if counter_unit(e) == most]
             return max(same or fitting, key=lambda e: counted[e])
         if candidate == "seconds" and table["seconds"].notna().any():
             return "seconds"
