@@ -313,11 +313,13 @@ def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[
 
 def _series(grid: Grid, keys: dict[str, int]) -> np.ndarray:
     """Return, for each row, what names the series of rows that it belongs to: its run, part and place."""
-    part = np.zeros(grid.n_rows, dtype="int64")
-    part[[p for p in grid.parts if p < grid.n_rows]] = 1
-    columns = [np.cumsum(part).astype(str)]
-    columns += [np.array(_names(grid, keys[k]), dtype=object).astype(str) for k in ("run", "place") if k in keys]
-    return columns[0] if len(columns) == 1 else np.array(["\0".join(row) for row in zip(*columns, strict=True)])
+    codes = np.zeros(grid.n_rows, dtype="int64")
+    codes[[p for p in grid.parts if p < grid.n_rows]] = 1
+    codes = np.cumsum(codes)
+    for key in (k for k in ("run", "place") if k in keys):
+        of_key, names = pd.factorize(np.array(_names(grid, keys[key]), dtype=object))
+        codes = codes * len(names) + of_key
+    return codes
 
 
 def _is_numbering(grid: Grid, i: int) -> bool:

@@ -34,6 +34,7 @@ _SHARE = re.compile(
 )
 _CAMEL = re.compile(r"[a-z](?:Rate|Ratio|Percent|Percentage|Pct|Frequency|Utilization)$")
 _SMALL = 1000.0
+_PIECE = 1 << 20
 _KEY = ["run", "place", "interval"]
 
 
@@ -64,8 +65,7 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
     events = counts["event"].astype("category")
     names = [str(e) for e in events.cat.categories]
     values = counts["count"].to_numpy(dtype="float64")
-    whole = pd.Series(np.isnan(values) | (values % 1 == 0)).groupby(events.cat.codes.to_numpy()).mean()
-    fractional = {names[i] for i, share in whole.items() if i >= 0 and share < 0.5}
+    fractional = _fractional(values, events.cat.codes.to_numpy(), names)
     fractional = {e for e in fractional if not is_fixed_rate(e) or normalise(e) in (*WORK_EVENTS, *TIME_EVENTS)}
     if not fractional:
         return None
@@ -81,6 +81,16 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
             if name in fractional and len(own) and np.median(own) < _SMALL:
                 return Divided(name, 0.0)
     return None
+
+
+def _fractional(values: np.ndarray, codes: np.ndarray, names: list[str]) -> set[str]:
+    """Return the events of which at least half of the counts have fractions; in pieces, since tables are large."""
+    rows, whole = np.zeros(len(names)), np.zeros(len(names))
+    for start in range(0, len(values), _PIECE):
+        part, of = values[start : start + _PIECE], codes[start : start + _PIECE]
+        rows += np.bincount(of, minlength=len(names))
+        whole += np.bincount(of[np.isnan(part) | (part % 1 == 0)], minlength=len(names))
+    return {name for name, n, w in zip(names, rows, whole, strict=True) if n and w < 0.5 * n}
 
 
 def restore(counts: pd.DataFrame, divided: Divided) -> pd.DataFrame:

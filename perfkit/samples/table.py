@@ -185,7 +185,9 @@ class Samples(Summarised):
         lacking = [c for c in ("event", "count") if c not in counts.columns]
         if lacking:
             raise DataError(f"counts need the columns event and count; {', '.join(lacking)} not found")
-        table = complete_table(counts.drop(columns=["time", "work"], errors="ignore"))
+        # A table that has all its columns is taken as it is, since a copy of a large one does not fit beside it.
+        whole = _is_complete(counts)
+        table = counts if whole else complete_table(counts.drop(columns=["time", "work"], errors="ignore"))
         time_event = time_event or _choose(table, TIME_EVENTS, "time")
         work_event = work_event or _choose(table, WORK_EVENTS, "work", beside=time_event)
         return cls(
