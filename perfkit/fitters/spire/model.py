@@ -150,6 +150,13 @@ def _counts_time(event: str, time_event: str) -> bool:
     return is_fixed_rate(event) and (time_event != "seconds" or normalise(event) not in (*TIME_EVENTS, *WORK_EVENTS))
 
 
+def _extent(of: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[int, float, float]:
+    """Return how many samples an event has, and the range of intensities of those with work."""
+    _, intensity, throughput = of
+    working = intensity[throughput > 0.0]
+    return len(intensity), *((working.min(), working.max()) if len(working) else (np.nan, np.nan))
+
+
 _IN_MEMORY = (
     "honest=True ranks by the bounds of single samples, which must be in memory; a fleet's are not. Use samples"
 )
@@ -415,13 +422,8 @@ class SpireModel(Summarised):
                 "samples, and the ranking means nothing. Train on many intervals of many programs."
             )
         common = [(i, e) for i, e in enumerate(points.events) if e in self.rooflines and len(points.of(i)[0])]
-        same = 0
-        for i, event in common:
-            _, intensity, throughput = points.of(i)
-            known, working = trained.loc[event], intensity[throughput > 0.0]
-            ends = (working.min(), working.max()) if len(working) else (np.nan, np.nan)
-            same += len(intensity) == known["n_samples"] and ends == (known["min_intensity"], known["max_intensity"])
-        if common and same == len(common):
+        known = dict(zip(trained.index, zip(*(trained[c] for c in ("n_samples", *_RANGE)), strict=True), strict=True))
+        if common and all(_extent(points.of(i)) == known[event] for i, event in common):
             told.append(
                 "the model was trained on these very samples: each touches its own rooflines, and the ranking means "
                 "nothing. Train on other runs."
