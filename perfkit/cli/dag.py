@@ -104,11 +104,13 @@ def run_command(
 
 def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, gus: bool, top: int) -> dict[str, Any]:
     """Return everything that is said of one DAG."""
+    from perfkit.simulators.dag.branches import predict_branches
     from perfkit.simulators.dag.relax import relax
 
     trace = getattr(dag, "trace", None)
     if trace is not None:
-        dag = dag.in_memory()
+        # A trace knows where its branches went, and so which of them the core's predictor misses.
+        dag = (predict_branches(dag, machine, scheduler.warm) if dag.branch_slot >= 0 else dag).in_memory()
     schedule = scheduler.run(dag)
     roofline = schedule.roofline()
     lines = [roofline.verdict]

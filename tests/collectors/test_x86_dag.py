@@ -13,7 +13,7 @@ from perfkit.trace.trace import Trace
 pytest.importorskip("iced_x86")
 
 
-def traced(rows, runs, addresses):
+def traced(rows, runs, addresses, sizes=()):
     """Make a trace of one block of (machine code, operands as (read, write, size))."""
     operands = [operand for _, found in rows for operand in found]
     code = StaticCode(
@@ -28,7 +28,7 @@ def traced(rows, runs, addresses):
         write=[o[1] for o in operands],
         size=[o[2] for o in operands],
     )
-    return Trace.from_parts(code, [0] * runs, addresses)
+    return Trace.from_parts(code, [0] * runs, addresses, sizes)
 
 
 def hexes(text):
@@ -110,6 +110,26 @@ def test_masked_operands_need_the_whole_kernel():
     with pytest.raises(DataError, match="whole=True"):
         trace_dag(found)
     assert trace_dag(found, whole=True).nodes()["address"].dropna().tolist() == [4096, 4096, 4160]
+
+
+def test_a_string_instruction_moves_32_bytes_a_step():
+    rows = [
+        (hexes("f3a4"), [(False, True, 0), (True, False, 0)]),  # rep movsb
+        (hexes("4883c708"), []),  # add rdi, 8
+    ]
+    found = traced(rows, 2, [6400, 4096, 9600, 4096], sizes=[100, 100, 16, 16])
+    nodes = trace_dag(found, whole=True).nodes()
+    assert "".join(nodes["op"]) == "ILSI" + "ILS" * 3 + "ILSI"
+    assert nodes["address"].dropna().tolist() == [4096, 6400, *(a + 32 * k for k in (1, 2, 3) for a in (4096, 6400))] + [
+        4096,
+        9600,
+    ]
+    assert set(nodes["width"][nodes["op"].isin(["L", "S"])]) == {4}
+    # One step begins per cycle; each waits for the one before it, of the next instruction, too.
+    assert nodes["deps"][4] == (0,)
+    core = DagCore(latency_I=1, latency_L1=4, size_L1=4096, line=64)
+    issue = DagScheduler(core).run(trace_dag(found, whole=True)).issue
+    assert issue[(nodes["op"] == "L").to_numpy()].tolist() == [1, 2, 3, 4, 5]
 
 
 def test_a_trace_in_its_file_is_read_piece_by_piece(tmp_path):

@@ -99,6 +99,11 @@ class IrPart:
     covered: int = 0
 
 
+def _integer_register(kind: str) -> int:
+    """Return 1 for a type whose values are in integer registers, 0 for floating-point numbers and vectors."""
+    return int(not is_float(kind) and not kind.startswith("<"))
+
+
 class IrReader:
     """Reads the blocks of one function.
 
@@ -194,16 +199,17 @@ class IrReader:
             part.operations.append(IrOperation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
         elif i.opcode == "load" and self.seen(i.type):
             part.operations.append(
-                IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=int(not is_float(i.type)))
+                IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=_integer_register(i.type))
             )
             part.pointers.append((at, i.operands[0].text))
         elif i.opcode == "store" and self.seen(i.operands[0].type):
-            part.operations.append(IrOperation(STORE, names[0], names[1], "", shape(i.operands[0].type)))
+            kind = i.operands[0].type
+            part.operations.append(IrOperation(STORE, names[0], names[1], "", shape(kind), delay=_integer_register(kind)))
             part.pointers.append((at, i.operands[1].text))
         elif i.opcode in ("atomicrmw", "cmpxchg") and self.whole:
             kind = i.operands[1].type
-            part.operations.append(IrOperation(LOAD, names[0], "", i.name, shape(kind)))
-            part.operations.append(IrOperation(STORE, i.name, names[0], "", shape(kind)))
+            part.operations.append(IrOperation(LOAD, names[0], "", i.name, shape(kind), delay=1))
+            part.operations.append(IrOperation(STORE, i.name, names[0], "", shape(kind), delay=1))
             part.pointers += [(at, i.operands[0].text)] * 2
         elif i.opcode in _PASSED_ON and is_float(i.type):
             self.passed_on(part, i, names)

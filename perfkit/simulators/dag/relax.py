@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perfkit.dag.program import REDIRECT
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _BUFFERS = {
     "sb": "store buffer",
     "lfb": "line fill buffers",
 }
+_L1_PORTS = ("load_ports", "store_ports", "agus", "vector_load_ports", "vector_store_ports")
+_FORWARDS = ("latency_forward", "latency_forward_FP")
 _LEAST = 0.005  # a smaller gain names no bottleneck
 
 
@@ -125,7 +128,7 @@ def relax(
 
     base = replace(scheduler, record=False)
     before = schedule or base.run(dag)
-    wanted = candidates(before)
+    wanted = candidates(before, bool((dag.program.op == REDIRECT).any()))
     after = []
     for done, changes in enumerate(wanted.values()):
         if progress is not None:
@@ -135,8 +138,16 @@ def relax(
     return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), texts, tuple(after))
 
 
-def candidates(schedule: Schedule) -> dict[str, dict[str, float]]:
-    """Return what may hold a schedule back and the parameters that make it twice as good."""
+def candidates(schedule: Schedule, mispredictions: bool = False) -> dict[str, dict[str, float]]:
+    """Return what may hold a schedule back and the parameters that make it twice as good.
+
+    Parameters
+    ----------
+    schedule
+        The schedule.
+    mispredictions
+        Whether its DAG knows which branches were mispredicted.
+    """
     core = schedule.core
     found: dict[str, dict[str, float]] = {}
     kinds = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
@@ -146,7 +157,9 @@ def candidates(schedule: Schedule) -> dict[str, dict[str, float]]:
     if schedule.n_nodes("D"):
         _add(found, "divider", {"throughput_D": core.throughput("D")})
     if any(schedule.n_nodes(kind) for kind in "AMF"):
-        units = {f"throughput_{kind}": core.throughput(kind) for kind in "AMF" if schedule.n_nodes(kind)}
+        # A fused multiply-add takes a multiplier, too.
+        taken = [k for k in "AMF" if schedule.n_nodes(k) or (k == "M" and schedule.n_nodes("F"))]
+        units = {f"throughput_{kind}": core.throughput(kind) for kind in taken}
         _add(found, "floating-point units", {**units, "fp_ports": core.fp_ports})
     if schedule.n_nodes("I"):
         units = {"throughput_I": core.throughput("I"), "branch_ports": core.branch_ports}
@@ -157,10 +170,14 @@ def candidates(schedule: Schedule) -> dict[str, dict[str, float]]:
             _add(found, f"latency of {words}", {f"latency_{level}": core.latency(level)}, halved=True)
             bandwidth = {f"throughput_{level}": core.throughput(level)}
             if level == "L1":
-                bandwidth |= {name: getattr(core, name) for name in ("load_ports", "store_ports", "agus")}
+                bandwidth |= {name: getattr(core, name) for name in _L1_PORTS}
             _add(found, f"bandwidth of {words}", bandwidth)
+    _add(found, "store forwarding", {name: getattr(core, name) or 0 for name in _FORWARDS}, halved=True)
+    if mispredictions:
+        _add(found, "mispredicted branches", {"misprediction_penalty": core.misprediction_penalty}, halved=True)
     for buffer, words in _BUFFERS.items():
         _add(found, words, {buffer: getattr(core, buffer)})
+    _add(found, "vector scheduler", {name: getattr(core, name) for name in ("vector_rs", "vector_queue")})
     _add(found, "fetch", {"fetch": core.fetch})
     return found
 
