@@ -126,7 +126,7 @@ def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, g
         if gus and trace is not None:
             from perfkit.scoring.dag_gus import second_opinion
 
-            opinion = second_opinion(trace, machine, relaxation)
+            opinion = second_opinion(trace, machine, relaxation, scheduler.warm)
             lines += ["", opinion["sentence"]]
             row["gus"] = opinion
     return row | {"text": "\n".join(lines)}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.dag.x86_dag import trace_dag
+from perfkit.dag.graph import Dag
 from perfkit.errors import DataError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -104,6 +105,28 @@ def test_the_whole_of_a_loop():
     assert DagScheduler(core, warm=True).run(dag).issue.tolist() == [0, 4, 0, 7, 1, 1, 5, 1, 8, 2]
 
 
+def test_divisions_of_integers_wait_for_the_divider():
+    rows = [(hexes("48f7f9"), []), (hexes("48f7f9"), [])]  # idiv rcx, twice: RDX:RAX, so one after the other anyway
+    found = traced(rows, 1, [])
+    core = DagCore(latency_I=1)
+    alone = DagScheduler(core).run(trace_dag(found, whole=True))
+    assert alone.issue.tolist() == [0, 14]  # 1 and 13 cycles of latency
+    # In LLVM IR, where nothing else orders them: one begins every seven cycles.
+    from perfkit.collectors.dag.llvm_ir import instrument
+
+    ir = """
+define i64 @f(i64 %a, i64 %b) {
+  %x = sdiv i64 %a, %b
+  %y = udiv i64 %b, %a
+  %z = add i64 %x, %y
+  ret i64 %z
+}
+"""
+    program = instrument(ir, "f", whole=True).program
+    dag = Dag(program, np.zeros(1, dtype=np.int64))
+    assert DagScheduler(core).run(dag).issue.tolist() == [0, 7, 21]
+
+
 def test_masked_operands_need_the_whole_kernel():
     rows = [(hexes("c4e27d2c07"), [(True, False, 32)])]  # vmaskmovps ymm0, ymm0, [rdi]
     found = traced(rows, 3, [4096, 2**64 - 1, 4160])
@@ -120,7 +143,11 @@ def test_a_string_instruction_moves_32_bytes_a_step():
     found = traced(rows, 2, [6400, 4096, 9600, 4096], sizes=[100, 100, 16, 16])
     nodes = trace_dag(found, whole=True).nodes()
     assert "".join(nodes["op"]) == "ILSI" + "ILS" * 3 + "ILSI"
-    assert nodes["address"].dropna().tolist() == [4096, 6400, *(a + 32 * k for k in (1, 2, 3) for a in (4096, 6400))] + [
+    assert nodes["address"].dropna().tolist() == [
+        4096,
+        6400,
+        *(a + 32 * k for k in (1, 2, 3) for a in (4096, 6400)),
+    ] + [
         4096,
         9600,
     ]

@@ -126,7 +126,9 @@ def test_branches_of_a_trace_are_predicted_as_by_gus(tmp_path):
 
 def test_cores_have_the_ports_of_their_tables():
     found = {name: DagCore.load(name) for name in ("zen5", "zen4", "ice_lake", "skylake_x", "sandy_bridge_erm")}
-    ports = {name: (c.load_ports, c.vector_load_ports, c.store_ports, c.vector_store_ports) for name, c in found.items()}
+    ports = {
+        name: (c.load_ports, c.vector_load_ports, c.store_ports, c.vector_store_ports) for name, c in found.items()
+    }
     assert ports == {
         "zen5": (4, 2, 2, 0), "zen4": (3, 2, 2, 1), "ice_lake": (2, 0, 2, 0), "skylake_x": (2, 0, 1, 0),
         "sandy_bridge_erm": (2, 0, 1, 0),

@@ -42,6 +42,8 @@ _INTEGER = {
     **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), 13),
     **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui"), 3),
 }
+_DIVISION = 7  # cycles that a division keeps the divider: 6 to 10 on Ice Lake, Zen 3 and later
+_DIVIDER = "integer divider"  # the slot that says when it is free
 _FREE = frozenset(("zext", "trunc", "bitcast", "ptrtoint", "inttoptr", "freeze", "addrspacecast"))
 # Instructions that x86 does not fetch on their own: addresses, widenings, jumps to the next block.
 _FOLDED = frozenset(
@@ -204,7 +206,9 @@ class IrReader:
             part.pointers.append((at, i.operands[0].text))
         elif i.opcode == "store" and self.seen(i.operands[0].type):
             kind = i.operands[0].type
-            part.operations.append(IrOperation(STORE, names[0], names[1], "", shape(kind), delay=_integer_register(kind)))
+            part.operations.append(
+                IrOperation(STORE, names[0], names[1], "", shape(kind), delay=_integer_register(kind))
+            )
             part.pointers.append((at, i.operands[1].text))
         elif i.opcode in ("atomicrmw", "cmpxchg") and self.whole:
             kind = i.operands[1].type
@@ -236,6 +240,12 @@ class IrReader:
         self.temporaries += 1
         return f"{i.name}.{self.temporaries}"
 
+    def divided(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
+        """Add a division of integers, which begins when the divider is free: it is not pipelined."""
+        self.node(part, INTEGER, i, [*names, _DIVIDER], _INTEGER[i.opcode])
+        begun = next(o for o in reversed(part.operations) if o.code == INTEGER)
+        part.operations.append(IrOperation(FORWARD, begun.into, "", _DIVIDER, delay=_DIVISION - 1))
+
     def node(self, part: IrPart, code: int, i: IrInstruction, names: list[str], delay: int = 0) -> None:
         """Add a node of any number of operands, and what passes its result on after a delay."""
         sources = [name for name in names if name]
@@ -254,7 +264,9 @@ class IrReader:
 
     def integer(self, part: IrPart, i: IrInstruction, names: list[str], tested: str) -> None:
         """Add the operations of integer work (of whole kernels)."""
-        if i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):
+        if i.opcode in ("sdiv", "udiv", "srem", "urem"):
+            self.divided(part, i, names)
+        elif i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):
             self.node(part, INTEGER, i, names, _INTEGER[i.opcode])
         elif i.opcode == "icmp":
             self.passed_on(part, i, names)

@@ -33,6 +33,8 @@ _USUAL = {
 _NOTHING = re.compile(r"^(?:NOP|ENDBR64|FNOP|PAUSE|PREFETCH\w*|VZEROUPPER|LFENCE|SFENCE|MFENCE)$")
 _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _VECTOR = re.compile(r"[XYZ]MM\d+$")
+_DIVIDES = re.compile(r"^I?DIV$")
+_DIVISION = 7  # cycles that a division keeps the divider, where no core's table says: 6 to 10 since Ice Lake and Zen 3
 _STACK_POINTER = "RSP"
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
@@ -101,8 +103,17 @@ class WholeReader:
             before = len(block.ops)
             self.instruction(i, begin, block, merged)
             self.join(block, before)
+            for _ in range(self.further_slots(i) if i != merged else 0):
+                block.add(OTHER, -1, -1, -1)
             block.covered += any(op[0] not in (FORWARD, OTHER, JOIN) for op in block.ops[before:]) or i == merged
         return block
+
+    def further_slots(self, i: int) -> int:
+        """Return how many slots of fetch and of the reorder buffer an instruction takes beyond its first."""
+        if self.tables is None:
+            return 0
+        uops = self.tables.form(form_name(self.instructions[i])).fused_uops
+        return 0 if math.isnan(uops) else max(0, round(uops) - 1)
 
     def write(self, registers: list[str], value: int, block: X86Block) -> None:
         """Give registers a value; vector registers also what an addition gets, where a core forwards that earlier."""
@@ -151,7 +162,9 @@ class WholeReader:
             block.add(OTHER, -1, -1, -1)
             return
         held = any(map(_VECTOR.match, [*reads, *writes]))
-        value = self.compute(i, name, [*sources, *loaded], bool(loaded), writes, bool(stores), shape, block, merged, held)
+        value = self.compute(
+            i, name, [*sources, *loaded], bool(loaded), writes, bool(stores), shape, block, merged, held
+        )
         self.write(writes, value, block)
         for o in stores:
             block.add(STORE, value, address, -1, accessed(self.code, o, shape), int(not vector))
@@ -210,9 +223,40 @@ class WholeReader:
             sources.append(between)
         left, right = [*sources, -1, -1][:2]
         code = INTEGER if code < 0 else code
+        if code == INTEGER and (busy := self.divides(i)):
+            return self.divided(i, busy, [left, right], block)
         work = int(vector and code == INTEGER)
-        block.add(code, left, right, value, shape if code != BRANCH else (1, 8), work)
+        parts = self.parts(i, code, shape)
+        for _ in range(parts):
+            block.add(code, left, right, value, (shape[0] // parts, shape[1]) if code != BRANCH else (1, 8), work)
         return value if code == BRANCH else self.delayed(value, i, code, block)
+
+    def parts(self, i: int, code: int, shape: tuple[int, int]) -> int:
+        """Return as how many nodes a division keeps the divider busy as long as its instruction does."""
+        if code != DIVIDE or self.tables is None:
+            return 1
+        core = self.tables.core
+        usual = self.tables.form(_USUAL[DIVIDE]).inverse_throughput(core)
+        own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(core)
+        times = round(own / usual) if usual else 1
+        return times if times > 1 and shape[0] % times == 0 else 1
+
+    def divides(self, i: int) -> int:
+        """Return for how many cycles an instruction keeps the integer divider, which is not pipelined; 0: not at all."""
+        name = self.names[self.instructions[i].mnemonic]
+        if not _DIVIDES.match(name):
+            return 0
+        if self.tables is None:
+            return _DIVISION
+        own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(self.tables.core)
+        return max(1, round(own))
+
+    def divided(self, i: int, busy: int, sources: list[int], block: X86Block) -> int:
+        """Add a division of integers: it begins when the divider is free."""
+        free, value = self.slot("integer divider"), self.new_slot()
+        block.add(INTEGER, self.joined([s for s in sources if s >= 0], block) if max(sources) >= 0 else -1, free, value)
+        block.add(FORWARD, value, -1, free, (1, 8), max(0, busy - self.usual.get(INTEGER, 1)))
+        return self.delayed(value, i, INTEGER, block)
 
     def joined(self, sources: list[int], block: X86Block) -> int:
         """Return a slot that is ready when all of these are."""

@@ -659,7 +659,7 @@ def run(
                 if rarely(beyond_paper) and x >= 0:
                     if level == 0:
                         done = max(done, memory.lines[_U(2 * x)])
-                    elif prefetching and _prefetched(address >> line_shift, memory.streams):
+                    elif level > 1 and prefetching and _prefetched(address >> line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
                 if rarely(second >= 0):
