@@ -143,14 +143,8 @@ def test_a_string_instruction_moves_32_bytes_a_step():
     found = traced(rows, 2, [6400, 4096, 9600, 4096], sizes=[100, 100, 16, 16])
     nodes = trace_dag(found, whole=True).nodes()
     assert "".join(nodes["op"]) == "ILSI" + "ILS" * 3 + "ILSI"
-    assert nodes["address"].dropna().tolist() == [
-        4096,
-        6400,
-        *(a + 32 * k for k in (1, 2, 3) for a in (4096, 6400)),
-    ] + [
-        4096,
-        9600,
-    ]
+    steps = [a + 32 * k for k in (1, 2, 3) for a in (4096, 6400)]
+    assert nodes["address"].dropna().tolist() == [4096, 6400, *steps, 4096, 9600]
     assert set(nodes["width"][nodes["op"].isin(["L", "S"])]) == {4}
     # One step begins per cycle; each waits for the one before it, of the next instruction, too.
     assert nodes["deps"][4] == (0,)

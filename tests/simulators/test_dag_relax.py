@@ -37,7 +37,16 @@ def test_a_result_of_nothing_and_its_file(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["fig1a", "divider", "l2-bound", "load-bound", "store-bound", "gather-avx2", "pointer-chase", "throughput-add"],
+    [
+        "fig1a",
+        "divider",
+        "l2-bound",
+        "load-bound",
+        "store-bound",
+        "latency-multiply",
+        "pointer-chase",
+        "throughput-add",
+    ],
 )
 @pytest.mark.parametrize("core", ["skylake_x", "zen4"])
 def test_both_models_name_the_same_bottleneck(name, core):
@@ -72,7 +81,8 @@ def test_all_latencies_at_once_are_told_only_where_they_tell_more():
     ("ours", "gus"),
     [
         ("latency of additions", "instruction_latency"), ("bandwidth of L2", "L2_bandwidth"), ("reorder buffer", "rob"),
-        ("fetch", "front_end"), ("mispredicted branches", "misprediction_penalty"), ("latency of memory", "memory_latency"), ("divider", "FPDivider"),
+        ("fetch", "front_end"), ("mispredicted branches", "misprediction_penalty"),
+        ("latency of memory", "memory_latency"), ("divider", "FPDivider"),
     ],
 )  # fmt: skip
 def test_words_of_both_models(ours, gus):

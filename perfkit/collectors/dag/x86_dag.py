@@ -309,7 +309,8 @@ def _further_steps(code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], 
         return {}
     dynamic = np.array([code.dynamic[a:b].sum() for a, b in pairwise(code.block_operand_start.tolist())])
     size_at = np.concatenate(([0], np.cumsum(dynamic[chunk.stream])))
-    number, found = len(blocks), {}
+    number = len(blocks)
+    found: dict[int, Ints] = {}
     for k, block in enumerate(blocks):
         for step in block.repeats:
             first = int(code.block_operand_start[k])

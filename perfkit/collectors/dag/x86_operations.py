@@ -26,7 +26,7 @@ Row = tuple[int, int, int, int, tuple[int, int], int]
 class X86Block:
     """The operations of one basic block, and which of its recorded operands are nodes.
 
-    Of an instruction that is repeated (REP MOVS, ...) these are its first step's; `repeats` has one further step of each.
+    Of a repeated instruction (REP MOVS, ...) these are its first step's; `repeats` has one further step of each.
     """
 
     ops: list[Row] = field(default_factory=list)

@@ -242,7 +242,7 @@ class WholeReader:
         return times if times > 1 and shape[0] % times == 0 else 1
 
     def divides(self, i: int) -> int:
-        """Return for how many cycles an instruction keeps the integer divider, which is not pipelined; 0: not at all."""
+        """Return for how many cycles an instruction keeps the integer divider, which is not pipelined (0: none)."""
         name = self.names[self.instructions[i].mnemonic]
         if not _DIVIDES.match(name):
             return 0
@@ -254,7 +254,8 @@ class WholeReader:
     def divided(self, i: int, busy: int, sources: list[int], block: X86Block) -> int:
         """Add a division of integers: it begins when the divider is free."""
         free, value = self.slot("integer divider"), self.new_slot()
-        block.add(INTEGER, self.joined([s for s in sources if s >= 0], block) if max(sources) >= 0 else -1, free, value)
+        known = [source for source in sources if source >= 0]
+        block.add(INTEGER, self.joined(known, block) if known else -1, free, value)
         block.add(FORWARD, value, -1, free, (1, 8), max(0, busy - self.usual.get(INTEGER, 1)))
         return self.delayed(value, i, INTEGER, block)
 

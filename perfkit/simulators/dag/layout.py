@@ -26,8 +26,8 @@ STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
 # `Rings.rows` has four words per cycle. BUSY: four bits of each column, a counter that begins at 8 - lanes, so that its
 # highest bit says "all lanes are in use"; above them, whether the cycle has anything in `wide` and `skip`.
 # LEAVE, LEAVE + 1: how many entries of RS and LB, of SB and LFB are given back (32 bits each). ISSUED: types, and from
-# bit LASTING on those that take their type's latency (others came early: a prefetcher fetched their line); from bit HIGH
-# on, how many entries of the vector scheduler are given back.
+# bit LASTING on those that take their type's latency (others came early: a prefetcher fetched their line); from bit
+# HIGH on, how many entries of the vector scheduler are given back.
 ROW_BITS, WIDE_BITS = 2, 4  # columns of a cycle in the rings, as powers of two
 BUSY, LEAVE, ISSUED = 0, 1, 3
 FIELD, FULL, NARROW = 4, 8, 8  # bits of a counter, its highest bit, lanes it can count
@@ -46,9 +46,10 @@ INTEGER_LOAD, AS_L1 = -2, -1
 CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
 # Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
 AT_ONCE, NOBODY, BETWEEN = -1, -2, 2
-# Columns of a unit, by type and kind (accesses: bit 0 says store, bit 1 vector; integer work: bit 0
-# says branch, bit 1 vector; four rows a type): the bits of a row that say "full" to such a node, what it adds to the row, latency, its type's bits, whether any of its units is wide, the port that it takes
-# beside its type's unit (NO_PORT: none), its column of `Rings.skip`, an entry of the vector scheduler (or 0).
+# Columns of a unit, by type and kind (accesses: bit 0 says store, bit 1 vector; integer work: bit 0 says branch, bit 1
+# vector; four rows per type): the bits of a row that say "full" to such a node, what it adds to the row, latency, its
+# type's bits, whether any of its units is wide, the port that it takes beside its type's unit (NO_PORT: none), its
+# column of `Rings.skip`, an entry of the vector scheduler (or 0).
 UNIT_BITS, KIND_BITS = 3, 2
 A_STORE, A_BRANCH, A_VECTOR = 1, 1, 2
 WHEN_FULL, ADD, TAKES, BIT, WIDE, PORT, SKIP, VECTOR = range(8)
