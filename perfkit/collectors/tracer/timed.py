@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_paths, unloadable
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
-from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER
+from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER, RETURN
 from perfkit.errors import DataError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
@@ -54,6 +54,10 @@ class CallTimes:
         How the run ended; "" if it came to its end.
     seconds : float
         How long the run took.
+    returned : int
+        Where the last timed call returned to, an address in the process; 0 where that is not known.
+    maps : str
+        The process's memory map, as ``/proc/PID/maps`` shows it, the program by its own path.
     """
 
     ticks: NDArray[np.int64]
@@ -64,6 +68,8 @@ class CallTimes:
     unfinished: bool
     ended: str
     seconds: float
+    returned: int = 0
+    maps: str = ""
 
     @property
     def cycles(self) -> NDArray[np.float64]:
@@ -86,7 +92,7 @@ def time_calls(
     Parameters
     ----------
     program, function, arguments
-        What to run, and the function's symbol.
+        What to run, a program or a Python script (``.py``), and the function's symbol.
     library : str
         The library that holds the function, where it is not the program itself.
     stdin : Path, optional
@@ -105,7 +111,9 @@ def time_calls(
     DataError
         The function was never called.
     """
-    if why_not := unloadable(ElfFile(program)):
+    script = program.suffix == ".py"
+    elf = ElfFile(library if script else program)
+    if not script and (why_not := unloadable(elf)):
         raise Refusal(why_not)
     handles = {name: os.memfd_create(f"perfkit-{name}", 0) for name in ("context", "ticks")}
     os.ftruncate(handles["context"], 4096)
@@ -114,10 +122,10 @@ def time_calls(
     try:
         with TemporaryDirectory(prefix="perfkit-timed-") as scratch, (Path(scratch) / "output").open("w+b") as printed:
             specification = {
-                "path": str(program.resolve()), "program": True, "function": function, "library": library,
-                "arguments": list(arguments), "scratch": scratch, "channel": to_parent, "room": _ROOM, **handles,
+                "path": str(elf.path.resolve()), "program": True, "function": function, "library": library,
+                "arguments": list(arguments), "scratch": scratch, "channel": to_parent, "room": _ROOM,
+                "script": str(program.resolve()) if script else "", **handles,
             }  # fmt: skip
-            elf = ElfFile(program)
             environment = child_environment(search_paths(elf))
             source = stdin.open("rb") if stdin is not None else None
             began = time.monotonic()
@@ -125,7 +133,7 @@ def time_calls(
                 [sys.executable, "-m", _CHILD, json.dumps(specification)],
                 stdin=source or subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
                 pass_fds=[to_parent, *handles.values()], env=environment, start_new_session=True,
-                executable=interpreter(elf, Path(scratch)),
+                executable=sys.executable if script else interpreter(elf, Path(scratch)),
             )  # fmt: skip
             if source is not None:
                 source.close()
@@ -133,12 +141,14 @@ def time_calls(
             to_parent = -1
             try:
                 enough = partial(_called, handles["context"], calls) if calls else None
-                found, ended = _messages(channel, process, began + seconds + _LOADING, seconds, enough)
+                found, ended, maps = _messages(channel, process, began + seconds + _LOADING, seconds, enough)
             finally:
                 end_group(process)
+            maps = maps.replace(str(Path(scratch).resolve() / "program.so"), str(program.resolve()))
             printed.seek(0)
             text = printed.read()[-500:].decode(errors="replace").strip()
-            return _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
+            times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
+            return replace(times, maps=maps)
     finally:
         for handle in (*handles.values(), channel, *([to_parent] if to_parent >= 0 else [])):
             os.close(handle)
@@ -157,19 +167,19 @@ def _messages(
     deadline: float,
     seconds: float,
     enough: Callable[[], bool] | None,
-) -> tuple[list[tuple[int, ...]], str]:
-    """Return the clock's readings and how the run ended."""
+) -> tuple[list[tuple[int, ...]], str, str]:
+    """Return the clock's readings, how the run ended, and the memory map at its end."""
     readings: list[tuple[int, ...]] = []
-    status, done, buffer = 0, False, b""
+    status, done, buffer, maps = 0, False, b"", ""
     while True:
         left = deadline - time.monotonic()
         ready = left > 0 and select.select([channel], [], [], left if enough is None else min(left, _LOOK))[0]
         if not ready and enough is not None and left > _LOOK:
             if enough():
-                return readings, ""
+                return readings, "", _maps(process.pid)
             continue
         if not ready:
-            return readings, f"stopped after {seconds:g} s"
+            return readings, f"stopped after {seconds:g} s", _maps(process.pid)
         data = os.read(channel, 1 << 16)
         if not data:
             break
@@ -185,13 +195,23 @@ def _messages(
                 deadline = min(deadline, time.monotonic() + seconds)
             elif kind == b"X":
                 (status,) = struct.unpack("<i", payload)
+            elif kind == b"M":
+                maps = payload.decode(errors="surrogateescape")
             done |= kind == b"D"
     if not done:
         code = process.wait()
         if code < 0:
-            return readings, f"ended by {signal.Signals(-code).name}"
-        return readings, f"ended with status {code}" if code else ""
-    return readings, f"ended with status {status}" if status else ""
+            return readings, f"ended by {signal.Signals(-code).name}", maps
+        return readings, f"ended with status {code}" if code else "", maps
+    return readings, f"ended with status {status}" if status else "", maps
+
+
+def _maps(pid: int) -> str:
+    """Return a process's memory map; nothing where it has ended in the meantime."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 def _called(context: int, calls: int) -> bool:
@@ -205,8 +225,8 @@ def _read(
     printed: str,
 ) -> CallTimes:  # fmt: skip
     with mmap.mmap(handles["context"], 4096) as page:
-        active, calls, pointer, others = (
-            struct.unpack_from("<Q", page, at)[0] for at in (ACTIVE, CALLS, POINTER, OTHERS)
+        active, calls, pointer, others, returned = (
+            struct.unpack_from("<Q", page, at)[0] for at in (ACTIVE, CALLS, POINTER, OTHERS, RETURN)
         )
     if not readings:
         raise UnavailableError(f"the process that was to time {function} failed ({ended}). It printed: {printed}")
@@ -220,7 +240,7 @@ def _read(
     del pointer
     return CallTimes(
         data, calls, others, tuple(_per_cycle(*one) for one in readings), float(readings[0][2]), bool(active), ended,
-        seconds,
+        seconds, returned,
     )  # fmt: skip
 
 
