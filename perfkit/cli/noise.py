@@ -14,16 +14,18 @@ def noise(
         ...,
         metavar="SOURCE",
         callback=options.plain,
-        help="A C or C++ file, REVISION:FILE of a git commit, a library (.so), or corpus:NAME.",
+        help="A program; a C or C++ file, REVISION:FILE of a git commit, a library (.so), or corpus:NAME.",
     ),
+    words: list[str] = typer.Argument(None, metavar="[ARGUMENT]...", help="A program's arguments, after --."),
     function: options.Function = "",
     arguments: str = typer.Option(
         "",
         "--arguments",
         metavar="A,B,...",
         callback=options.plain,
-        help="Arguments of the function, separated by commas: 1000, 2.0, f8[1000] (an array).",
+        help="Not of a program: arguments of the function, separated by commas: 1000, 2.0, f8[1000] (an array).",
     ),
+    call: int = typer.Option(1, "--call", min=1, help="Of a program: which call of the function."),
     flags: options.Flags = "",
     compiler: str = typer.Option(
         "", "--compiler", callback=options.plain, help="The compiler (default: gcc, or g++ for C++)."
@@ -48,24 +50,45 @@ def noise(
     picture: Annotated[Path | None, options.picture("Draw the curves")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Add noise to a kernel's innermost loop and measure how much of each kind it absorbs.
+    """Add noise to a function's innermost loop and measure how much of each kind it absorbs.
 
     What hurts at once is the bottleneck; what is absorbed is slack. All variants run in turns, each beside the plain
     kernel; only what ran on a quiet core counts.
+
+    A function of a program is measured at one of its calls, in processes forked from the program, which ends there.
+
+    Example: perfkit noise ./program -f solve -- 48
 
     Example: perfkit noise dot.c --arguments "f8[1000], f8[1000], 1000" --core host
 
     Example: perfkit noise libsolve.so --function solve --arguments 1000 --kinds nop,load,latency
     """
-    from perfkit.collectors.host.sides import kernel_from
+    from perfkit.cli.standard_input import kept
+    from perfkit.collectors.host.sides import is_program, kernel_from
     from perfkit.collectors.open_traces import kernel_arguments
     from perfkit.diagnosis.noise import Noise
+    from perfkit.errors import SettingError
 
     settings = Noise(kinds=options.words(kinds) or None, at=_place(at), core=core or None)
     build = {"flags": flags} if flags else {}
+    program = is_program(source)
+    unfit = [
+        name for name, given in (("--arguments", arguments), ("--flags", flags), ("--compiler", compiler)) if given
+    ]
+    if program and (unfit or not function):
+        raise SettingError(
+            f"{source} is a program: {f'leave out {unfit[0]}' if unfit else 'say which function, -f NAME'}; "
+            "its arguments come after --"
+        )
+    if not program and (words or call > 1):
+        raise SettingError(f"{source} is no program: give its function's arguments with --arguments, and no --call")
     with notes_to_stderr():
-        kernel = kernel_from(source, function or None, compiler or None, build)
-        found = settings.run(kernel, *kernel_arguments(arguments))
+        if program:
+            with kept() as stdin:
+                found = settings.run_program(source, function, words or [], stdin=stdin, call=call)
+        else:
+            kernel = kernel_from(source, function or None, compiler or None, build)
+            found = settings.run(kernel, *kernel_arguments(arguments))
     if as_json:
         more = {"held_back_by": found.bottleneck, "simulated": found.simulated_bottleneck, "refused": found.refused}
         print_json({"name": found.name, **more, "kinds": rows(found.to_frame()), "curves": rows(found.curves)})

@@ -2,7 +2,7 @@
 
 import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ _LABEL = 0x3000_0000_0000_0000  # instruction pointers that only name instructio
 _FIXED, _LOW, _PRIVATE = 0x100000, 0x40, 0x22  # MAP_FIXED_NOREPLACE, MAP_32BIT, MAP_PRIVATE | MAP_ANONYMOUS
 _REACH = 1 << 30
 _LINE = 64
+_STUB = 640  # bytes that the code which calls a copy may have
 _NEAR = (OpKind.NEAR_BRANCH16, OpKind.NEAR_BRANCH32, OpKind.NEAR_BRANCH64)
 
 
@@ -90,34 +91,46 @@ def _labelled(added: Sequence[Instruction], first: int) -> list[Instruction]:
     return found
 
 
-def caller(place: NoisePlace, target: int, ones: int) -> list[Instruction]:
+def caller(place: NoisePlace, target: int, near: int) -> list[Instruction]:
     """Return code that saves what calls preserve, sets the vector register that noise reads, and calls a copy."""
     make = Instruction
-    out = [make.create_reg(Code.PUSH_R64, register) for register in _SAVED]
+    out = saved()
     rsp = Register.RSP
     out.append(make.create_reg_mem(Code.LEA_R64_M, rsp, MemoryOperand(rsp, displ=-8, displ_size=1)))
-    try:
-        source = vector_source(place)
-    except NoRoom:
-        source = Register.NONE
-    if source in place.own_vectors:
-        codes = {
-            16: (Code.VEX_VMOVUPD_XMM_XMMM128, Register.XMM0), 32: (Code.VEX_VMOVUPD_YMM_YMMM256, Register.YMM0),
-            64: (Code.EVEX_VMOVUPD_ZMM_K1Z_ZMMM512, Register.ZMM0),
-        }  # fmt: skip
-        code, first = codes[place.width]
-        ones_at = MemoryOperand(Register.RIP, displ=ones, displ_size=8)
-        register: Any = first + source - VECTORS[0]
-        out.append(make.create_reg_mem(code, register, ones_at))
+    out += source_set(place, near)
     # Where a function returns nothing, what is left in this register must not differ between the copies.
     out.append(make.create_reg_u32(Code.MOV_R32_IMM32, Register.EAX, 8))
     out.append(make.create_branch(Code.CALL_REL32_64, target))
     out.append(make.create_reg_mem(Code.LEA_R64_M, rsp, MemoryOperand(rsp, displ=8, displ_size=1)))
-    out += [make.create_reg(Code.POP_R64, register) for register in reversed(_SAVED)]
-    out.append(make.create(Code.RETNQ))
-    for i in out:
-        i.ip = 0
-    return out
+    return out + restored()
+
+
+def source_set(place: NoisePlace, near: int) -> list[Instruction]:
+    """Return what sets the vector register that noise reads, where it is one of the noise's own."""
+    try:
+        source = vector_source(place)
+    except NoRoom:
+        return []
+    if source not in place.own_vectors:
+        return []
+    codes = {
+        16: (Code.VEX_VMOVUPD_XMM_XMMM128, Register.XMM0), 32: (Code.VEX_VMOVUPD_YMM_YMMM256, Register.YMM0),
+        64: (Code.EVEX_VMOVUPD_ZMM_K1Z_ZMMM512, Register.ZMM0),
+    }  # fmt: skip
+    code, first = codes[place.width]
+    register: Any = first + source - VECTORS[0]
+    return [Instruction.create_reg_mem(code, register, MemoryOperand(Register.RIP, displ=near + ONES, displ_size=8))]
+
+
+def saved() -> list[Instruction]:
+    """Return what saves the registers that calls preserve."""
+    return [Instruction.create_reg(Code.PUSH_R64, register) for register in _SAVED]
+
+
+def restored() -> list[Instruction]:
+    """Return what restores these registers, and returns."""
+    pops = [Instruction.create_reg(Code.POP_R64, register) for register in reversed(_SAVED)]
+    return [*pops, Instruction.create(Code.RETNQ)]
 
 
 class Copies:
@@ -133,26 +146,38 @@ class Copies:
         What to make, in this order.
     vectors : bool
         Whether this processor has AVX, so that the register that noise reads is set.
+    enter : callable
+        (place, address of the code, the noise's memory near it) -> what to call in its place.
+    number : int
+        Copies of other numbers lie elsewhere, if there is room.
 
     Attributes
     ----------
     calls : list of int
         The address to call, of each variant.
+    original : int
+        The same of the original.
     buffers : Buffers
         The noise's own memory.
     """
 
     def __init__(
-        self, function: FunctionCode, place: NoisePlace, variants: Sequence[NoiseVariant], vectors: bool = True
+        self,
+        function: FunctionCode,
+        place: NoisePlace,
+        variants: Sequence[NoiseVariant],
+        vectors: bool = True,
+        enter: Callable[[NoisePlace, int, int], list[Instruction]] = caller,
+        number: int = 0,
     ) -> None:
-        self.function, self.variants = function, tuple(variants)
+        self.function, self.variants, self.enter = function, tuple(variants), enter
         self.place = place if vectors else replace(place, own_vectors=())
         size = sum(i.len for i in function.instructions)
-        room = [(size + 192 + 16 * (variant.count + 4) + 2 * 4096) & ~4095 for variant in variants]
+        room = [(size + _STUB + 16 * (variant.count + 4) + 2 * 4096) & ~4095 for variant in variants]
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._libc.mmap.restype = ctypes.c_uint64
         self._libc.mmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        near = self._near(function.start, 2 * BUFFER + sum(room))
+        near = self._near(function.start, 2 * BUFFER + sum(room) + 4096, number)
         self.buffers = Buffers(near, self._map(0, FAR, _LOW | _PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE))
         ctypes.memset(self.buffers.far, 1, FAR)  # pages that were never written are all one page of zeros
         numbers = (ctypes.c_double * 8)(*[1.0] * 8)
@@ -162,25 +187,33 @@ class Copies:
         for variant, pages in zip(variants, room, strict=True):
             self.calls.append(self._write(variant, at, pages))
             at += pages
+        self.original, stub = at, self._stub(function.start, at)
+        ctypes.memmove(at, stub, len(stub))
 
     def _write(self, variant: NoiseVariant, at: int, room: int) -> int:
         """Put a variant at the same place in its page as the original; return the address to call."""
         added = noise(variant, self.place, self.buffers)
         code, start = encoded_copy(self.function, self.place, added, at + self.function.start % 4096)
-        encoder = BlockEncoder(64)
-        encoder.add_many(caller(self.place, start, self.buffers.near + ONES))
         call = (start + len(code) + 63) & ~63
-        stub = bytes(encoder.encode(call))
+        stub = self._stub(start, call)
         if call + len(stub) > at + room:
             raise DataError(f"the copy of {self.function.name} is longer than expected")
         ctypes.memmove(start, code, len(code))
         ctypes.memmove(call, stub, len(stub))
         return call
 
-    def _near(self, address: int, size: int) -> int:
+    def _stub(self, target: int, at: int) -> bytes:
+        added = self.enter(self.place, target, self.buffers.near)
+        for i in added:
+            i.ip = 0
+        encoder = BlockEncoder(64)
+        encoder.add_many(added)
+        return bytes(encoder.encode(at))
+
+    def _near(self, address: int, size: int, number: int) -> int:
         """Map memory within reach of the code's relative addresses."""
         step = 1 << 21
-        for distance in range(step, _REACH, step):
+        for distance in range(step * (1 + 16 * number), _REACH, step):
             for at in (address - distance - size, address + distance):
                 at &= ~4095
                 if at > 0 and (found := self._try(at, size)) == at:

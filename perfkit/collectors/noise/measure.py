@@ -10,11 +10,11 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 STEADY = 0.05
 """By how much the runs of the plain copy around a variant may differ in a turn that counts."""
 _TRIAL = 5
+_SLOWER = 1.5  # what noise makes of a turn, in the mean
 _MOST = 512 << 20  # bytes of data that are compared
 _MESSAGES = {
     1: "its results differ from run to run on the same data, so that nobody can tell whether noise changes them",
@@ -140,9 +141,15 @@ def measure(
             "processes": processes,
             "rounds": rounds,
             "seconds": seconds,
+            "timeout": timeout,
             "seed": seed,
         }
         found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
+    return turns_of(found, variants)
+
+
+def turns_of(found: dict[str, NDArray[Any]], variants: Sequence[NoiseVariant]) -> Turns:
+    """Judge what a measuring process saved."""
     link = link_cycles(found["pairs"])
     return _judged(found["rows"], found["process"], link, int(found["calls"]), tuple(variants), found["changed"])
 
@@ -173,9 +180,15 @@ def _judged(
 
 
 def _measure(argument: str) -> None:
-    """Be the measuring process: start one process after another that makes the copies and times them in turns."""
+    """Be the measuring process."""
     spec = json.loads(argument)
-    timer, pairs, link = started(spec)
+    in_processes(spec, *started(spec), prepared=_Kernel)
+
+
+def in_processes(
+    spec: dict[str, Any], timer: ctypes.CDLL, pairs: NDArray[np.int64], link: int, prepared: "Prepare"
+) -> None:
+    """Start one process after another that makes the copies and times them in turns; save what they found."""
     if not link:
         raise SystemExit(
             "this machine is too busy to tell the cycles of a multiplication; try again when it is quieter"
@@ -185,7 +198,7 @@ def _measure(argument: str) -> None:
     changed = np.zeros(len(spec["variants"]), dtype=np.int64)
     for number in range(spec["processes"]):
         spec["skip"] = np.flatnonzero(changed).tolist()
-        work = partial(_one_process, timer, link, number, spec)
+        work = partial(_one_process, timer, link, number, spec, prepared)
         found = in_own_place(timer, number, work, f"{spec['output']}.{number}.npy")
         if found[0, 0]:
             raise SystemExit(f"no noise is added to {spec['name']}: {_MESSAGES[int(found[0, 0])]}")
@@ -200,35 +213,83 @@ def _measure(argument: str) -> None:
     )  # fmt: skip
 
 
-def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
+class Ready(Protocol):
+    """A function and its copies in this process, ready to be called."""
+
+    def check(self) -> tuple[int, NDArray[np.int64]]:
+        """Call everything once on the same data; say what is wrong with all of it, and which copies are wrong."""
+
+    def turns(self, calls: int, which: list[int]) -> NDArray[np.int64]:
+        """Time variants, in this order; each row names its variant, plus one (0: the original)."""
+
+    def calls(self, usual: int) -> int:
+        """Return how many calls make a sample, where so many would take long enough."""
+
+
+Prepare = Callable[[ctypes.CDLL, dict[str, Any], list[NoiseVariant], int], Ready]
+
+
+def _one_process(
+    timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any], prepared: Prepare
+) -> NDArray[np.int64]:
     """Return a row (what is wrong, calls timed as one), one row per variant (whether it is wrong), and the turns."""
-    elf = ElfFile(spec["library"])
-    symbol = elf.function(spec["function"])
-    callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
-    original = ctypes.cast(callee.function, ctypes.c_void_p).value or 0
-    base = original - symbol.address
-    function = read_function(elf, spec["function"], base)
-    place = noise_place(function, function.loop_at(spec["address"] + base))
     variants = [NoiseVariant(kind, count) for kind, count in spec["variants"]]
-    copies = Copies(function, place, variants, "avx" in flags())
-    wrong, changed = 0, np.zeros(len(variants), dtype=np.int64)
-    if callee.setup:
-        callee.setup()
-    if number == 0:
-        code = ctypes.string_at(original, symbol.size)
-        wrong, changed = _checked(timer, callee, original, copies.calls, own_variables(elf, base))
-        if not wrong and ctypes.string_at(original, symbol.size) != code:
-            wrong = 4
+    ready = prepared(timer, spec, variants, number)
+    wrong, changed = ready.check() if number == 0 else (0, np.zeros(len(variants), dtype=np.int64))
     head = np.zeros((1 + len(variants), 10), dtype=np.int64)
     head[0, 0], head[1:, 0] = wrong, changed
     if wrong:
         return head
     skip = {*spec["skip"], *np.flatnonzero(changed).tolist()}
     taken = [-1, *(k for k in range(len(variants)) if k not in skip)]  # -1: the original
-    turns = partial(_turns, timer, callee, [original, *copies.calls])
     random = np.random.default_rng([spec["seed"], number])
-    head[0, 1] = calls = spec["calls"] or _calls(turns, link)
-    return np.concatenate([head, _sampled(turns, taken, calls, link, random, spec)])
+    head[0, 1] = calls = spec["calls"] or ready.calls(_calls(ready.turns, link))
+    if number == 0:
+        _refuse_long(ready, calls, len(taken) * spec["processes"], spec["timeout"])
+    return np.concatenate([head, _sampled(ready.turns, taken, calls, link, random, spec)])
+
+
+class _Kernel:
+    """A kernel of a library, loaded with its arguments."""
+
+    def __init__(self, timer: ctypes.CDLL, spec: dict[str, Any], variants: list[NoiseVariant], number: int) -> None:
+        del number  # every process loads it anew, elsewhere
+        self.timer, elf = timer, ElfFile(spec["library"])
+        self.symbol = elf.function(spec["function"])
+        self.callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
+        self.original = ctypes.cast(self.callee.function, ctypes.c_void_p).value or 0
+        base = self.original - self.symbol.address
+        function = read_function(elf, spec["function"], base)
+        place = noise_place(function, function.loop_at(spec["address"] + base))
+        self.copies = Copies(function, place, variants, "avx" in flags())
+        self.variables = own_variables(elf, base)
+        if self.callee.setup:
+            self.callee.setup()
+
+    def check(self) -> tuple[int, NDArray[np.int64]]:
+        code = ctypes.string_at(self.original, self.symbol.size)
+        wrong, changed = _checked(self.timer, self.callee, self.original, self.copies.calls, self.variables)
+        if not wrong and ctypes.string_at(self.original, self.symbol.size) != code:
+            wrong = 4
+        return wrong, changed
+
+    def turns(self, calls: int, which: list[int]) -> NDArray[np.int64]:
+        return _turns(self.timer, self.callee, [self.original, *self.copies.calls], calls, which)
+
+    def calls(self, usual: int) -> int:
+        return usual
+
+
+def _refuse_long(ready: Ready, calls: int, turns: int, timeout: float) -> None:
+    """Refuse what would not be done in time: every variant needs a turn in every process."""
+    began = time.monotonic()
+    ready.turns(calls, [0])
+    least = _SLOWER * turns * (time.monotonic() - began)
+    if least > timeout:
+        raise SystemExit(
+            f"its {turns} turns, each of five calls, take some {least:.0f} s, and {timeout:.0f} are allowed: ask for "
+            "fewer kinds or counts, or run a smaller problem"
+        )
 
 
 def _calls(turns: Any, link: int) -> int:
@@ -256,20 +317,23 @@ def _sampled(
 
 
 def _turns(timer: ctypes.CDLL, callee: Callee, functions: list[int], calls: int, which: list[int]) -> NDArray[np.int64]:
-    """Time variants, in this order; each row names its variant, plus one (0: the original)."""
-    # C's first function is the plain copy, whose runs frame all others.
-    addresses = (ctypes.c_void_p * len(functions))(functions[1], functions[0], *functions[2:])
-    swapped = np.array([{0: 1, 1: 0}.get(k + 1, k + 1) for k in which], dtype=np.uint32)
     out = np.zeros((len(which), 9), dtype=np.int64)
+    addresses, swapped = plain_first(functions, which)
     timer.perfkit_turns(
-        addresses,
-        callee.integers,
-        callee.floats,
-        ctypes.c_long(calls),
-        ctypes.c_long(len(which)),
-        pointer(swapped),
-        pointer(out),
-    )
+        addresses, callee.integers, callee.floats, ctypes.c_long(calls), ctypes.c_long(len(which)), pointer(swapped),
+        pointer(out), None,
+    )  # fmt: skip
+    return named_rows(which, out)
+
+
+def plain_first(functions: list[int], which: list[int]) -> tuple[Any, NDArray[np.uint32]]:
+    """Return C's list of functions, and variants as its numbers; the plain copy comes first: it frames all others."""
+    addresses = (ctypes.c_void_p * len(functions))(functions[1], functions[0], *functions[2:])
+    return addresses, np.array([{0: 1, 1: 0}.get(k + 1, k + 1) for k in which], dtype=np.uint32)
+
+
+def named_rows(which: list[int], out: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Put each row's variant, plus one, before it."""
     return np.column_stack([np.array(which, dtype=np.int64) + 1, out])
 
 

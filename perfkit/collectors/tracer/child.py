@@ -224,7 +224,7 @@ class Session:
         """Run the program, or call the kernel as often as asked."""
         self._catch_faults()
         self._watch_forks()
-        if self.spec["program"] and self.pins is None:
+        if self.spec["program"]:
             self._hold_handlers()
         if self.spec.get("script"):
             self._run_script()
@@ -397,6 +397,13 @@ class Session:
                 elif ctypes.get_errno() in (1, 13):
                     raise OSError("this system forbids memory that is both writable and executable")
         raise OSError("no free memory within 2 GB of the function")
+
+    def place(self, instructions: list[Any], address: int) -> None:
+        """Write instructions to an address."""
+        from perfkit.collectors.tracer.clone import encoded
+
+        code = encoded(instructions, address)
+        ctypes.memmove(address, code, len(code))
 
     def _tables(self) -> list[tuple[int, int, int]]:
         """Allocate a table for each function where targets are looked up at run time."""

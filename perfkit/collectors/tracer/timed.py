@@ -9,12 +9,13 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,47 +112,77 @@ def time_calls(
     DataError
         The function was never called.
     """
-    script = program.suffix == ".py"
-    elf = ElfFile(library if script else program)
-    if not script and (why_not := unloadable(elf)):
-        raise Refusal(why_not)
     handles = {name: os.memfd_create(f"perfkit-{name}", 0) for name in ("context", "ticks")}
     os.ftruncate(handles["context"], 4096)
     os.ftruncate(handles["ticks"], _ROOM)
-    channel, to_parent = os.pipe()
     try:
-        with TemporaryDirectory(prefix="perfkit-timed-") as scratch, (Path(scratch) / "output").open("w+b") as printed:
-            specification = {
-                "path": str(elf.path.resolve()), "program": True, "function": function, "library": library,
-                "arguments": list(arguments), "scratch": scratch, "channel": to_parent, "room": _ROOM,
-                "script": str(program.resolve()) if script else "", **handles,
+        specification = {
+            "function": function, "library": library, "arguments": list(arguments), "room": _ROOM, **handles,
+        }  # fmt: skip
+        began = time.monotonic()
+        enough = partial(_called, handles["context"], calls) if calls else None
+        with program_child(_CHILD, program, specification, stdin, [*handles.values()]) as (process, channel, printed):
+            kept: dict[bytes, bytes] = {}
+            found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
+            maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
+            maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
+            text = tail(printed)
+        times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
+        return replace(times, maps=maps)
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+
+
+@contextmanager
+def program_child(
+    module: str, program: Path, specification: dict[str, Any], stdin: Path | None, handles: Sequence[int] = ()
+) -> Iterator[tuple["subprocess.Popen[bytes]", int, Path]]:
+    """Start a process that loads a program and does with it what a module says; end it, and what it started.
+
+    Of a Python script (``.py``) it loads the library that the specification names, and runs the script itself.
+
+    Yields the process, the channel that its messages come through, and the file that the program prints to.
+
+    Raises
+    ------
+    Refusal
+        The program cannot be loaded by another process, with why.
+    """
+    script = program.suffix == ".py"
+    elf = ElfFile(specification["library"] if script else program)
+    if not script and (why_not := unloadable(elf)):
+        raise Refusal(why_not)
+    channel, to_parent = os.pipe()
+    process = None
+    try:
+        with TemporaryDirectory(prefix="perfkit-timed-") as scratch:
+            printed = Path(scratch) / "output"
+            told = {
+                "path": str(elf.path.resolve()), "program": True, "scratch": scratch, "channel": to_parent,
+                "script": str(program.resolve()) if script else "", **specification,
             }  # fmt: skip
-            environment = child_environment(search_paths(elf))
-            source = stdin.open("rb") if stdin is not None else None
-            began = time.monotonic()
-            process = subprocess.Popen(
-                [sys.executable, "-m", _CHILD, json.dumps(specification)],
-                stdin=source or subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
-                pass_fds=[to_parent, *handles.values()], env=environment, start_new_session=True,
-                executable=sys.executable if script else interpreter(elf, Path(scratch)),
-            )  # fmt: skip
-            if source is not None:
-                source.close()
+            with printed.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as source:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", module, json.dumps(told)],
+                    stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, *handles],
+                    env=child_environment(search_paths(elf)), start_new_session=True,
+                    executable=sys.executable if script else interpreter(elf, Path(scratch)),
+                )  # fmt: skip
             os.close(to_parent)
             to_parent = -1
             try:
-                enough = partial(_called, handles["context"], calls) if calls else None
-                found, ended, maps = _messages(channel, process, began + seconds + _LOADING, seconds, enough)
+                yield process, channel, printed
             finally:
                 end_group(process)
-            maps = maps.replace(str(Path(scratch).resolve() / "program.so"), str(program.resolve()))
-            printed.seek(0)
-            text = printed.read()[-500:].decode(errors="replace").strip()
-            times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
-            return replace(times, maps=maps)
     finally:
-        for handle in (*handles.values(), channel, *([to_parent] if to_parent >= 0 else [])):
+        for handle in (channel, *([to_parent] if to_parent >= 0 else [])):
             os.close(handle)
+
+
+def tail(printed: Path) -> str:
+    """Return the end of what a program printed."""
+    return printed.read_bytes()[-500:].decode(errors="replace").strip()
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
@@ -161,25 +192,26 @@ def end_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _messages(
+def messages(
     channel: int,
     process: "subprocess.Popen[bytes]",
     deadline: float,
     seconds: float,
     enough: Callable[[], bool] | None,
-) -> tuple[list[tuple[int, ...]], str, str]:
-    """Return the clock's readings, how the run ended, and the memory map at its end."""
+    kept: dict[bytes, bytes] | None = None,
+) -> tuple[list[tuple[int, ...]], str]:
+    """Return the clock's readings and how the run ended; what else was told goes into `kept`, by its kind."""
     readings: list[tuple[int, ...]] = []
-    status, done, buffer, maps = 0, False, b"", ""
+    status, done, buffer = 0, False, b""
     while True:
         left = deadline - time.monotonic()
         ready = left > 0 and select.select([channel], [], [], left if enough is None else min(left, _LOOK))[0]
         if not ready and enough is not None and left > _LOOK:
             if enough():
-                return readings, "", _maps(process.pid)
+                return readings, ""
             continue
         if not ready:
-            return readings, f"stopped after {seconds:g} s", _maps(process.pid)
+            return readings, f"stopped after {seconds:g} s"
         data = os.read(channel, 1 << 16)
         if not data:
             break
@@ -195,15 +227,15 @@ def _messages(
                 deadline = min(deadline, time.monotonic() + seconds)
             elif kind == b"X":
                 (status,) = struct.unpack("<i", payload)
-            elif kind == b"M":
-                maps = payload.decode(errors="surrogateescape")
+            elif kept is not None:
+                kept[kind] = payload
             done |= kind == b"D"
     if not done:
         code = process.wait()
         if code < 0:
-            return readings, f"ended by {signal.Signals(-code).name}", maps
-        return readings, f"ended with status {code}" if code else "", maps
-    return readings, f"ended with status {status}" if status else "", maps
+            return readings, f"ended by {signal.Signals(-code).name}"
+        return readings, f"ended with status {code}" if code else ""
+    return readings, f"ended with status {status}" if status else ""
 
 
 def _maps(pid: int) -> str:
