@@ -413,7 +413,7 @@ def _short(files: Iterable[str]) -> dict[str, str]:
     return {file: path.name if count[path.name] == 1 else str(path) for file, path in paths.items()}
 
 
-def _in_the_object(text: str, shift: int) -> str:
+def in_the_object(text: str, shift: int) -> str:
     """Return an instruction's text with a jump's target as objdump prints it, as the listing's addresses are."""
     return re.sub(r"\b0000[0-9A-F]{12}h\b", lambda found: f"{int(found[0][:-1], 16) + shift:#x}", text)
 
@@ -447,7 +447,7 @@ def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]
             Instruction(
                 place,
                 f"{addresses[k]:#x}",
-                _in_the_object(code.text[k], addresses[k] - pc[k]),
+                in_the_object(code.text[k], addresses[k] - pc[k]),
                 float(cycles[k]),
                 runs[k],
             )
