@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,13 @@ from perfkit.errors import PerfkitError
 from perfkit.scoring.dag_gus import group
 from perfkit.trace.trace import Trace
 
+if TYPE_CHECKING:
+    from perfkit.dag.program import NodeSource
+    from perfkit.simulators.dag.measures import Schedule
+    from perfkit.simulators.dag.schedule import DagScheduler
+
 _NEAR = 0.5  # a line's share of the simulated time over its share of the samples: less is another opinion
-_DAG_LIMIT = 60_000  # instructions of the trace that the extended roofline schedules
+DAG_LIMIT = 60_000  # instructions of the trace that the extended roofline schedules
 
 
 def opinions(answer: Diagnosis, found: Profile | None) -> tuple[Opinion, ...]:
@@ -48,20 +54,34 @@ def _causality(answer: Diagnosis) -> Opinion:
     return Opinion("causality", f"{top['place']} is responsible ({top['causality']:.0%}); {beside}", bool(same))
 
 
-def _roofline(answer: Diagnosis) -> list[Opinion]:
-    """Return the extended roofline's opinion, of the beginning of the trace."""
+def scheduled(answer: Diagnosis) -> "tuple[NodeSource, DagScheduler, Schedule]":
+    """Return the graph of the beginning of the trace, what schedules it, and the schedule.
+
+    Raises
+    ------
+    PerfkitError
+        The recording cannot be made a graph of, with why.
+    """
     from perfkit.collectors.dag.x86_dag import trace_source
     from perfkit.simulators.dag.core import DagCore
-    from perfkit.simulators.dag.relax import relax
     from perfkit.simulators.dag.schedule import DagScheduler
 
-    trace, core = answer.result.trace.head(_DAG_LIMIT), answer.result.settings.core
+    trace, core = answer.result.trace.head(DAG_LIMIT), answer.result.settings.core
+    dag = trace_source(trace, whole=True, core=core).in_memory()
+    scheduler = DagScheduler(DagCore.from_microarchitecture(core))
+    return dag, scheduler, scheduler.run(dag)
+
+
+def _roofline(answer: Diagnosis) -> list[Opinion]:
+    """Return the extended roofline's opinion, of the beginning of the trace."""
+    from perfkit.simulators.dag.relax import relax
+
     try:
-        dag = trace_source(trace, whole=True, core=core).in_memory()
-        scheduler = DagScheduler(DagCore.from_microarchitecture(core))
-        found = relax(dag, scheduler, scheduler.run(dag))
+        dag, scheduler, schedule = scheduled(answer)
+        found = relax(dag, scheduler, schedule)
     except PerfkitError as error:
         return [Opinion("extended roofline", f"cannot say: {error}")]
+    trace = answer.result.trace.head(DAG_LIMIT)
     table = found.to_frame()
     tied = table[(table["gain"] >= table["gain"].max() - 0.02) & (table["gain"] > 0.005)]["resource"].tolist()
     agrees = any(group(each) == group(answer.bottleneck) for each in tied) if answer.bottleneck else not tied

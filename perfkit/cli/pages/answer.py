@@ -223,7 +223,7 @@ def drawn(result: Any, **options: Any) -> bytes:
     figure = getattr(picture, "figure", picture)
     figure.set_size_inches(6.6, 3.6)
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=130)
+    figure.savefig(out, format="png", dpi=130, bbox_inches="tight")  # legends beside the axes, too
     plt.close(figure)
     return out.getvalue()
 

@@ -9,7 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perfkit.cli.pages.answer import AnswerPage, drawn, write_page
+from perfkit.diagnosis.opinions import DAG_LIMIT, scheduled
 from perfkit.diagnosis.screen import spent_in
+from perfkit.errors import PerfkitError
 from perfkit.files import replaced
 from perfkit.simulators.gus.diff import in_the_object
 
@@ -60,6 +62,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         (f"When which resource is used: {_WINDOW} instructions (simulated)", drawn(timeline)),
         ("What if a resource were twice as good (simulated)", gains[gains.iloc[:, 1] > 0]),
         ("Where the cycles go (simulated)", drawn(result)),
+        (f"Roofs of the first {min(DAG_LIMIT, result.instructions):,} instructions (simulated)", _roofs(found)),
         ("What the methods say", methods.set_axis(["method", "says", "agrees"], axis=1) if len(methods) else ""),
         *((("Where the run spends its time", spent_in(found, 10)),) if found.candidates else ()),
     ]
@@ -69,6 +72,14 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         tuple(each for each in evidence if len(each[1])),
     )  # fmt: skip
     return write_page(answer, path)
+
+
+def _roofs(found: "Diagnosis") -> bytes:
+    """Return the extended roofline's picture; nothing for code without floating-point operations."""
+    try:
+        return drawn(scheduled(found)[2].roofline())
+    except PerfkitError:
+        return b""
 
 
 def _percent(shares: Any) -> NDArray[np.float64]:
