@@ -1,6 +1,5 @@
 """Samples as SPIRE sees them: time, intensity and throughput, grouped by event."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +10,7 @@ from perfkit.errors import DataError
 from perfkit.samples.table import Samples
 
 # What Linux calls the counters of one kind of core, where a machine has several.
-_CORE = re.compile(r"^(cpu_[a-z0-9]+|armv\d_[a-z0-9_]+|apple_[a-z0-9_]+)/")
 _USED, _MISSING, _EMPTY, _LEFT_OUT, _NO_TIME = range(5)
-
-
-def other_core(event: str, reference: str) -> bool:
-    """Return whether two events are counted by different kinds of core: ``cpu_atom/.../`` and ``cpu_core/.../``."""
-    one, two = _CORE.match(event), _CORE.match(reference)
-    return one is not None and two is not None and one[1] != two[1]
 
 
 @dataclass(frozen=True, eq=False)
