@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -243,8 +244,8 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=240, help="seconds for the tests of one mutation")
     parser.add_argument("--list", action="store_true", help="only print the mutations")
     asked = parser.parse_args()
-    import hypothesis, numba, numpy, pandas, pyarrow.csv, pyarrow.parquet, pytest, scipy.optimize  # noqa: E401, F401, I001  loaded once, for all children
-
+    for name in ("numba", "pandas", "pyarrow.csv", "pyarrow.parquet", "scipy.optimize"):
+        import_module(name)  # once, for all children
     rng = random.Random(asked.seed)
     chosen = [each for part in asked.parts for each in drawn(part, asked.number, rng)]
     tally = dict.fromkeys(("noticed", "survived", "too slow"), 0)
