@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from perfkit.collectors.kernels import Kernel
     from perfkit.collectors.noise.copies import NoiseVariant
-    from perfkit.collectors.noise.function import FunctionCode
+    from perfkit.collectors.noise.function import FunctionCode, Loop
     from perfkit.collectors.noise.measure import Turns
     from perfkit.collectors.noise.place import NoisePlace
     from perfkit.trace.trace import Trace
@@ -49,7 +49,7 @@ class Noise(Settings):
     Parameters
     ----------
     kinds : sequence of str, optional
-        Which kinds of noise (`perfkit.collectors.noise.kinds.KINDS`); all by default.
+        Which kinds of noise (`perfkit.collectors.noise.kinds.KINDS`); the usual ones by default.
     at : str or int
         Which loop: ``"innermost"``, the smallest loop around what executes most; an address of an instruction in it, as
         objdump prints it; or a source line, ``"kernel.c:12"``.
@@ -190,6 +190,72 @@ class Noise(Settings):
         name = f"{meant.name} of {target.program.name}" + (f" (call {call})" if call > 1 else "")
         return self._profile(name, Path(library or target.program), meant.symbol, trace, core, measured)
 
+    def without(self, kernel: "Kernel", *arguments: Any) -> "pd.DataFrame":
+        """Measure a kernel without the vector loads of a loop, and without its vector arithmetic (DECAN).
+
+        **The copies compute something else**: this says what the loop would take without them, not how to write it.
+        Only instructions go whose results can reach neither an address nor a branch.
+
+        Parameters
+        ----------
+        kernel, *arguments
+            As of `run`.
+
+        Returns
+        -------
+        DataFrame
+            One row per way: ``removed``, ``instructions`` (of the loop, gone or replaced by a plain load),
+            ``time`` (relative to the plain copy: the median of the processes' medians), ``low`` and ``high`` (the least
+            and the largest of the processes), ``quiet`` (on a quiet core; else it is not to be trusted) and ``why_not``
+            (where nothing can be removed, the reason; the figures are missing then).
+
+        Raises
+        ------
+        SettingError, DataError, UnavailableError
+            As `run` does.
+        """
+        import pandas as pd
+
+        from perfkit.collectors.noise.copies import NoiseVariant
+        from perfkit.collectors.noise.kinds import NoRoom
+        from perfkit.collectors.noise.measure import check_machine, measure
+        from perfkit.collectors.noise.place import noise_place
+        from perfkit.collectors.noise.removal import REMOVALS, removed
+
+        check_machine(kernel.isa)
+        trace = kernel.trace(*arguments, limit=_RECORDED)
+        function, loop, _ = self._loop(kernel.path, kernel.function, trace)
+        place, gone, why = noise_place(function, loop), {}, {}
+        for way in REMOVALS:
+            try:
+                gone[way] = len(removed(function, loop, place, way))
+            except NoRoom as reason:
+                why[way] = str(reason)
+        variants = [NoiseVariant("", 0), *(NoiseVariant(way, 0) for way in gone)]
+        rows = [{"removed": way, "why_not": reason} for way, reason in why.items()]
+        if gone:
+            found = measure(
+                kernel, arguments, loop.header, variants, processes=self.processes, rounds=self.rounds,
+                seconds=self.seconds, seed=self.seed,
+            )  # fmt: skip
+            for k, variant in enumerate(variants[1:], 1):
+                point = _point(found, k, self.processes)
+                about = {"removed": variant.kind, "instructions": gone[variant.kind], "time": point.pop("slowdown")}
+                rows.append(about | point | {"why_not": ""})
+        columns = ["removed", "instructions", "time", "low", "high", "turns", "quiet", "why_not"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _loop(self, path: Path, symbol: str, trace: "Trace") -> "tuple[FunctionCode, Loop, dict[int, int]]":
+        """Return a function, the loop that is meant, and how often each of its instructions ran."""
+        from perfkit.collectors.noise.function import read_function
+
+        function = read_function(ElfFile(path), symbol)
+        executed = dict(zip(trace.object_addresses().tolist(), trace.instruction_counts().tolist(), strict=True))
+        loop = function.loop_at(_address(self.at, function, trace, executed))
+        if not executed.get(loop.header, 0):
+            raise DataError(f"the loop of {symbol} at {loop.header:#x} did not run with these arguments")
+        return function, loop, executed
+
     def _model(self) -> Gus | None:
         """Return the model; refuse what there is not before anything is run."""
         from perfkit.collectors.noise.kinds import kinds
@@ -202,30 +268,32 @@ class Noise(Settings):
     ) -> NoiseResult:
         """Choose the loop and the variants, measure and simulate them."""
         from perfkit.collectors.noise.copies import NoiseVariant
-        from perfkit.collectors.noise.function import read_function
-        from perfkit.collectors.noise.kinds import kinds, refused
+        from perfkit.collectors.noise.kinds import KINDS, NO_HUGE, kinds, refused
         from perfkit.collectors.noise.place import noise_place, register_name
 
-        wanted, function = kinds(self.kinds), read_function(ElfFile(path), symbol)
-        executed = dict(zip(trace.object_addresses().tolist(), trace.instruction_counts().tolist(), strict=True))
-        loop = function.loop_at(_address(self.at, function, trace, executed))
-        turns = executed.get(loop.header, 0)
-        if not turns:
-            raise DataError(f"the loop of {symbol} at {loop.header:#x} did not run with these arguments")
-        place, own = noise_place(function, loop), sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
+        wanted = kinds(self.kinds)
+        function, loop, executed = self._loop(path, symbol, trace)
+        turns, place = executed[loop.header], noise_place(function, loop)
+        own = sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
         left_out = {each.name: why for each in wanted if (why := refused(each, place, flags()))}
         counts = self.counts or [max(1, round(own / _USUAL)) * count for count in COUNTS]
-        variants = [
-            NoiseVariant("", 0), *(NoiseVariant(k.name, n) for k in wanted if k.name not in left_out for n in counts)
-        ]  # fmt: skip
+        variants = [NoiseVariant("", 0)]
+        for kind in wanted:
+            if kind.name not in left_out:
+                few = (
+                    sorted({min(n, kind.most) for n in (self.counts or COUNTS)}) if kind.most <= max(COUNTS) else counts
+                )
+                variants += [NoiseVariant(kind.name, n) for n in few]
         found = measured(
             loop.header, variants, processes=self.processes, rounds=self.rounds, seconds=self.seconds, seed=self.seed
         )
         left_out |= {v.kind: "it would change the kernel's results" for v in found.changed}
+        left_out |= {v.kind: NO_HUGE for v in found.lacking}
         kept = [v for v in variants[1:] if v.kind not in left_out]
         if not kept:
             raise DataError(f"no noise can be added to {symbol}: {left_out}")
-        simulated = _simulated(core, trace, loop.header, place, kept) if core else {}
+        known = [v for v in kept if KINDS[v.kind].modelled]
+        simulated = _simulated(core, trace, loop.header, place, known) if core else {}
         through = {"latency": f" through {register_name(place.carried)}"} if place.carried else {}
         curves = _curves(found, [k.name for k in wanted if k.name not in left_out], simulated, self.processes, through)
         original = found.ratio[(found.which == -1) & np.isfinite(found.ratio)]
@@ -298,7 +366,8 @@ def _curves(
         for k, variant in enumerate(found.variants):
             if variant.kind in ("", kind):
                 point = _point(found, k, processes)
-                model = 1.0 if not variant.count else simulated.get(variant, np.nan)
+                plain = not variant.count and KINDS[kind].modelled
+                model = 1.0 if plain else simulated.get(variant, np.nan)
                 head = {"kind": kind, "resource": KINDS[kind].resource + more.get(kind, ""), "added": variant.count}
                 rows.append(head | point | {"simulated": model if simulated else np.nan})
     return pd.DataFrame(rows)

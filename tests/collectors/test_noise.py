@@ -156,7 +156,7 @@ def test_the_same_noise_in_a_trace(dot):
     trace = dot.trace(a, a, 50)
     where = place(dot)
     header = int(trace.code.pc[np.flatnonzero(trace.object_addresses() == where.address)[0]])
-    for kind, per in (("nop", 0), ("load", 3), ("load L2", 3)):
+    for kind, per in (("nop", 0), ("load", 3), ("load L2", 3), ("load L3", 3)):
         added = noise(NoiseVariant(kind, 3), where, BUFFERS)
         grown = with_noise(trace, header, added)
         assert grown.instruction_count == trace.instruction_count + 50 * len(added)

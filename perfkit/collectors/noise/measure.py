@@ -35,6 +35,7 @@ from perfkit.collectors.host.measuring import (
 from perfkit.collectors.noise.copies import Copies, NoiseVariant
 from perfkit.collectors.noise.function import read_function
 from perfkit.collectors.noise.place import noise_place
+from perfkit.collectors.noise.removal import REMOVALS
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import UnavailableError
 
@@ -46,6 +47,7 @@ STEADY = 0.05
 _TRIAL = 5
 _SLOWER = 1.5  # what noise makes of a turn, in the mean
 _MOST = 512 << 20  # bytes of data that are compared
+_OTHER, _LACKING = 1, 2  # what may be wrong with a variant
 _MESSAGES = {
     1: "its results differ from run to run on the same data, so that nobody can tell whether noise changes them",
     2: "a plain copy of it leaves other results than the original",
@@ -72,8 +74,8 @@ class Turns:
         Of a call of the plain copy.
     quiet : (turns,) bool
         Whether the core's other hardware thread slept and the turn was steady.
-    changed : tuple of NoiseVariant
-        Those that were not timed, because they left other results.
+    changed, lacking : tuple of NoiseVariant
+        Those that were not timed, because they left other results, or because there was no memory for their lines.
     calls : int
         Timed as one.
     """
@@ -85,6 +87,7 @@ class Turns:
     cycles: NDArray[np.float64]
     quiet: NDArray[np.bool_]
     changed: tuple[NoiseVariant, ...]
+    lacking: tuple[NoiseVariant, ...]
     calls: int
 
 
@@ -174,7 +177,8 @@ def _judged(
         ratio=np.where(steady, one / plain, np.nan),
         cycles=np.where(steady, plain / judged.rates / calls, np.nan),
         quiet=judged.quiet & steady,
-        changed=tuple(variants[k] for k in np.flatnonzero(changed)),
+        changed=tuple(variants[k] for k in np.flatnonzero(changed == _OTHER)),
+        lacking=tuple(variants[k] for k in np.flatnonzero(changed == _LACKING)),
         calls=calls,
     )
 
@@ -216,6 +220,8 @@ def in_processes(
 class Ready(Protocol):
     """A function and its copies in this process, ready to be called."""
 
+    copies: Copies
+
     def check(self) -> tuple[int, NDArray[np.int64]]:
         """Call everything once on the same data; say what is wrong with all of it, and which copies are wrong."""
 
@@ -236,8 +242,10 @@ def _one_process(
     variants = [NoiseVariant(kind, count) for kind, count in spec["variants"]]
     ready = prepared(timer, spec, variants, number)
     wrong, changed = ready.check() if number == 0 else (0, np.zeros(len(variants), dtype=np.int64))
+    lacking = ready.copies.lacking()
+    changed[lacking] = _LACKING
     head = np.zeros((1 + len(variants), 10), dtype=np.int64)
-    head[0, 0], head[1:, 0] = wrong, changed
+    head[0, 0], head[1:, 0] = wrong, changed if number == 0 else 0
     if wrong:
         return head
     skip = {*spec["skip"], *np.flatnonzero(changed).tolist()}
@@ -262,19 +270,26 @@ class _Kernel:
         function = read_function(elf, spec["function"], base)
         place = noise_place(function, function.loop_at(spec["address"] + base))
         self.copies = Copies(function, place, variants, "avx" in flags())
-        self.variables = own_variables(elf, base)
+        rooms = [(room.ctypes.data, room.nbytes) for room in self.callee.arrays]
+        self.memory = rooms + own_variables(elf, base)
         if self.callee.setup:
             self.callee.setup()
+        changes = len(must_agree(variants)) < len(variants)
+        self.kept = [(at, ctypes.string_at(at, size)) for at, size in self.memory] if changes else []
 
     def check(self) -> tuple[int, NDArray[np.int64]]:
         code = ctypes.string_at(self.original, self.symbol.size)
-        wrong, changed = _checked(self.timer, self.callee, self.original, self.copies.calls, self.variables)
+        alike = must_agree(self.copies.variants)
+        wrong, changed = _checked(self.timer, self.callee, self.original, self.copies.calls, self.memory, alike)
         if not wrong and ctypes.string_at(self.original, self.symbol.size) != code:
             wrong = 4
         return wrong, changed
 
     def turns(self, calls: int, which: list[int]) -> NDArray[np.int64]:
-        return _turns(self.timer, self.callee, [self.original, *self.copies.calls], calls, which)
+        found = _turns(self.timer, self.callee, [self.original, *self.copies.calls], calls, which)
+        for at, data in self.kept:
+            ctypes.memmove(at, data, len(data))
+        return found
 
     def calls(self, usual: int) -> int:
         return usual
@@ -337,11 +352,20 @@ def named_rows(which: list[int], out: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.column_stack([np.array(which, dtype=np.int64) + 1, out])
 
 
+def must_agree(variants: Sequence[NoiseVariant]) -> list[int]:
+    """Return which variants must leave the plain copy's results: those that nothing was removed from."""
+    return [k for k, variant in enumerate(variants) if variant.kind not in REMOVALS]
+
+
 def _checked(
-    timer: ctypes.CDLL, callee: Callee, original: int, copies: Sequence[int], variables: list[tuple[int, int]]
+    timer: ctypes.CDLL,
+    callee: Callee,
+    original: int,
+    copies: Sequence[int],
+    memory: list[tuple[int, int]],
+    alike: Sequence[int],
 ) -> tuple[int, NDArray[np.int64]]:
     """Call everything once on the same data; return what is wrong with all of it, and which variants are wrong."""
-    memory = [(room.ctypes.data, room.nbytes) for room in callee.arrays] + variables
     if sum(size for _, size in memory) > _MOST:
         return 3, np.zeros(len(copies), dtype=np.int64)
     before = [ctypes.string_at(at, size) for at, size in memory]
@@ -360,7 +384,7 @@ def _checked(
     if plain[0] != first[0]:
         return 2, np.zeros(len(copies), dtype=np.int64)
     # Registers are compared with the copy's: where a function returns nothing, they hold what was left in them.
-    changed = np.array([result(copy) != plain for copy in copies], dtype=np.int64)
+    changed = np.array([k in alike and result(copy) != plain for k, copy in enumerate(copies)], dtype=np.int64)
     for (at, size), data in zip(memory, before, strict=True):
         ctypes.memmove(at, data, size)
     return 0, changed

@@ -23,8 +23,8 @@ from perfkit.collectors.host.code import flags
 from perfkit.collectors.host.measuring import pointer, started
 from perfkit.collectors.noise.copies import Copies, NoiseVariant, restored, saved, source_set
 from perfkit.collectors.noise.function import read_function
-from perfkit.collectors.noise.kinds import BACK, BUFFER, FAR, RESULTS, STATE
-from perfkit.collectors.noise.measure import in_processes, named_rows, plain_first
+from perfkit.collectors.noise.kinds import BACK, BUFFER, FAR, RESULTS, STATE, WIDE_ROUND
+from perfkit.collectors.noise.measure import in_processes, must_agree, named_rows, plain_first
 from perfkit.collectors.noise.memory import Area, Span, differences, writable
 from perfkit.collectors.noise.place import NoisePlace, noise_place
 from perfkit.collectors.tracer.child import Session, say, start_session
@@ -121,6 +121,7 @@ class ProgramCall:
             (self.stack_at, self.stack_at + _STACK),
             (self.near, self.near + 2 * BUFFER),
             (self.copies.buffers.far, self.copies.buffers.far + FAR),
+            (self.copies.buffers.wide, self.copies.buffers.wide + 2 * WIDE_ROUND),
             *((area.start, area.end) for area in areas if area.name == spec["timer"]),
             *_behind(areas, spec["timer"]),
         ]
@@ -159,8 +160,9 @@ class ProgramCall:
         if self.wrong:
             return self.wrong, changed
         plain = self.copies.calls[0]
-        for first in range(1, len(changed), _AT_ONCE):
-            some = range(first, min(first + _AT_ONCE, len(changed)))
+        others = must_agree(self.copies.variants)[1:]
+        for first in range(0, len(others), _AT_ONCE):
+            some = others[first : first + _AT_ONCE]
             children, notes = self._each([(plain, 1), *((self.copies.calls[k], 1) for k in some)])
             try:
                 self._refuse(notes[:1], children[:1])
