@@ -421,7 +421,11 @@ def in_the_object(text: str, shift: int) -> str:
     >>> in_the_object("movsd xmm2,[7FFFF71E8040h]", -0x7FFFF71E6000)
     'movsd xmm2,[0x2040]'
     """
-    return re.sub(r"\b0000[0-9A-F]{12}h\b|(?<=\[)[0-9A-F]{9,12}h(?=\])", lambda found: f"{int(found[0][:-1], 16) + shift:#x}", text)
+    return re.sub(
+        r"\b0000[0-9A-F]{12}h\b|(?<=\[)[0-9A-F]{9,12}h(?=\])",
+        lambda found: f"{int(found[0][:-1], 16) + shift:#x}",
+        text,
+    )
 
 
 def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
