@@ -14,6 +14,7 @@ from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.team import team_of
 from perfkit.diagnosis.words import brief
+from perfkit.errors import SettingError
 from tests.diagnosis.programs import compiled, needed
 from tests.results.test_contract import EXAMPLES
 
@@ -116,6 +117,12 @@ def test_false_sharing_stands_in_the_first_sentence_and_rare_sharing_nowhere(pad
     told = team_of(Tracer(callees=True), program, "solve._omp_fn.0", (), core, "solve").told()
     assert ("false sharing, below" in told[0]) == wanted
     assert any(line.startswith("threads share lines falsely: hits at") for line in told) == wanted
+
+
+def test_a_function_that_starts_loops_is_not_recorded_with_the_runtime_in_its_first_thread():
+    program = compiled("shared0", SHARED, "-fopenmp", "-DPAD=0")
+    with pytest.raises(SettingError, match=r"Record a loop with what it calls \(solve._omp_fn.0\)"):
+        Tracer(callees=True).run_threads(program, "solve")
 
 
 HANDLERS = """
