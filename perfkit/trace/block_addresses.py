@@ -58,18 +58,13 @@ class Operand:
         return at & _ALL
 
 
-def in_page(address: Any) -> Any:
-    """Return the place in the page that an address is mapped to."""
-    return PAGE + (address & 4095)
-
-
 def addresses(block: BasicBlock) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the place of each memory operand, in order, in a turn of the steady state, and by how much it moves.
 
     Returns
     -------
     (operands,) int64, (operands,) int64
-        Bytes; the place in turn t is ``in_page(place + t * step)``.
+        Bytes; the place in turn t is ``place + t * step``.
     """
     registers, memory = list(block.registers), bytearray(WORD.to_bytes(8, "little") * 512)
     plan = [(operands_of(code, block.relative.get(k)), _step(code)) for k, code in enumerate(block.encodings)]

@@ -101,9 +101,9 @@ def predictions(core: str, codes: Sequence[str], rivals: bool) -> dict[str, dict
     cpu = pk.Microarchitecture.load(core).llvm_cpu
     found["llvm-mca"] = {}
     for mode in MODES:
-        texts = {str(k): loop_text(BasicBlock(code), mode) for k, code in enumerate(codes)}
+        texts = {code: loop_text(BasicBlock(code), mode) for code in codes if known(code)}
         answers = mca(texts, cpu)
-        found["llvm-mca"][mode] = np.array([answers[str(k)]["mca_cycles"] for k in range(len(codes))])
+        found["llvm-mca"][mode] = np.array([answers[c]["mca_cycles"] if c in answers else np.nan for c in codes])
     return found
 
 

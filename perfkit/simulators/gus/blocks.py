@@ -19,11 +19,22 @@ from perfkit.errors import DataError, SettingError
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.recurrence import simulate
-from perfkit.simulators.memory.memory import FROM_STORES, PAGE_SPLIT, SPLIT, TAKEN, MemoryPass, Window
+from perfkit.simulators.memory.memory import (
+    FROM_STORES,
+    LEVEL,
+    PAGE_SPLIT,
+    SECOND_SHIFT,
+    SPLIT,
+    TAKEN,
+    WALK,
+    WALK_SHIFT,
+    MemoryPass,
+    Window,
+)
 from perfkit.simulators.program.lowering import lower
 from perfkit.simulators.program.program import Program
 from perfkit.trace.block import BasicBlock
-from perfkit.trace.block_addresses import addresses, in_page, operands_of
+from perfkit.trace.block_addresses import addresses, operands_of
 from perfkit.trace.code import StaticCode
 from perfkit.trace.trace import Trace
 
@@ -40,7 +51,7 @@ _STEPS = 12  # a stretch has a multiple of so many turns: patterns of 2, 3 and 4
 _STRETCHES = 6  # at most
 _SETTLED = 0.002  # difference of two stretches below which the state is steady
 _FULL = 0.97  # share of its capacity from which a resource is said to be what holds the block back
-_L1 = FROM_STORES | SPLIT | PAGE_SPLIT  # of an access's code, where all is in L1
+_USER = (1 << 47) - 1  # the addresses that a program can have
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,8 +196,9 @@ def _batch(gus: Gus, blocks: Sequence[BasicBlock]) -> list[dict[str, Any]]:
     warm = _rounded(2.5 * gus.core.value("rob") / each)
     stretch = _rounded(_STRETCH / each)
     turns = warm + _STRETCHES * stretch
-    window, start = _memory(code, program, gus, blocks, turns)
+    window, start, pages = _memory(code, program, gus, blocks, turns)
     arrays, cost, _, lines = timing.begin(program, (gus.core,))
+    lines = timing.room(lines, pages)
     simulator = _Simulator(program, arrays, cost, lines)
     use = _Use(program)
     rows = []
@@ -241,20 +253,34 @@ def _static(blocks: Sequence[BasicBlock]) -> StaticCode:
 
 def _memory(
     code: StaticCode, program: Program, gus: Gus, blocks: Sequence[BasicBlock], turns: NDArray[np.int64]
-) -> tuple[Window, NDArray[np.int64]]:
-    """Return the accesses of so many turns of each block, and where each block's begin."""
+) -> tuple[Window, NDArray[np.int64], int]:
+    """Return the accesses of so many turns of each block, where each block's begin, and the pages that they touch."""
     parts, start = [], [0]
-    for block, n in zip(blocks, turns.tolist(), strict=True):
+    for k, (block, n) in enumerate(zip(blocks, turns.tolist(), strict=True)):
         place, step = addresses(block)
-        where = in_page(place[None, :] + np.arange(n, dtype=np.int64)[:, None] * step[None, :])
-        parts.append(where.ravel())
+        where = place[None, :] + np.arange(n, dtype=np.int64)[:, None] * step[None, :]
+        parts.append((where.ravel() & _USER) + (k << 48))  # memory of its own: no block loads what another one stored
         start.append(start[-1] + where.size)
     stream = np.repeat(2 * np.arange(len(blocks), dtype=np.uint32), turns)
     flat = np.concatenate(parts).astype(np.uint64)
     trace = Trace.from_parts(code, stream, flat)
     chunk = next(iter(trace.chunks(len(stream))))
-    window = MemoryPass.of(trace, program, gus.core, perfect=True).window(chunk)
-    return window._replace(code=window.code & np.uint32(_L1)), np.array(start)
+    memory = MemoryPass.of(trace, program, gus.core, perfect=True)
+    window = memory.window(chunk)
+    return window._replace(code=_in_one_page(window.code, bool(gus.core.feature("linear_tags", False)))), np.array(start), memory.page_count
+
+
+def _in_one_page(code: NDArray[np.uint32], linear: bool) -> NDArray[np.uint32]:
+    """Return what the accesses' codes are where every page is the same one, which is in L1.
+
+    By ``linear`` tags (AMD's), a line is not found in L1 where it was last used as one of another page, and comes from L2.
+    """
+    kept = code & np.uint32(FROM_STORES | SPLIT | PAGE_SPLIT)
+    if not linear:
+        return kept
+    walked = (code >> WALK_SHIFT & WALK != 0).astype(np.uint32) << WALK_SHIFT
+    second = (code >> SECOND_SHIFT & LEVEL != 0).astype(np.uint32) << SECOND_SHIFT
+    return kept | walked | second | (code & LEVEL != 0)
 
 
 class _Simulator:
@@ -270,6 +296,7 @@ class _Simulator:
     ) -> tuple[float, NDArray[np.int64]]:
         """Return the cycles of a turn of block ``k``, and by what the last stretch was spent."""
         now = timing.state(self.program, self.cost)
+        self.lines.arrival[:] = 0
         first, last = self.program.code.block_start[[2 * k, 2 * k + 2]]
         mine = self.spent[first:last]
         per = len(accesses[0]) // (warm + _STRETCHES * stretch)

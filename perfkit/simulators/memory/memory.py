@@ -189,8 +189,12 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
     vector = program.vector.copy()
     reader = np.repeat(np.arange(len(vector)), np.diff(program.data_start))
     vector[reader[program.is_vector(program.data_register)]] = True
+    vector = vector[owner]
+    if core.feature("memory_renaming", "none") == "learned by moves":  # the value of others is forwarded, as a vector's is
+        moves = np.array([form.name.startswith(("MOV_", "POP_", "CMOV")) for form in program.forms], dtype=np.bool_)
+        vector |= ~(moves[owner] | (before[1:] > before[:-1])[owner] | code.write)
     flags = code.read * _READ + code.write * _WRITE + first * _FIRST_STORE + more * _MORE_STORES
-    flags = flags + vector[owner] * _VECTOR + begins * _FIRST
+    flags = flags + vector * _VECTOR + begins * _FIRST
     return Layout(
         code.block_operand_start,
         code.size.astype(np.int64) << OPERAND_SIZE | flags,
@@ -201,7 +205,7 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
         _RENAMING[str(core.feature("memory_renaming", "none"))],
         bool(core.feature("write_back_lines", 0)) or "L1_set_fill" in core.resources,
         perfect,
-        int(core.feature("store_boundary", 0)),
+        int(core.feature("store_boundary", core.feature("store_pair_bytes", 0))),
     )
 
 
@@ -213,7 +217,7 @@ def _prefetch(core: Microarchitecture) -> int:
 
 
 # What `Layout.renaming` is for a core's feature; the program says which expressions are alike "by base register".
-_RENAMING = {"none": 0, "same expression": 1, "by base register": 1, "learned": 2}
+_RENAMING = {"none": 0, "same expression": 1, "by base register": 1, "learned": 2, "learned by moves": 2}
 _FIRST_PAGES = 1 << 8
 _PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
 
