@@ -92,8 +92,8 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "next_line_prefetch": bool,
     "stream_prefetch": bool,
     "line_split_penalty": int,
-    "fill_uses": int,
-    "fill_ports": str,
+    "retag_uses": int,
+    "retag_ports": str,
     "store_pair_bytes": int,
     "nop_fusion": bool,
     "stack_sync": int,
@@ -102,7 +102,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
 }
 _FEATURE_UNITS = {
     "line_split_penalty": "uses of a port",
-    "fill_uses": "uses of a port",
+    "retag_uses": "uses of a port",
     "store_pair_bytes": "bytes",
     "stack_sync": "cycles",
     "scaled_index_latency": "cycles",

@@ -14,10 +14,7 @@ other tools' scores on these are printed beside its own. Nothing is fitted here.
 """
 
 import argparse
-import csv
-import gzip
 import hashlib
-import lzma
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +26,7 @@ from scipy.stats import kendalltau
 
 import perfkit as pk
 from perfkit.collectors.blocks.cycles import measure_blocks, read_kept
+from perfkit.collectors.blocks.lists import read_blocks
 from perfkit.collectors.host.osaca import osaca
 from perfkit.collectors.host.toolchain import Disassembled, mca
 from perfkit.errors import DataError
@@ -36,13 +34,6 @@ from perfkit.trace.block import GPR, BasicBlock
 
 MODES = ("looped", "unrolled")
 HALVES = ("open", "closed")
-
-
-def read_blocks(path: Path) -> list[str]:
-    """Return the machine code of a list of blocks."""
-    opened = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
-    with opened(path, "rt", encoding="utf-8") as file:
-        return [row["hex"] for row in csv.DictReader(file)]
 
 
 def half(block: str) -> str:

@@ -23,6 +23,7 @@ from perfkit.simulators.memory.memory import (
     FROM_STORES,
     LEVEL,
     PAGE_SPLIT,
+    RETAGGED,
     SECOND_SHIFT,
     SPLIT,
     TAKEN,
@@ -280,7 +281,8 @@ def _in_one_page(code: NDArray[np.uint32], linear: bool) -> NDArray[np.uint32]:
         return kept
     walked = (code >> WALK_SHIFT & WALK != 0).astype(np.uint32) << WALK_SHIFT
     second = (code >> SECOND_SHIFT & LEVEL != 0).astype(np.uint32) << SECOND_SHIFT
-    return kept | walked | second | (code & LEVEL != 0)
+    first = (code & LEVEL != 0).astype(np.uint32)
+    return kept | walked | second | first | first * np.uint32(RETAGGED)
 
 
 class _Simulator:

@@ -86,6 +86,7 @@ from perfkit.simulators.memory.memory import (
     PAGE_SPLIT,
     PREFETCH_SHIFT,
     RENAMED,
+    RETAGGED,
     SECOND_SHIFT,
     SPLIT,
     TAKEN,
@@ -145,7 +146,7 @@ def simulate(  # pragma: no cover - compiled
     c_latency, c_value, c_load = costs.latency, costs.value, costs.load
     c_beyond, c_line, c_forward, c_walk = costs.beyond, costs.line, costs.forward, costs.walk
     c_set_fill, filled = costs.set_fill, FIRST_SET
-    c_back, split, again, fill_port = costs.back, load(costs.split, 0), costs.again[0], costs.fill_port[0]
+    c_back, split, again, retag_port = costs.back, load(costs.split, 0), costs.again[0], costs.retag_port[0]
     c_rob, c_load_buffer, c_store_buffer, c_fill_buffers = (
         costs.rob,
         costs.load_buffer,
@@ -364,8 +365,8 @@ def simulate(  # pragma: no cover - compiled
                                     uses = to.use(taint, to.BY_LEVEL, q, uses, v, disp, n)
                                 store(s_level, q, later(v, disp) + load(c_back, q))
                     if level > 0:
-                        if fill_port >= 0 and flags & LOADS:  # the line is written into L1 by the way that loads take
-                            store(s_port, fill_port, load(s_port, fill_port) + load(costs.fill, 0))
+                        if code & RETAGGED and retag_port >= 0 and flags & LOADS:  # loads of it are tried again
+                            store(s_port, retag_port, load(s_port, retag_port) + load(costs.retag, 0))
                         v = _freed(s_misses, misses, fb, c_fill_buffers)
                         if taint is not None:
                             place = (misses - fb) & fb_mask

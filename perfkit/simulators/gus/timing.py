@@ -93,8 +93,8 @@ class Costs(NamedTuple):
     back: NDArray[np.int64]  # (4, K): a written line that the level before gave up, into L2, L3, memory
     split: NDArray[np.int64]  # (1, K): what a load across the end of a line takes longer
     again: NDArray[np.int64]  # (1,) or (K,) how often more it uses the load's ports; all agree
-    fill: NDArray[np.int64]  # (1, K) by how much a line that a load brings into L1 holds up a port group
-    fill_port: NDArray[np.int64]  # (1,) or (K,) which one, -1 where none; all agree
+    retag: NDArray[np.int64]  # (1, K) for how long a line that L1 holds as another page's keeps a port group busy
+    retag_port: NDArray[np.int64]  # (1,) or (K,) which one, -1 where none; all agree
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
     taken: NDArray[np.int64]  # (1, K) between two taken branches
@@ -269,7 +269,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     forward = value("store_forward_latency", first)
     blocked = value("blocked_store_forward_latency", value("vector_store_forward_latency", forward))
     slots = np.arange(int(program.slots.max(initial=0)) + 1)
-    filled = str(core.feature("fill_ports", ""))
+    retag = str(core.feature("retag_ports", ""))
     return (
         ticks(core.resource("front_end").inverse_throughput) * slots,
         ticks(core.resource("retire").inverse_throughput) * slots,
@@ -287,8 +287,8 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([0.0, *(float(core.feature("write_back_lines", 0)) * line / b for b in bandwidth[1:])]),
         ticks([value("line_split_latency", 0.0)]),
         np.int64(core.feature("line_split_penalty", 1)),
-        ticks([float(core.feature("fill_uses", 0)) * core.resource(filled).inverse_throughput if filled else 0.0]),
-        np.int64(program.groups.index(filled) if filled else -1),
+        ticks([float(core.feature("retag_uses", 0)) * core.resource(retag).inverse_throughput if retag else 0.0]),
+        np.int64(program.groups.index(retag) if retag else -1),
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),

@@ -36,6 +36,7 @@ PAGE_SPLIT = 0x1000  # a store across the end of a page
 WRITE_BACK_SHIFT = 13  # bits: L1, L2, L3 gave up a line that had been written, for the access or its prefetch
 WRITE_BACKS = 0b111 << WRITE_BACK_SHIFT
 DISTANCE_SHIFT = 16  # of a load that is blocked or forwarded: how many stores came after the newest of these
+RETAGGED = 0x100_0000  # a line that L1 holds as one of another page (`perfkit.simulators.gus.blocks` sets it)
 # What a perfect memory keeps of a code: which store a load's bytes come from.
 FROM_STORES = BLOCKED | FORWARDED | RENAMED | (RECENT << DISTANCE_SHIFT)
 # The bits of what led into a block.
