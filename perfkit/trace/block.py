@@ -226,6 +226,7 @@ def from_hex(text: str) -> bytes:
     return bytes.fromhex(digits)
 
 
+@cache
 def register_number(register: Any) -> int | None:
     """Return the number of the integer register that a register is, or is a part of; None for another."""
     from iced_x86 import Register, RegisterInfo

@@ -165,7 +165,7 @@ def predict(
         taken, refused = {}, {}
         for k, one in enumerate(part):
             try:
-                taken[k] = one if isinstance(one, BasicBlock) else BasicBlock(one)  # type: ignore[arg-type]
+                taken[k] = _known(one)
             except DataError as error:
                 refused[k] = str(error)
         found = iter(_batch(gus, list(taken.values())) if taken else ())
@@ -177,6 +177,21 @@ def predict(
         if progress is not None:
             progress(len(rows), len(given))
     return BlockPredictions(pd.DataFrame(rows, columns=list(_row("", 0))), gus.core.name)
+
+
+def _known(block: BasicBlock | str) -> BasicBlock:
+    """Return a block that can be predicted.
+
+    Raises
+    ------
+    DataError
+        It is none, or repeats a string instruction.
+    """
+    found = block if isinstance(block, BasicBlock) else BasicBlock(block)  # type: ignore[arg-type]
+    for one in found.instructions:
+        if (one.has_rep_prefix or one.has_repne_prefix) and one.is_string_instruction:
+            raise DataError(f"{one}: how often a string instruction is repeated is not known")
+    return found
 
 
 def _row(block: str, instructions: int) -> dict[str, Any]:
@@ -298,7 +313,8 @@ class _Simulator:
     ) -> tuple[float, NDArray[np.int64]]:
         """Return the cycles of a turn of block ``k``, and by what the last stretch was spent."""
         now = timing.state(self.program, self.cost)
-        self.lines.arrival[:] = 0
+        if (accesses[1] & RETAGGED).any():
+            self.lines.arrival[:] = 0
         first, last = self.program.code.block_start[[2 * k, 2 * k + 2]]
         mine = self.spent[first:last]
         per = len(accesses[0]) // (warm + _STRETCHES * stretch)

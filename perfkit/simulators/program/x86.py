@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -340,6 +340,7 @@ def _unlaminated(instruction: Any, form: InstructionForm, core: Microarchitectur
     return int(memory and instruction.memory_index != Register.NONE)
 
 
+@cache
 def _number(register: Any) -> int:
     """Return a register's number in the program, or -1 for one that carries no dependence (RIP, segments)."""
     from iced_x86 import Register, RegisterInfo
@@ -357,12 +358,14 @@ def _number(register: Any) -> int:
     return -1
 
 
+@cache
 def _size(register: Any) -> int:
     from iced_x86 import RegisterInfo
 
     return int(RegisterInfo(register).size)
 
 
+@lru_cache(maxsize=1 << 14)
 def _operands(instruction: Any) -> _Operands:
     """Return the registers that an instruction reads for addresses, reads as data, and writes."""
     from iced_x86 import InstructionInfoFactory, OpAccess, OpKind, RflagsBits
