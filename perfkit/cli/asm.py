@@ -89,15 +89,17 @@ def asm(
 
 def _predicted(table: Any, lines: list[str], syntax: str, core: str) -> Any:
     """Return the table with what Gus predicts for each of its lists, unrolled."""
-    from perfkit.collectors.blocks.block import Block
+    from perfkit.collectors.blocks.assembled import code_of
     from perfkit.errors import PerfkitError
+    from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.gus.gus import Gus
+    from perfkit.trace.block import BasicBlock
 
-    gus = Gus(core)
+    gus = Gus(Microarchitecture.load(core))
     found = []
     for order in table["ORDER"]:
         try:
-            told = gus.block(Block("\n".join(lines[int(k)] for k in str(order).split(",")), syntax))
+            told = gus.block(BasicBlock(code_of("\n".join(lines[int(k)] for k in str(order).split(",")), syntax)))
             found.append((told.unrolled, told.table["unrolled_bottleneck"].iloc[0], ""))
         except PerfkitError as error:
             found.append((float("nan"), "", str(error)))

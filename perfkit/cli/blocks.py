@@ -32,7 +32,7 @@ def blocks(
 ) -> None:
     """Measure basic blocks on this machine and predict them, looped and unrolled.
 
-    Every block runs in a loop in a child process of its own, all its memory mapped to one page; the core is Gus's model.
+    Every block runs in a loop in a child process of its own, all its memory mapped to one page. The core is Gus's.
     With --folder, Ctrl-C loses nothing.
 
     Example: perfkit blocks blocks.csv --core zen4 --folder measured -o blocks-here.csv
@@ -40,13 +40,14 @@ def blocks(
     from perfkit.collectors.blocks.cycles import measure_blocks
     from perfkit.collectors.blocks.lists import read_blocks
     from perfkit.errors import UnavailableError
+    from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.gus.gus import Gus
 
     codes = read_blocks(file)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     with notes_to_stderr():
-        predicted = Gus(core).blocks(codes)
+        predicted = Gus(Microarchitecture.load(core)).blocks(codes)
         try:
             with progress_bar("measured") as update:
                 measured = measure_blocks(codes, keep=folder and folder / "cycles.csv", progress=update)
@@ -63,12 +64,12 @@ def blocks(
     typer.echo(f"{predicted.summary()}\n{said}")
     told = table[table["error"].notna()]
     if len(told):
-        error = told["error"].abs()
+        far = told["error"].abs()
         typer.echo(
-            f"looped, {len(told):,} blocks: mean error {error.mean():.1%}, median {error.median():.1%}, "
-            f"{(error <= 0.05).mean():.0%} within 5 %; the {min(top, len(told))} farthest apart:"
+            f"looped, {len(told):,} blocks: mean error {far.mean():.1%}, median {far.median():.1%}, "
+            f"{(far <= 0.05).mean():.0%} within 5 %; the {min(top, len(told))} farthest apart:"
         )
-        shown = told.reindex(error.sort_values(ascending=False).index).head(top)
+        shown = told.reindex(far.sort_values(ascending=False).index).head(top)
         for row in shown.to_dict("records"):
             typer.echo(
                 f"{row['looped_measured']:8.2f} measured {row['looped']:8.2f} predicted  {row['looped_bottleneck']}  "

@@ -10,6 +10,7 @@ from perfkit.results import labelled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+
 def plot_blocks(result: Any, ax: Any = None) -> "Axes":
     """Draw how many of the blocks take so many cycles at most, looped and unrolled.
 
@@ -25,7 +26,9 @@ def plot_blocks(result: Any, ax: Any = None) -> "Axes":
     for k, mode in enumerate(("looped", "unrolled")):
         cycles = np.sort(table[mode].dropna().to_numpy())
         label = f"{mode} ({len(cycles):,} of {len(table):,} blocks)"
-        axes.step(cycles, np.arange(1, len(cycles) + 1) / max(len(cycles), 1), where="post", color=SERIES[k], label=label)
+        axes.step(
+            cycles, np.arange(1, len(cycles) + 1) / max(len(cycles), 1), where="post", color=SERIES[k], label=label
+        )
     axes.set(xscale="log", xlabel="cycles of a block", ylabel="share of the blocks", ylim=(0, 1.02))
     axes.set_title(f"Basic blocks in their steady state{labelled(result.kind)}")
     axes.legend(fontsize=8, frameon=False)

@@ -72,8 +72,8 @@ class BasicBlock:
         """Take hexadecimal digits for the code, and refuse what cannot be measured."""
         if isinstance(self.code, str):
             object.__setattr__(self, "code", from_hex(self.code))
-        if not isinstance(self.code, bytes) or not self.code:
-            raise DataError(f"a block is at least one byte of machine code; found {self.code!r}")
+        if not self.code:
+            raise DataError("a block is at least one byte of machine code; found none")
         if len(self.code) > LONGEST:
             raise DataError(f"a block has at most {LONGEST} bytes; found {len(self.code)}")
         for instruction in self.instructions:

@@ -79,8 +79,8 @@ def addresses(block: BasicBlock) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
                 step(registers, memory)
         turns.append(found)
     _, one, two, three = (np.array(turn, dtype=np.uint64) for turn in turns)
-    step, again = (two - one).astype(np.int64), (three - two).astype(np.int64)
-    return three.astype(np.int64), np.where(step == again, step, 0)
+    moved, again = (two - one).astype(np.int64), (three - two).astype(np.int64)
+    return three.astype(np.int64), np.where(moved == again, moved, 0)
 
 
 def operands_of(encoding: bytes, relative: int | None = None) -> tuple[Operand, ...]:
@@ -107,16 +107,12 @@ def _operands(encoding: bytes) -> tuple[Operand, ...]:
         base, index, scale = register_number(used.base), register_number(used.index), int(used.scale)
         displacement = int(used.displacement) & _ALL
         if not used.vsib_size:
-            found.append(
-                Operand(base, index, scale, displacement, PAGE if own_segment else 0, read, write, size)
-            )
+            found.append(Operand(base, index, scale, displacement, PAGE if own_segment else 0, read, write, size))
             continue
         # A gather's or scatter's lanes: all of its indices are 1.0f.
-        lanes = _lanes(instruction, used, int(about.element_size), write)
-        for _ in range(lanes):
-            found.append(
-                Operand(base, None, 1, displacement, (_ONES & 0xFFFF_FFFF) * scale, read, write, int(about.element_size))
-            )
+        element, offset = int(about.element_size), (_ONES & 0xFFFF_FFFF) * scale
+        lane = Operand(base, None, 1, displacement, offset, read, write, element)
+        found += [lane] * _lanes(instruction, used, element, write)
     return tuple(sorted(found, key=lambda one: not one.read))
 
 
@@ -270,7 +266,9 @@ def _exchange(ra: Read | None, wa: Write | None, rb: Read | None, wb: Write | No
 
 def _fetch(memory: bytearray, address: int, size: int) -> int:
     at = address & 4095
-    return int.from_bytes((memory + memory[:64])[at : at + size] if at + size > 4096 else memory[at : at + size], "little")
+    return int.from_bytes(
+        (memory + memory[:64])[at : at + size] if at + size > 4096 else memory[at : at + size], "little"
+    )
 
 
 def _put(memory: bytearray, address: int, size: int, value: int) -> None:

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 pytest.importorskip("iced_x86", reason="iced-x86 is not installed")
 
-from perfkit.cli.main import app  # noqa: E402
-from perfkit.collectors.blocks import cycles as module  # noqa: E402
-from perfkit.collectors.blocks.block import Block  # noqa: E402
-from perfkit.collectors.blocks.cycles import BlockCycles, host_name, measure_blocks  # noqa: E402
-from perfkit.collectors.blocks.lists import read_blocks  # noqa: E402
-from perfkit.errors import DataError, FormatError, SettingError, UnavailableError  # noqa: E402
+from perfkit.cli.main import app
+from perfkit.collectors.blocks import cycles as module
+from perfkit.collectors.blocks.block import Block
+from perfkit.collectors.blocks.cycles import BlockCycles, host_name, measure_blocks
+from perfkit.collectors.blocks.lists import read_blocks
+from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
 
 needs_machine = pytest.mark.skipif(
     platform.machine() != "x86_64" or not shutil.which("gcc"), reason="needs an x86-64 machine with gcc"

@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip("iced_x86", reason="iced-x86 is not installed")
 
-from perfkit.errors import DataError, SettingError  # noqa: E402
-from perfkit.machine.core import Microarchitecture  # noqa: E402
-from perfkit.simulators.gus import blocks as module  # noqa: E402
-from perfkit.simulators.gus.gus import Gus  # noqa: E402
-from perfkit.trace.block import BasicBlock  # noqa: E402
-from tests.simulators.assembled import assemble, loop, needs_assembler  # noqa: E402
+from perfkit.errors import DataError, SettingError
+from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus import blocks as module
+from perfkit.simulators.gus.gus import Gus
+from perfkit.trace.block import BasicBlock
+from tests.simulators.assembled import assemble, loop, needs_assembler
 
 pytestmark = needs_assembler
 CORES = ("zen4", "golden_cove", "skylake_x")

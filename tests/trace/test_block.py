@@ -4,11 +4,11 @@ import pytest
 
 pytest.importorskip("iced_x86", reason="iced-x86 is not installed")
 
-from iced_x86 import Decoder  # noqa: E402
+from iced_x86 import Decoder
 
-from perfkit.errors import DataError  # noqa: E402
-from perfkit.trace.block import CODE, GPR, LONGEST, PAGE, WORD, BasicBlock  # noqa: E402
-from perfkit.trace.block_addresses import addresses, operands_of  # noqa: E402
+from perfkit.errors import DataError
+from perfkit.trace.block import CODE, GPR, LONGEST, PAGE, WORD, BasicBlock
+from perfkit.trace.block_addresses import addresses, operands_of
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,11 @@ def test_operands_relative_to_the_pointer_keep_their_place_in_every_copy():
 
 
 def test_registers_are_moved_where_an_address_must_be_aligned():
-    for code in ("0f28442408", "0f2843 08".replace(" ", ""), "c5fc284608"):  # movaps [rsp + 8], [rbx + 8]; ymm [rsi + 8]
+    for code in (
+        "0f28442408",
+        "0f2843 08".replace(" ", ""),
+        "c5fc284608",
+    ):  # movaps [rsp + 8], [rbx + 8]; ymm [rsi + 8]
         block = BasicBlock(code)
         (operand,) = operands_of(block.encodings[0])
         assert operand.address(list(block.registers)) % operand.size == 0

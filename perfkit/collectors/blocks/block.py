@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from perfkit.collectors.host.toolchain import run_tool
+from perfkit.collectors.blocks.assembled import code_of
+from perfkit.collectors.blocks.cycles import BlockCycles, measure_blocks
 from perfkit.errors import DataError, SettingError, UnavailableError
-from perfkit.trace.block import BasicBlock, from_hex
-
-if TYPE_CHECKING:
-    from perfkit.collectors.blocks.cycles import BlockCycles
-
-_MESSAGE = re.compile(r"^(?:\{standard input\}|<stdin>|[^:]*):(?:\d+:)*\s*(?:Error|error):\s*(.*)$", re.M)
+from perfkit.trace.block import BasicBlock
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +45,7 @@ class Block(BasicBlock):
         if self.syntax not in ("", "att", "intel"):
             raise SettingError(f"syntax is 'att', 'intel' or '' (by what the text has); found {self.syntax!r}")
         if isinstance(self.code, str):
-            object.__setattr__(self, "code", _bytes(self.code, self.syntax))
+            object.__setattr__(self, "code", code_of(self.code, self.syntax))
         super().__post_init__()
 
     def cycles(self, **options: Any) -> BlockCycles:
@@ -76,44 +69,9 @@ class Block(BasicBlock):
         >>> pk.Block("imul rax, rbx").cycles().looped  # doctest: +SKIP
         3.0
         """
-        from perfkit.collectors.blocks.cycles import measure_blocks
-
         found = measure_blocks([self], **options)
         row = found.table.iloc[0]
         if row["looped_reason"] and row["unrolled_reason"]:
             kind = UnavailableError if row["looped_reason"].startswith("busy") else DataError
             raise kind(f"{self!r}: {row['looped_reason']}")
         return found
-
-
-def _bytes(text: str, syntax: str) -> bytes:
-    """Return the machine code of hexadecimal digits or of assembly text."""
-    try:
-        return from_hex(text)
-    except DataError:
-        if not text.strip():
-            raise DataError("a block is at least one instruction; found an empty text") from None
-        return assembled(text, syntax or ("att" if re.search(r"[%$]", text) else "intel"))
-
-
-def assembled(text: str, syntax: str) -> bytes:
-    """Return the machine code of instructions in AT&T or Intel syntax."""
-    lines = [line.strip() for line in text.replace(";", "\n").splitlines() if line.strip()]
-    for line in lines:
-        if re.match(r"\.|[\w.$]+:", line) or "#" in line:
-            raise DataError(f"a block is made of instructions only; found {line!r}")
-    head = [".text", ".intel_syntax noprefix" if syntax == "intel" else ".att_syntax prefix"]
-    with tempfile.TemporaryDirectory(prefix="perfkit-block-") as place:
-        out, flat = Path(place) / "block.o", Path(place) / "block.bin"
-        done = run_tool(["as", "--64", "-o", str(out), "-"], input="\n".join([*head, *lines, ""]))
-        if done.returncode:
-            why = _MESSAGE.findall(done.stderr)
-            raise DataError(f"this does not assemble in {syntax} syntax: {'; '.join(why[:3]) or done.stderr[-200:]}")
-        relocations = run_tool(["objdump", "-r", str(out)]).stdout
-        if symbols := re.findall(r"R_X86_64_\w+\s+(\S+)", relocations):
-            raise DataError(
-                f"the text names what it does not define: {', '.join(sorted(set(symbols))[:3])}; is it in {syntax} syntax?"
-            )
-        run_tool(["objcopy", "-O", "binary", "-j", ".text", str(out), str(flat)])
-        return flat.read_bytes() if flat.exists() else b""
-

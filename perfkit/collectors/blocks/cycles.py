@@ -1,8 +1,8 @@
 """Cycles of basic blocks on this machine, without counters: thousands of them, each in a child process.
 
 `harness.c` beside this file runs a loop over each block between readings of the kit's clock
-(`perfkit.collectors.host.cycle_clock`); only samples on a quiet core count. Every block is measured in two processes, and
-refused where these differ by more than 2 %.
+(`perfkit.collectors.host.cycle_clock`); only samples on a quiet core count. Every block is measured in two processes,
+and refused where these differ by more than 2 %.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.collectors.blocks.block import Block
+from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.host.measuring import CLOCK
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
 from perfkit.results import Kind, Tabled, draw
@@ -54,7 +54,12 @@ _REASONS = {
     "no-memory": "the system gave no memory at the places that are needed",
     "no-seccomp": "this system does not let a process give up its right to system calls (seccomp)",
 }
-_COLUMNS = ["block", *(f"{mode}{part}" for mode in MODES for part in ("", "_low", "_high", "_reason")), "pages", "refused"]
+_COLUMNS = [
+    "block",
+    *(f"{mode}{part}" for mode in MODES for part in ("", "_low", "_high", "_reason")),
+    "pages",
+    "refused",
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,8 +127,10 @@ class BlockCycles(Tabled):
             ]
             return f"{', '.join(found)}, measured on {self.host}"
         lines = [
-            f"{self.share:.1%} of {len(self.table):,} blocks measured on {self.host}: "
-            f"median {self.table['looped'].median():.2f} cycles a turn looped"
+            (
+                f"{self.share:.1%} of {len(self.table):,} blocks measured on {self.host}: "
+                f"median {self.table['looped'].median():.2f} cycles a turn looped"
+            )
         ]
         reasons = self.table.loc[self.table["looped"].isna(), "looped_reason"].value_counts()
         return "\n".join([*lines, *(f"{count:,}: {reason}" for reason, count in reasons[:8].items())])
@@ -214,7 +221,7 @@ def _taken(given: Sequence[BasicBlock | str]) -> tuple[dict[int, BasicBlock], di
     refused: dict[int, tuple[str, str]] = {}
     for k, one in enumerate(given):
         try:
-            taken[k] = one if isinstance(one, BasicBlock) else Block(one)  # type: ignore[arg-type]
+            taken[k] = one if isinstance(one, BasicBlock) else BasicBlock(code_of(one))
         except DataError as error:
             refused[k] = (str(one), str(error))
     return taken, refused

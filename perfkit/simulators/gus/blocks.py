@@ -221,7 +221,9 @@ def _batch(gus: Gus, blocks: Sequence[BasicBlock]) -> list[dict[str, Any]]:
     for k, block in enumerate(blocks):
         row = _row(block.hex, len(block.instructions))
         accesses = tuple(part[start[k] : start[k + 1]] for part in (window.granule, window.code, window.size))
-        guessed = {f.name for f in program.forms[slice(*code.block_start[[2 * k, 2 * k + 1]])] if f.source == "class default"}
+        guessed = {
+            f.name for f in program.forms[slice(*code.block_start[[2 * k, 2 * k + 1]])] if f.source == "class default"
+        }
         row["guessed"] = " ".join(sorted(guessed))
         for mode in MODES:
             if mode == "looped" and block.counter is None:
@@ -240,7 +242,9 @@ def _rounded(turns: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def _static(blocks: Sequence[BasicBlock]) -> StaticCode:
     """Return the program: every block, and the end of its loop."""
-    pc, encoding, starts = [], [], [0]
+    pc: list[int] = []
+    encoding: list[bytes] = []
+    starts = [0]
     counts, read, write, size = [0], [], [], []
     for k, block in enumerate(blocks):
         at = (k + 1) << 16
@@ -271,10 +275,11 @@ def _memory(
     code: StaticCode, program: Program, gus: Gus, blocks: Sequence[BasicBlock], turns: NDArray[np.int64]
 ) -> tuple[Window, NDArray[np.int64], int]:
     """Return the accesses of so many turns of each block, where each block's begin, and the pages that they touch."""
-    parts, start = [], [0]
+    parts: list[NDArray[np.int64]] = []
+    start = [0]
     for k, (block, n) in enumerate(zip(blocks, turns.tolist(), strict=True)):
         place, step = addresses(block)
-        where = place[None, :] + np.arange(n, dtype=np.int64)[:, None] * step[None, :]
+        where = (place[None, :] + np.arange(n, dtype=np.int64)[:, None] * step[None, :]).astype(np.int64)
         parts.append((where.ravel() & _USER) + (k << 48))  # memory of its own: no block loads what another one stored
         start.append(start[-1] + where.size)
     stream = np.repeat(2 * np.arange(len(blocks), dtype=np.uint32), turns)
@@ -283,13 +288,17 @@ def _memory(
     chunk = next(iter(trace.chunks(len(stream))))
     memory = MemoryPass.of(trace, program, gus.core, perfect=True)
     window = memory.window(chunk)
-    return window._replace(code=_in_one_page(window.code, bool(gus.core.feature("linear_tags", False)))), np.array(start), memory.page_count
+    return (
+        window._replace(code=_in_one_page(window.code, bool(gus.core.feature("linear_tags", False)))),
+        np.array(start),
+        memory.page_count,
+    )
 
 
 def _in_one_page(code: NDArray[np.uint32], linear: bool) -> NDArray[np.uint32]:
     """Return what the accesses' codes are where every page is the same one, which is in L1.
 
-    By ``linear`` tags (AMD's), a line is not found in L1 where it was last used as one of another page, and comes from L2.
+    By ``linear`` tags (AMD's), a line is not found in L1 where it was last used as another page's, and comes from L2.
     """
     kept = code & np.uint32(FROM_STORES | SPLIT | PAGE_SPLIT)
     if not linear:

@@ -169,9 +169,7 @@ class Gus:
             raise DataError(f"{block}: {reason}")
         return found
 
-    def blocks(
-        self, blocks: "Iterable[BasicBlock | str]", *, progress: Progress | None = None
-    ) -> "BlockPredictions":
+    def blocks(self, blocks: "Iterable[BasicBlock | str]", *, progress: Progress | None = None) -> "BlockPredictions":
         """Predict the steady state of many basic blocks, looped and unrolled, and what holds each back.
 
         Parameters

@@ -191,7 +191,9 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
     reader = np.repeat(np.arange(len(vector)), np.diff(program.data_start))
     vector[reader[program.is_vector(program.data_register)]] = True
     vector = vector[owner]
-    if core.feature("memory_renaming", "none") == "learned by moves":  # the value of others is forwarded, as a vector's is
+    if (
+        core.feature("memory_renaming", "none") == "learned by moves"
+    ):  # the value of others is forwarded, as a vector's is
         moves = np.array([form.name.startswith(("MOV_", "POP_", "CMOV")) for form in program.forms], dtype=np.bool_)
         vector |= ~(moves[owner] | (before[1:] > before[:-1])[owner] | code.write)
     flags = code.read * _READ + code.write * _WRITE + first * _FIRST_STORE + more * _MORE_STORES

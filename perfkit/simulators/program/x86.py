@@ -224,7 +224,11 @@ def _stack_waits(code: StaticCode, decoded: Sequence[Any], core: Microarchitectu
             one = decoded[k]
             if name in ("PUSH", "POP"):
                 pending = True
-            elif name in ("ADD", "SUB", "AND") and one.op_kind(0) == OpKind.REGISTER and one.op_register(0) == Register.RSP:
+            elif (
+                name in ("ADD", "SUB", "AND")
+                and one.op_kind(0) == OpKind.REGISTER
+                and one.op_register(0) == Register.RSP
+            ):
                 if pending:
                     found.add(k)
                 pending = False
