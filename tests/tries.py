@@ -3,7 +3,9 @@
 A neighbour that comes and goes can spoil a measurement; no tolerance is widened for it. Where the last try fails, too,
 the test fails, unless there is evidence that the machine was busy in every try: then it is skipped, with that evidence
 and with what failed as its reason. Errors other than a refusal or an expectation that was not met always fail, and so
-does an expectation that was missed in the same words every time: a neighbour's noise is never twice alike.
+does an expectation that was missed in the same words every time: a neighbour's noise is never twice alike. A test of
+the browser is not tried a third time after that; beside other workers of pytest it is tried once, and what fails there
+is run again alone (`./kit test`), because the other workers would pass for neighbours.
 """
 
 import os
@@ -84,7 +86,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a test that depends on the machine up to three times, until it passes; leave the others to pytest."""
-    if not any(item.get_closest_marker(mark) for mark in MARKS):
+    marks = {mark for mark in MARKS if item.get_closest_marker(mark)}
+    if not marks or (marks == {"browser"} and hasattr(item.config, "workerinput")):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reasons: list[str | None] = []
@@ -96,21 +99,27 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if not any(report.failed for report in reports):
             break
         told.add(tuple(item.stash[failed]))
-        beside = crowded() if item.get_closest_marker("measures") and platform.machine() == "x86_64" else 0.0
+        beside = crowded() if "measures" in marks and platform.machine() == "x86_64" else 0.0
         reasons.append(evidence(item.stash[failed], neighbours.share(), beside))
+        if len(reasons) == 2 and "measures" not in marks and alike(told):
+            break  # what a page shows and does not change is the page's
         if pause is not None:
             tries = f"{len(reasons)} of {len(PAUSES) + 1}"
             item.config.get_terminal_writer().line(f"\n{item.nodeid}: failed on try {tries}, tried again")
             item.session._setupstate.teardown_exact(None)  # fixtures of modules are made anew for the next try
             time.sleep(pause)
     else:
-        alike = len(told) == 1 and any(kind == "AssertionError" for kind, _ in next(iter(told)))
-        if all(reasons) and not alike:
+        if all(reasons) and not alike(told):
             excuse(reports, f"the machine was too busy in {len(reasons)} tries ({'; '.join(map(str, reasons))})")
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def alike(told: set[tuple[tuple[str, str], ...]]) -> bool:
+    """Return whether every try missed an expectation in the same words."""
+    return len(told) == 1 and any(kind == "AssertionError" for kind, _ in next(iter(told)))
 
 
 def excuse(reports: list[pytest.TestReport], reason: str) -> None:

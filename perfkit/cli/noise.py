@@ -1,12 +1,15 @@
 """``perfkit noise``: add instructions to a kernel's innermost loop and measure what it absorbs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import draw, notes_to_stderr, print_json, rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def noise(
@@ -14,16 +17,18 @@ def noise(
         ...,
         metavar="SOURCE",
         callback=options.plain,
-        help="A C or C++ file, REVISION:FILE of a git commit, a library (.so), or corpus:NAME.",
+        help="A program; a C or C++ file, REVISION:FILE of a git commit, a library (.so), or corpus:NAME.",
     ),
+    words: list[str] = typer.Argument(None, metavar="[ARGUMENT]...", help="A program's arguments, after --."),
     function: options.Function = "",
     arguments: str = typer.Option(
         "",
         "--arguments",
         metavar="A,B,...",
         callback=options.plain,
-        help="Arguments of the function, separated by commas: 1000, 2.0, f8[1000] (an array).",
+        help="Not of a program: arguments of the function, separated by commas: 1000, 2.0, f8[1000] (an array).",
     ),
+    skip: int = typer.Option(0, "--skip", min=0, help="Of a program: let this many calls of the function pass first."),
     flags: options.Flags = "",
     compiler: str = typer.Option(
         "", "--compiler", callback=options.plain, help="The compiler (default: gcc, or g++ for C++)."
@@ -44,6 +49,12 @@ def noise(
         metavar="CORE",
         help="Simulate the same on a core: its name, a core file (*.toml), or host (default: measure only).",
     ),
+    remove: bool = typer.Option(
+        False,
+        "--remove",
+        help="Not of a program: no noise; time the loop without its vector loads, and without its vector arithmetic. "
+        "The copies compute something else.",
+    ),
     output: Annotated[Path | None, options.output("Write the result.", ".parquet", ".csv", ".json")] = None,
     picture: Annotated[Path | None, options.picture("Draw the curves")] = None,
     as_json: options.Json = False,
@@ -53,19 +64,53 @@ def noise(
     What hurts at once is the bottleneck; what is absorbed is slack. All variants run in turns, each beside the plain
     kernel; only what ran on a quiet core counts.
 
+    A function of a program is measured at one of its calls, in processes forked from the program, which ends there.
+
+    Example: perfkit noise ./program -f solve -- 48
+
     Example: perfkit noise dot.c --arguments "f8[1000], f8[1000], 1000" --core host
 
     Example: perfkit noise libsolve.so --function solve --arguments 1000 --kinds nop,load,latency
     """
-    from perfkit.collectors.host.sides import kernel_from
+    from perfkit.cli.standard_input import kept
+    from perfkit.collectors.host.sides import is_program, kernel_from
     from perfkit.collectors.open_traces import kernel_arguments
     from perfkit.diagnosis.noise import Noise
+    from perfkit.errors import SettingError
 
     settings = Noise(kinds=options.words(kinds) or None, at=_place(at), core=core or None)
     build = {"flags": flags} if flags else {}
+    program = is_program(source)
+    if remove and (kinds or core or output or picture):
+        raise SettingError("--remove adds no noise: leave out --kinds, --core, --output and --picture")
+    unfit = [
+        name
+        for name, given in (
+            ("--arguments", arguments),
+            ("--flags", flags),
+            ("--compiler", compiler),
+            ("--remove", remove),
+        )
+        if given
+    ]
+    if program and (unfit or not function):
+        raise SettingError(
+            f"{source} is a program: {f'leave out {unfit[0]}' if unfit else 'say which function, -f NAME'}; "
+            "its arguments come after --"
+        )
+    if not program and (words or skip):
+        raise SettingError(f"{source} is no program: give its function's arguments with --arguments, and no --skip")
     with notes_to_stderr():
-        kernel = kernel_from(source, function or None, compiler or None, build)
-        found = settings.run(kernel, *kernel_arguments(arguments))
+        if program:
+            with kept() as stdin:
+                found = settings.run_program(source, function, words or [], stdin=stdin, call=skip + 1)
+        elif remove:
+            kernel = kernel_from(source, function or None, compiler or None, build)
+            _tell_without(kernel.name, settings.without(kernel, *kernel_arguments(arguments)), as_json=as_json)
+            return
+        else:
+            kernel = kernel_from(source, function or None, compiler or None, build)
+            found = settings.run(kernel, *kernel_arguments(arguments))
     if as_json:
         more = {"held_back_by": found.bottleneck, "simulated": found.simulated_bottleneck, "refused": found.refused}
         print_json({"name": found.name, **more, "kinds": rows(found.to_frame()), "curves": rows(found.curves)})
@@ -77,6 +122,22 @@ def noise(
         typer.echo(f"wrote {output}", err=True)
     if picture is not None:
         draw(found, picture)
+
+
+def _tell_without(name: str, found: "pd.DataFrame", *, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": name, "results_changed": True, "removed": rows(found)})
+        return
+    typer.echo(f"{name}: copies of its loop that compute something else (measured); time is relative to the loop's own")
+    for row in found.to_dict("records"):
+        if row["why_not"]:
+            typer.echo(f"{row['removed']}: not measured: {row['why_not']}")
+            continue
+        beside = "" if row["quiet"] else "; beside a busy thread: try again later"
+        typer.echo(
+            f"{row['removed']} ({row['instructions']:.0f} instructions): {row['time']:.2f} of the time "
+            f"({row['low']:.2f} to {row['high']:.2f}){beside}"
+        )
 
 
 def _place(text: str) -> str | int:

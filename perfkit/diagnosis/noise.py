@@ -5,14 +5,17 @@ here the machine code is copied with the noise in it, so that any function of a 
 are needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfkit.collectors.host.code import flags
 from perfkit.collectors.host.code import processor as processor_name
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
     from perfkit.collectors.kernels import Kernel
     from perfkit.collectors.noise.copies import NoiseVariant
-    from perfkit.collectors.noise.function import FunctionCode
+    from perfkit.collectors.noise.function import FunctionCode, Loop
     from perfkit.collectors.noise.measure import Turns
     from perfkit.collectors.noise.place import NoisePlace
     from perfkit.trace.trace import Trace
@@ -35,6 +38,7 @@ _USUAL = 16  # instructions of a loop that gets these counts
 _FEWEST = 3  # quiet turns of a process that give a figure
 _ENOUGH = 3  # processes that make a quiet point
 _SIMULATED = 60_000  # instructions that the model sees, if the loop turns often enough in them
+_RECORDED = 5_000_000  # instructions
 _TURNS = 300  # iterations that are often enough
 
 
@@ -45,7 +49,7 @@ class Noise(Settings):
     Parameters
     ----------
     kinds : sequence of str, optional
-        Which kinds of noise (`perfkit.collectors.noise.kinds.KINDS`); all by default.
+        Which kinds of noise (`perfkit.collectors.noise.kinds.KINDS`); the usual ones by default.
     at : str or int
         Which loop: ``"innermost"``, the smallest loop around what executes most; an address of an instruction in it, as
         objdump prints it; or a source line, ``"kernel.c:12"``.
@@ -111,43 +115,191 @@ class Noise(Settings):
         UnavailableError
             This machine is too busy, or not x86-64.
         """
-        from perfkit.collectors.noise.copies import NoiseVariant
-        from perfkit.collectors.noise.function import read_function
-        from perfkit.collectors.noise.kinds import kinds, refused
         from perfkit.collectors.noise.measure import check_machine, measure
-        from perfkit.collectors.noise.place import noise_place, register_name
-        from perfkit.collectors.tracer.elf import ElfFile
 
-        wanted, core = kinds(self.kinds), None if self.core is None else Gus(self.core, warm="all")  # type: ignore[arg-type]
         check_machine(kernel.isa)
-        function = read_function(ElfFile(kernel.path), kernel.function)
-        trace = kernel.trace(*arguments, limit=5_000_000)
+        core = self._model()
+        trace = kernel.trace(*arguments, limit=_RECORDED)
+        return self._profile(
+            kernel.name, kernel.path, kernel.function, trace, core, partial(measure, kernel, arguments)
+        )
+
+    def run_program(
+        self,
+        program: str | Path,
+        function: str,
+        arguments: Sequence[str] = (),
+        *,
+        stdin: str | Path | None = None,
+        call: int = 1,
+    ) -> NoiseResult:
+        """Measure a function of a program, or of a library that it loads, with noise in one of its loops.
+
+        The program runs twice up to that call, once to record it and once to measure, and ends there. Copies of the
+        function run in processes forked from it, on its memory; they cannot reach files, devices or other processes.
+
+        Parameters
+        ----------
+        program : str or Path
+            A program (x86-64, Linux).
+        function : str
+            The function, as its source or its symbol names it, or ``lib.so:function``.
+        arguments : sequence of str
+            The program's words.
+        stdin : path, optional
+            What the program reads from its standard input; nothing by default.
+        call : int
+            Which call of the function; 1 is the first.
+
+        Raises
+        ------
+        SettingError, UnavailableError
+            As `run` does.
+        DataError
+            No noise can be added, with the reason; or the function is not called so often, or calling it again and
+            again would do harm: it reads or writes files, say, or waits for other threads.
+
+        Examples
+        --------
+        >>> pk.Noise(kinds=["nop", "latency"]).run_program("./solver", "smooth", ["48"])  # doctest: +SKIP
+        """
+        from perfkit.collectors.noise.measure import check_machine
+        from perfkit.collectors.noise.program import measure_program
+        from perfkit.collectors.profile.hot import check_program
+        from perfkit.collectors.profile.sampled import Target
+        from perfkit.collectors.tracer.tracer import Tracer
+        from perfkit.diagnosis.named import named
+
+        if isinstance(call, bool) or call < 1:
+            raise SettingError(f"call is a whole number, 1 or more; found {call!r}")
+        core = self._model()
+        target = Target(Path(program).absolute(), tuple(map(str, arguments)), Path(stdin) if stdin else None)
+        check_program(target)
+        check_machine(ElfFile(target.program).isa)
+        meant, _ = named(function, target, None)
+        own = Path(meant.path).resolve() == target.program.resolve()
+        library = "" if own else meant.path
+        tracer = Tracer(
+            limit=_RECORDED, skip=call - 1, early=True, library=library, stdin=target.stdin, backend="cloner"
+        )  # fmt: skip
+        trace = tracer.run(target.program, meant.symbol, target.arguments)
+        measured = partial(
+            measure_program, target.program, meant.symbol, target.arguments, library=library, stdin=target.stdin,
+            call=call,
+        )  # fmt: skip
+        name = f"{meant.name} of {target.program.name}" + (f" (call {call})" if call > 1 else "")
+        return self._profile(name, Path(library or target.program), meant.symbol, trace, core, measured)
+
+    def without(self, kernel: "Kernel", *arguments: Any) -> "pd.DataFrame":
+        """Measure a kernel without the vector loads of a loop, and without its vector arithmetic (DECAN).
+
+        **The copies compute something else**: this says what the loop would take without them, not how to write it.
+        Only instructions go whose results can reach neither an address nor a branch.
+
+        Parameters
+        ----------
+        kernel, *arguments
+            As of `run`.
+
+        Returns
+        -------
+        DataFrame
+            One row per way: ``removed``, ``instructions`` (of the loop, gone or replaced by a plain load),
+            ``time`` (relative to the plain copy: the median of the processes' medians), ``low`` and ``high`` (the least
+            and the largest of the processes), ``quiet`` (on a quiet core; else it is not to be trusted) and ``why_not``
+            (where nothing can be removed, the reason; the figures are missing then).
+
+        Raises
+        ------
+        SettingError, DataError, UnavailableError
+            As `run` does.
+        """
+        import pandas as pd
+
+        from perfkit.collectors.noise.copies import NoiseVariant
+        from perfkit.collectors.noise.kinds import NoRoom
+        from perfkit.collectors.noise.measure import check_machine, measure
+        from perfkit.collectors.noise.place import noise_place
+        from perfkit.collectors.noise.removal import REMOVALS, removed
+
+        check_machine(kernel.isa)
+        trace = kernel.trace(*arguments, limit=_RECORDED)
+        function, loop, _ = self._loop(kernel.path, kernel.function, trace)
+        place, gone, why = noise_place(function, loop), {}, {}
+        for way in REMOVALS:
+            try:
+                gone[way] = len(removed(function, loop, place, way))
+            except NoRoom as reason:
+                why[way] = str(reason)
+        variants = [NoiseVariant("", 0), *(NoiseVariant(way, 0) for way in gone)]
+        rows = [{"removed": way, "why_not": reason} for way, reason in why.items()]
+        if gone:
+            found = measure(
+                kernel, arguments, loop.header, variants, processes=self.processes, rounds=self.rounds,
+                seconds=self.seconds, seed=self.seed,
+            )  # fmt: skip
+            for k, variant in enumerate(variants[1:], 1):
+                point = _point(found, k, self.processes)
+                about = {"removed": variant.kind, "instructions": gone[variant.kind], "time": point.pop("slowdown")}
+                rows.append(about | point | {"why_not": ""})
+        columns = ["removed", "instructions", "time", "low", "high", "turns", "quiet", "why_not"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _loop(self, path: Path, symbol: str, trace: "Trace") -> "tuple[FunctionCode, Loop, dict[int, int]]":
+        """Return a function, the loop that is meant, and how often each of its instructions ran."""
+        from perfkit.collectors.noise.function import read_function
+
+        function = read_function(ElfFile(path), symbol)
         executed = dict(zip(trace.object_addresses().tolist(), trace.instruction_counts().tolist(), strict=True))
         loop = function.loop_at(_address(self.at, function, trace, executed))
-        turns = executed.get(loop.header, 0)
-        if not turns:
-            raise DataError(f"the loop of {kernel.function} at {loop.header:#x} did not run with these arguments")
-        place, own = noise_place(function, loop), sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
+        if not executed.get(loop.header, 0):
+            raise DataError(f"the loop of {symbol} at {loop.header:#x} did not run with these arguments")
+        return function, loop, executed
+
+    def _model(self) -> Gus | None:
+        """Return the model; refuse what there is not before anything is run."""
+        from perfkit.collectors.noise.kinds import kinds
+
+        kinds(self.kinds)
+        return None if self.core is None else Gus(self.core, warm="all")  # type: ignore[arg-type]
+
+    def _profile(
+        self, name: str, path: Path, symbol: str, trace: "Trace", core: Gus | None, measured: "Callable[..., Turns]"
+    ) -> NoiseResult:
+        """Choose the loop and the variants, measure and simulate them."""
+        from perfkit.collectors.noise.copies import NoiseVariant
+        from perfkit.collectors.noise.kinds import KINDS, NO_HUGE, kinds, refused
+        from perfkit.collectors.noise.place import noise_place, register_name
+
+        wanted = kinds(self.kinds)
+        function, loop, executed = self._loop(path, symbol, trace)
+        turns, place = executed[loop.header], noise_place(function, loop)
+        own = sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
         left_out = {each.name: why for each in wanted if (why := refused(each, place, flags()))}
         counts = self.counts or [max(1, round(own / _USUAL)) * count for count in COUNTS]
-        variants = [
-            NoiseVariant("", 0), *(NoiseVariant(k.name, n) for k in wanted if k.name not in left_out for n in counts)
-        ]  # fmt: skip
-        found = measure(
-            kernel, arguments, loop.header, variants, processes=self.processes, rounds=self.rounds,
-            seconds=self.seconds, seed=self.seed,
-        )  # fmt: skip
+        variants = [NoiseVariant("", 0)]
+        for kind in wanted:
+            if kind.name not in left_out:
+                few = (
+                    sorted({min(n, kind.most) for n in (self.counts or COUNTS)}) if kind.most <= max(COUNTS) else counts
+                )
+                variants += [NoiseVariant(kind.name, n) for n in few]
+        found = measured(
+            loop.header, variants, processes=self.processes, rounds=self.rounds, seconds=self.seconds, seed=self.seed
+        )
         left_out |= {v.kind: "it would change the kernel's results" for v in found.changed}
+        left_out |= {v.kind: NO_HUGE for v in found.lacking}
         kept = [v for v in variants[1:] if v.kind not in left_out]
         if not kept:
-            raise DataError(f"no noise can be added to {kernel.function}: {left_out}")
-        simulated = _simulated(core, trace, loop.header, place, kept) if core else {}
+            raise DataError(f"no noise can be added to {symbol}: {left_out}")
+        known = [v for v in kept if KINDS[v.kind].modelled]
+        simulated = _simulated(core, trace, loop.header, place, known) if core else {}
         through = {"latency": f" through {register_name(place.carried)}"} if place.carried else {}
         curves = _curves(found, [k.name for k in wanted if k.name not in left_out], simulated, self.processes, through)
         original = found.ratio[(found.which == -1) & np.isfinite(found.ratio)]
         calm = found.cycles[found.quiet] if found.quiet.any() else found.cycles[np.isfinite(found.cycles)]
         return NoiseResult(
-            name=kernel.name,
+            name=name,
             place=_described(function, trace, loop.header),
             curves=curves,
             instructions=own,
@@ -214,7 +366,8 @@ def _curves(
         for k, variant in enumerate(found.variants):
             if variant.kind in ("", kind):
                 point = _point(found, k, processes)
-                model = 1.0 if not variant.count else simulated.get(variant, np.nan)
+                plain = not variant.count and KINDS[kind].modelled
+                model = 1.0 if plain else simulated.get(variant, np.nan)
                 head = {"kind": kind, "resource": KINDS[kind].resource + more.get(kind, ""), "added": variant.count}
                 rows.append(head | point | {"simulated": model if simulated else np.nan})
     return pd.DataFrame(rows)

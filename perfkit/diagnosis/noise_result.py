@@ -100,8 +100,13 @@ class NoiseResult(Tabled):
 
     @cached_property
     def _simulated(self) -> dict[str, Bend]:
-        curves = {kind: self.curve(kind) for kind in self.kinds} if self.core else {}
+        curves = {kind: self.curve(kind) for kind in self._modelled}
         return {kind: bend(c["added"], c["simulated"], self.least) for kind, c in curves.items()}
+
+    @cached_property
+    def _modelled(self) -> list[str]:
+        """The kinds that the model has seen."""
+        return [kind for kind in self.kinds if self.curve(kind)["simulated"].notna().any()] if self.core else []
 
     @cached_property
     def slack(self) -> dict[str, str]:
@@ -124,7 +129,7 @@ class NoiseResult(Tabled):
     @property
     def simulated_bottleneck(self) -> str:
         """The same by the same rule from the simulated curves; empty without a model."""
-        if not self.core:
+        if not self._modelled:
             return ""
         words = {kind: word(found) for kind, found in self._simulated.items()}
         slack = {kind: found.slack for kind, found in self._simulated.items()}
@@ -166,10 +171,10 @@ class NoiseResult(Tabled):
                 "slack": self.slack[kind],
             }
             if self.core:
-                model = self._simulated[kind]
+                model = self._simulated.get(kind)
                 row |= {
-                    "simulated_absorbed": model.absorbed,
-                    "simulated_idle": model.slack,
+                    "simulated_absorbed": model.absorbed if model else np.nan,
+                    "simulated_idle": model.slack if model else np.nan,
                     "disagreement": self.disagreement(kind),
                 }
             rows.append(row)
@@ -187,11 +192,11 @@ class NoiseResult(Tabled):
             "; ".join(f"{_SLACK[said]}: {', '.join(kinds)}" for said, kinds in names.items() if kinds)
             or "slack unknown",
         ]
-        if self.core:
-            worst = max(self.kinds, key=self.disagreement)
+        if self._modelled:
+            worst = max(self._modelled, key=self.disagreement)
             lines.append(
                 f"simulated on {self.core}: {self._meaning(self.simulated_bottleneck)}; its curves are "
-                f"{np.expm1(np.mean([self.disagreement(kind) for kind in self.kinds])):.0%} off the measured ones, "
+                f"{np.expm1(np.mean([self.disagreement(kind) for kind in self._modelled])):.0%} off the measured ones, "
                 f"most for {worst} ({np.expm1(self.disagreement(worst)):.0%})"
             )
         if self.refused:

@@ -18,12 +18,13 @@ from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import normalise
+from perfkit.samples.events import normalise, other_core
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
 _ORDER = ("top-down", "CPI stack", "SPIRE", "typical costs")
 _RATIO = 1.1
+_STAND_IN = "stands in for the throughput"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,6 +203,8 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
     done = [e for e in names if not is_fixed_rate(e)] or names
     for t in dict.fromkeys([time, "seconds", *names]):
         for w in dict.fromkeys([work, *done]):
+            if w == t and w != work and len(names) > 1:
+                continue
             try:
                 found = read_samples(path, time_event=t, work_event=w, errors="collect")
             except SettingError:
@@ -210,7 +213,7 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
                 continue
             told = (
                 f"{path.name}: cycles or instructions were not counted; {found.work_event} per {found.time_event} "
-                "stands in for the throughput. Count them too: -e cycles,instructions,..."
+                f"{_STAND_IN}. Count them too: -e cycles,instructions,..."
             )
             return replace(found, notes=(told, *found.notes))
     raise SettingError(f"{path.name}: no event of it can stand for time and work")
@@ -256,10 +259,17 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
 def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -> str:
     """Return the first insight: of several runs what tells them apart, of one what it spends its time on."""
     label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
+    if samples.time_event != "seconds" and any(_STAND_IN in note for note in samples.notes):
+        counted = ", ".join([*samples.events, samples.work_event][:4])
+        return (
+            f"cycles or instructions were not counted, so no method applies to the {samples.n_intervals:,} interval(s) "
+            f"of {counted}{' and others' if len(samples.events) > 3 else ''}; see what to measure next.{label}"
+        )
     if 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
         return told + label
     throughput = samples.throughput()
-    unit = "IPC" if "inst" in samples.work_event.lower() and samples.time_event != "seconds" else ""
+    inst = "inst" in samples.work_event.lower() and "__" not in samples.work_event  # a GPU's are of all its units
+    unit = "IPC" if inst and samples.time_event != "seconds" else ""
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {samples.work_event} per {samples.time_event}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
@@ -286,7 +296,7 @@ def _joint(samples: Samples, compared: pd.DataFrame) -> str:
     for event in compared.columns[1:]:
         cost = next((c for names, c in TYPICAL_COSTS if normalise(event) in names), None)
         more = compared.loc[slow, event] - compared.loc[fast, event]
-        if cost is None or not np.isfinite(more):
+        if cost is None or not np.isfinite(more) or other_core(event, samples.work_event):
             continue
         share = more / 1000 * cost / gap
         if share > max(best, 0.05):

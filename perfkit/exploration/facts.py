@@ -8,7 +8,7 @@ import pandas as pd
 
 from perfkit.fitters.cpi.checks import same_names
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import mode_cautions, modes
+from perfkit.samples.events import mode_cautions, modes, other_core
 from perfkit.samples.table import Samples
 
 _FEW = 20
@@ -84,6 +84,7 @@ def quality(samples: Samples) -> list[str]:
     """Return what its reader should know of the counts, the gravest first."""
     told = [
         *_modes(samples),
+        *_other_cores(samples),
         *_aliases(samples),
         *_multiplexing(samples),
         *_missing(samples),
@@ -100,6 +101,12 @@ def quality(samples: Samples) -> list[str]:
 
 def _modes(samples: Samples) -> list[str]:
     return mode_cautions(samples.time_event, samples.work_event, samples.events)
+
+
+def _other_cores(samples: Samples) -> list[str]:
+    others = [e for e in samples.events if other_core(e, samples.work_event)]
+    told = f"{_names(others)} were counted on other cores than {samples.time_event}, and are not ranked or fitted"
+    return [told] if others else []
 
 
 def _aliases(samples: Samples) -> list[str]:

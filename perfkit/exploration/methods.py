@@ -14,7 +14,7 @@ from perfkit.fitters.cpi.stack import CpiStack
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
 from perfkit.samples.table import Samples
 
 Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
@@ -109,6 +109,10 @@ def _cpi(samples: Samples) -> Tried:
 def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     own = model is not None
     family, _ = processor_of(samples)
+    cycles = normalise(samples.time_event) in TIME_EVENTS and samples.time_event != "seconds"
+    if not own and not (cycles and normalise(samples.work_event) in WORK_EVENTS):
+        why = f"the shipped models bound instructions per cycle, and these were not both counted; {_TRAIN}"
+        return Tried("SPIRE", "not applicable", "", why)
     if model is None:
         model = simulated_model(samples, family)
     if model is None:
@@ -146,7 +150,8 @@ def typical_costs(samples: Samples) -> Tried:
     costs = {}
     for event, rate in rates.items():
         cost = next((c for names, c in TYPICAL_COSTS if normalise(str(event)) in names), None)
-        if cost is not None and np.isfinite(rate) and not is_fixed_rate(str(event)):
+        apart = is_fixed_rate(str(event)) or other_core(str(event), samples.work_event)
+        if cost is not None and np.isfinite(rate) and not apart:
             costs[str(event)] = rate * cost / cpi
     if not costs or not np.isfinite(cpi) or samples.time_event == "seconds":
         why = "no event whose usual cost is known was counted together with cycles and instructions"

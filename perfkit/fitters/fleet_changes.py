@@ -150,7 +150,7 @@ def fleet_changes(
     Raises
     ------
     SettingError
-        A label or a value is unknown, or nothing says which machine a file is of.
+        A label or a value is unknown, the two values are the same, or nothing says which machine a file is of.
 
     Examples
     --------
@@ -164,6 +164,8 @@ def fleet_changes(
     groups = [by] if isinstance(by, str) else list(by)
     if label in (*groups, "machine") or "machine" in groups:
         raise SettingError(f"by names the groups that are compared for themselves: neither {label!r} nor 'machine'")
+    if str(before) == str(after):
+        raise SettingError(f"before and after are both {before!r}; a comparison needs two values of {label!r}")
     if not (0 < rate < 1 and 0 < level < 1):
         raise SettingError(f"rate and level are between 0 and 1; found {rate} and {level}")
     if not fleet.machines_known:

@@ -60,7 +60,7 @@ def plot_strips(result: "NoiseResult") -> "Figure":
     """Draw each kind of noise in axes of its own, all on the same scales, with the slack in its title."""
     from matplotlib.figure import Figure
 
-    columns = min(5, len(result.kinds))
+    columns = min(4, len(result.kinds))  # more would be too small to read on a narrow page
     rows = -(-len(result.kinds) // columns)
     figure = Figure(figsize=(2.3 * columns + 0.6, 1.9 * rows + 0.9), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -74,7 +74,7 @@ def plot_strips(result: "NoiseResult") -> "Figure":
             axes.plot(curve["added"], curve["simulated"], "--", lw=1.2, color=SERIES[1], label=label)
         axes.axhline(1, color=ROOF, lw=0.6)
         axes.set_title(f"{kind}: {SLACK[result.slack[kind]]}", fontsize=8)
-        axes.tick_params(labelsize=7)
+        axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     used = grid.flat[: len(result.kinds)]
     for axes in grid.flat[len(result.kinds) :]:

@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -19,10 +19,14 @@ from perfkit.errors import FormatError
 from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
 from perfkit.readers.report import Report
 
-MISSING = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None")
+MISSING = (
+    "", "NA", "N/A", "n/a", "n.a.", "N.A.", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "-", "--", "?",
+)  # fmt: skip
 NOT_THERE = ("<not counted>", "<not supported>")
 _DELIMITERS = ",;\t|"
+_SEPARATOR = re.compile(r"^sep=.$")  # Excel's
 _BLOCK = 4 << 20
+_LOOKED_AT = 50  # cells of a column, to see what it holds
 # From this size on a text is read by the compiled reader first, which takes half a second to load.
 _LARGE = 8 << 20
 
@@ -55,6 +59,17 @@ class Grid:
         """The line in the file (from 1) of each row."""
         return range(self.first_line, self.first_line + self.n_rows) if self.kept_lines is None else self.kept_lines
 
+    def only(self, keep: np.ndarray) -> "Grid":
+        """Return the table with those of its rows for which ``keep`` holds."""
+        mask = pa.array(keep)
+        return replace(
+            self,
+            columns=tuple(c[keep] if isinstance(c, np.ndarray) else c.filter(mask) for c in self.columns),
+            parts=tuple(int(keep[:p].sum()) for p in self.parts),
+            matrix=None,
+            kept_lines=np.asarray(self.lines)[keep].tolist(),
+        )
+
 
 @dataclass(frozen=True)
 class Header:
@@ -81,7 +96,7 @@ def find_header(head: str) -> Header | None:
     for number, line in enumerate(io.StringIO(head, newline="\n"), 1):
         at += len(line)
         text = line.strip("\r\n")
-        if not text.strip() or text.startswith("#"):
+        if not text.strip() or text.startswith("#") or _SEPARATOR.match(text):
             continue
         bare = re.sub(r'"(?:[^"]|"")*"', "", text)
         delimiter = max(_DELIMITERS, key=bare.count)
@@ -154,18 +169,30 @@ def _lines_with_text(data: bytes, begin: int, first: int) -> list[int]:
 
 
 def _columns(body: bytes | memoryview, header: Header) -> tuple[Column, ...] | None:
-    """Return all columns as Arrow reads them; None where a row has not as many fields as the header."""
+    """Return all columns as Arrow reads them; None where a row has not as many fields as the header.
+
+    Arrow takes every point for a decimal one. Beside numbers that it cannot read (``1.234.567``, ``1,5``), columns
+    with points are kept as they are written.
+    """
     table = _arrow(pa.py_buffer(body), header)
+    if table is None:
+        return None
+    pointed = {name: pa.string() for name, c in zip(table.column_names, table.columns, strict=True) if is_floating(c)}
+    foreign = (as_text(c.slice(0, _LOOKED_AT)) for c in table.columns if not is_number(c))
+    if pointed and any(any(c and not c.isdigit() for c in cells) and _mostly_numbers(cells) for cells in foreign):
+        table = _arrow(pa.py_buffer(body), header, pointed)
     return None if table is None else tuple(table.columns)
 
 
-def _arrow(text: pa.Buffer, header: Header) -> pa.Table | None:
+def _arrow(text: pa.Buffer, header: Header, types: dict[str, pa.DataType] | None = None) -> pa.Table | None:
     try:
         return pc.read_csv(
             pa.BufferReader(text),
             read_options=pc.ReadOptions(column_names=[str(i) for i in range(len(header.names))], block_size=_BLOCK),
             parse_options=pc.ParseOptions(delimiter=header.delimiter),
-            convert_options=pc.ConvertOptions(null_values=[*MISSING, *NOT_THERE], strings_can_be_null=True),
+            convert_options=pc.ConvertOptions(
+                null_values=[*MISSING, *NOT_THERE], strings_can_be_null=True, column_types=types
+            ),
         )
     except pa.ArrowInvalid:
         return None
@@ -207,6 +234,11 @@ def is_number(column: Column) -> bool:
         return True
     kind = column.type
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
+
+
+def is_floating(column: Column) -> bool:
+    """Whether Arrow read a column as numbers of which some have a point."""
+    return not isinstance(column, np.ndarray) and bool(pa.types.is_floating(column.type))
 
 
 def as_float(column: Column) -> np.ndarray:

@@ -17,12 +17,25 @@ _PARAMETER = re.compile(
     r"unroll|density|bytes|kib|kb|mib|mb|elements|id|variant|version)$",
     re.IGNORECASE,
 )
+# Names that count nothing, whether or not they change from row to row.
+_NEVER_COUNTED = re.compile(
+    r"^(?:(?:array|problem|matrix|block|tile|batch|vector|input|working[ _-]?set|buffer|n|num|number[ _-]of)[ _-]?)?"
+    r"(?:size|n|m|threads?|stride|seed|ranks|nodes|cores|cpus|procs|processes|unroll|order|dim|width|height|depth)$|"
+    r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|thread[ _-]?id|process[ _-]?id|core[ _-]?id|cpu[ _-]?id|gpu[ _-]?id|"
+    r"queue[ _-]?id|run[ _-]?id|row|line|lineno|rep|trial|repetition)$",
+    re.IGNORECASE,
+)
 _MANY_ROWS = 10
 _LARGE = 1000.0
 _SHOWN = 3
 
 
 def labels(grid: Grid, values: dict[int, np.ndarray], runs: np.ndarray, report: Report) -> dict[int, np.ndarray]:
+    """Leave out the columns that name a parameter, of the runs or of their rows, and note them."""
+    return _without_parameters(grid, _varying(grid, values, runs, report), report)
+
+
+def _varying(grid: Grid, values: dict[int, np.ndarray], runs: np.ndarray, report: Report) -> dict[int, np.ndarray]:
     """Leave out the columns that are constant in all rows, or within each of several runs, and note them.
 
     Counts are never exactly the same again and again, except zeros, and except where time or work are too, as in a
@@ -55,3 +68,16 @@ def labels(grid: Grid, values: dict[int, np.ndarray], runs: np.ndarray, report: 
         )
         report.note(f"columns constant {where}, labels and no counters, left out: {', '.join(each)}")
     return {i: v for i, v in values.items() if i not in found}
+
+
+def varying_parameters(grid: Grid, values: dict[int, np.ndarray]) -> list[int]:
+    """Return the columns that name a parameter (a size, a number of threads) which changes from row to row."""
+    return [i for i, v in values.items() if _NEVER_COUNTED.match(grid.names[i]) and len(np.unique(v)) > 1]
+
+
+def _without_parameters(grid: Grid, values: dict[int, np.ndarray], report: Report) -> dict[int, np.ndarray]:
+    named = [i for i in values if _NEVER_COUNTED.match(grid.names[i]) and grid.names[i] not in report.asked.axes]
+    if named:
+        names = ", ".join(grid.names[i] for i in named)
+        report.note(f"columns that name a parameter of their row and count nothing, left out: {names}")
+    return {i: v for i, v in values.items() if i not in named}

@@ -73,6 +73,81 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Measure again without --metric-only.",
     ),
     (
+        r'\A\s*\{"interval"\s*:\s*[\d.]+,(?![^\n]*counter-value)',
+        "`perf stat --metric-only -j`: ratios and no counts",
+        "Measure again without --metric-only.",
+    ),
+    (
+        r"(?m)^[ \t]*(?:retiring[ \t]+bad speculation[ \t]+frontend bound|(?:%[ \t]+tma_\w+[ \t]*){2,}$)",
+        "`perf stat --topdown`: percentages and no counts",
+        "Count slots and topdown-* events (or -M TopdownL1) with `perf stat -I 100 -x,`.",
+    ),
+    (
+        r"(?m)^[ \t]*Percent[ \t]*\|[ \t]*Source code",
+        "`perf annotate`: shares of a profile's samples, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"(?m)\A(?:#.*\n|\s*\n)*[A-Z]\w*(?:/\w+)*[ \t]+[A-Z]\w+_\w+(?:\.\w+)*[ \t]+% (?:Slots|Clocks|\w+)[ \t]+[\d.]+",
+        "toplev's text: percentages for people to read",
+        "Let toplev write CSV (-x, -o FILE), with --nodes +SLOTS,+CLKS,+Instructions.",
+    ),
+    (
+        r"\A(?:#.*\n|\s*\n)*\s*(?:Core\tCPU|CPU\tAvg_MHz|Package\t|Time_Of_Day|usec\t|Avg_MHz)[^\n]*\bBzy_MHz\b",
+        "turbostat's table: frequencies, shares and watts, no counts of events",
+        _STAT,
+    ),
+    (
+        r"\A\s*Time ?\(%\)[,;\t]\"?Total Time",
+        "Nsight Systems' summary: times of kernels or calls, no counts of events",
+        "Count with Nsight Compute: ncu --csv --page raw --metrics sm__cycles_elapsed.max,smsp__inst_executed.sum,...",
+    ),
+    (
+        r"\A(?:\s*command,mean,stddev,|\s*\{\s*\"results\"\s*:\s*\[\s*\{\s*\"command\")",
+        "hyperfine's export: times of commands, no counts of events",
+        _STAT,
+    ),
+    (
+        r'\A\s*"Benchmark","Mode","Threads"',
+        "JMH's table: scores per operation, no counts over intervals",
+        "JMH's perfnorm divides by operations; " + _STAT,
+    ),
+    (
+        r"(?m)^[^\n]*Mem Read \(MB/s\)",
+        "pcm-memory's table: bandwidths, no counts of events",
+        _STAT,
+    ),
+    (
+        r"\A(?:==\d+==[^\n]*\n)*\"?Device\"?,\"?Kernel\"?,\"?Invocations\"?,",
+        "nvprof's table: metrics of kernels, no counts over intervals",
+        "Use Nsight Compute: ncu --csv --page raw.",
+    ),
+    (
+        r"\A\s*Function[,;\t^]CPU Time\b",
+        "VTune's hotspots: times of functions, no counts of events",
+        "Export the counts: vtune -report hw-events -format csv.",
+    ),
+    (
+        r"(?m)\A(?:#.*\n|\s*\n)*(?:# (?:HELP|TYPE) |[a-z_]\w*\{[^}\n]*\} [\d.]+)",
+        "Prometheus' text format: one reading of each counter, and no intervals between",
+        "Export a query over time as CSV: a column of time stamps, and one per counter.",
+    ),
+    (
+        r"(?m)\A(?:# callgrind format|(?:version|creator|pid|cmd|part|desc|\s*)[^\n]*\n)[\s\S]{0,4000}^positions:",
+        "callgrind's output, in which calls hold the costs of what they call",
+        "Run the same program with valgrind --tool=cachegrind --cache-sim=yes --branch-sim=yes.",
+    ),
+    (
+        r"\A\s*(?:Successfully added: PAPI_|PAPI_\w+ : +)",
+        "the output of papi_command_line: one count of each event that it made itself",
+        _STAT,
+    ),
+    (
+        r"(?m)^\s*Maximum resident set size \(kbytes\): \d+",
+        "`time -v`: times and memory, no counts of hardware events",
+        _STAT,
+    ),
+    (
         r"\A\s*<\?xml[\s\S]{0,400}<trace-query-result",
         "xctrace's XML export of Instruments",
         "Export a table of counters as CSV, one column per event.",

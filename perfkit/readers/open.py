@@ -16,6 +16,7 @@ _MAGIC = {"gzip": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "bzip2": b"BZh", "zstandar
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
 _PLAIN = {".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".out", ".dat", ".parquet", ".pq", ".perf"}
 _BLOCK = 1 << 20
+_BEGINS_BLANK = re.compile(rb"\n[\n\r \t\f\v]")
 # What colours text in a terminal or sets its title (ECMA-48), as found in a captured output.
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[ -/]+[0-~])?")
 
@@ -98,7 +99,7 @@ class Opened:
             return len(lines), [i for i, x in enumerate(lines, 1) if not x.strip("\ufeff \t\r\f\v")]
         data = self.data
         n = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-        if not any(x in data for x in (b"\n\n", b"\n\r", b"\n ", b"\n\t", b"\n\f", b"\n\v")) and data[:1].strip():
+        if data[:1].strip() and not _BEGINS_BLANK.search(data):
             return n, []  # nearly all tables, told at the speed of memory
         lines_of = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:n]
         return n, [i for i, x in enumerate(lines_of, 1) if not x.strip()]

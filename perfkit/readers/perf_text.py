@@ -53,9 +53,15 @@ _SECONDS = re.compile(
 _DERIVED = re.compile(rf"^[ \t]*{_AT}{_PLACE}#[ \t]+[-\d<n]")
 # The heading of a group of metrics, with its first metric behind it: "TopdownL1 (cpu_core)   #   31.1 %  tma_...".
 _TOPDOWN = re.compile(rf"^[ \t]*{_AT}{_PLACE}[A-Za-z]\w*(?:[ \t]\(\w+\))?[ \t]+#[ \t]+[-\d<n]")
+_TOPDOWN_HEADER = re.compile(r"^[ \t]*(?:retiring[ \t]+bad speculation|%[ \t]+tma_\w+[ \t]+%[ \t]+tma_)")
 _ADVICE = re.compile(
     r"^[ \t]*(?:Some events weren't counted|echo [01] > /proc/sys/kernel/nmi_watchdog|perf stat \.\.\.|"
-    r"The events in group usually have to be|Try disabling the NMI watchdog)"
+    r"The events in group usually have to be|Try disabling the NMI watchdog|Using CPUID |Control descriptor |"
+    r"\S+: \d+ \d+ \d+$|Weak group for |WARNING: |Warning: )"
+)
+# The runs of -r one by one (--table): seconds, their distance from the mean, and a bar.
+_SINGLE = re.compile(
+    r"^[ \t]*(?:# (?:Table of individual measurements|Final result):|\d+[.,]\d+ \([+-]\d+[.,]\d+\)[ \t]*#*)[ \t]*$"
 )
 
 
@@ -77,6 +83,11 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         if not line or line.isspace():
             continue
         if not reader.take(number, line):
+            if not reader.found.rows and _TOPDOWN_HEADER.match(line):
+                raise FormatError(
+                    f"{report.file}, line {number}: written by perf stat --topdown, which prints percentages and no "
+                    "counts. Count slots and topdown-* events (or -M TopdownL1) with perf stat -I 100 -x,."
+                )
             last = number == len(lines) and not ends_whole
             report.problem(number, line, "the file ends in the middle of a line" if last else reader.why(line))
     return reader.finish(run, cut_at=0 if ends_whole else len(lines))
@@ -110,6 +121,9 @@ class _Reader:
             self.found.rows.append(
                 PrintedCount(number, len(self.found.blocks) - 1, float(at), "", value, "", event, running)
             )
+            return True
+        if _SINGLE.match(line) is not None:
+            self.report.left_out(number, "of single measurements (--table), not read")
             return True
         if "seconds" in line and (said := _SECONDS.match(line)) is not None:
             if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:

@@ -14,10 +14,13 @@ import pandas as pd
 from perfkit.errors import FormatError
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
-from perfkit.readers.labels import labels
+from perfkit.readers.labels import labels, varying_parameters
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
+from perfkit.readers.running_totals import Rows, differences, find_totals, lone_totals
+from perfkit.readers.scales import factor_of, is_ratio, is_spread, is_spread_alone, scaled
+from perfkit.readers.summary_rows import without_named_summaries, without_summaries
 from perfkit.samples.clocks import clock_of, since_1970
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
@@ -44,15 +47,21 @@ _PROBE_ROWS = 8
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _BEGINS = re.compile(r"start|begin", re.IGNORECASE)
 _SURE = 9  # steps that must all go up before it is no accident
-# Arm Streamline's names of what every tool counts; its columns are "Group:Counter (Core)".
+# Other tools' names of what every tool counts. Arm Streamline's columns are "Group:Counter (Core)"; node_exporter's
+# are the counters of its collector "perf".
 _STREAMLINE = {
     "cycles:cpu cycles": "cycles",
     "clock:cycles": "cycles",
     "instructions:executed": "instructions",
     "instruction:executed": "instructions",
     "branch:mispredicted": "branch-misses",
+    "node_perf_cpucycles_total": "cycles",
+    "node_perf_instructions_total": "instructions",
+    "node_perf_branch_misses_total": "branch-misses",
+    "node_perf_branch_instructions_total": "branches",
+    "node_perf_cache_misses_total": "cache-misses",
 }
-_STREAMLINE_NAME = re.compile(r"^(?P<counter>[A-Z][\w ]*:[^(]+?)(?: \((?P<core>[^)]+)\))?$")
+_STREAMLINE_NAME = re.compile(r"^(?P<counter>[A-Z][\w ]*:[^(]+?|node_perf_\w+)(?: \((?P<core>[^)]+)\))?$")
 
 
 def recognise(head: str) -> bool:
@@ -73,7 +82,12 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     """Make a dump of a table of cells, wide or long."""
     keys = _key_columns(grid.names)
     if "event" in keys and "count" in keys:
-        return _long(grid, keys, report, run)
+        named = [keys[k] for k in ("run", "place") if k in keys]
+        return _long(without_named_summaries(grid, named, report), keys, report, run)
+    events = _column_of_events(grid)
+    if events is not None:
+        return _one_row_an_event(grid, events, report)
+    grid = without_summaries(grid, report)
     return _wide(grid, keys, report, run)
 
 
@@ -94,7 +108,10 @@ def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
-    others = [grid.names[i] for i in range(len(grid.names)) if i not in keys.values()]
+    unit = next(
+        (i for i, n in enumerate(grid.names) if n.lower() in ("unit", "units") and i not in keys.values()), None
+    )
+    others = [grid.names[i] for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
     if others:
         report.note(f"columns that say nothing of counts, left out: {', '.join(others)}")
     wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
@@ -115,7 +132,12 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     nameless = (table["event"] == "").to_numpy()
     for row in np.flatnonzero(nameless).tolist():
         report.problem(grid.lines[row], "", "a count without the name of its event")
-    table = table[~nameless].reset_index(drop=True)
+    if unit is not None:
+        table["count"] *= _unit_factors(grid, unit, report)
+    ratio = table["event"].map({e: is_ratio(e) for e in table["event"].unique()}).to_numpy(dtype=bool)
+    if ratio.any():
+        _note_ratios(table["event"][ratio], report)
+    table = table[~nameless & ~ratio].reset_index(drop=True)
     if "running" in table and np.fmax.reduce(table["running"].to_numpy(), initial=0.0) > 1.0:
         report.note("column running is in per cent; read as fractions")
         table["running"] /= 100.0
@@ -134,6 +156,68 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"columns that tell nothing without each other, left out: {', '.join(left)}")
     table = table.drop(columns=["time", "work"], errors="ignore")
     return Dump(settle_duplicates(table, report) if "interval" in table else table)
+
+
+def _unit_factors(grid: Grid, unit: int, report: Report) -> np.ndarray:
+    """Return what each row's unit scales its count by."""
+    units = _names(grid, unit)
+    factors = {u: factor_of(u) for u in dict.fromkeys(units)}
+    scaling = [u for u, f in factors.items() if f != 1.0]
+    others = [u for u, f in factors.items() if f == 1.0 and u]
+    if scaling:
+        report.note(f"counts in {', '.join(scaling)}, multiplied out")
+    if others:
+        report.note(f"counts keep their unit: {', '.join(others[:8])}")
+    return np.array([factors[u] for u in units])
+
+
+def _note_ratios(events: pd.Series, report: Report) -> None:
+    report.note(f"{len(events):,} row(s) of rates and quotients, left out: {', '.join(events.unique()[:8])}")
+
+
+# ------------------------------------------------------------------ one row per event, one column per run
+
+
+def _column_of_events(grid: Grid) -> int | None:
+    """Return the column whose cells name events, time and work among them, each once; None where there is none."""
+    for i, column in enumerate(grid.columns):
+        if is_number(column):
+            continue
+        cells = [normalise(c) if c else "" for c in as_text(column)]
+        known = {c for c in cells if c}
+        if known & set(TIME_EVENTS) and known & set(WORK_EVENTS) and len(known) == len(cells):
+            return i
+    return None
+
+
+def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
+    """Read a table that was turned: a row per event, and a column per run."""
+    rest = [i for i in range(len(grid.names)) if i != events]
+    values = numbers(grid, rest, report)
+    spreads = [
+        i
+        for i in values
+        if is_spread(grid.names[i], set(grid.names)) or is_spread_alone(grid.names[i]) or is_ratio(grid.names[i])
+    ]
+    runs = [i for i in values if i not in spreads]
+    unit = next((i for i in rest if i not in values and grid.names[i].lower() in ("unit", "units")), None)
+    left = [grid.names[i] or f"column {i + 1}" for i in rest if i not in runs and i != unit]
+    if left:
+        report.note(f"columns that hold no counts, left out: {', '.join(left)}")
+    if not runs:
+        raise FormatError(f"{report.file}: a table of events without a column of counts")
+    report.note(f"one row per event, one column per run: {len(runs)} run(s) of one interval each")
+    factors = np.ones(grid.n_rows) if unit is None else _unit_factors(grid, unit, report)
+    names = _names(grid, events)
+    parts = [
+        pd.DataFrame({"run": grid.names[i] or f"column {i + 1}", "event": names, "count": values[i] * factors})
+        for i in runs
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    ratio = table["event"].map(is_ratio).to_numpy(dtype=bool)
+    if ratio.any():
+        _note_ratios(table["event"][ratio], report)
+    return Dump(table[~ratio].reset_index(drop=True).assign(interval=0))
 
 
 def _names(grid: Grid, i: int, default: str = "") -> list[str]:
@@ -170,17 +254,27 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
-    grid = _plain_names(grid, report)
+    grid, values = _scaled(_plain_names(grid, report), values, report)
     values = _drop_ratios(grid, values, report)
     values, times = _take_clocks(grid, values, dates, report)
     of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
     of_run = np.array(_names(grid, keys["run"]) if "run" in keys else [""] * grid.n_rows, dtype=object)
+    sweep = bool(varying_parameters(grid, values))
     values = labels(grid, values, _with_parts(of_run, grid), report)
     names = _settle_columns(grid, values, report)
     if "at" not in keys:
         _twice(grid, values, report)
-    if _are_totals(grid, keys, names, values, report):
-        values, of_keys, grid = _differences(grid, values, of_keys, report)
+    rows = Rows.of(_series(grid, keys))
+    totals = find_totals(names, values, rows, "at" in keys, sweep, report)
+    if totals is not None:
+        known = {k: of_keys[keys[k]] for k in ("interval", "at", "seconds") if keys.get(k) in of_keys}
+        values, known, grid = differences(grid, values, known, totals, rows, report)
+        keys |= {k: _CLOCK_COLUMN[k] for k in known if k in _CLOCK_COLUMN and k not in keys}
+        of_keys |= {keys[k]: v for k, v in known.items()}
+        names = {i: names[i] for i in values}
+    else:
+        for i in lone_totals(names, values, rows, "at" in keys, report):
+            del values[i], names[i]
     missing = {names[i]: int(np.isnan(values[i]).sum()) for i in names}
     if any(missing.values()):
         report.note(f"missing counts: {', '.join(f'{e} {n:,} of {grid.n_rows:,}' for e, n in missing.items() if n)}")
@@ -203,6 +297,29 @@ def _plain_names(grid: Grid, report: Report) -> Grid:
     if renamed:
         report.note(f"columns by the names of other tools: {', '.join(renamed)}")
     return replace(grid, names=tuple(new)) if renamed else grid
+
+
+def _scaled(grid: Grid, values: dict[int, np.ndarray], report: Report) -> tuple[Grid, dict[int, np.ndarray]]:
+    """Multiply out what the names of columns scale by (``cycles (M)``)."""
+    found = {i: scaled(grid.names[i]) for i in values}
+    found = {i: f for i, f in found.items() if f[1] != 1.0}
+    if not found:
+        return grid, values
+    told = ", ".join(f"{grid.names[i]} as {name} times {factor:g}" for i, (name, factor) in found.items())
+    report.note(f"columns that name a scale, multiplied out: {told}")
+    names = tuple(found[i][0] if i in found else n for i, n in enumerate(grid.names))
+    return replace(grid, names=names, matrix=None), {i: v * found[i][1] if i in found else v for i, v in values.items()}
+
+
+def _series(grid: Grid, keys: dict[str, int]) -> np.ndarray:
+    """Return, for each row, what names the series of rows that it belongs to: its run, part and place."""
+    codes = np.zeros(grid.n_rows, dtype="int64")
+    codes[[p for p in grid.parts if p < grid.n_rows]] = 1
+    codes = np.cumsum(codes)
+    for key in (k for k in ("run", "place") if k in keys):
+        of_key, names = pd.factorize(np.array(_names(grid, keys[key]), dtype=object))
+        codes = codes * len(names) + of_key
+    return codes
 
 
 def _is_numbering(grid: Grid, i: int) -> bool:
@@ -365,50 +482,10 @@ def _take_clocks(
 def _steady(values: np.ndarray) -> bool:
     """Whether a column counts up in nearly even steps, as a clock, a row number or an address does."""
     steps = np.diff(values)
-    return bool(
-        len(steps) >= _SURE and np.isfinite(steps).all() and steps.min() > 0 and steps.max() < 1.5 * steps.min()
-    )
-
-
-def _are_totals(
-    grid: Grid, keys: dict[str, int], names: dict[int, str], values: dict[int, np.ndarray], report: Report
-) -> bool:
-    """Whether the rows are running totals: no count ever falls, though there are many rows and several events."""
-    if report.asked.cumulative is not None:
-        return report.asked.cumulative
-    rising = [values[i] for i in names if np.isfinite(values[i]).all()]
-    if grid.n_rows <= _SURE or len(names) < 2 or len(rising) < len(names) or grid.parts or {"run", "place"} & set(keys):
+    if len(steps) < _SURE or not np.isfinite(steps).all() or steps.min() <= 0:
         return False
-    steps = np.diff(np.array(rising), axis=1)
-    if (steps < 0).any() or not (steps.max(axis=1) > 0).sum() >= 2:
-        return False
-    # The rows of a sweep over sizes rise too, but mostly by more and more.
-    axes = [s for s, i in zip(steps, names, strict=True) if normalise(names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
-    if axes and all((np.diff(s) > 0).mean() > 0.8 and s[-1] > 3 * s[0] for s in axes):
-        return False
-    if "at" in keys:
-        return True
-    raise FormatError(
-        f"{report.file}: no count in any of the {grid.n_rows:,} rows ever falls. Are these running totals, or counts "
-        "that happen to rise? Say cumulative=True or cumulative=False "
-        "(in a shell: perfkit convert FILE OUT.parquet with --cumulative or --counts; every command reads OUT.parquet)."
-    )
-
-
-def _differences(
-    grid: Grid, values: dict[int, np.ndarray], of_keys: dict[int, np.ndarray], report: Report
-) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray], Grid]:
-    """Make counts of running totals. What came before the first row is not known: it has no count of its own."""
-    falls = [grid.names[i] for i, v in values.items() if (np.diff(v) < 0).any()]
-    if falls:
-        raise FormatError(f"{report.file}: running totals cannot fall, but these do: {', '.join(falls[:5])}")
-    report.note("rows are running totals: their differences are the counts, and the first row only their beginning")
-    report.dated = False  # the first row is the beginning of the second
-    of_keys = {i: (v[1:] if i != _CLOCK_COLUMN["at"] else v[1:] - v[0]) for i, v in of_keys.items()}
-    lines = list(grid.lines)
-    columns = tuple(c[1:] for c in grid.columns)
-    shorter = Grid(grid.names, columns, first_line=grid.first_line, kept_lines=lines[1:])
-    return {i: np.diff(v) for i, v in values.items()}, of_keys, shorter
+    # A clock of any pace, read out since long ago, moves little beside what it shows.
+    return bool(steps.max() < 1.5 * steps.min() or values[0] > 20 * (values[-1] - values[0]))
 
 
 # ------------------------------------------------------------------ ratios beside the counts
@@ -430,6 +507,8 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
     for i in values:
         if i not in dropped and is_rate(grid.names[i]):
             dropped[i] = f"{grid.names[i]} (a rate by its name)"
+        elif i not in dropped and is_spread(grid.names[i], set(grid.names)):
+            dropped[i] = f"{grid.names[i]} (a spread or an extreme of another column)"
     if dropped:
         report.note(f"columns derived from others, left out: {', '.join(dropped.values())}")
     return {i: v for i, v in values.items() if i not in dropped}

@@ -21,11 +21,16 @@ TITLE = "simpleperf stat (Android), text and --csv"
 
 _BEGIN = re.compile(r"^Performance counter statistics[,:]\s*$")
 _TOTAL = re.compile(r"^Total test time[,:]\s*(?P<seconds>\d+(?:\.\d+)?)(?:,| )\s*seconds")
-_HEADER = re.compile(r"^#?\s*count,?\s+event_name")
-_CSV = re.compile(r"^(?P<value>[\d,]*\d),(?P<event>[A-Za-z][^,\s]*),.*?(?:\((?P<pct>\d+(?:\.\d+)?)%\))?,?\s*$")
-_TEXT = re.compile(
-    rf"^\s*(?P<value>{NUMBER})\s+(?P<event>[A-Za-z][^\s#(]*)\s*(?:#[^(]*)?(?:\((?P<pct>\d+(?:\.\d+)?)%\))?\s*$"
+_HEADER = re.compile(r"^#?\s*(?:(?:cpu|core|tid|pid|thread_name|name)s?,?\s+)*count,?\s*event_name")
+_PLACE = re.compile(r"^#?\s*(?:cpu|core),?\s+count\b")
+_UNIT = r"(?:\((?P<unit>ms|us|ns|s)\))?"
+_CSV = re.compile(
+    rf"^(?P<value>\d[\d.,]*?){_UNIT},(?P<event>[A-Za-z][^,\s]*),.*?(?:\((?P<pct>\d+(?:\.\d+)?)%\))?,?\s*$"
 )
+_TEXT = re.compile(
+    rf"^\s*(?P<value>{NUMBER}){_UNIT}\s+(?P<event>[A-Za-z][^\s#(]*)\s*(?:#[^(]*)?(?:\((?P<pct>\d+(?:\.\d+)?)%\))?\s*$"
+)
+_BY_CORE = re.compile(_TEXT.pattern.replace(r"^\s*", r"^\s*(?P<cpu>\d+)\s+", 1))  # --per-core
 _SURE = 5  # comparisons of totals that must hold before outputs are taken as running totals
 
 
@@ -40,9 +45,11 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     if not rows:
         raise FormatError(f"{report.file}: output of simpleperf stat without a single count")
     table = pd.DataFrame(rows)
-    style = settle([Token(t, n, True) for t, n in zip(table["text"], table["line"], strict=True)], report)
+    whole = (table.pop("unit") == "") & ~table["event"].str.contains("-clock")
+    style = settle(map(Token._make, zip(table["text"], table["line"], whole, strict=True)), report)
     table["count"] = [style.parse(t) for t in table.pop("text")]
-    table = settle_duplicates(table.assign(run=run, place=""), report)
+    place = table["place"].fillna("") if "place" in table else ""
+    table = settle_duplicates(table.assign(run=run, place=place), report)
     report.counts(table.pop("line").to_numpy())
     table["at"] = table["interval"].map(ends)
     if table["interval"].max() > 0:
@@ -55,7 +62,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 def _rows(lines: list[str], report: Report) -> tuple[list[dict[str, Any]], dict[int, float]]:
     rows: list[dict[str, Any]] = []
     ends: dict[int, float] = {}
-    output = -1
+    output, by_core = -1, False
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -66,11 +73,16 @@ def _rows(lines: list[str], report: Report) -> tuple[list[dict[str, Any]], dict[
             ends[output] = float(total["seconds"])
             report.describes(number)
         elif _HEADER.match(line):
+            by_core = _PLACE.match(line) is not None
             report.describes(number)
-        elif output >= 0 and (found := _CSV.match(line) or _TEXT.match(line)) is not None:
+        elif output >= 0 and by_core and (found := _BY_CORE.match(line)) is not None:
             running = float(found["pct"]) / 100 if found["pct"] else np.nan
             row = {"line": number, "interval": output, "event": found["event"], "running": min(running, 1.0)}
-            rows.append({**row, "text": found["value"]})
+            rows.append({**row, "place": f"CPU{found['cpu']}", "text": found["value"], "unit": found["unit"] or ""})
+        elif output >= 0 and not by_core and (found := _CSV.match(line) or _TEXT.match(line)) is not None:
+            running = float(found["pct"]) / 100 if found["pct"] else np.nan
+            row = {"line": number, "interval": output, "event": found["event"], "running": min(running, 1.0)}
+            rows.append({**row, "text": found["value"], "unit": found["unit"] or ""})
         elif output < 0:
             report.left_out(number, "before the counts, not read")
         else:
@@ -79,7 +91,7 @@ def _rows(lines: list[str], report: Report) -> tuple[list[dict[str, Any]], dict[
 
 
 def _differences(table: pd.DataFrame, report: Report) -> pd.DataFrame:
-    wide = table.pivot(index="interval", columns="event", values="count")
+    wide = table.pivot(index="interval", columns=["place", "event"], values="count")
     steps = wide.diff().iloc[1:].to_numpy()
     known = steps[np.isfinite(steps)]
     if (known < 0).any():
@@ -90,5 +102,5 @@ def _differences(table: pd.DataFrame, report: Report) -> pd.DataFrame:
             "counts of each interval (--interval-only-values)? Record more intervals, or use --interval-only-values."
         )
     report.note(f"running totals of {len(wide)} outputs (--interval): their differences are the counts")
-    before = table.groupby("event", sort=False)["count"].shift().fillna(0.0)
+    before = table.groupby(["place", "event"], sort=False)["count"].shift().fillna(0.0)
     return table.assign(count=table["count"] - before)

@@ -24,7 +24,17 @@ _PER = re.compile(
     r"per[ _.-]?1000[ _.-]?ins\w*|/(?:k?ins\w*|cyc\w*))$",
     re.IGNORECASE,
 )
+# Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.
+_SHARE = re.compile(
+    r"(?:%\s*[)\]]?|[ _.\-(\[](?:pct|per[ _-]?cent(?:age)?|ratio|rate|fraction|share|utili[sz]ation|frequency|freq|"
+    r"[kmg]?hz|gflops?|mflops?|mips|per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
+    r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate)$|"
+    r"^(?:cpu|avg|mean|core|clock|bzy|tsc|cur)?[ _.-]?(?:freq(?:uency)?|[kmg]hz)(?:[ _.\-(\[]?[kmg]?hz[)\]]?)?$",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"[a-z](?:Rate|Ratio|Percent|Percentage|Pct|Frequency|Utilization)$")
 _SMALL = 1000.0
+_PIECE = 1 << 20
 _KEY = ["run", "place", "interval"]
 
 
@@ -55,8 +65,7 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
     events = counts["event"].astype("category")
     names = [str(e) for e in events.cat.categories]
     values = counts["count"].to_numpy(dtype="float64")
-    whole = pd.Series(np.isnan(values) | (values % 1 == 0)).groupby(events.cat.codes.to_numpy()).mean()
-    fractional = {names[i] for i, share in whole.items() if i >= 0 and share < 0.5}
+    fractional = _fractional(values, events.cat.codes.to_numpy(), names)
     fractional = {e for e in fractional if not is_fixed_rate(e) or normalise(e) in (*WORK_EVENTS, *TIME_EVENTS)}
     if not fractional:
         return None
@@ -74,6 +83,16 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
     return None
 
 
+def _fractional(values: np.ndarray, codes: np.ndarray, names: list[str]) -> set[str]:
+    """Return the events of which at least half of the counts have fractions; in pieces, since tables are large."""
+    rows, whole = np.zeros(len(names)), np.zeros(len(names))
+    for start in range(0, len(values), _PIECE):
+        part, of = values[start : start + _PIECE], codes[start : start + _PIECE]
+        rows += np.bincount(of, minlength=len(names))
+        whole += np.bincount(of[np.isnan(part) | (part % 1 == 0)], minlength=len(names))
+    return {name for name, n, w in zip(names, rows, whole, strict=True) if n and w < 0.5 * n}
+
+
 def restore(counts: pd.DataFrame, divided: Divided) -> pd.DataFrame:
     """Return counts from rates, by the column of totals of the same table; the column itself is left out."""
     is_total = (counts["event"] == divided.total).to_numpy()
@@ -84,5 +103,5 @@ def restore(counts: pd.DataFrame, divided: Divided) -> pd.DataFrame:
 
 
 def is_rate(name: str) -> bool:
-    """Whether a column's name says that it was divided (``branch-mpki``, ``loads per cycle``)."""
-    return _PER.search(name) is not None
+    """Whether a column's name says that it was divided (``branch-mpki``, ``loads per cycle``, ``LLC miss (%)``)."""
+    return any(p.search(name) is not None for p in (_PER, _SHARE, _CAMEL))

@@ -39,8 +39,10 @@ WORK_EVENTS = (
 )
 
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
+_CORE_UNITS = ("cpu_", "armv8_", "armv9_", "apple_", "(")  # PMUs that count one kind of core, and names of cores
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])?")
 _CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_CORE = re.compile(r" \((?:Cortex|Neoverse|ARM)[^)]*\)$", re.IGNORECASE)  # as Streamline names them
 _MODIFIERS = re.compile(r":(?P<modifiers>[ukhHGpPSDWeb]+)$")
 
 
@@ -52,13 +54,28 @@ def normalise(event: str) -> str:
         name = match["event"]
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
-    return _MODIFIERS.sub("", name).lower()
+    return _MODIFIERS.sub("", _CORE.sub("", name)).lower()
+
+
+def counter_unit(event: str) -> str:
+    """Return what an event is counted by, where there are several: its PMU (``cpu_core``) or the core in its name."""
+    match, core = _PMU.match(event.strip()), _CORE.search(event)
+    return match["pmu"] if match else core[0].strip() if core else ""
+
+
+def other_core(event: str, axis: str) -> bool:
+    """Whether an event was counted on another kind of core than ``axis`` (time or work) was, by both names."""
+    here, there = counter_unit(event), counter_unit(axis)
+    return here != there and all(u.startswith(_CORE_UNITS) for u in (here, there))
 
 
 def modes(event: str) -> str:
     """Return the modes an event counts by its modifiers: ``"u"`` (user), ``"k"`` (kernel) or ``"ku"``, both."""
     name = event.strip()
-    match = _PMU.match(name) or _MODIFIERS.search(name)
+    match = _PMU.match(name)
+    if match and not match["modifiers"]:
+        match = _MODIFIERS.search(match["event"])  # cpu_core/cycles:u/, as some versions print it
+    match = match or _MODIFIERS.search(name)
     said = "" if match is None else match["modifiers"]
     return "".join(m for m in "ku" if m in said) or "ku"
 

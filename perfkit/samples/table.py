@@ -17,7 +17,7 @@ import pandas as pd
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.results import KINDS, Kind, Summarised, draw
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,9 +185,11 @@ class Samples(Summarised):
         lacking = [c for c in ("event", "count") if c not in counts.columns]
         if lacking:
             raise DataError(f"counts need the columns event and count; {', '.join(lacking)} not found")
-        table = complete_table(counts.drop(columns=["time", "work"], errors="ignore"))
+        # A table that has all its columns is taken as it is, since a copy of a large one does not fit beside it.
+        whole = _is_complete(counts)
+        table = counts if whole else complete_table(counts.drop(columns=["time", "work"], errors="ignore"))
         time_event = time_event or _choose(table, TIME_EVENTS, "time")
-        work_event = work_event or _choose(table, WORK_EVENTS, "work")
+        work_event = work_event or _choose(table, WORK_EVENTS, "work", beside=time_event)
         return cls(
             _with_axes(table, time_event, work_event),
             complete_runs(table, runs, kind),
@@ -774,16 +776,24 @@ def complete_runs(table: pd.DataFrame, runs: pd.DataFrame | None, kind: str) -> 
     return out[[*RUN_COLUMNS, *[c for c in out.columns if c not in RUN_COLUMNS]]]
 
 
-def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str) -> str:
-    """Return the event that measures time or work, by the name it has in the tools that perfkit reads."""
+def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: str = "") -> str:
+    """Return the event that measures time or work, by the name it has in the tools that perfkit reads.
+
+    Where several kinds of core were counted, it is of the same kind as ``beside``.
+    """
     names = [str(e) for e in table["event"].cat.categories]
     here = table["event"].cat.codes.to_numpy()[~np.isnan(table["count"].to_numpy())]
     counted = dict(zip(names, np.bincount(here, minlength=len(names)), strict=True))
     for candidate in candidates:
         fitting = [e for e in names if normalise(e) == candidate]
         if fitting:
-            # Of cycles and cycles:u, or one a kind of core, the one counted most often.
-            return max(fitting, key=lambda e: counted[e])
+            # Of several kinds of core the one that did most; of cycles and cycles:u the one counted most often.
+            same = [e for e in fitting if counter_unit(e) == counter_unit(beside) and counted[e]]
+            if not same and len({counter_unit(e) for e in fitting}) > 1:
+                sums = table["count"].groupby(table["event"], observed=True).sum()
+                most = counter_unit(max(fitting, key=lambda e: (sums.get(e, 0.0), counted[e])))
+                same = [e for e in fitting if counter_unit(e) == most]
+            return max(same or fitting, key=lambda e: counted[e])
         if candidate == "seconds" and table["seconds"].notna().any():
             return "seconds"
     shown = ", ".join(names[:20]) + (" ..." if len(names) > 20 else "")

@@ -35,6 +35,21 @@ TO_THE_TOP = """() => {
     if (scroller) scroller.scrollTop = 0;
     window.dispatchEvent(new Event('resize'));
 }"""
+# Resolves when nothing in the notebook has changed for half a second, or after five.
+STILL = """() => new Promise(done => {
+    const start = performance.now();
+    let last = start;
+    const watching = new MutationObserver(() => { last = performance.now(); });
+    const all = {subtree: true, childList: true, attributes: true, characterData: true};
+    watching.observe(document.querySelector('.jp-Notebook') || document.body, all);
+    const clock = setInterval(() => {
+        const now = performance.now();
+        if (now - last < 500 && now - start < 5000) return;
+        clearInterval(clock);
+        watching.disconnect();
+        done();
+    }, 50);
+})"""
 HEIGHT = """() => {
     const scroller = document.querySelector('.jp-WindowedPanel-outer');
     return scroller ? scroller.scrollHeight + 200 : document.documentElement.scrollHeight;
@@ -191,16 +206,19 @@ def _run(page: Any, lab: Lab, notebook: str, timeout: float) -> None:
         raise AssertionError(f"{notebook}: {failed}")
     page.wait_for_selector(IDLE, timeout=timeout)
     page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
-    page.wait_for_timeout(1500)
+    page.evaluate(STILL)
 
 
 def _look(page: Any, root: str) -> list[dict[str, Any]]:
     """Return the faults that stay: a view that is just drawing itself anew for another width is not at fault."""
-    first = page.evaluate(EYE, root)
-    if not first:
-        return []
-    page.wait_for_timeout(2500)
-    return [fault for fault in page.evaluate(EYE, root) if fault in first]
+    standing = list(page.evaluate(EYE, root))
+    for _ in range(5):
+        if not standing:
+            break
+        page.wait_for_timeout(500)
+        now = page.evaluate(EYE, root)
+        standing = [fault for fault in standing if fault in now]
+    return standing
 
 
 def _settle(page: Any, width: int) -> None:
@@ -209,7 +227,7 @@ def _settle(page: Any, width: int) -> None:
     page.wait_for_timeout(300)
     page.set_viewport_size({"width": width, "height": min(int(page.evaluate(HEIGHT)), 16_000)})
     page.evaluate(TO_THE_TOP)
-    page.wait_for_timeout(1200)
+    page.evaluate(STILL)
 
 
 def _save(page: Any, path: Path) -> None:

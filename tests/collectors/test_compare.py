@@ -42,13 +42,14 @@ def comparison(ratios, **changes) -> KernelComparison:
 def test_two_percent_more_links_are_found_and_the_same_library_is_the_same():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PerfkitWarning)  # a machine that is never quiet is told of, and compared
-        slower = compare(chain(4000), chain(4080), processes=10, rounds=12)
-        same = compare(chain(4000), chain(4000), processes=10, rounds=12)
+        # Long chains: a call, its accesses and the misprediction at the loop's end take some 60 cycles on top.
+        slower = compare(chain(8000), chain(8160))
+        same = compare(chain(8000), chain(8000))
     assert slower.verdict == "slower"
     assert slower.effect == pytest.approx(0.02, abs=0.004)
     assert same.verdict in ("same", "undecided")
     assert same.effect == pytest.approx(0, abs=0.005)
-    assert slower.cycles[0] == pytest.approx(4000, rel=0.02)
+    assert slower.cycles[0] == pytest.approx(8000, rel=0.02)
 
 
 def samples(cycles: np.ndarray, busy: np.ndarray) -> np.ndarray:

@@ -144,7 +144,7 @@ def test_the_loop_keeps_its_place_in_a_line(dot):
     added = noise(NoiseVariant("nop", 40), where, Buffers(1 << 20, 1 << 20))
     code, start = encoded_copy(made, where, added, made.start + (1 << 20))
     listing = list(iced.Decoder(64, code, ip=start))
-    heads = [k for k, i in enumerate(listing) if i.code == iced.Code.NOP_RM32 and i.len == 4]
+    heads = [k for k, i in enumerate(listing) if i.code == iced.Code.NOP_RM32 and i.len == 8]
     first = next(k for k in heads if listing[k + 39].code == iced.Code.NOP_RM32)
     assert listing[first].ip % 64 == where.address % 64
     back = [i for i in listing if i.is_jcc_short_or_near and i.near_branch_target == listing[first].ip]
@@ -156,7 +156,7 @@ def test_the_same_noise_in_a_trace(dot):
     trace = dot.trace(a, a, 50)
     where = place(dot)
     header = int(trace.code.pc[np.flatnonzero(trace.object_addresses() == where.address)[0]])
-    for kind, per in (("nop", 0), ("load", 3), ("load L2", 3)):
+    for kind, per in (("nop", 0), ("load", 3), ("load L2", 3), ("load L3", 3)):
         added = noise(NoiseVariant(kind, 3), where, BUFFERS)
         grown = with_noise(trace, header, added)
         assert grown.instruction_count == trace.instruction_count + 50 * len(added)

@@ -177,3 +177,27 @@ def test_loops_that_do_not_run_are_refused():
 def test_bad_settings(settings):
     with pytest.raises(SettingError):
         pk.Noise(**settings)
+
+
+@pytest.mark.measures
+def test_variants_are_trained_before_they_are_timed():
+    """Among 150 others a copy's branches were forgotten since its last turn: the first samples took 8 % more."""
+    kernel = pk.collectors.corpus_kernel("correlation-v6", "avx2")
+    found = pk.Noise(processes=3, rounds=3, seconds=10).run(kernel)
+    assert found.original == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.measures
+def test_farther_loads_and_mispredictions_cost_more():
+    """A line from L3 takes longer than one from L2, from memory longer still; half a misprediction several cycles."""
+    kernel = pk.collectors.compile_kernel(KERNELS["additions in a chain"].source, "f", flags=FLAGS)
+    kinds = ["load", "load L2", "load L3", "load memory", "random branch"]
+    found = pk.Noise(kinds=kinds, seconds=15, core="zen4").run(kernel, np.ones(1000), np.ones(1000), 1000)
+    table = found.to_frame().set_index("kind")
+    loads = [each for each in kinds[:4] if each in table.index]
+    assert set(kinds[:4]) - set(loads) <= set(found.refused)  # without pages of 2 MB, or CLFLUSHOPT
+    assert found.bottleneck != UNTOLD, "the machine was busy"
+    assert table.loc[loads, "cycles_each"].is_monotonic_increasing, table.to_string()
+    assert table.loc["random branch", "cycles_each"] > 4
+    assert math.isnan(table.loc["random branch", "simulated_absorbed"])  # no trace holds it
+    assert found.bottleneck != "random branch"

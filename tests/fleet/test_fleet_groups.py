@@ -297,3 +297,12 @@ def test_machines_that_nobody_named_are_not_compared(tmp_path):
             write_part(samples, tmp_path / day / f"x{i}.parquet")
     with pytest.raises(SettingError, match="which machine each file is of"):
         pk.fleet_changes(pk.open_samples(tmp_path), "file", "1/x0.parquet", "2/x0.parquet")
+
+
+@pytest.mark.parametrize("same", [("v0", "v0"), (1, "1")])
+def test_a_version_is_not_compared_with_itself(tmp_path, same):
+    for i in range(2):
+        (tmp_path / f"machine=m{i}").mkdir()
+        machine(tmp_path, f"m{i}", f"v{i}", i)
+    with pytest.raises(SettingError, match="needs two values of 'version'"):
+        pk.fleet_changes(pk.open_samples(tmp_path, paths="{version}.parquet"), "version", *same)

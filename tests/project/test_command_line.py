@@ -38,7 +38,7 @@ VOCABULARY = """
 --port             --browser --no-browser              --without          --at-most
 --threads
 --instruction-set  --baseline         --update           --markdown
---kinds            --at
+--kinds            --at                --remove
 """
 WORDS = set(re.findall(r"--?[A-Za-z-]+", VOCABULARY))
 # Spellings that other programs use, and the word for them here.

@@ -45,10 +45,22 @@ def test_chosen_tests_run_at_once(kit):
 
 def test_all_tests_come_after_all_checks(kit):
     lines = kit("test")
-    assert [line.split()[0] for line in lines] == ["ruff", "ruff", "mypy", "lint-imports", "python", "python"]
-    together, alone = (line.partition(" -m pytest")[2] for line in lines[-2:])
+    assert [line.split()[0] for line in lines] == ["ruff", "ruff", "mypy", "lint-imports", "python", "python", "python"]
+    together, browsers, alone = (line.partition(" -m pytest")[2] for line in lines[-3:])
     assert together.endswith("-m not measures and not browser")
-    assert alone == " -m measures or browser"  # what is left, one at a time
+    assert browsers.endswith(" -m browser and not measures")
+    assert alone == " -m measures"  # what is left, one at a time
+
+
+def test_what_fails_beside_another_browser_is_tried_again_alone(kit, tmp_path):
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *worksteal*) exit 1;; esac\n')
+    browsers, again, _ = kit("test")[-3:]
+    assert "-n 2" in browsers
+    assert again == "python -m pytest --last-failed -m browser and not measures"
+    python.write_text('#!/bin/sh\necho "python $@"\ncase "$*" in *browser\\ and*) exit 1;; esac\n')
+    with pytest.raises(AssertionError):  # its status is not 0
+        kit("test")
 
 
 def test_new_hands_its_words_on(kit):

@@ -78,6 +78,14 @@ def test_noise_beside_a_thread():
 def test_a_fault_beside_neighbours():
     assert "this" == "that"
 
+@pytest.mark.browser
+def test_a_page_is_wrong_twice():
+    assert "this" == "that"
+
+@pytest.mark.browser
+def test_a_page_is_wrong_in_other_words():
+    assert next(count) < 0
+
 def test_unmarked():
     raise RuntimeError("too busy, but no measurement")
 """
@@ -91,9 +99,10 @@ def test_marked_tests_are_tried_again_and_others_are_not(tmp_path):
          "-p", "no:cacheprovider", "-rsfE", path],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    assert "3 failed, 1 passed, 3 skipped" in run.stdout, run.stdout + run.stderr
+    assert "5 failed, 1 passed, 3 skipped" in run.stdout, run.stdout + run.stderr
     assert re.search(r"SKIPPED .*too busy in 3 tries .*refused to measure.*: RuntimeError", run.stdout), run.stdout
-    assert run.stdout.count("tried again") == 2 * 6
+    assert run.stdout.count("tried again") == 2 * 7 + 1
+    assert len(re.findall(r"wrong_twice.*tried again", run.stdout)) == 1
     assert re.search(r"SKIPPED .*50% of samples right after it ran beside a busy hardware thread", run.stdout), (
         run.stdout
     )

@@ -30,7 +30,7 @@ class CpiStackExplorer(Explorer):
     """Toggle events, switch form and method, select a phase: the stack is fitted anew, with its evidence beside it.
 
     Left, the stacks of all workloads (click a bar to choose one). Right, the events of the chosen workload with their
-    penalties. Below, measured and predicted CPI over time: drag across it to fit a phase of the run only (or use the
+    penalties. Below, CPI and its prediction over time: drag across it to fit a phase of the run only (or use the
     slider by keyboard), with residuals, the intervals of the components, and the gauges of placebo and bracket.
 
     Parameters
@@ -264,7 +264,7 @@ class CpiStackExplorer(Explorer):
             height=260,
             margin={"left": 64, "right": 14, "top": 8, "bottom": 46},
         )
-        title = widgets.HTML("<b>Residuals</b> <span class='pk-muted'>measured less predicted CPI</span>")
+        title = widgets.HTML("<b>Residuals</b> <span class='pk-muted'>CPI less predicted CPI</span>")
         self._residual_box = widgets.VBox([title, fig], layout={"flex": "2 1 300px", "min_width": "0px"})
 
     def _build_intervals(self) -> None:
@@ -346,7 +346,7 @@ class CpiStackExplorer(Explorer):
         figures.set_xy(self._predicted, x, predicted)
         legend = keys({f"{fit.kind} CPI": (CLOUD, "line"), "predicted by the stack": (ACCENT, "line")})
         note = "over time; drag across it to fit that phase only"
-        self._time_title.value = f"<b>Measured and predicted CPI</b> <span class='pk-muted'>{note}</span> {legend}"
+        self._time_title.value = f"<b>CPI and its prediction</b> <span class='pk-muted'>{note}</span> {legend}"
         whole = self.window == self._whole
         unit = "s" if self._time_label.startswith("time") else "(intervals)"
         self._phase.value = "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)} {unit}"

@@ -136,7 +136,8 @@ def ranking(label: str, tooltip: Any = None) -> tuple[bq.Bars, bq.Axis, bq.Axis]
         selected_style={"opacity": "1", "stroke": INK, "stroke-width": "2px"},
         tooltip=tooltip,
     )
-    return bars, axis(scales["x"], "left", grid_lines="none"), axis(scales["y"], "bottom", label)
+    # The label ends where the axis does: it may be longer, and there is room below the names.
+    return bars, axis(scales["x"], "left", grid_lines="none"), axis(scales["y"], "bottom", label, label_location="end")
 
 
 def set_bars(bars: bq.Bars, names: Sequence[str], values: np.ndarray, colours: Sequence[str] = ()) -> None:

@@ -37,7 +37,7 @@ class NoiseView(Explorer):
 
     Examples
     --------
-    >>> view = pw.NoiseView(pk.datasets.load("noise/additions"))
+    >>> view = pw.NoiseView(pk.datasets.load("noise/zen4/additions"))
     """
 
     kind = traitlets.Unicode()

@@ -25,6 +25,7 @@ CLOCK = files("perfkit.collectors.host") / "clock.h"
 SHORTEST = 20_000
 """Cycles of a kernel below which several calls are timed as one."""
 _INTEGERS, _FLOATS = 6, 8  # argument registers
+_SAID = 77  # exit status of a process that says why it ended
 _TRIES = 9  # to find the cycles of a multiplication
 
 
@@ -76,11 +77,12 @@ def described(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
     return found
 
 
-def build_timer(folder: Path) -> Path:
-    """Compile timer.c in `folder`."""
+def build_timer(folder: Path, source: Path | None = None) -> Path:
+    """Compile timer.c, or a file that includes it, in `folder`."""
     timer = folder / "timer.so"
-    with as_file(files("perfkit.collectors.host") / "timer.c") as source, as_file(CLOCK) as header:
-        command = ["gcc", "-O2", "-shared", "-fPIC", f"-I{header.parent}", "-o", str(timer), str(source)]
+    with as_file(files("perfkit.collectors.host") / "timer.c") as own, as_file(CLOCK) as header:
+        include = [f"-I{own.parent}", f"-I{header.parent}"]
+        command = ["gcc", "-O2", "-shared", "-fPIC", *include, "-o", str(timer), str(source or own)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:
@@ -152,12 +154,17 @@ def in_own_place(timer: ctypes.CDLL, number: int, work: Callable[[], NDArray[Any
             np.save(part, work())
             del pad
             status = 0
+        except SystemExit as why:
+            Path(part).write_text(str(why.code), encoding="utf-8")
+            status = _SAID
         except BaseException:  # noqa: BLE001 - this process must end here
             traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(status)
     _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _SAID:
+        raise SystemExit(Path(part).read_text(encoding="utf-8"))
     if status:
         raise SystemExit(f"the kernel ended the measuring process: {_ending(os.waitstatus_to_exitcode(status))}")
     return np.asarray(np.load(part, allow_pickle=False))

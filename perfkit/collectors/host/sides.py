@@ -53,8 +53,21 @@ def kernel_from(
     return _compiled(path, function, compiler, more)
 
 
+def is_program(text: str) -> bool:
+    """Whether what is named is a file of machine code that is no shared library."""
+    path = Path(text)
+    if not path.is_file() or _is_library(path):
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _is_library(path: Path) -> bool:
+    return path.suffix == ".so" or ".so." in path.name
+
+
 def _compiled(path: Path, function: str | None, compiler: str | None, options: dict[str, Any]) -> Kernel:
-    if path.suffix == ".so" or ".so." in path.name:
+    if _is_library(path):
         if function is None:
             raise SettingError(f"say which function of {path.name} to time: --function NAME")
         return library_kernel(path, function)

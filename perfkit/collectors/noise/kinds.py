@@ -4,8 +4,11 @@ No instruction here changes the flags, unless they are dead, or touches the stac
 memory of its own.
 """
 
+import ctypes
+import mmap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from iced_x86 import Code, Decoder, Instruction, MemoryOperand, Register
@@ -17,11 +20,19 @@ from perfkit.errors import SettingError
 LINE = 64
 LINES = 8  # of memory of its own that a kind goes round in
 LOADS, STORES, ONES = 0, 1024, 2048  # offsets in the buffer: what is loaded, what is stored, numbers
+STATE, BACK, RESULTS = 2176, 3328, 3344  # of a program's function: registers to begin with, the caller's stack, results
 BUFFER = 4096
 # Loads from L2 go round every eighth line of 128 kB: 32 lines in each of eight sets of an L1 of 64 sets, more than any
 # holds, and an eighth of its sets; the step is an odd number of such lines, on another page each time.
 ROUND, STRIDE = 1 << 17, 4096 + 8 * LINE
 FAR = 2 * ROUND  # bytes of their buffer
+# Loads from L3 go round every eighth line of 4 MB in pages of 2 MB: 32 lines in each of an eighth of the sets of an L2
+# of 2,048 sets or fewer, more than any holds. Those from memory do the same, and have the cache flush each line.
+WIDE_ROUND, WIDE_STRIDE = 1 << 22, (1 << 17) + 8 * LINE
+HUGE = 1 << 21
+WIDE = 2 * WIDE_ROUND + HUGE
+RANDOM = 3456  # offset in the buffer: the state of random branches
+_MULTIPLIER, _INCREMENT = 0x5851F42D, 0x3C6EF35F  # of their generator, modulo 2**64: its upper bits look random
 _NUMBER = 0x5A17
 
 
@@ -31,10 +42,11 @@ class NoRoom(Exception):  # noqa: N818 - why a kind is left out, not an error
 
 @dataclass(frozen=True)
 class Buffers:
-    """Where the noise's own memory lies: near the code, and (for loads from L2) below 2 GB."""
+    """Where the noise's own memory lies: near the code; for loads from L2, and from L3 and memory, below 2 GB."""
 
     near: int
     far: int
+    wide: int
 
 
 @dataclass(frozen=True)
@@ -51,12 +63,24 @@ class NoiseKind:
         (place, buffers, how many) to the instructions; raises `NoRoom`.
     feature : str
         A flag of /proc/cpuinfo that it needs.
+    most : int
+        How many are added at most: one of these takes as long as many others.
+    huge : bool
+        Whether it needs memory in pages of 2 MB.
+    modelled : bool
+        Whether a trace can hold it: random directions, and lines that are flushed, are in none.
+    usual : bool
+        Whether it is among those that are added where none are named.
     """
 
     name: str
     resource: str
     make: Callable[[NoisePlace, Buffers, int], list[Instruction]]
     feature: str = ""
+    most: int = 1 << 20
+    huge: bool = False
+    modelled: bool = True
+    usual: bool = True
 
 
 def _bytes(text: str) -> Callable[[NoisePlace, Buffers, int], list[Instruction]]:
@@ -136,6 +160,62 @@ def _far_load(place: NoisePlace, buffers: Buffers, count: int) -> list[Instructi
         where = MemoryOperand(Register.NONE, pointer, 2, buffers.far + STRIDE * k % ROUND, 8)
         loads.append(Instruction.create_reg_mem(Code.MOV_R64_RM64, targets[k % len(targets)], where))
     return [go, wrap, *loads]
+
+
+def _wide_loads(flush: bool) -> Callable[[NoisePlace, Buffers, int], list[Instruction]]:
+    """Return the maker of loads that go round more lines of some sets of L2 than it holds."""
+
+    def make(place: NoisePlace, buffers: Buffers, count: int) -> list[Instruction]:
+        if not place.own_general:
+            raise NoRoom("no general register is free in the whole function, to hold an address")
+        pointer = place.own_general[0]
+        free = [r for r in place.general if r != pointer]
+        if len(free) < 2:
+            raise NoRoom("only two general registers are dead there, and they hold the address")
+        if not count:
+            return []
+        # The pointer counts lines in 16 bits, as for loads from L2; eight of them are the scaled index.
+        step = WIDE_STRIDE // LINE * count % (1 << 16)
+        index, targets = free[0], free[1:]
+        found = [
+            Instruction.create_reg_mem(Code.LEA_R64_M, pointer, MemoryOperand(pointer, displ=step, displ_size=8)),
+            Instruction.create_reg_reg(Code.MOVZX_R32_RM16, _low(pointer), _word(pointer)),
+            Instruction.create_reg_mem(
+                Code.LEA_R64_M, index, MemoryOperand(Register.NONE, pointer, 8, displ=0, displ_size=8)
+            ),
+        ]
+        for k in range(count):
+            at = buffers.wide + WIDE_STRIDE * k % WIDE_ROUND
+            where = MemoryOperand(Register.NONE, index, 8, at, 8)
+            found.append(Instruction.create_reg_mem(Code.MOV_R64_RM64, targets[k % len(targets)], where))
+            if flush:  # a line that was loaded half a round ago
+                half = buffers.wide + (WIDE_STRIDE * k + WIDE_ROUND // 2) % WIDE_ROUND
+                found.append(
+                    Instruction.create_mem(Code.CLFLUSHOPT_M8, MemoryOperand(Register.NONE, index, 8, half, 8))
+                )
+        return found
+
+    return make
+
+
+def _random_branch(place: NoisePlace, buffers: Buffers, count: int) -> list[Instruction]:
+    """Branches to the next instruction that are taken at random: half of them are mispredicted."""
+    if not place.flags_dead:
+        raise NoRoom("the flags are live there, and a branch needs some of its own")
+    register = _dead(place)[0]
+    if not count:
+        return []
+    state = _at(buffers.near + RANDOM)
+    found = [
+        Instruction.create_reg_mem(Code.MOV_R64_RM64, register, state),
+        Instruction.create_reg_reg_i32(Code.IMUL_R64_RM64_IMM32, register, register, _MULTIPLIER),
+        Instruction.create_reg_mem(Code.LEA_R64_M, register, MemoryOperand(register, displ=_INCREMENT, displ_size=8)),
+        Instruction.create_mem_reg(Code.MOV_RM64_R64, state, register),
+    ]
+    for k in range(count):
+        found.append(Instruction.create_reg_u32(Code.BT_RM64_IMM8, register, 63 - k))
+        found.append(Instruction.create_branch(Code.JB_REL8_64, 0))
+    return found
 
 
 def _sized(register: int, width: int) -> Any:
@@ -238,14 +318,27 @@ def _link(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
 KINDS: dict[str, NoiseKind] = {
     each.name: each
     for each in (
-        NoiseKind("nop", "front end", _bytes("0f1f4000")),
+        # Of eight bytes: Zen 4 dispatches two shorter ones in one slot (tests/machine/test_microbenchmarks.py).
+        NoiseKind("nop", "front end", _bytes("0f1f840000000000")),
         NoiseKind("long nop", "code size", _bytes("662e0f1f840000000000")),
         NoiseKind("integer", "integer units", _integer),
         NoiseKind("shift", "integer shifts", _shift, "bmi2"),
         NoiseKind("branch", "branches not taken", _branch),
+        NoiseKind("random branch", "mispredictions", _random_branch, most=8, modelled=False, usual=False),
         NoiseKind("load", "loads from L1", _load),
         NoiseKind("vector load", "vector loads from L1", _vector_load, "avx"),
         NoiseKind("load L2", "loads from L2", _far_load),
+        NoiseKind("load L3", "loads from L3", _wide_loads(flush=False), most=8, huge=True, usual=False),
+        NoiseKind(
+            "load memory",
+            "loads from memory",
+            _wide_loads(flush=True),
+            "clflushopt",
+            most=4,
+            huge=True,
+            modelled=False,
+            usual=False,
+        ),
         NoiseKind("store", "stores", _store),
         NoiseKind("vector add", "vector additions", _vector("VADDPD"), "avx"),
         NoiseKind("vector multiply", "vector multiplications and FMA", _vector("VMULPD"), "avx"),
@@ -259,7 +352,7 @@ KINDS: dict[str, NoiseKind] = {
 
 
 def kinds(names: Sequence[str] | None) -> list[NoiseKind]:
-    """Return kinds by name; all of them for None.
+    """Return kinds by name; the usual ones for None.
 
     Raises
     ------
@@ -269,7 +362,7 @@ def kinds(names: Sequence[str] | None) -> list[NoiseKind]:
     unknown = [name for name in names or () if name not in KINDS]
     if unknown or (names is not None and not names):
         raise SettingError(f"no kind of noise {', '.join(unknown)!r}; there are: {', '.join(KINDS)}")
-    return [KINDS[name] for name in (names or KINDS)]
+    return [KINDS[name] for name in names] if names else [kind for kind in KINDS.values() if kind.usual]
 
 
 def refused(kind: NoiseKind, place: NoisePlace, features: Collection[str]) -> str:
@@ -277,7 +370,33 @@ def refused(kind: NoiseKind, place: NoisePlace, features: Collection[str]) -> st
     if kind.feature and kind.feature not in features:
         return f"this processor lacks {kind.feature}"
     try:
-        kind.make(place, Buffers(1 << 20, 1 << 20), 1)
+        kind.make(place, Buffers(1 << 20, 1 << 20, 1 << 24), 1)
     except NoRoom as why:
         return str(why)
-    return ""
+    return "" if not kind.huge or huge_pages() else NO_HUGE
+
+
+NO_HUGE = "this system gives no pages of 2 MB, without which nobody knows which lines share a set of L2"
+
+
+def huge_pages() -> bool:
+    """Whether the system gives a process pages of 2 MB that asks for them."""
+    with mmap.mmap(-1, 2 * HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as room:
+        at = ctypes.addressof(ctypes.c_char.from_buffer(room))
+        return is_huge(at, 2 * HUGE)
+
+
+def is_huge(at: int, size: int) -> bool:
+    """Ask for pages of 2 MB, touch them, and return whether all that could be are."""
+    first, last = -(-at // HUGE) * HUGE, (at + size) // HUGE * HUGE
+    libc = ctypes.CDLL(None)
+    libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), ctypes.c_int(mmap.MADV_HUGEPAGE))
+    ctypes.memset(first, 1, last - first)
+    found = 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            begin, end = (int(word, 16) for word in words[0].split("-"))
+        elif words[0] == "AnonHugePages:" and begin < last and end > first:
+            found += int(words[1]) << 10
+    return found >= last - first > 0

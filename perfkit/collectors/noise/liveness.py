@@ -75,6 +75,11 @@ def effect(i: Instruction) -> Effect:
     return Effect(frozenset(reads), frozenset(writes), frozenset(kills - reads), i.rflags_read, i.rflags_modified)
 
 
+def memory_used(i: Instruction) -> list[Any]:
+    """Return what an instruction does to memory, as iced-x86 has it."""
+    return list(_FACTORY.info(i).used_memory())
+
+
 def live_at(function: FunctionCode, block: int) -> tuple[frozenset[int], int]:
     """Return the registers and the flags that are live where a block starts.
 

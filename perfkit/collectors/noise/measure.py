@@ -10,11 +10,11 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from perfkit.collectors.host.measuring import (
 from perfkit.collectors.noise.copies import Copies, NoiseVariant
 from perfkit.collectors.noise.function import read_function
 from perfkit.collectors.noise.place import noise_place
+from perfkit.collectors.noise.removal import REMOVALS
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import UnavailableError
 
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
 STEADY = 0.05
 """By how much the runs of the plain copy around a variant may differ in a turn that counts."""
 _TRIAL = 5
+_SLOWER = 1.5  # what noise makes of a turn, in the mean
 _MOST = 512 << 20  # bytes of data that are compared
+_OTHER, _LACKING = 1, 2  # what may be wrong with a variant
 _MESSAGES = {
     1: "its results differ from run to run on the same data, so that nobody can tell whether noise changes them",
     2: "a plain copy of it leaves other results than the original",
@@ -71,8 +74,8 @@ class Turns:
         Of a call of the plain copy.
     quiet : (turns,) bool
         Whether the core's other hardware thread slept and the turn was steady.
-    changed : tuple of NoiseVariant
-        Those that were not timed, because they left other results.
+    changed, lacking : tuple of NoiseVariant
+        Those that were not timed, because they left other results, or because there was no memory for their lines.
     calls : int
         Timed as one.
     """
@@ -84,6 +87,7 @@ class Turns:
     cycles: NDArray[np.float64]
     quiet: NDArray[np.bool_]
     changed: tuple[NoiseVariant, ...]
+    lacking: tuple[NoiseVariant, ...]
     calls: int
 
 
@@ -140,9 +144,15 @@ def measure(
             "processes": processes,
             "rounds": rounds,
             "seconds": seconds,
+            "timeout": timeout,
             "seed": seed,
         }
         found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
+    return turns_of(found, variants)
+
+
+def turns_of(found: dict[str, NDArray[Any]], variants: Sequence[NoiseVariant]) -> Turns:
+    """Judge what a measuring process saved."""
     link = link_cycles(found["pairs"])
     return _judged(found["rows"], found["process"], link, int(found["calls"]), tuple(variants), found["changed"])
 
@@ -167,15 +177,22 @@ def _judged(
         ratio=np.where(steady, one / plain, np.nan),
         cycles=np.where(steady, plain / judged.rates / calls, np.nan),
         quiet=judged.quiet & steady,
-        changed=tuple(variants[k] for k in np.flatnonzero(changed)),
+        changed=tuple(variants[k] for k in np.flatnonzero(changed == _OTHER)),
+        lacking=tuple(variants[k] for k in np.flatnonzero(changed == _LACKING)),
         calls=calls,
     )
 
 
 def _measure(argument: str) -> None:
-    """Be the measuring process: start one process after another that makes the copies and times them in turns."""
+    """Be the measuring process."""
     spec = json.loads(argument)
-    timer, pairs, link = started(spec)
+    in_processes(spec, *started(spec), prepared=_Kernel)
+
+
+def in_processes(
+    spec: dict[str, Any], timer: ctypes.CDLL, pairs: NDArray[np.int64], link: int, prepared: "Prepare"
+) -> None:
+    """Start one process after another that makes the copies and times them in turns; save what they found."""
     if not link:
         raise SystemExit(
             "this machine is too busy to tell the cycles of a multiplication; try again when it is quieter"
@@ -185,7 +202,7 @@ def _measure(argument: str) -> None:
     changed = np.zeros(len(spec["variants"]), dtype=np.int64)
     for number in range(spec["processes"]):
         spec["skip"] = np.flatnonzero(changed).tolist()
-        work = partial(_one_process, timer, link, number, spec)
+        work = partial(_one_process, timer, link, number, spec, prepared)
         found = in_own_place(timer, number, work, f"{spec['output']}.{number}.npy")
         if found[0, 0]:
             raise SystemExit(f"no noise is added to {spec['name']}: {_MESSAGES[int(found[0, 0])]}")
@@ -200,35 +217,94 @@ def _measure(argument: str) -> None:
     )  # fmt: skip
 
 
-def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
+class Ready(Protocol):
+    """A function and its copies in this process, ready to be called."""
+
+    copies: Copies
+
+    def check(self) -> tuple[int, NDArray[np.int64]]:
+        """Call everything once on the same data; say what is wrong with all of it, and which copies are wrong."""
+
+    def turns(self, calls: int, which: list[int]) -> NDArray[np.int64]:
+        """Time variants, in this order; each row names its variant, plus one (0: the original)."""
+
+    def calls(self, usual: int) -> int:
+        """Return how many calls make a sample, where so many would take long enough."""
+
+
+Prepare = Callable[[ctypes.CDLL, dict[str, Any], list[NoiseVariant], int], Ready]
+
+
+def _one_process(
+    timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any], prepared: Prepare
+) -> NDArray[np.int64]:
     """Return a row (what is wrong, calls timed as one), one row per variant (whether it is wrong), and the turns."""
-    elf = ElfFile(spec["library"])
-    symbol = elf.function(spec["function"])
-    callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
-    original = ctypes.cast(callee.function, ctypes.c_void_p).value or 0
-    base = original - symbol.address
-    function = read_function(elf, spec["function"], base)
-    place = noise_place(function, function.loop_at(spec["address"] + base))
     variants = [NoiseVariant(kind, count) for kind, count in spec["variants"]]
-    copies = Copies(function, place, variants, "avx" in flags())
-    wrong, changed = 0, np.zeros(len(variants), dtype=np.int64)
-    if callee.setup:
-        callee.setup()
-    if number == 0:
-        code = ctypes.string_at(original, symbol.size)
-        wrong, changed = _checked(timer, callee, original, copies.calls, own_variables(elf, base))
-        if not wrong and ctypes.string_at(original, symbol.size) != code:
-            wrong = 4
+    ready = prepared(timer, spec, variants, number)
+    wrong, changed = ready.check() if number == 0 else (0, np.zeros(len(variants), dtype=np.int64))
+    lacking = ready.copies.lacking()
+    changed[lacking] = _LACKING
     head = np.zeros((1 + len(variants), 10), dtype=np.int64)
-    head[0, 0], head[1:, 0] = wrong, changed
+    head[0, 0], head[1:, 0] = wrong, changed if number == 0 else 0
     if wrong:
         return head
     skip = {*spec["skip"], *np.flatnonzero(changed).tolist()}
     taken = [-1, *(k for k in range(len(variants)) if k not in skip)]  # -1: the original
-    turns = partial(_turns, timer, callee, [original, *copies.calls])
     random = np.random.default_rng([spec["seed"], number])
-    head[0, 1] = calls = spec["calls"] or _calls(turns, link)
-    return np.concatenate([head, _sampled(turns, taken, calls, link, random, spec)])
+    head[0, 1] = calls = spec["calls"] or ready.calls(_calls(ready.turns, link))
+    if number == 0:
+        _refuse_long(ready, calls, len(taken) * spec["processes"], spec["timeout"])
+    return np.concatenate([head, _sampled(ready.turns, taken, calls, link, random, spec)])
+
+
+class _Kernel:
+    """A kernel of a library, loaded with its arguments."""
+
+    def __init__(self, timer: ctypes.CDLL, spec: dict[str, Any], variants: list[NoiseVariant], number: int) -> None:
+        del number  # every process loads it anew, elsewhere
+        self.timer, elf = timer, ElfFile(spec["library"])
+        self.symbol = elf.function(spec["function"])
+        self.callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
+        self.original = ctypes.cast(self.callee.function, ctypes.c_void_p).value or 0
+        base = self.original - self.symbol.address
+        function = read_function(elf, spec["function"], base)
+        place = noise_place(function, function.loop_at(spec["address"] + base))
+        self.copies = Copies(function, place, variants, "avx" in flags())
+        rooms = [(room.ctypes.data, room.nbytes) for room in self.callee.arrays]
+        self.memory = rooms + own_variables(elf, base)
+        if self.callee.setup:
+            self.callee.setup()
+        changes = len(must_agree(variants)) < len(variants)
+        self.kept = [(at, ctypes.string_at(at, size)) for at, size in self.memory] if changes else []
+
+    def check(self) -> tuple[int, NDArray[np.int64]]:
+        code = ctypes.string_at(self.original, self.symbol.size)
+        alike = must_agree(self.copies.variants)
+        wrong, changed = _checked(self.timer, self.callee, self.original, self.copies.calls, self.memory, alike)
+        if not wrong and ctypes.string_at(self.original, self.symbol.size) != code:
+            wrong = 4
+        return wrong, changed
+
+    def turns(self, calls: int, which: list[int]) -> NDArray[np.int64]:
+        found = _turns(self.timer, self.callee, [self.original, *self.copies.calls], calls, which)
+        for at, data in self.kept:
+            ctypes.memmove(at, data, len(data))
+        return found
+
+    def calls(self, usual: int) -> int:
+        return usual
+
+
+def _refuse_long(ready: Ready, calls: int, turns: int, timeout: float) -> None:
+    """Refuse what would not be done in time: every variant needs a turn in every process."""
+    began = time.monotonic()
+    ready.turns(calls, [0])
+    least = _SLOWER * turns * (time.monotonic() - began)
+    if least > timeout:
+        raise SystemExit(
+            f"its {turns} turns, each of five calls, take some {least:.0f} s, and {timeout:.0f} are allowed: ask for "
+            "fewer kinds or counts, or run a smaller problem"
+        )
 
 
 def _calls(turns: Any, link: int) -> int:
@@ -256,28 +332,40 @@ def _sampled(
 
 
 def _turns(timer: ctypes.CDLL, callee: Callee, functions: list[int], calls: int, which: list[int]) -> NDArray[np.int64]:
-    """Time variants, in this order; each row names its variant, plus one (0: the original)."""
-    # C's first function is the plain copy, whose runs frame all others.
-    addresses = (ctypes.c_void_p * len(functions))(functions[1], functions[0], *functions[2:])
-    swapped = np.array([{0: 1, 1: 0}.get(k + 1, k + 1) for k in which], dtype=np.uint32)
     out = np.zeros((len(which), 9), dtype=np.int64)
+    addresses, swapped = plain_first(functions, which)
     timer.perfkit_turns(
-        addresses,
-        callee.integers,
-        callee.floats,
-        ctypes.c_long(calls),
-        ctypes.c_long(len(which)),
-        pointer(swapped),
-        pointer(out),
-    )
+        addresses, callee.integers, callee.floats, ctypes.c_long(calls), ctypes.c_long(len(which)), pointer(swapped),
+        pointer(out), None,
+    )  # fmt: skip
+    return named_rows(which, out)
+
+
+def plain_first(functions: list[int], which: list[int]) -> tuple[Any, NDArray[np.uint32]]:
+    """Return C's list of functions, and variants as its numbers; the plain copy comes first: it frames all others."""
+    addresses = (ctypes.c_void_p * len(functions))(functions[1], functions[0], *functions[2:])
+    return addresses, np.array([{0: 1, 1: 0}.get(k + 1, k + 1) for k in which], dtype=np.uint32)
+
+
+def named_rows(which: list[int], out: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Put each row's variant, plus one, before it."""
     return np.column_stack([np.array(which, dtype=np.int64) + 1, out])
 
 
+def must_agree(variants: Sequence[NoiseVariant]) -> list[int]:
+    """Return which variants must leave the plain copy's results: those that nothing was removed from."""
+    return [k for k, variant in enumerate(variants) if variant.kind not in REMOVALS]
+
+
 def _checked(
-    timer: ctypes.CDLL, callee: Callee, original: int, copies: Sequence[int], variables: list[tuple[int, int]]
+    timer: ctypes.CDLL,
+    callee: Callee,
+    original: int,
+    copies: Sequence[int],
+    memory: list[tuple[int, int]],
+    alike: Sequence[int],
 ) -> tuple[int, NDArray[np.int64]]:
     """Call everything once on the same data; return what is wrong with all of it, and which variants are wrong."""
-    memory = [(room.ctypes.data, room.nbytes) for room in callee.arrays] + variables
     if sum(size for _, size in memory) > _MOST:
         return 3, np.zeros(len(copies), dtype=np.int64)
     before = [ctypes.string_at(at, size) for at, size in memory]
@@ -296,7 +384,7 @@ def _checked(
     if plain[0] != first[0]:
         return 2, np.zeros(len(copies), dtype=np.int64)
     # Registers are compared with the copy's: where a function returns nothing, they hold what was left in them.
-    changed = np.array([result(copy) != plain for copy in copies], dtype=np.int64)
+    changed = np.array([k in alike and result(copy) != plain for k, copy in enumerate(copies)], dtype=np.int64)
     for (at, size), data in zip(memory, before, strict=True):
         ctypes.memmove(at, data, size)
     return 0, changed

@@ -14,7 +14,7 @@ from perfkit.trace.trace import Trace
 
 CODE = 0x2000_0000_0000
 """Where the noise's instructions seem to lie: no program's are there."""
-BUFFERS = Buffers(CODE + 0x10_0000, 0x1000_0000)
+BUFFERS = Buffers(CODE + 0x10_0000, 0x1000_0000, 0x2000_0000)
 _WRITES = {OpAccess.WRITE, OpAccess.READ_WRITE, OpAccess.COND_WRITE, OpAccess.READ_COND_WRITE}
 _FACTORY = InstructionInfoFactory()
 
@@ -109,11 +109,13 @@ def _addresses(added: Sequence[Instruction], runs: int) -> NDArray[np.uint64]:
     steps = (i for i in added if i.mnemonic == Mnemonic.LEA and i.memory_base == i.op0_register)
     step = next((int(i.memory_displacement) for i in steps), 0)
     pointer = step * np.arange(1, runs + 1, dtype=np.uint64) % np.uint64(1 << 16)
+    # Of loads from L3 the index counts eight times the pointer.
+    unit = max((i.memory_index_scale for i in added if i.mnemonic == Mnemonic.LEA), default=1)
     for i in added:
         if not _accesses(i):
             continue
         where = np.full(runs, i.memory_displacement, dtype=np.uint64)
         if i.memory_index != Register.NONE:
-            where += np.uint64(i.memory_index_scale) * pointer
+            where += np.uint64(i.memory_index_scale * unit) * pointer
         columns.append(where)
     return np.stack(columns, axis=1) if columns else np.zeros((runs, 0), dtype=np.uint64)

@@ -396,6 +396,13 @@ class Session:
                     raise OSError("this system forbids memory that is both writable and executable")
         raise OSError("no free memory within 2 GB of the function")
 
+    def place(self, instructions: list[Any], address: int) -> None:
+        """Write instructions to an address."""
+        from perfkit.collectors.tracer.clone import encoded
+
+        code = encoded(instructions, address)
+        ctypes.memmove(address, code, len(code))
+
     def _tables(self) -> list[tuple[int, int, int]]:
         """Allocate a table for each function where targets are looked up at run time."""
         if not self.region.has_lookups:

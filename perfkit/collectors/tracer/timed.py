@@ -9,12 +9,13 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,43 +106,70 @@ def time_calls(
     DataError
         The function was never called.
     """
-    if why_not := unloadable(ElfFile(program)):
-        raise Refusal(why_not)
     handles = {name: os.memfd_create(f"perfkit-{name}", 0) for name in ("context", "ticks")}
     os.ftruncate(handles["context"], 4096)
     os.ftruncate(handles["ticks"], _ROOM)
-    channel, to_parent = os.pipe()
     try:
-        with TemporaryDirectory(prefix="perfkit-timed-") as scratch, (Path(scratch) / "output").open("w+b") as printed:
-            specification = {
-                "path": str(program.resolve()), "program": True, "function": function, "library": library,
-                "arguments": list(arguments), "scratch": scratch, "channel": to_parent, "room": _ROOM, **handles,
+        specification = {
+            "function": function, "library": library, "arguments": list(arguments), "room": _ROOM, **handles,
+        }  # fmt: skip
+        began = time.monotonic()
+        enough = partial(_called, handles["context"], calls) if calls else None
+        with program_child(_CHILD, program, specification, stdin, [*handles.values()]) as (process, channel, printed):
+            found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough)
+            text = tail(printed)
+        return _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+
+
+@contextmanager
+def program_child(
+    module: str, program: Path, specification: dict[str, Any], stdin: Path | None, handles: Sequence[int] = ()
+) -> Iterator[tuple["subprocess.Popen[bytes]", int, Path]]:
+    """Start a process that loads a program and does with it what a module says; end it, and what it started.
+
+    Yields the process, the channel that its messages come through, and the file that the program prints to.
+
+    Raises
+    ------
+    Refusal
+        The program cannot be loaded by another process, with why.
+    """
+    elf = ElfFile(program)
+    if why_not := unloadable(elf):
+        raise Refusal(why_not)
+    channel, to_parent = os.pipe()
+    process = None
+    try:
+        with TemporaryDirectory(prefix="perfkit-timed-") as scratch:
+            printed = Path(scratch) / "output"
+            told = {
+                "path": str(program.resolve()), "program": True, "scratch": scratch, "channel": to_parent,
+                **specification,
             }  # fmt: skip
-            elf = ElfFile(program)
-            environment = child_environment(search_paths(elf))
-            source = stdin.open("rb") if stdin is not None else None
-            began = time.monotonic()
-            process = subprocess.Popen(
-                [sys.executable, "-m", _CHILD, json.dumps(specification)],
-                stdin=source or subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
-                pass_fds=[to_parent, *handles.values()], env=environment, start_new_session=True,
-                executable=interpreter(elf, Path(scratch)),
-            )  # fmt: skip
-            if source is not None:
-                source.close()
+            with printed.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as source:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", module, json.dumps(told)],
+                    stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, *handles],
+                    env=child_environment(search_paths(elf)), start_new_session=True,
+                    executable=interpreter(elf, Path(scratch)),
+                )  # fmt: skip
             os.close(to_parent)
             to_parent = -1
             try:
-                enough = partial(_called, handles["context"], calls) if calls else None
-                found, ended = _messages(channel, process, began + seconds + _LOADING, seconds, enough)
+                yield process, channel, printed
             finally:
                 end_group(process)
-            printed.seek(0)
-            text = printed.read()[-500:].decode(errors="replace").strip()
-            return _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
     finally:
-        for handle in (*handles.values(), channel, *([to_parent] if to_parent >= 0 else [])):
+        for handle in (channel, *([to_parent] if to_parent >= 0 else [])):
             os.close(handle)
+
+
+def tail(printed: Path) -> str:
+    """Return the end of what a program printed."""
+    return printed.read_bytes()[-500:].decode(errors="replace").strip()
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
@@ -151,7 +179,7 @@ def end_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _messages(
+def messages(
     channel: int,
     process: "subprocess.Popen[bytes]",
     deadline: float,

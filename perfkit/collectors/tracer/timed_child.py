@@ -57,24 +57,12 @@ class TimedSession(Session):
             raise OSError(f"cannot map the context page (errno {ctypes.get_errno()})")
         # The function itself, at the same place in a page: where code lies changes how fast it is.
         plain = base + 8192 + entry.start % 4096
-        end = next(i.next_ip for i in code if i.next_ip >= entry.start + 5)
-        inner = any(entry.start <= i.near_branch_target < end for i in code if i.is_jcc_short_or_near)
-        inner |= any(entry.start <= i.near_branch_target < end for i in code if i.is_jmp_short_or_near)
-        first = [i.copy() for i in (code if inner else code[: sum(i.ip < end for i in code)])]
-        if not inner:
-            first.append(_jump(end))
         stub = base + 4096
-        self._place(first, plain)
-        self._place(_stub(base, plain), stub)
+        self.place(beginning(entry, code), plain)
+        self.place(_stub(base, plain), stub)
         self._set(base)
         list(Decoder(64, self.read(stub, 64), ip=stub))
         self._patch(entry, stub)
-
-    def _place(self, instructions: list[Any], address: int) -> None:
-        from perfkit.collectors.tracer.clone import encoded
-
-        code = encoded(instructions, address)
-        ctypes.memmove(address, code, len(code))
 
     def _set(self, base: int) -> None:
         values = {POINTER: self.buffer, LIMIT: self.buffer + self.spec["room"] - 8, FS_BASE: self.fs_base()}
@@ -105,10 +93,19 @@ class TimedSession(Session):
         return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(at)
 
 
-def _jump(target: int) -> Any:
+def beginning(entry: Any, code: list[Any]) -> list[Any]:
+    """Return what runs a function whose first bytes are patched: these instructions, and a jump to the others.
+
+    Where branches come back into the first ones, all of it.
+    """
     from iced_x86 import Code, Instruction
 
-    return Instruction.create_branch(Code.JMP_REL32_64, target)
+    end = next(i.next_ip for i in code if i.next_ip >= entry.start + 5)
+    branches = [i for i in code if i.is_jcc_short_or_near or i.is_jmp_short_or_near]
+    if any(entry.start <= i.near_branch_target < end for i in branches):
+        return [i.copy() for i in code]
+    first = [i.copy() for i in code[: sum(i.ip < end for i in code)]]
+    return [*first, Instruction.create_branch(Code.JMP_REL32_64, end)]
 
 
 def _stub(context: int, plain: int) -> list[Any]:

@@ -88,9 +88,10 @@ def _same_counter(counts: CpiCounts, j: int) -> str | None:
     column = counts.counts[:, j]
     if len(column) < _FEW or column.mean() < _SEEN:
         return None
+    below = int(0.9 * (len(column) - 1)) + 1  # so many must be near each other, for their 90 % quantile to be so
     for i in range(j):
         apart = np.abs(column - counts.counts[:, i]) / np.maximum((column + counts.counts[:, i]) / 2, 1.0)
-        if np.quantile(apart, 0.9) < _TWIN:
+        if np.count_nonzero(apart < _TWIN) >= below and np.quantile(apart, 0.9) < _TWIN:
             return counts.events[i]
     return None
 

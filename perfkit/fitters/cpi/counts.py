@@ -9,7 +9,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, SettingError
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, mode_cautions, normalise, other_core
 from perfkit.samples.table import Samples, expect_samples
 
 # Events that count elapsed time or finished work once more. As regressors they explain everything and say nothing.
@@ -211,11 +211,13 @@ def _choose_events(samples: Samples, events: Iterable[str] | None) -> tuple[list
             raise SettingError(f"events names {', '.join(again)} more than once")
         return wanted, []
     clocks = clocks_among(known)
-    chosen = [e for e in known if e not in clocks]
+    others = [e for e in known if e not in clocks and other_core(e, samples.work_event)]
+    chosen = [e for e in known if e not in clocks and e not in others]
     if not chosen:
         raise DataError(f"no event but clocks was counted ({', '.join(known) or 'none'}); a stack needs miss events")
     notes = [f"left out because they count time or work: {', '.join(clocks)} (name them in events= to use them)."]
-    return chosen, notes if clocks else []
+    apart = [f"left out because they were counted on other cores than {samples.work_event}: {', '.join(others)}."]
+    return chosen, [*(notes if clocks else []), *(apart if others else [])]
 
 
 def clocks_among(events: Sequence[str]) -> list[str]:

@@ -20,13 +20,13 @@ from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
 from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.fitters.spire.fleet import FleetRankings, rank_fleet
 from perfkit.fitters.spire.piecewise import Roofline
-from perfkit.fitters.spire.points import Points, arrange, measured_throughput, other_core
+from perfkit.fitters.spire.points import Points, arrange, measured_throughput
 from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points
 from perfkit.fitters.spire.summary import EventSummary, counted_table, merge_events, summarise, summarise_pieces
 from perfkit.results import Settings, Summarised, draw, kinds_of
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, other_core
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
@@ -148,6 +148,13 @@ def _model(
 def _counts_time(event: str, time_event: str) -> bool:
     """Whether an event counts time by its name."""
     return is_fixed_rate(event) and (time_event != "seconds" or normalise(event) not in (*TIME_EVENTS, *WORK_EVENTS))
+
+
+def _extent(of: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[int, float, float]:
+    """Return how many samples an event has, and the range of intensities of those with work."""
+    _, intensity, throughput = of
+    working = intensity[throughput > 0.0]
+    return len(intensity), *((working.min(), working.max()) if len(working) else (np.nan, np.nan))
 
 
 _IN_MEMORY = (
@@ -415,13 +422,8 @@ class SpireModel(Summarised):
                 "samples, and the ranking means nothing. Train on many intervals of many programs."
             )
         common = [(i, e) for i, e in enumerate(points.events) if e in self.rooflines and len(points.of(i)[0])]
-        same = 0
-        for i, event in common:
-            _, intensity, throughput = points.of(i)
-            known, working = trained.loc[event], intensity[throughput > 0.0]
-            ends = (working.min(), working.max()) if len(working) else (np.nan, np.nan)
-            same += len(intensity) == known["n_samples"] and ends == (known["min_intensity"], known["max_intensity"])
-        if common and same == len(common):
+        known = dict(zip(trained.index, zip(*(trained[c] for c in ("n_samples", *_RANGE)), strict=True), strict=True))
+        if common and all(_extent(points.of(i)) == known[event] for i, event in common):
             told.append(
                 "the model was trained on these very samples: each touches its own rooflines, and the ranking means "
                 "nothing. Train on other runs."

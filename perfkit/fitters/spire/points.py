@@ -1,6 +1,5 @@
 """Samples as SPIRE sees them: time, intensity and throughput, grouped by event."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +10,7 @@ from perfkit.errors import DataError
 from perfkit.samples.table import Samples
 
 # What Linux calls the counters of one kind of core, where a machine has several.
-_CORE = re.compile(r"^(cpu_[a-z0-9]+|armv\d_[a-z0-9_]+|apple_[a-z0-9_]+)/")
 _USED, _MISSING, _EMPTY, _LEFT_OUT, _NO_TIME = range(5)
-
-
-def other_core(event: str, reference: str) -> bool:
-    """Return whether two events are counted by different kinds of core: ``cpu_atom/.../`` and ``cpu_core/.../``."""
-    one, two = _CORE.match(event), _CORE.match(reference)
-    return one is not None and two is not None and one[1] != two[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +74,13 @@ def arrange(samples: Samples, min_running: float = 0.0) -> Points:
             "Leave them out with samples.select(mask=samples.table['time'] > 0)."
         )
     grouped = _group(codes, to_event, fate, time, work, count, len(events))
-    tally, offsets, T, I, P = grouped  # noqa: E741 - the paper's symbol
-    used = np.flatnonzero(fate == _USED)
-    by_event = used[np.argsort(to_event[codes[used]], kind="stable")]
+    tally, offsets, rows_of, T, I, P = grouped  # noqa: E741 - the paper's symbol
     counted = pd.DataFrame(
         tally[:, :_NO_TIME],
         index=pd.Index(events, name="event"),
         columns=["n_samples", "n_missing", "n_empty", "n_left_out"],
     )
-    return Points(events, offsets, T, I, P, by_event, counted)
+    return Points(events, offsets, T, I, P, rows_of, counted)
 
 
 def measured_throughput(samples: Samples, points: Points) -> float:
@@ -168,7 +158,7 @@ def _group(
     work: np.ndarray,
     count: np.ndarray,
     n_events: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Count the fates and put the used rows together by event, in their order (a counting sort)."""
     tally = np.zeros((n_events, 5), dtype=np.int64)
     for i in range(len(codes)):
@@ -180,6 +170,7 @@ def _group(
         place[event] = offsets[event]
         offsets[event + 1] = offsets[event] + tally[event, 0]
     used = offsets[n_events]
+    rows = np.empty(used, dtype=np.int64)
     T, I, P = np.empty(used), np.empty(used), np.empty(used)  # noqa: E741 - the paper's symbol
     for i in range(len(codes)):
         if fate[i] != 0:
@@ -187,7 +178,8 @@ def _group(
         event = to_event[codes[i]]
         at = place[event]
         place[event] = at + 1
+        rows[at] = i
         T[at] = time[i]
         I[at] = work[i] / count[i] if count[i] > 0.0 else np.inf
         P[at] = work[i] / time[i]
-    return tally, offsets, T, I, P
+    return tally, offsets, rows, T, I, P

@@ -311,7 +311,7 @@ def test_a_folder_belongs_to_one_study_one_machine_and_one_writer(tmp_path, stud
     with Store(tmp_path, study.fingerprint()), pytest.raises(SettingError, match="in use"):
         Microbenchmark(folder=tmp_path).collect(study)
     metadata = json.loads((tmp_path / "metadata.json").read_text())
-    metadata["machine"]["model"] = 1
+    metadata["machine"]["model"] = int(metadata["machine"]["model"]) + 1  # 1 is that of a real machine, a Zen 3
     (tmp_path / "metadata.json").write_text(json.dumps(metadata))
     with pytest.raises(SettingError, match="was measured on"):
         Microbenchmark(folder=tmp_path).collect(study)

@@ -65,7 +65,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
   frame.body.append(
     h('div', { class: 'pkl-row' }, forms.element, methods.element, summing),
     h('div', { class: 'pkl-columns' }, h('div', {}, stacks.element, evidence, verdict), h('div', {}, events)),
-    h('h4', {}, 'Measured and predicted CPI (cycles per instruction) over time'), timeLegend, stripPlace, rows,
+    h('h4', {}, 'CPI (cycles per instruction) and its prediction over time'), timeLegend, stripPlace, rows,
   );
 
   function change(act: () => void): void {

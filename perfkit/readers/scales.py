@@ -1,0 +1,52 @@
+"""Scales that people write beside counts (``cycles (M)``, a column ``unit``), and names of what is no count."""
+
+import re
+
+from perfkit.samples.divided import is_rate
+
+_FACTORS = {
+    **dict.fromkeys(("k", "K", "thousand", "thousands", "1e3", "10^3", "x1000", "x1e3", "×1000", "×10^3"), 1e3),
+    **dict.fromkeys(("M", "Mio", "million", "millions", "mln", "1e6", "10^6", "x1e6", "×1e6", "×10^6"), 1e6),
+    **dict.fromkeys(("G", "B", "billion", "billions", "bn", "1e9", "10^9", "x1e9", "×1e9", "×10^9"), 1e9),
+}
+_IN_NAME = re.compile(
+    r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+))$"
+)
+_SPREAD = re.compile(
+    r"^(?P<of>.+?)[ _.\-(\[]+(?:std(?:[ _.-]?dev(?:iation)?)?|stdev|sd|std[ _.-]?err(?:or)?|stderr|sem|error|err|"
+    r"var(?:iance)?|cv|ci|ci[ _]?(?:95|99)|\+-|±|min(?:imum)?|max(?:imum)?|median|p\d\d)[)\]]*$",
+    re.IGNORECASE,
+)
+_RATIOS = re.compile(
+    r"^(?:ipc|cpi|upc|mpki|(?:insn|ins(?:tructions?)?)[ _]per[ _]cycle|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$",
+    re.IGNORECASE,
+)
+
+
+def scaled(name: str) -> tuple[str, float]:
+    """Return a column's name without the scale in it, and that scale: ``cycles (M)`` gives cycles and a million."""
+    match = _IN_NAME.match(name.strip())
+    factor = 1.0 if match is None else factor_of(match["unit"] or match["words"])
+    return (name, 1.0) if match is None or factor == 1.0 else (match["name"].strip(), factor)
+
+
+def factor_of(unit: str) -> float:
+    """Return what a word scales counts by; 1 for units (Joules, ms) and for words that scale nothing."""
+    return _FACTORS.get(unit, _FACTORS.get(unit.lower(), 1.0) if len(unit) > 1 else 1.0)
+
+
+def is_spread(name: str, names: set[str]) -> bool:
+    """Whether a column is a spread, an error or an extreme of another column, by its name (``cycles_std``)."""
+    match = _SPREAD.match(name)
+    return match is not None and match["of"] in names
+
+
+def is_spread_alone(name: str) -> bool:
+    """Whether a column that is named for no other is a spread or an error (``std``, ``+-``)."""
+    match = _SPREAD.match(f"x_{name}")
+    return match is not None and match["of"] == "x" and name.lower() not in ("min", "max", "minimum", "maximum")
+
+
+def is_ratio(event: str) -> bool:
+    """Whether an event in a long table is a rate or a quotient by its name, and no count."""
+    return _RATIOS.match(event.strip()) is not None or is_rate(event.strip())

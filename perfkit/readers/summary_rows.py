@@ -1,0 +1,67 @@
+"""Rows of a table that sum up its other rows (Total, mean, geomean): no intervals of their own."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from perfkit.readers.grid import Grid, as_float, as_text, is_number
+from perfkit.readers.report import Report
+
+# Names that nothing else has, and names that a function or a run may have too.
+_CERTAIN = re.compile(
+    r"\W*(?:(?:grand|sub)[ _-]?total|totals?|average|avg|mean|geo(?:metric)?[ _-]?mean|gmean|median|overall|"
+    r"std(?:[ _.-]?dev(?:iation)?)?|stdev|std[ _.-]?err(?:or)?)\W*",
+    re.IGNORECASE,
+)
+_BESIDE = re.compile(r"\W*(?:sum|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*", re.IGNORECASE)
+_FEWEST = 3
+_NEAR = 1e-9
+
+
+def without_summaries(grid: Grid, report: Report) -> Grid:
+    """Return a table without the rows that its text calls a total or a mean, or that are the sum of all others."""
+    if grid.n_rows < 2:
+        return grid
+    texts = [as_text(c) for c in grid.columns if not is_number(c)]
+    labels = next((t for t in texts if sum(c is not None for c in t) > 0), [None] * grid.n_rows)
+    called = [i for i, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)]
+    if called:  # functions may be called max, but hardly where another row is a mean
+        called += [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label)]
+    drop = set(called if len(called) < grid.n_rows else [])
+    drop |= _sums(grid, sorted(set(range(grid.n_rows)) - drop))
+    return _left_out(grid, drop, labels, report)
+
+
+def without_named_summaries(grid: Grid, columns: list[int], report: Report) -> Grid:
+    """Return a long table without the rows whose run or place (``columns``) is called a total or a mean."""
+    for i in columns:
+        labels = [] if is_number(grid.columns[i]) else as_text(grid.columns[i])
+        drop = {row for row, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)}
+        grid = _left_out(grid, drop if len(drop) < grid.n_rows else set(), labels, report)
+    return grid
+
+
+def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: Report) -> Grid:
+    if not drop:
+        return grid
+    keep = np.ones(grid.n_rows, dtype=bool)
+    keep[sorted(drop)] = False
+    lines = np.asarray(grid.lines)
+    named = ", ".join(dict.fromkeys(str(labels[i] or f"line {lines[i]}") for i in sorted(drop)))
+    report.left_out(lines[~keep].tolist(), f"that sum up the others, left out ({named[:80]})", "row(s)")
+    return grid.only(keep)
+
+
+def _sums(grid: Grid, rows: list[int]) -> set[int]:
+    """Return the first or last of some rows where it is the sum of the others in every column of numbers."""
+    if len(rows) <= _FEWEST or grid.parts:
+        return set()
+    found = [as_float(c)[rows] for c in grid.columns if is_number(c)]
+    columns = [v for v in found if np.isfinite(v).all() and np.count_nonzero(v) > _FEWEST]
+    if len(columns) < 2:
+        return set()
+    for row in (-1, 0):
+        if all(abs(v[row] - (v.sum() - v[row])) <= _NEAR * abs(v[row]) for v in columns):
+            return {rows[row]}
+    return set()
