@@ -29,7 +29,7 @@ from perfkit.collectors.blocks.cycles import measure_blocks, read_kept
 from perfkit.collectors.blocks.lists import read_blocks
 from perfkit.collectors.host.osaca import osaca
 from perfkit.collectors.host.toolchain import Disassembled, mca
-from perfkit.errors import DataError
+from perfkit.errors import DataError, UnavailableError
 from perfkit.trace.block import GPR, BasicBlock
 
 MODES = ("looped", "unrolled")
@@ -142,15 +142,22 @@ def known(code: str) -> bool:
         return False
 
 
+def osaca_cycles(text: list[Disassembled], core: str) -> float:
+    """Return what OSACA predicts for a loop; NaN where it cannot read it, or takes more than a minute."""
+    try:
+        return osaca({"loop": text}, {"zen4": "ZEN4", "zen3": "ZEN3"}.get(core))["loop"]["osaca_cycles"]
+    except UnavailableError:
+        return float("nan")
+
+
 def by_osaca(count: int, codes: Sequence[str], points: pd.DataFrame, halves: np.ndarray, cores: Any) -> None:
     """Score OSACA on the first blocks of each half, and the others on the same."""
     for part in HALVES:
         here = [k for k in np.flatnonzero(halves == part) if np.isfinite(points["looped"].iloc[k])][:count]
         texts = {str(k): loop_text(BasicBlock(codes[k]), "looped") for k in here}
         for core, tools in cores.items():
-            answers = osaca(texts, {"zen4": "ZEN4", "zen3": "ZEN3"}.get(core))
             cycles = points["looped"].to_numpy()[here]
-            told = np.array([answers[str(k)]["osaca_cycles"] for k in here])
+            told = np.array([osaca_cycles(text, core) for text in texts.values()])
             shown(f"OSACA {core}", part, "looped", scores(cycles, told))
             for tool, found in tools.items():
                 shown(f"{tool} {core}, these", part, "looped", scores(cycles, found["looped"][here]))

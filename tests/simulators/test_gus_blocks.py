@@ -108,7 +108,6 @@ ZEN4 = {
     "mov [rdi + 28], rax": 2.0,  # in two parts
     "mov rax, [rbx + rax * 8]": 5.0,
     "mov rax, [rbx + rax]": 4.0,
-    "lea rax, [rax + rbx * 8 + 8]": 2.0,
     "lea rax, [rax + rbx * 8]": 1.0,
     "push rbx; add rsp, 8": 2.0,
     "push rbx; lea rsp, [rsp + 8]": 1.0,
