@@ -461,7 +461,8 @@ def _pass(  # pragma: no cover - compiled
                     code |= fetched << PREFETCH_SHIFT
                     if layout.write_backs:
                         code |= cache.gave_up[0] << WRITE_BACK_SHIFT
-            if layout.pieces and about & _WRITE and (address & (layout.pieces - 1)) + width > layout.pieces:
+            # A wider store's own cost has its parts.
+            if about & _WRITE and width <= layout.pieces < (address & (layout.pieces - 1)) + width:
                 code |= SPLIT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
             if (address & 7) + width > (until - begin) << 3 and until & (PAGE_GRANULES - 1):
