@@ -106,6 +106,7 @@ from .simulators.dag.core import DagCore as DagCore
 from .simulators.dag.measures import ExtendedRoofline as ExtendedRoofline
 from .simulators.dag.measures import Schedule as Schedule
 from .simulators.dag.schedule import DagScheduler as DagScheduler
+from .simulators.dag.branches import predict_branches as predict_branches
 from .simulators.dag.relax import Relaxation as Relaxation
 from .simulators.dag.relax import relax as relax
 from .simulators.dag.schedule import rescheduler as rescheduler

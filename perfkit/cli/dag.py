@@ -71,7 +71,18 @@ def run_command(
     ] = True,
     gus: Annotated[bool, typer.Option("--gus/--no-gus", help="Of traces: ask Gus, too.")] = True,
     top: options.Top = 5,
-    picture: Annotated[Path | None, options.picture("Draw the roofline of the first")] = None,
+    measured: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Time C, C++ and Python functions on this machine, too.")
+    ] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture",
+            metavar="FILE",
+            help="Draw all of them below the core's roofs (.png, .pdf; .svg and .html answer the pointer).",
+            callback=options.ends_in(*options.PICTURES, ".html"),
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Schedule your own code: C, C++, Python, a program or a trace.
@@ -93,22 +104,63 @@ def run_command(
         ",".join(given), function=function, arguments=arguments, sizes=counts, whole=not paper_nodes, core=machine
     ).items():
         row = _analysed(name, dag, scheduler, machine, ranked, gus, top)
-        if picture is not None and not found:
-            draw(row["roofline"], picture)
+        if measured:
+            row |= _measured(dag, row, scheduler.warm)
         found.append(row)
         if not as_json:
             typer.echo(row["text"] + "\n")
+    if picture is not None:
+        _draw_levels(found, picture)
     if as_json:
         print_json([{key: value for key, value in row.items() if key not in ("roofline", "text")} for row in found])
 
 
+def _measured(dag: Any, row: dict[str, Any], warm: bool) -> dict[str, Any]:
+    """Return what a function takes on this machine, in the row's unit: the value and the ends of its error bar."""
+    from perfkit.collectors.dag.kernel_timing import measure_kernel
+    from perfkit.errors import SettingError
+
+    if not hasattr(dag, "seconds"):
+        raise SettingError(
+            f"{row['name']}: only C, C++ and Python functions are timed here; use perfkit why or compare for programs"
+        )
+    import numpy as np
+
+    timed = measure_kernel(dag, warm=warm)
+    work = row["roofline"].schedule.work
+    least, most = (float(v) for v in work / np.quantile(timed.samples, (0.9, 0.1)))
+    value = work / timed.cycles
+    apart = row["performance"] / value - 1
+    text = (
+        f"{row['text']}\n\nmeasured here: {value:.3g} {row['unit']} ({least:.3g} to {most:.3g}; {timed.cycles:,.0f} "
+        f"cycles, {len(timed.samples)} runs, {timed.rejected} rejected); simulated on {row['core']}: {apart:+.0%}"
+    )
+    return {"measured": {"performance": value, "least": least, "most": most, "cycles": timed.cycles}, "text": text}
+
+
+def _draw_levels(found: list[dict[str, Any]], path: Path) -> None:
+    """Draw all rows below the core's roofs."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from perfkit.plots.roofs_by_level import level_titles, plot_levels, write_picture
+
+    rooflines = {row["name"]: row["roofline"] for row in found}
+    timed = {row["name"]: row["measured"] for row in found if "measured" in row}
+    bars = {name: (m["performance"], m["least"], m["most"]) for name, m in timed.items()}
+    write_picture(plot_levels(rooflines, bars).figure, path, level_titles(rooflines, bars))
+    typer.echo(f"wrote {path}", err=True)
+
+
 def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, gus: bool, top: int) -> dict[str, Any]:
     """Return everything that is said of one DAG."""
+    from perfkit.simulators.dag.branches import predict_branches
     from perfkit.simulators.dag.relax import relax
 
     trace = getattr(dag, "trace", None)
     if trace is not None:
-        dag = dag.in_memory()
+        # A trace knows where its branches went, and so which of them the core's predictor misses.
+        dag = (predict_branches(dag, machine, scheduler.warm) if dag.branch_slot >= 0 else dag).in_memory()
     schedule = scheduler.run(dag)
     roofline = schedule.roofline()
     lines = [roofline.verdict]
@@ -124,7 +176,7 @@ def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, g
         if gus and trace is not None:
             from perfkit.scoring.dag_gus import second_opinion
 
-            opinion = second_opinion(trace, machine, relaxation)
+            opinion = second_opinion(trace, machine, relaxation, scheduler.warm)
             lines += ["", opinion["sentence"]]
             row["gus"] = opinion
     return row | {"text": "\n".join(lines)}

@@ -15,9 +15,17 @@ _EVENTS = 3000  # executed instructions of a timeline that is written
 
 
 def why(
-    program: str = typer.Argument(metavar="PROGRAM", help="A program (x86-64)."),
-    arguments: list[str] = typer.Argument(None, metavar="[ARGUMENT]...", help="The program's arguments, after --."),
+    program: str = typer.Argument(
+        metavar="PROGRAM",
+        help="A program (x86-64), a Python script, a source in C, C++, Rust or Fortran, or LIBRARY.so:FUNCTION.",
+    ),
+    arguments: list[str] = typer.Argument(
+        None,
+        metavar="[ARGUMENT]...",
+        help="The program's arguments, after --; a function's: f8[1000] 2.0 1000 (made up if there are none).",
+    ),
     function: options.Function = "",
+    flags: options.Flags = "",
     core: str = typer.Option(
         "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host: this machine's core."
     ),
@@ -56,7 +64,10 @@ def why(
         say("starting")  # what is imported next takes seconds on a slow disk
         from perfkit.diagnosis.why import why as ask
 
-        answer = ask(program, function, arguments or [], core=core, seconds=timeout, limit=limit, stdin=stdin, say=say)
+        path, function = _parted(program, function)
+        answer = ask(
+            path, function, arguments or [], core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags, say=say
+        )
     if output is not None:
         answer.save(output)
     _write(answer, html, notebook, timeline)
@@ -64,6 +75,16 @@ def why(
         print_json(answer.to_dict())
         return
     print(answer.report())
+
+
+def _parted(program: str, function: str) -> tuple[str, str]:
+    """Return a file and a function, which may stand behind the file's name."""
+    path, _, behind = program.rpartition(":")
+    return (
+        (path, behind)
+        if behind and not function and not Path(program).exists() and Path(path).is_file()
+        else (program, function)
+    )
 
 
 def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timeline: Path | None) -> None:

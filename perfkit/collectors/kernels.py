@@ -90,7 +90,7 @@ class Kernel:
     has_setup: bool
     file: Path = field(repr=False)
     command: tuple[str, ...] = field(repr=False)
-    _folder: "_Folder" = field(repr=False, compare=False)
+    _folder: "KeptFolder" = field(repr=False, compare=False)
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -180,7 +180,7 @@ def compile_kernel(
     chosen += [f"-D{key}={value}" for key, value in (defines or {}).items()]
     if shutil.which(compiler) is None:
         raise UnavailableError(f"no compiler {compiler!r} on this machine; install it, or name another one")
-    folder = _Folder()
+    folder = KeptFolder()
     file = _source_file(source, Path(folder.name))
     library = Path(folder.name) / "kernel.so"
     visibility = (
@@ -236,7 +236,7 @@ def library_kernel(path: str | Path, function: str, name: str | None = None) -> 
         has_setup="setup" in elf.functions,
         file=library.resolve(),
         command=(),
-        _folder=_Folder(),
+        _folder=KeptFolder(),
     )
 
 
@@ -291,7 +291,7 @@ def corpus_kernel(name: str, build: str = "avx2", **options: Any) -> Kernel:
     return compile_kernel(corpus_folder() / f"{name}.c", entries[name]["function"], name=name, **chosen)
 
 
-class _Folder:
+class KeptFolder:
     """A temporary folder that goes when the last kernel that names it goes."""
 
     def __init__(self) -> None:

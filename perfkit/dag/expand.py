@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from perfkit.dag.program import CALL, FORWARD, JOIN, LEVELS, LOAD, OPS, OTHER, RETURN, STORE
+from perfkit.dag.program import CALL, FORWARD, JOIN, LEVELS, LOAD, OPS, OTHER, REDIRECT, RETURN, STORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
                 values.call(k)
             elif code == RETURN:
                 values.leave(needs)
-            elif code in (OTHER, JOIN):
+            elif code in (OTHER, JOIN, REDIRECT):
                 continue
             else:
                 address = None

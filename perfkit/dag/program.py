@@ -20,7 +20,8 @@ LEVELS = ("L1", "L2", "L3", "mem")
 # RETURN move between frames. OTHER is an instruction that is no node: where it is kept, it takes its place in fetch and
 # in the reorder buffer.
 # JOIN says that the next node is of the same instruction as the one before: they share a slot of fetch and of the ROB.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN = range(13)
+# REDIRECT says that what follows was mispredicted: it is fetched after the operand (the branch) and a penalty.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT = range(14)
 OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
 
 
@@ -50,7 +51,8 @@ class BlockProgram(NamedTuple):
     frame
         Slots of each function's frame, the entry function's first.
     delay
-        Of a FORWARD the cycles after which it passes its operands on; of a LOAD 1 if it loads an integer; else 0.
+        Of a FORWARD the cycles after which it passes its operands on; of a LOAD or STORE 1 if it accesses an integer;
+        of an INTEGER operation 1 if it is one of vector registers; else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.
     """

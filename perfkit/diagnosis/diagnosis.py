@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from perfkit.collectors.profile.hot import HotFunction, too_few
+from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
 from perfkit.errors import FormatError
@@ -30,6 +31,7 @@ WEIGHT = 2.0
 _LITTLE = 0.05  # a resource that brings less, made twice as good, is not said to hold a function back
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
+_CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
 _MORE = 0.05  # a further gain that is worth a word
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
@@ -206,7 +208,7 @@ class Diagnosis(Summarised):
         elif self.is_far:
             told.append(f"the model is {self.apart:+.0%} off the measured time: do not rely on this")
         hottest = self.candidates[0] if self.candidates else None
-        if hottest is not None and hottest.share and too_few(round(hottest.samples / hottest.share)):
+        if hottest is not None and hottest.share and _unsure(hottest):
             told.append("hardly any samples were taken: this may not be where the time goes")
         return "; ".join(told)
 
@@ -284,7 +286,8 @@ class Diagnosis(Summarised):
     def _said(self, row: "pd.Series") -> str:
         """Return a line's place, its text where that is known, and what was inlined into it."""
         said = str(row["place"]) + (f" ({textwrap.shorten(row['source_line'], 60)})" if row["source_line"] else "")
-        names = inlined_from(self.result.trace, row["file"], row["line"])
+        said += f" in {words.brief(named_as(row['function']))}" if not row["line"] and row["function"] else ""
+        names = [words.brief(name) for name in inlined_from(self.result.trace, row["file"], row["line"])]
         return said + (f", with code inlined from {textwrap.shorten(', '.join(names[:2]), 80)}" if names else "")
 
     def headline(self) -> str:
@@ -294,10 +297,10 @@ class Diagnosis(Summarised):
 
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line
-        where = self._said(at)
+        where, name = self._said(at), words.brief(self.function)
         resource = self.bottleneck
         if not resource:
-            return f"No single resource holds {self.function} back: none, made twice as good, brings 1 %; see {where}"
+            return f"No single resource holds {name} back: none, made twice as good, brings 1 %; see {where}"
         gain = float(self.ranked.speedup[:, -1].max())
         if top["place"] != at["place"]:
             hangs = (
@@ -309,11 +312,11 @@ class Diagnosis(Summarised):
             hangs = f"most of its time is in {where}"
         if gain < _LITTLE:
             return (
-                f"Nothing dominates {self.function}: the best single resource, made twice as good, would make it "
+                f"Nothing dominates {name}: the best single resource, made twice as good, would make it "
                 f"{1 + gain:.2f} times as fast ({words.held_back(resource)}); {hangs}"
             )
         return (
-            f"{self.function} is held back by {words.held_back(resource)}; {hangs}. "
+            f"{name} is held back by {words.held_back(resource)}; {hangs}. "
             f"{words.better(resource, WEIGHT).capitalize()} would make it {1 + gain:.2f} times as fast"
         )
 
@@ -392,6 +395,12 @@ class Diagnosis(Summarised):
 def _plain(value: Any) -> Any:
     """Return a part that is a dataclass, or a mapping of another type, as JSON holds it."""
     return vars(value) if is_dataclass(value) else dict(value)
+
+
+def _unsure(hottest: HotFunction) -> bool:
+    """Whether there are so few samples that another function may be the hottest."""
+    clear = hottest.samples >= _CLEAR_SAMPLES and hottest.share >= _CLEAR
+    return too_few(round(hottest.samples / hottest.share)) and not clear
 
 
 def _akin(cause: str, resource: str) -> bool:

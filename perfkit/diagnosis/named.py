@@ -8,6 +8,7 @@ from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, shown
 from perfkit.collectors.profile.sampled import Target
 from perfkit.collectors.tracer.demangle import forms, matching
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.diagnosis.words import brief
 from perfkit.errors import DataError, FormatError
 
 _ALIKE, _VERY_ALIKE = 0.5, 0.75  # a system library has thousands of names: some are always a little alike
@@ -54,7 +55,7 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
         mine |= {symbol: symbol for symbol in elf.functions if symbol not in elf.demangled}
     told = _nearest(name, known[True], _ALIKE) + _nearest(name, known[False], _ALIKE if library else _VERY_ALIKE)
     told = list(dict.fromkeys(told))[:5]
-    hot = _list(e.name for e in sorted(seen, key=lambda e: e.is_system)[:5])
+    hot = _list(brief(e.name) for e in sorted(seen, key=lambda e: e.is_system)[:5])
     raise DataError(
         f"no function {asked!r} in {_list(p.name for p in files) or library}"
         + (f"; nearest: {'; '.join(told)}. " if told else ". ")

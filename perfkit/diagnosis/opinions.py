@@ -1,11 +1,26 @@
 """What the other methods hold for the bottleneck, and which one to believe."""
 
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
 from perfkit.collectors.profile.hot import Profile
 from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
 from perfkit.errors import PerfkitError
 from perfkit.scoring.dag_gus import group
+from perfkit.trace.trace import Trace
 
-_DAG_LIMIT = 60_000  # instructions of the trace that the extended roofline schedules
+if TYPE_CHECKING:
+    from perfkit.dag.program import NodeSource
+    from perfkit.simulators.dag.measures import Schedule
+    from perfkit.simulators.dag.schedule import DagScheduler
+
+_NEAR = 0.5  # a line's share of the simulated time over its share of the samples: less is another opinion
+DAG_LIMIT = 60_000  # instructions of the trace that the extended roofline schedules
 
 
 def opinions(answer: Diagnosis, found: Profile | None) -> tuple[Opinion, ...]:
@@ -39,20 +54,34 @@ def _causality(answer: Diagnosis) -> Opinion:
     return Opinion("causality", f"{top['place']} is responsible ({top['causality']:.0%}); {beside}", bool(same))
 
 
-def _roofline(answer: Diagnosis) -> list[Opinion]:
-    """Return the extended roofline's opinion, of the beginning of the trace."""
+def scheduled(answer: Diagnosis) -> "tuple[NodeSource, DagScheduler, Schedule]":
+    """Return the graph of the beginning of the trace, what schedules it, and the schedule.
+
+    Raises
+    ------
+    PerfkitError
+        The recording cannot be made a graph of, with why.
+    """
     from perfkit.collectors.dag.x86_dag import trace_source
     from perfkit.simulators.dag.core import DagCore
-    from perfkit.simulators.dag.relax import relax
     from perfkit.simulators.dag.schedule import DagScheduler
 
-    trace, core = answer.result.trace.head(_DAG_LIMIT), answer.result.settings.core
+    trace, core = answer.result.trace.head(DAG_LIMIT), answer.result.settings.core
+    dag = trace_source(trace, whole=True, core=core).in_memory()
+    scheduler = DagScheduler(DagCore.from_microarchitecture(core))
+    return dag, scheduler, scheduler.run(dag)
+
+
+def _roofline(answer: Diagnosis) -> list[Opinion]:
+    """Return the extended roofline's opinion, of the beginning of the trace."""
+    from perfkit.simulators.dag.relax import relax
+
     try:
-        dag = trace_source(trace, whole=True, core=core).in_memory()
-        scheduler = DagScheduler(DagCore.from_microarchitecture(core))
-        found = relax(dag, scheduler, scheduler.run(dag))
+        dag, scheduler, schedule = scheduled(answer)
+        found = relax(dag, scheduler, schedule)
     except PerfkitError as error:
         return [Opinion("extended roofline", f"cannot say: {error}")]
+    trace = answer.result.trace.head(DAG_LIMIT)
     table = found.to_frame()
     tied = table[(table["gain"] >= table["gain"].max() - 0.02) & (table["gain"] > 0.005)]["resource"].tolist()
     agrees = any(group(each) == group(answer.bottleneck) for each in tied) if answer.bottleneck else not tied
@@ -68,30 +97,67 @@ def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
     """Compare where the samples of the recorded functions are with where the simulated time is, by line."""
     if found.unit != "samples":
         return None
-    code = answer.result.trace.code
-    places = dict(
-        zip(
-            answer.result.trace.object_addresses().tolist(),
-            zip(code.file, code.line.tolist(), strict=True),
-            strict=True,
-        )
-    )
-    by_line: dict[tuple[str, int], int] = {}
+    trace = answer.result.trace
+    code = trace.code
+    here = _of_file(answer)
+    places = list(zip(code.file, code.line.tolist(), strict=True))
+    index = dict(zip(trace.object_addresses()[here].tolist(), here.tolist(), strict=True))
+    by_line: Counter[tuple[str, int]] = Counter()
+    sampled: dict[tuple[str, int], list[int]] = {}
     for path, address, n in found.addresses.itertuples(index=False):
-        if path == answer.file and places.get(address, ("", 0))[1]:
-            by_line[places[address]] = by_line.get(places[address], 0) + n
+        if path == answer.file and address in index and places[index[address]][1]:
+            by_line[places[index[address]]] += n
+            sampled.setdefault(places[index[address]], []).append(index[address])
     if not by_line:
         return None
-    (file, line), most = max(by_line.items(), key=lambda row: row[1])
-    total = sum(by_line.values())
-    table = answer.lines
-    time = table[(table["file"] == file) & (table["line"] == line)]["time"].sum()
-    name = f"{file.rpartition('/')[2]}:{line}"
+    line, most = by_line.most_common(1)[0]
+    share = most / by_line.total()
+    spent = answer.result.spent.sum(axis=1)
+    time: Counter[tuple[str, int]] = Counter()
+    for k in here.tolist():
+        time[places[k]] += int(spent[k])
+    simulated = {place: ticks / max(time.total(), 1) for place, ticks in time.items()}
+    told = f"{_name(line)} has {share:.0%} of them ({simulated[line]:.0%} of the simulated time)"
+    if simulated[line] > _NEAR * share:
+        return Opinion("samples of the run", told, True)
+    # A sample falls on the instruction behind the one that was waited for.
+    before = {places[k] for k in _before(trace, sampled[line])} - {line}
+    costly = max(before, key=lambda place: simulated.get(place, 0.0), default=line)
+    if simulated.get(costly, 0.0) + simulated[line] <= _NEAR * share:
+        return Opinion("samples of the run", told, False)
     return Opinion(
         "samples of the run",
-        f"{name} has {most / total:.0%} of them ({time:.0%} of the simulated time)",
-        bool(time > 0.5 * most / total),
+        f"{told}: a sample falls behind the instruction that was waited for, here one of {_name(costly)} "
+        f"({simulated[costly]:.0%})",
+        True,
     )
+
+
+def _name(place: tuple[str, int]) -> str:
+    return f"{place[0].rpartition('/')[2]}:{place[1]}"
+
+
+def _of_file(answer: Diagnosis) -> NDArray[np.int64]:
+    """Return the recorded instructions that lie in the function's own file; all where that is not known."""
+    trace = answer.result.trace
+    loads = {base for *_, base in json.loads(trace.provenance.extra.get("loaded", "[]"))}
+    pc, addresses = trace.code.pc, trace.object_addresses()
+    bases = (pc - addresses).astype(np.int64)
+    mine = loads & {int(bases[k]) for k, name in enumerate(trace.code.function) if name == answer.symbol}
+    return np.flatnonzero(np.isin(bases, sorted(mine))) if mine else np.arange(len(pc))
+
+
+def _before(trace: Trace, instructions: Sequence[int]) -> set[int]:
+    """Return the instructions that ran right before some: in their block, or at the end of the blocks before."""
+    starts, found = trace.code.block_start, set()
+    for k in instructions:
+        block = int(trace.code.block[k])
+        if k > starts[block]:
+            found.add(k - 1)
+            continue
+        at = np.flatnonzero(trace.stream == block)
+        found |= {int(starts[b + 1]) - 1 for b in np.unique(trace.stream[at[at > 0] - 1]).tolist()}
+    return found
 
 
 def _belief(answer: Diagnosis, told: list[Opinion]) -> Opinion:

@@ -4,6 +4,9 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfkit.collectors.tracer.demangle import named_as
+from perfkit.diagnosis import words
+
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
 
@@ -42,7 +45,9 @@ def spent_in(answer: "Diagnosis", top: int = 5) -> str:
     lines = [f"where {answer.program} spends its time ({answer.profiled})"]
     for each in answer.candidates[:top]:
         mark = "->" if (each.symbol, each.path) == (answer.symbol, answer.file) else "  "
-        lines.append(f"{mark} {each.share:6.1%}  {each.name}" + (f"  in {each.library}" if each.is_system else ""))
+        lines.append(
+            f"{mark} {each.share:6.1%}  {words.brief(each.name)}" + (f"  in {each.library}" if each.is_system else "")
+        )
     return "\n".join(lines)
 
 
@@ -78,7 +83,8 @@ def _source(answer: "Diagnosis") -> list[str]:
     texts = answer.sources.get(top["file"], ())
     if not texts or not top["line"]:
         rows = [
-            f"  {row.causality:4.0%} {row.time:4.0%}  {row.place}  {row.source_line}" for row in table[:4].itertuples()
+            f"  {row.causality:4.0%} {row.time:4.0%}  {row.place}  {row.source_line or f'in {_function(answer, row)}'}"
+            for row in table[:4].itertuples()
         ]
         return ["responsible, time (shares, simulated)", *rows]
     here = table[table["file"] == top["file"]].groupby("line")[["causality", "time"]].sum()
@@ -87,6 +93,10 @@ def _source(answer: "Diagnosis") -> list[str]:
         shares = f"{here['causality'][n]:4.0%} {here['time'][n]:4.0%}" if n in here.index else " " * 9
         lines.append(f"{'>' if n == top['line'] else ' '} {shares} {n:5}  {texts[n - 1].rstrip()[: WIDTH - 20]}")
     return lines
+
+
+def _function(answer: "Diagnosis", row: Any) -> str:
+    return words.brief(answer.function if row.function == answer.symbol else named_as(row.function))
 
 
 def _mark(agrees: bool | None) -> str:

@@ -4,6 +4,7 @@ import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from perfkit.collectors.tracer.tracer import Tracer
@@ -14,6 +15,7 @@ from perfkit.simulators.gus.threads import ThreadsResult, run_threads
 from perfkit.trace.threads import ThreadTraces
 from perfkit.trace.trace import Trace
 
+_OFTEN = 0.001  # of the instructions are writes to a line: fewer cost nothing that matters
 _MUCH = 1.1  # a slowdown beside the others, or an imbalance, that is worth a word of its own
 
 
@@ -44,11 +46,37 @@ class Team:
         """What the thread that the others wait for ran."""
         return self.traces[self.result.critical]
 
+    def _first(self) -> str:
+        """Say what the threads do to each other that may cost more than anything in one of them."""
+        told = []
+        if self.shared_falsely:
+            told.append(
+                "they write one line of memory by turns (false sharing, below), which costs several times as much on a "
+                "machine as is simulated"
+            )
+        if self.traces.complete and self.result.imbalance >= _MUCH:
+            told.append(f"the slowest takes {self.result.imbalance:.2f} times the mean, and the others wait")
+        return f". Beside that, {'; '.join(told)}" if told else ""
+
+    @cached_property
+    def shared_falsely(self) -> str:
+        """The line of memory that threads write most by turns without sharing its bytes; "" where that is rare."""
+        false = self.traces.shared_lines().false()
+        if not len(false):
+            return ""
+        row = false.iloc[(false["reads"] + false["writes"]).argmax()]
+        if row["writes"] < _OFTEN * sum(each.instruction_count for each in self.traces.values()):
+            return ""
+        return (
+            f"{row['variable'] or 'memory'} at {row['address']:#x} by threads {row['threads']}, {row['writes']:,} "
+            f"writes and {row['reads']:,} reads, from {row['places']}"
+        )
+
     def told(self) -> tuple[str, ...]:
         """Say how the threads were looked at, how even they are, and what they take from each other (simulated)."""
         result, number = self.result, self.result.critical
         seen = f"thread {number}, the slowest" if self.explained else "a run with one thread"
-        lines = [f"{self.name} runs in {len(result)} threads, and this explains {seen}"]
+        lines = [f"{self.name} runs in {len(result)} threads, and this explains {seen}{self._first()}"]
         if not self.traces.complete:
             stopped = sorted({t.provenance.stopped for t in self.traces.values() if not t.provenance.complete})
             lines.append(f"the threads cannot be compared: their recording ended early ({'; '.join(stopped)})")
@@ -62,9 +90,7 @@ class Team:
             f"beside the others the slowest takes {result.slowdown:.2f} times as long as alone"
             + (": they hold each other up" if result.slowdown >= _MUCH else "")
         )
-        shared = self.traces.shared_lines()
-        if len(shared.false()):
-            lines.append(f"threads share lines falsely: {shared.summary().splitlines()[1]}")
+        lines += [f"threads share lines falsely: {self.shared_falsely}"] if self.shared_falsely else []
         symbol = shlex.quote(self.traces[0].provenance.function)
         program, *arguments = shlex.split(self.command)
         after = f" -- {shlex.join(arguments)}" if arguments else ""

@@ -1,27 +1,31 @@
 """`why`: find a program's hot function, time it, record it, simulate it, and say what holds it back."""
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, own, profile
-from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, own, profile, shown
+from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
 from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured
+from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.sources import built, called, is_called
 from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR
-from perfkit.errors import DataError, PerfkitError, PerfkitWarning, UnavailableError
+from perfkit.errors import DataError, PerfkitError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus, GusResult
 from perfkit.trace.trace import Trace
@@ -32,20 +36,24 @@ _OF_A_THREAD = 1_000_000  # instructions recorded of each thread, where there ar
 _PATIENCE = 60.0  # seconds for a busy machine to start a recording
 _FAR_IN = 10  # times the limit may pass before the code is reached that the samples are in
 _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
+_MUCH = 0.05  # of the run: a library that has so much of it is named
+_OPENMP = ("libgomp", "libomp", "libiomp")
+_UP = 3  # callers that are looked at where calls are too short
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
 _WIDEST = 1.05  # more instructions per cycle than the core's width times this were not run in the measured cycles
 
 
 def why(
-    program: str | Path,
+    program: str | Path | Callable[..., Any],
     function: str = "",
-    arguments: Sequence[str] = (),
+    arguments: Sequence[Any] = (),
     *,
     core: str = "host",
     seconds: float = 3.0,
     limit: int = 3_000_000,
     stdin: str | Path | None = None,
+    flags: str = "",
     say: Say | None = None,
 ) -> Diagnosis:
     """Say why a program is slow: its hot function, what holds that back, on which line, and what would help.
@@ -55,12 +63,15 @@ def why(
     Parameters
     ----------
     program : str or Path
-        A program (x86-64, Linux).
+        A program (x86-64, Linux); a Python script, whose hot function is one of a library that it loads; a source file
+        in C, C++, Rust or Fortran, which is compiled; a library, of which `function` is called. A source without a main
+        function, and a library, are called with `arguments`, or with some that are made for the parameters' types. Or a
+        function that numba compiles, which is called with `arguments`: numbers and arrays.
     function : str
         The function, as its source or its symbol names it, or ``lib.so:function``; by default the hottest one of the
         program's own.
     arguments : sequence of str
-        The program's words.
+        The program's words; of a function its arguments: ``["f8[1000]", "2.0", "1000"]``.
     core : str
         A core's name, a core file, or ``host``.
     seconds : float
@@ -69,6 +80,8 @@ def why(
         Record so many instructions at most.
     stdin : path, optional
         What the program reads from its standard input, in each run; nothing by default.
+    flags : str
+        What a source is compiled with; optimised for this machine by default.
     say : callable, optional
         Called with what is being done, before each stage.
 
@@ -84,9 +97,36 @@ def why(
     >>> import perfkit as pk
     >>> print(pk.why("./solver", arguments=["grid.txt"]))  # doctest: +SKIP
     """
-    target = Target(Path(program).absolute(), tuple(map(str, arguments)), Path(stdin) if stdin else None)
-    check_program(target)
-    return _Inquiry(target, function, core, seconds, limit, say or (lambda _: None)).answer()
+    if callable(program):
+        return _of_function(program, arguments, core, limit)
+    path, words, say = Path(program).absolute(), tuple(map(str, arguments)), say or (lambda _: None)
+    reads = Path(stdin) if stdin else None
+    with built(path, flags, say) as made:
+        if is_called(made):
+            kernel, values, notes = called(path, made, function, words, flags)
+            say(f"recording, simulating and timing {kernel.function}")
+            found = why_kernel(kernel, *values, core=core, limit=limit)
+            return replace(found, unseen=(*notes, *found.unseen))
+        is_script = path.suffix == ".py"
+        target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
+        check_program(target)
+        answer = _Inquiry(target, function, core, seconds, limit, say).answer()
+        return answer if made == path else replace(answer, program=path.name)
+
+
+def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: str, limit: int) -> Diagnosis:
+    """Answer for a function of this process: one that numba compiles."""
+    from perfkit.collectors.jitted import is_jitted, jitted_kernel
+
+    if not is_jitted(function):
+        name = getattr(function, "__name__", repr(function))
+        raise SettingError(
+            f"{name} is interpreted: Python runs it without machine code of its own. Compile it with numba.njit, or "
+            "put the calls into a script and ask about that: perfkit why script.py finds the hot function of the "
+            "libraries that it loads"
+        )
+    kernel, values = jitted_kernel(function, *arguments)
+    return why_kernel(kernel, *values, core=core, limit=limit)
 
 
 @dataclass
@@ -117,6 +157,8 @@ class _Inquiry:
             )
         with self._stage(f"timing the calls of {hot.name}"):
             timed, why_not = self._timed(hot)
+        if self._too_short(timed):
+            hot, reason, timed = self._caller_of(hot, reason, timed, found)
         core = Microarchitecture.load(self.core)
         team = None
         if self.crowded or hot.threads > 1:
@@ -138,7 +180,7 @@ class _Inquiry:
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
         answer = Diagnosis(
-            program=self.target.program.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
+            program=self.target.subject.name, function=hot.name, symbol=hot.symbol, file=hot.path, chosen=reason,
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
@@ -178,14 +220,21 @@ class _Inquiry:
             return named(self.asked, self.target, found)
         assert found is not None
         hottest = found.functions[0]
-        mine = own(found.functions)
+        mine = own(found.functions, self.target.program if self.target.script else None)
+        if mine is None and self.target.script:
+            raise DataError(
+                f"{self.target.subject.name} spends its time in Python's interpreter or in libraries of the system, "
+                f"and no function of a library of yours was seen running: {found.summary()}. What is interpreted has "
+                "no machine code to explain: move its loop into numpy, numba or C first. What numba compiles is asked "
+                "about as pk.why(function, arguments=...)"
+            )
         if mine is None:
             raise DataError(
-                f"no function of {self.target.program.name} itself was seen running: {found.summary()}. If it was "
+                f"no function of {self.target.subject.name} itself was seen running: {found.summary()}. If it was "
                 "stripped, build it without -s; a function of a library is named with -f LIBRARY:FUNCTION"
             )
-        if mine.path != str(self.target.program.resolve()) and Path(mine.path).name != self.target.program.name:
-            self.unseen.append(f"{self.target.program.name} spends its time in {mine.library}")
+        if mine.path != str(self.target.program.resolve()) and Path(mine.path).name != self.target.subject.name:
+            self.unseen.append(f"{self.target.subject.name} spends its time in {mine.library}")
         if (mine.symbol, mine.path) == (hottest.symbol, hottest.path):
             return mine, "the hottest function"
         return mine, f"the hottest of the program's own functions ({hottest.name} of {hottest.library} is hotter)"
@@ -209,6 +258,35 @@ class _Inquiry:
             )
         return runs, ""
 
+    def _too_short(self, timed: list[CallTimes]) -> bool:
+        """Whether the calls of a function that nobody asked for are too short to be told from what timing costs."""
+        return not self.asked and bool(timed) and len(timed[0].ticks) > 1 and middle(timed[0].cycles) < _SHORT
+
+    def _caller_of(
+        self, hot: HotFunction, reason: str, timed: list[CallTimes], found: Profile | None
+    ) -> tuple[HotFunction, str, list[CallTimes]]:
+        """Return the nearest caller whose calls can be timed; the function itself where there is none.
+
+        What such a function waits for is often its caller's: a loop that calls it, or a table of functions.
+        """
+        caller, runs = hot, timed
+        for _ in range(_UP):
+            above = _returned_to(runs[0], self._known(found))
+            if above is None or (above.symbol, above.path) == (caller.symbol, caller.path):
+                break
+            caller = above
+            with self._stage(f"timing the calls of {caller.name}, which calls {hot.name}"):
+                runs, _ = self._timed(caller)
+            if not runs or self.crowded:
+                self.crowded = False
+                break
+            if len(runs[0].ticks) > 1 and middle(runs[0].cycles) >= _SHORT:
+                return caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
+        return hot, reason, timed
+
+    def _known(self, found: Profile | None) -> dict[tuple[str, str], HotFunction]:
+        return {(each.path, each.symbol): each for each in found.functions} if found else {}
+
     def _team(self, hot: HotFunction, core: Microarchitecture) -> Team | None:
         """Record all threads, and simulate them beside each other.
 
@@ -217,12 +295,13 @@ class _Inquiry:
         DataError
             They cannot be recorded together, and one alone cannot be told from the others.
         """
+        limit = min(self.limit, max(_OF_A_THREAD, 2 * self.limit // max(hot.threads, 2)))
         tracer = Tracer(
-            limit=min(self.limit, _OF_A_THREAD), callees=True, timeout=_PATIENCE + 4 * self.seconds,
+            limit=limit, callees=True, timeout=_PATIENCE + 4 * self.seconds,
             library=self._place(hot), stdin=self.target.stdin,
         )  # fmt: skip
         try:
-            team = team_of(tracer, self.target.program, hot.symbol, self.target.arguments, core, hot.name)
+            team = team_of(tracer, self.target.subject, hot.symbol, self.target.arguments, core, hot.name)
         except (DataError, UnavailableError) as error:
             if self.crowded:
                 raise DataError(
@@ -241,11 +320,11 @@ class _Inquiry:
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerfkitWarning)
-            return tracer.run(self.target.program, hot.symbol, self.target.arguments)
+            return tracer.run(self.target.subject, hot.symbol, self.target.arguments)
 
     def _once(self, hot: HotFunction, calls: int = 0) -> CallTimes:
         return time_calls(
-            self.target.program, hot.symbol, self.target.arguments,
+            self.target.subject, hot.symbol, self.target.arguments,
             library=self._place(hot), stdin=self.target.stdin, seconds=self.seconds, calls=calls,
         )  # fmt: skip
 
@@ -365,7 +444,7 @@ class _Inquiry:
             names = {name for name in trace.code.function if name}
             covered = sum(each.share for each in found.functions if each.symbol in names)
             if covered < 0.995:
-                unseen.append(f"{1 - covered:.0%} of the run, outside of what was recorded")
+                unseen.append(f"{1 - covered:.0%} of the run, outside of what was recorded{_elsewhere(found, names)}")
             if inside is not None and inside < 0.8:
                 unseen.append(
                     f"BEWARE: {1 - inside:.0%} of the samples in {hot.name} lie in code that was not recorded"
@@ -387,6 +466,20 @@ class _Inquiry:
             unseen.append(f"calls that were not followed: {_short(left)}")
         if note := origin.extra.get("no_lines"):
             unseen.append(f"source lines: {note}")
+
+
+def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
+    """Return the function that the last timed call returned to; None where no symbol names it, or a system's does."""
+    files: dict[str, ElfFile | None] = {}
+    where = place(times.returned - 1, mapped_code(times.maps), files)
+    elf = opened(where.path, files)
+    symbol = elf.holds(where.address) if elf is not None else None
+    if symbol is None:
+        return None
+    path = str(Path(where.path).resolve())
+    title = shown({(path, symbol.name)}, {path: elf})[path, symbol.name]
+    caller = known.get((path, symbol.name)) or HotFunction(title, symbol.name, path, 0, 0.0, 1, 1)
+    return None if caller.is_system else caller
 
 
 def _hottest(found: Profile, hot: HotFunction) -> int:
@@ -419,6 +512,19 @@ def _seen(found: Profile, trace: Trace) -> float | None:
             total += n
             hit += n * (address in held)
     return hit / total if total else None
+
+
+def _elsewhere(found: Profile, names: set[str]) -> str:
+    """Say where most of the run is that was not recorded."""
+    by_library: dict[str, float] = {}
+    for each in found.functions:
+        if each.symbol not in names:
+            by_library[each.library] = by_library.get(each.library, 0.0) + each.share
+    library, share = max(by_library.items(), key=lambda row: row[1])
+    if share < _MUCH:
+        return ""
+    waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else ""
+    return f", {share:.0%} of it in {library or 'code of no file'}{waits}"
 
 
 def _how(found: Profile | None) -> str:

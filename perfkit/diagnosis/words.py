@@ -88,6 +88,26 @@ def better(resource: str, weight: float) -> str:
     return f"{name} divided by {weight:g}" if "latency" in name or "penalty" in name else f"{weight:g} times {name}"
 
 
+def brief(name: str, most: int = 60) -> str:
+    """Return a long name of a function without the arguments of its templates.
+
+    Examples
+    --------
+    >>> brief("std::__introsort_loop<__gnu_cxx::__normal_iterator<Rec*, std::vector<Rec> >, long>")
+    'std::__introsort_loop<...>'
+    """
+    if len(name) <= most or "operator" in name:
+        return name
+    kept, depth = [], 0
+    for letter in name:
+        if letter == "<":
+            kept.append("<...>" * (depth == 0))
+        depth += (letter == "<") - (letter == ">" and depth > 0)
+        if not depth and letter != ">":
+            kept.append(letter)
+    return "".join(kept)
+
+
 def _found(resource: str) -> tuple[str, str]:
     for pattern, held, helps in _WORDS:
         match = re.fullmatch(pattern, resource)

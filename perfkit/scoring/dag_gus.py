@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from perfkit.simulators.gus.gus import Gus
+
 if TYPE_CHECKING:
     from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.dag.relax import Relaxation
     from perfkit.trace.trace import Trace
 
+_TIED = 0.02  # gains that differ by less are one
 # Groups of resources of which both models speak, by words of either; the first that matches counts.
 _GROUPS = (
-    ("latency of operations", r"instruction_latency|latency of (?:additions|mult|div|fused|integer)"),
+    ("latency of operations", r"instruction_latency|latency of (?:all|additions|mult|div|fused|integer)"),
     ("latency of memory", r"memory_latency|latency of memory|L3_latency|latency of L3"),
     ("latency of caches", r"L[12]\w*_latency|forward|latency of L[12]"),
     ("bandwidth of memory", r"memory_bandwidth|bandwidth of memory|L3_bandwidth|bandwidth of L3"),
@@ -26,7 +29,7 @@ _GROUPS = (
     ("window", r"^rob$|scheduler|_queue|buffer|station|line.fill"),
     ("front end", r"front_end|fetch|retire|taken_branches|op_cache"),
     ("divider", r"[Dd]ivider"),
-    ("mispredicted branches", r"misprediction"),
+    ("mispredicted branches", r"mispredict"),
     ("integer units", r"ALU|integer units|BRU|p06|p0156|branch"),
     ("floating-point units", r"FP|floating-point units|^p\d+|p01|p5"),
 )
@@ -40,25 +43,60 @@ def group(resource: str) -> str:
     >>> group("instruction_latency") == group("latency of additions")
     True
     """
-    return next((name for name, words in _GROUPS if re.search(words, resource)), "other")
+    return next((name for name, words in _GROUPS if resource == name or re.search(words, resource)), "other")
 
 
-def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation) -> dict[str, Any]:
+def _together(gus: Gus, trace: Trace) -> list[tuple[str, float]]:
+    """Return what doubling all resources of a group at once gains, of groups with several."""
+    core = gus.core
+    groups: dict[str, list[str]] = {}
+    for resource in core.resources:
+        if group(resource) not in ("other", "window"):
+            groups.setdefault(group(resource), []).append(resource)
+    variants = {}
+    for words, resources in groups.items():
+        if len(resources) > 1:
+            variants[" + ".join(resources) if len(resources) < 4 else words] = _doubled(core, resources)
+    cycles = gus.cycles(trace, [core, *variants.values()])
+    return [(words, float(cycles[0] / after - 1)) for words, after in zip(variants, cycles[1:], strict=True)]
+
+
+def _doubled(core: Microarchitecture, resources: list[str]) -> Microarchitecture:
+    for resource in resources:
+        core = core.scaled(resource, 2.0)
+    return core
+
+
+def second_opinion(trace: Trace, core: Microarchitecture, relaxation: Relaxation, warm: bool = True) -> dict[str, Any]:
     """Return Gus's bottleneck of a trace beside the extended roofline's.
+
+    Two names are one where both are of the same part of the core (`group`), or within two percent of the first. Where
+    no resource gains Gus two percent, all of a part are doubled together: ports of nested groups that are full at the
+    same time gain nothing one by one.
+
+    Parameters
+    ----------
+    trace, core
+        What ran, on what.
+    relaxation
+        The extended roofline's answer.
+    warm
+        Caches and branch predictor have seen the trace before, as in the schedule that was relaxed.
 
     Returns
     -------
     dict with ``gus`` and ``roofline`` (the resources), ``gain`` (Gus's, at twice the capacity), ``agree``, ``cycles``
     (Gus's) and ``sentence``, which says whether they agree and whom to believe.
     """
-    from perfkit.simulators.gus.gus import Gus
-
-    result = Gus(core, warm=True).run(trace)
+    gus = Gus(core, warm=warm)
+    result = gus.run(trace)
     ranked = result.sensitivity((2.0,))
-    name = ranked.bottleneck
-    gain = float(ranked.speedup.max()) if ranked.speedup.size else 0.0
+    name, gain = ranked.bottleneck, float(ranked.speedup.max(initial=0.0))
+    if gain < _TIED:
+        # Ports of nested groups that are full together gain nothing one by one.
+        name, gain = max([(name, gain), *_together(gus, trace)], key=lambda found: found[1])
     own = relaxation.to_frame()
-    tied = own[(own["gain"] >= own["gain"].max() - 0.02) & (own["gain"] > 0.005)]["resource"].tolist()
+    tied = own[(own["gain"] >= own["gain"].max() - _TIED) & (own["gain"] > 0.005)]["resource"].tolist()
     agree = (bool(name) and any(group(resource) == group(name) for resource in tied)) or (not name and not tied)
     shown = relaxation.bottleneck or "no single resource"
     apart = relaxation.cycles / result.cycles - 1

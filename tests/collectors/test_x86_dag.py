@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from perfkit.collectors.dag.x86_dag import trace_dag
+from perfkit.dag.graph import Dag
 from perfkit.errors import DataError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -13,7 +14,7 @@ from perfkit.trace.trace import Trace
 pytest.importorskip("iced_x86")
 
 
-def traced(rows, runs, addresses):
+def traced(rows, runs, addresses, sizes=()):
     """Make a trace of one block of (machine code, operands as (read, write, size))."""
     operands = [operand for _, found in rows for operand in found]
     code = StaticCode(
@@ -28,7 +29,7 @@ def traced(rows, runs, addresses):
         write=[o[1] for o in operands],
         size=[o[2] for o in operands],
     )
-    return Trace.from_parts(code, [0] * runs, addresses)
+    return Trace.from_parts(code, [0] * runs, addresses, sizes)
 
 
 def hexes(text):
@@ -104,12 +105,52 @@ def test_the_whole_of_a_loop():
     assert DagScheduler(core, warm=True).run(dag).issue.tolist() == [0, 4, 0, 7, 1, 1, 5, 1, 8, 2]
 
 
+def test_divisions_of_integers_wait_for_the_divider():
+    rows = [(hexes("48f7f9"), []), (hexes("48f7f9"), [])]  # idiv rcx, twice: RDX:RAX, so one after the other anyway
+    found = traced(rows, 1, [])
+    core = DagCore(latency_I=1)
+    alone = DagScheduler(core).run(trace_dag(found, whole=True))
+    assert alone.issue.tolist() == [0, 14]  # 1 and 13 cycles of latency
+    # In LLVM IR, where nothing else orders them: one begins every seven cycles.
+    from perfkit.collectors.dag.llvm_ir import instrument
+
+    ir = """
+define i64 @f(i64 %a, i64 %b) {
+  %x = sdiv i64 %a, %b
+  %y = udiv i64 %b, %a
+  %z = add i64 %x, %y
+  ret i64 %z
+}
+"""
+    program = instrument(ir, "f", whole=True).program
+    dag = Dag(program, np.zeros(1, dtype=np.int64))
+    assert DagScheduler(core).run(dag).issue.tolist() == [0, 7, 21]
+
+
 def test_masked_operands_need_the_whole_kernel():
     rows = [(hexes("c4e27d2c07"), [(True, False, 32)])]  # vmaskmovps ymm0, ymm0, [rdi]
     found = traced(rows, 3, [4096, 2**64 - 1, 4160])
     with pytest.raises(DataError, match="whole=True"):
         trace_dag(found)
     assert trace_dag(found, whole=True).nodes()["address"].dropna().tolist() == [4096, 4096, 4160]
+
+
+def test_a_string_instruction_moves_32_bytes_a_step():
+    rows = [
+        (hexes("f3a4"), [(False, True, 0), (True, False, 0)]),  # rep movsb
+        (hexes("4883c708"), []),  # add rdi, 8
+    ]
+    found = traced(rows, 2, [6400, 4096, 9600, 4096], sizes=[100, 100, 16, 16])
+    nodes = trace_dag(found, whole=True).nodes()
+    assert "".join(nodes["op"]) == "ILSI" + "ILS" * 3 + "ILSI"
+    steps = [a + 32 * k for k in (1, 2, 3) for a in (4096, 6400)]
+    assert nodes["address"].dropna().tolist() == [4096, 6400, *steps, 4096, 9600]
+    assert set(nodes["width"][nodes["op"].isin(["L", "S"])]) == {4}
+    # One step begins per cycle; each waits for the one before it, of the next instruction, too.
+    assert nodes["deps"][4] == (0,)
+    core = DagCore(latency_I=1, latency_L1=4, size_L1=4096, line=64)
+    issue = DagScheduler(core).run(trace_dag(found, whole=True)).issue
+    assert issue[(nodes["op"] == "L").to_numpy()].tolist() == [1, 2, 3, 4, 5]
 
 
 def test_a_trace_in_its_file_is_read_piece_by_piece(tmp_path):

@@ -3,7 +3,8 @@
 import pytest
 
 import perfkit as pk
-from perfkit.scoring.dag_gus import group
+from perfkit.scoring.dag_gus import group, second_opinion
+from perfkit.simulators.dag.relax import _halved_loads
 
 
 def test_a_chain_gains_by_its_latency_only():
@@ -35,10 +36,53 @@ def test_a_result_of_nothing_and_its_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "fig1a",
+        "divider",
+        "l2-bound",
+        "load-bound",
+        "store-bound",
+        "latency-multiply",
+        "pointer-chase",
+        "throughput-add",
+    ],
+)
+@pytest.mark.parametrize("core", ["skylake_x", "zen4"])
+def test_both_models_name_the_same_bottleneck(name, core):
+    """A few of the traces of tests/benchmarks/dag_agreement.py."""
+    machine = pk.Microarchitecture.load(core)
+    source = pk.open_dags(name, core=machine)[name]
+    relaxed = pk.relax(pk.predict_branches(source, machine).in_memory(), pk.DagScheduler(machine, record=False))
+    found = second_opinion(source.trace, machine, relaxed)
+    assert found["agree"], found["sentence"]
+    assert abs(relaxed.cycles / found["cycles"] - 1) < 0.3
+
+
+def test_a_better_resource_is_twice_as_good_for_integers_too():
+    core = pk.DagCore.load("zen4")
+    changed = _halved_loads(core, "L1")
+    assert (core.latency_L1, core.integer_loads_earlier) == (7, 3)
+    better = core.replace(**changed)
+    assert (better.latency_L1, better.latency_L1 - better.integer_loads_earlier) == (4, 2)
+    assert _halved_loads(pk.DagCore(latency_L2=12), "L2") == {"latency_L2": 6}
+
+
+def test_all_latencies_at_once_are_told_only_where_they_tell_more():
+    alternating = pk.Dag.from_nodes("AM" * 50, [[i - 1] if i else [] for i in range(100)])
+    scheduler = pk.DagScheduler(pk.DagCore(latency_A=4, latency_M=4))
+    assert pk.relax(alternating, scheduler).bottleneck == "latency of all operations"
+    chain = pk.Dag.from_nodes("A" * 100 + "M", [[i - 1] if i else [] for i in range(101)])
+    assert pk.relax(chain, scheduler).bottleneck == "latency of additions"
+    assert "latency of all operations" not in set(pk.relax(chain, scheduler).to_frame()["resource"])
+
+
+@pytest.mark.parametrize(
     ("ours", "gus"),
     [
         ("latency of additions", "instruction_latency"), ("bandwidth of L2", "L2_bandwidth"), ("reorder buffer", "rob"),
-        ("fetch", "front_end"), ("latency of memory", "memory_latency"), ("divider", "FPDivider"),
+        ("fetch", "front_end"), ("mispredicted branches", "misprediction_penalty"),
+        ("latency of memory", "memory_latency"), ("divider", "FPDivider"),
     ],
 )  # fmt: skip
 def test_words_of_both_models(ours, gus):

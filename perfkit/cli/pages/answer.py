@@ -66,6 +66,7 @@ ul { padding-left: 20px; margin: 6px 0; } li { margin: 3px 0; overflow-wrap: any
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; vertical-align: top; padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; }
+th, td:first-child { overflow-wrap: break-word; }
 pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-space: pre-wrap; overflow-wrap: anywhere;
   font-size: 13px; margin: 6px 0; }
 .wide { overflow-x: auto; }
@@ -222,7 +223,7 @@ def drawn(result: Any, **options: Any) -> bytes:
     figure = getattr(picture, "figure", picture)
     figure.set_size_inches(6.6, 3.6)
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=130)
+    figure.savefig(out, format="png", dpi=130, bbox_inches="tight")  # legends beside the axes, too
     plt.close(figure)
     return out.getvalue()
 

@@ -2,13 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from perfkit.cli.pages.answer import AnswerPage, drawn, write_page
+from perfkit.diagnosis.opinions import DAG_LIMIT, scheduled
 from perfkit.diagnosis.screen import spent_in
+from perfkit.errors import PerfkitError
 from perfkit.files import replaced
+from perfkit.simulators.gus.diff import in_the_object
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
@@ -26,25 +31,27 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         *((f"{each.factor:.2f}x", f"what if (simulated): {each.gain}") for each in found.what_ifs),
     ]
     lines = found.lines.assign(
-        **{"responsible %": 100 * found.lines["causality"], "time %": 100 * found.lines["time"]}
+        **{"responsible %": _percent(found.lines["causality"]), "time %": _percent(found.lines["time"])}
     )[["place", "responsible %", "time %", "cause", "source_line"]]
     listing = result.to_frame()
     code = result.trace.code
     places = [f"{Path(f).name}:{n}" if n else "" for f, n in zip(code.file, code.line.tolist(), strict=True)]
-    addresses = [f"{a:#x}" for a in result.trace.object_addresses().tolist()]
+    there, ran = result.trace.object_addresses().tolist(), code.pc.tolist()
+    texts = [in_the_object(t, a - p) for t, a, p in zip(listing["text"], there, ran, strict=True)]
     shown = pd.DataFrame(
         {
-            "address": addresses,
+            "address": [f"{a:#x}" for a in there],
             "place": places,
-            "instruction": listing["text"],
+            "instruction": texts,
             "runs": listing["executions"],
-            "time %": 100 * listing["time_share"],
-            "responsible %": 100 * found.responsible.shares,
+            "time %": _percent(listing["time_share"]),
+            "responsible %": _percent(found.responsible.shares),
             "held up by": listing["cause"],
         }
     )
     shown = shown[shown["runs"] > 0].sort_values("time %", ascending=False, kind="stable")
     gains = found.ranked.to_frame()
+    gains = gains.assign(**{"speedup %": _percent(gains.iloc[:, 1])})[[gains.columns[0], "speedup %"]]
     methods = pd.DataFrame([(o.method, o.says, {True: "yes", False: "no", None: ""}[o.agrees]) for o in found.opinions])
     first = min(_AHEAD, max(0, result.instructions - _WINDOW))
     timeline = result.timeline(first, min(_WINDOW, result.instructions))
@@ -55,6 +62,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         (f"When which resource is used: {_WINDOW} instructions (simulated)", drawn(timeline)),
         ("What if a resource were twice as good (simulated)", gains[gains.iloc[:, 1] > 0]),
         ("Where the cycles go (simulated)", drawn(result)),
+        (f"Roofs of the first {min(DAG_LIMIT, result.instructions):,} instructions (simulated)", _roofs(found)),
         ("What the methods say", methods.set_axis(["method", "says", "agrees"], axis=1) if len(methods) else ""),
         *((("Where the run spends its time", spent_in(found, 10)),) if found.candidates else ()),
     ]
@@ -64,6 +72,18 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
         tuple(each for each in evidence if len(each[1])),
     )  # fmt: skip
     return write_page(answer, path)
+
+
+def _roofs(found: "Diagnosis") -> bytes:
+    """Return the extended roofline's picture; nothing for code without floating-point operations."""
+    try:
+        return drawn(scheduled(found)[2].roofline())
+    except PerfkitError:
+        return b""
+
+
+def _percent(shares: Any) -> NDArray[np.float64]:
+    return np.round(100 * np.asarray(shares, dtype=float), 1)
 
 
 def save_notebook(found: "Diagnosis", path: Path) -> Path:

@@ -42,6 +42,8 @@ _INTEGER = {
     **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), 13),
     **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui"), 3),
 }
+_DIVISION = 7  # cycles that a division keeps the divider: 6 to 10 on Ice Lake, Zen 3 and later
+_DIVIDER = "integer divider"  # the slot that says when it is free
 _FREE = frozenset(("zext", "trunc", "bitcast", "ptrtoint", "inttoptr", "freeze", "addrspacecast"))
 # Instructions that x86 does not fetch on their own: addresses, widenings, jumps to the next block.
 _FOLDED = frozenset(
@@ -97,6 +99,11 @@ class IrPart:
     number: int = -1
     instructions: int = 0
     covered: int = 0
+
+
+def _integer_register(kind: str) -> int:
+    """Return 1 for a type whose values are in integer registers, 0 for floating-point numbers and vectors."""
+    return int(not is_float(kind) and not kind.startswith("<"))
 
 
 class IrReader:
@@ -194,16 +201,19 @@ class IrReader:
             part.operations.append(IrOperation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
         elif i.opcode == "load" and self.seen(i.type):
             part.operations.append(
-                IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=int(not is_float(i.type)))
+                IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=_integer_register(i.type))
             )
             part.pointers.append((at, i.operands[0].text))
         elif i.opcode == "store" and self.seen(i.operands[0].type):
-            part.operations.append(IrOperation(STORE, names[0], names[1], "", shape(i.operands[0].type)))
+            kind = i.operands[0].type
+            part.operations.append(
+                IrOperation(STORE, names[0], names[1], "", shape(kind), delay=_integer_register(kind))
+            )
             part.pointers.append((at, i.operands[1].text))
         elif i.opcode in ("atomicrmw", "cmpxchg") and self.whole:
             kind = i.operands[1].type
-            part.operations.append(IrOperation(LOAD, names[0], "", i.name, shape(kind)))
-            part.operations.append(IrOperation(STORE, i.name, names[0], "", shape(kind)))
+            part.operations.append(IrOperation(LOAD, names[0], "", i.name, shape(kind), delay=1))
+            part.operations.append(IrOperation(STORE, i.name, names[0], "", shape(kind), delay=1))
             part.pointers += [(at, i.operands[0].text)] * 2
         elif i.opcode in _PASSED_ON and is_float(i.type):
             self.passed_on(part, i, names)
@@ -230,6 +240,12 @@ class IrReader:
         self.temporaries += 1
         return f"{i.name}.{self.temporaries}"
 
+    def divided(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
+        """Add a division of integers, which begins when the divider is free: it is not pipelined."""
+        self.node(part, INTEGER, i, [*names, _DIVIDER], _INTEGER[i.opcode])
+        begun = next(o for o in reversed(part.operations) if o.code == INTEGER)
+        part.operations.append(IrOperation(FORWARD, begun.into, "", _DIVIDER, delay=_DIVISION - 1))
+
     def node(self, part: IrPart, code: int, i: IrInstruction, names: list[str], delay: int = 0) -> None:
         """Add a node of any number of operands, and what passes its result on after a delay."""
         sources = [name for name in names if name]
@@ -248,7 +264,9 @@ class IrReader:
 
     def integer(self, part: IrPart, i: IrInstruction, names: list[str], tested: str) -> None:
         """Add the operations of integer work (of whole kernels)."""
-        if i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):
+        if i.opcode in ("sdiv", "udiv", "srem", "urem"):
+            self.divided(part, i, names)
+        elif i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):
             self.node(part, INTEGER, i, names, _INTEGER[i.opcode])
         elif i.opcode == "icmp":
             self.passed_on(part, i, names)

@@ -9,13 +9,13 @@ integer work are left out, as in the paper, and so are spills: a value stored to
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.collectors.dag.x86_operations import X86Block, accessed, arithmetic, shape_of
+from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import (
     FORWARD,
@@ -27,7 +27,7 @@ from perfkit.dag.program import (
     Consumer,
     Ints,
 )
-from perfkit.errors import DataError, PerfkitWarning
+from perfkit.errors import DataError
 from perfkit.trace.code import NO_ACCESS, StaticCode
 from perfkit.trace.trace import StreamedTrace, Trace, TraceChunk
 from perfkit.trace.x86 import decode
@@ -87,11 +87,12 @@ def trace_source(
     else:
         reader = _Reader(trace.code, count_all)
     blocks = [reader.block(k) for k in range(trace.code.block_count)]
-    _warn_of_strings(trace)
-    program = _program(trace.code, blocks, reader.slots)
+    branch = reader.slot(BRANCH_RESULT) if whole else -1
+    further = [step for block in blocks for step in block.repeats]
+    program = _program(trace.code, [*blocks, *further], reader.slots)
     name = trace.provenance.function or trace.provenance.workload or "trace"
     facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}
-    return TraceSource(trace, program, blocks, whole, name, facts)
+    return TraceSource(trace, program, blocks, whole, name, facts, branch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,8 @@ class TraceSource:
         or store unit and touches nothing new.
     name, facts
         What was traced, and how.
+    branch_slot
+        The slot that holds the last branch's result; -1 where branches are no nodes.
     """
 
     trace: Trace
@@ -115,6 +118,7 @@ class TraceSource:
     masked: bool
     name: str
     facts: dict[str, str]
+    branch_slot: int = -1
 
     def replay(self, consume: Consumer) -> None:
         """Hand the executed blocks to `consume`, piece by piece."""
@@ -133,19 +137,6 @@ class TraceSource:
         self.replay(lambda records, length: pieces.append(records[:length]))
         stream = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
         return Dag(self.program, stream, self.name, "traced", dict(self.facts))
-
-
-def _warn_of_strings(trace: Trace) -> None:
-    dynamic = np.flatnonzero(trace.code.dynamic)
-    owners = np.searchsorted(trace.code.operand_start, dynamic, side="right") - 1
-    strings = sorted({trace.code.text[i].split()[0] for i in owners if trace.code.text[i].startswith("rep")})
-    if strings:
-        warnings.warn(
-            f"{trace.provenance.workload or 'the trace'}: each {', '.join(strings)} instruction counts as one access, "
-            "however much it moves",
-            PerfkitWarning,
-            stacklevel=3,
-        )
 
 
 class _Reader:
@@ -265,6 +256,7 @@ def _program(code: StaticCode, blocks: list[X86Block], slots: int) -> BlockProgr
     shapes = sorted({op[4] for block in blocks for op in block.ops}) or [(1, 8)]
     ops = [(*op[:4], shapes.index(op[4]), -1, op[5]) for block in blocks for op in block.ops]
     fetched = np.diff(code.block_start).tolist()
+    fetched += [0] * (len(blocks) - len(fetched))
     return BlockProgram.of_operations(
         np.array(ops, dtype=np.int64).reshape(-1, 7),
         [(len(b.ops), len(b.operands), n, b.covered) for b, n in zip(blocks, fetched, strict=True)],
@@ -281,9 +273,15 @@ def _stream(
     used = np.array([len(block.operands) for block in blocks], dtype=np.int64)
     executed = chunk.stream.astype(np.int64)
     starts = np.concatenate(([0], np.cumsum(operands[executed])))[:-1]
-    places = np.concatenate(([0], np.cumsum(1 + used[executed])))
+    steps = _further_steps(code, chunk, blocks, starts)
+    lengths = 1 + used[executed]
+    for run, records in steps.items():
+        lengths[run] += len(records)
+    places = np.concatenate(([0], np.cumsum(lengths)))
     stream = np.empty(int(places[-1]), dtype=np.int64)
     stream[places[:-1]] = executed
+    for run, records in steps.items():
+        stream[places[run + 1] - len(records) : places[run + 1]] = records
     order = np.argsort(executed, kind="stable")
     bounds = np.searchsorted(executed[order], np.arange(len(blocks) + 1))
     for k, block in enumerate(blocks):
@@ -303,6 +301,30 @@ def _stream(
             last[k, slot] = int(found[-1])
             stream[places[runs] + 1 + slot] = found.astype(np.int64)
     return stream
+
+
+def _further_steps(code: StaticCode, chunk: TraceChunk, blocks: list[X86Block], starts: Ints) -> dict[int, Ints]:
+    """Return, of each executed block with repeated string instructions, the records of their steps after the first."""
+    if not any(block.repeats for block in blocks):
+        return {}
+    dynamic = np.array([code.dynamic[a:b].sum() for a, b in pairwise(code.block_operand_start.tolist())])
+    size_at = np.concatenate(([0], np.cumsum(dynamic[chunk.stream])))
+    number = len(blocks)
+    found: dict[int, Ints] = {}
+    for k, block in enumerate(blocks):
+        for step in block.repeats:
+            first = int(code.block_operand_start[k])
+            before = int(code.dynamic[first : first + step.operands[0]].sum())
+            for run in np.flatnonzero(chunk.stream == k).tolist():
+                more = -(-int(chunk.sizes[size_at[run] + before]) // STEP) - 1
+                if more > 0:
+                    records = np.empty((more, 1 + len(step.operands)), dtype=np.int64)
+                    records[:, 0] = number
+                    begins = chunk.addresses[starts[run] + np.array(step.operands)].astype(np.int64)
+                    records[:, 1:] = begins + STEP * np.arange(1, more + 1)[:, None]
+                    found[run] = np.concatenate([found.get(run, np.empty(0, dtype=np.int64)), records.ravel()])
+            number += 1
+    return found
 
 
 def _filled(addresses: Any, absent: Any, before: int) -> Any:

@@ -15,17 +15,24 @@ _ARITHMETIC = re.compile(
 _FUSED = re.compile(r"^V?FN?M(?:ADD|SUB)(?:ADD|SUB)?(132|213|231)(SD|SS|PD|PS)$")
 _CODES = {"MUL": MULTIPLY, "DIV": DIVIDE, "SQRT": DIVIDE, "RCP": DIVIDE, "RSQRT": DIVIDE}
 
+STEP = 32  # bytes that a repeated string instruction moves in a step, of which one begins per cycle
+BRANCH_RESULT = "branch"  # the slot of the last branch, beside those of registers
+
 # (code, left slot, right slot, into slot, shape, delay)
 Row = tuple[int, int, int, int, tuple[int, int], int]
 
 
 @dataclass
 class X86Block:
-    """The operations of one basic block, and which of its recorded operands are nodes."""
+    """The operations of one basic block, and which of its recorded operands are nodes.
+
+    Of a repeated instruction (REP MOVS, ...) these are its first step's; `repeats` has one further step of each.
+    """
 
     ops: list[Row] = field(default_factory=list)
     operands: list[int] = field(default_factory=list)
     covered: int = 0
+    repeats: list[X86Block] = field(default_factory=list)
 
     def add(self, code: int, left: int, right: int, into: int, shape: tuple[int, int] = (1, 8), delay: int = 0) -> None:
         """Add an operation."""

@@ -12,7 +12,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from perfkit.collectors.dag.x86_operations import X86Block, accessed, arithmetic, shape_of
+from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
 from perfkit.dag.program import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
@@ -32,6 +32,9 @@ _USUAL = {
 }
 _NOTHING = re.compile(r"^(?:NOP|ENDBR64|FNOP|PAUSE|PREFETCH\w*|VZEROUPPER|LFENCE|SFENCE|MFENCE)$")
 _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
+_VECTOR = re.compile(r"[XYZ]MM\d+$")
+_DIVIDES = re.compile(r"^I?DIV$")
+_DIVISION = 7  # cycles that a division keeps the divider, where no core's table says: 6 to 10 since Ice Lake and Zen 3
 _STACK_POINTER = "RSP"
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
@@ -100,8 +103,17 @@ class WholeReader:
             before = len(block.ops)
             self.instruction(i, begin, block, merged)
             self.join(block, before)
+            for _ in range(self.further_slots(i) if i != merged else 0):
+                block.add(OTHER, -1, -1, -1)
             block.covered += any(op[0] not in (FORWARD, OTHER, JOIN) for op in block.ops[before:]) or i == merged
         return block
+
+    def further_slots(self, i: int) -> int:
+        """Return how many slots of fetch and of the reorder buffer an instruction takes beyond its first."""
+        if self.tables is None:
+            return 0
+        uops = self.tables.form(form_name(self.instructions[i])).fused_uops
+        return 0 if math.isnan(uops) else max(0, round(uops) - 1)
 
     def write(self, registers: list[str], value: int, block: X86Block) -> None:
         """Give registers a value; vector registers also what an addition gets, where a core forwards that earlier."""
@@ -131,10 +143,14 @@ class WholeReader:
             block.add(OTHER, -1, -1, -1)
             return
         operands = range(int(self.code.operand_start[i]), int(self.code.operand_start[i + 1]))
+        if (instruction.has_rep_prefix or instruction.has_repne_prefix) and any(self.code.dynamic[o] for o in operands):
+            self.repeated(operands, begin, block)
+            return
         reads, writes = self.used(instruction, name)
         address = self.address(instruction, block)
         shape = shape_of(self, name, instruction, operands)
-        integer = not any(re.fullmatch(r"[XYZ]MM\d+", r) for r in writes)
+        integer = not any(map(_VECTOR.match, writes))
+        vector = any(map(_VECTOR.match, reads))
         loaded = [self.load(o, begin, shape, address, integer, block) for o in operands if self.code.read[o]]
         stores = [o for o in operands if self.code.write[o]]
         added = self.forwards and bool(_ADDITION.match(name))
@@ -145,11 +161,28 @@ class WholeReader:
             self.write(writes, value, block)
             block.add(OTHER, -1, -1, -1)
             return
-        value = self.compute(i, name, [*sources, *loaded], bool(loaded), writes, bool(stores), shape, block, merged)
+        held = any(map(_VECTOR.match, [*reads, *writes]))
+        value = self.compute(
+            i, name, [*sources, *loaded], bool(loaded), writes, bool(stores), shape, block, merged, held
+        )
         self.write(writes, value, block)
         for o in stores:
-            block.add(STORE, value, address, -1, accessed(self.code, o, shape))
+            block.add(STORE, value, address, -1, accessed(self.code, o, shape), int(not vector))
             block.operands.append(o - begin)
+
+    def repeated(self, operands: range, begin: int, block: X86Block) -> None:
+        """Add a step of a string instruction to the block, and a block of one more step."""
+        further = X86Block()
+        for part in (block, further):
+            count, value = self.slot("repeated step"), self.new_slot()
+            part.add(INTEGER, count, -1, count)
+            for o in sorted(operands, key=lambda o: bool(self.code.write[o])):
+                if self.code.write[o]:
+                    part.add(STORE, value, count, -1, (STEP // 8, 8))
+                else:
+                    part.add(LOAD, count, -1, value, (STEP // 8, 8))
+                part.operands.append(o - begin)
+        block.repeats.append(further)
 
     def compute(
         self,
@@ -162,6 +195,7 @@ class WholeReader:
         shape: tuple[int, int],
         block: X86Block,
         merged: int,
+        vector: bool,
     ) -> int:
         """Add the operation of an instruction; return the slot of its result."""
         instruction = self.instructions[i]
@@ -182,15 +216,48 @@ class WholeReader:
                 block.add(FORWARD, value, -1, into, (1, 8), self.usual.get(INTEGER, 1))
                 return into
             return value
-        value = self.new_slot()
+        value = self.slot(BRANCH_RESULT) if code == BRANCH else self.new_slot()
         while len(sources) > 2:
             between = self.new_slot()
             block.add(FORWARD, sources.pop(), sources.pop(), between)
             sources.append(between)
         left, right = [*sources, -1, -1][:2]
         code = INTEGER if code < 0 else code
-        block.add(code, left, right, value, shape if code != BRANCH else (1, 8))
+        if code == INTEGER and (busy := self.divides(i)):
+            return self.divided(i, busy, [left, right], block)
+        work = int(vector and code == INTEGER)
+        parts = self.parts(i, code, shape)
+        for _ in range(parts):
+            block.add(code, left, right, value, (shape[0] // parts, shape[1]) if code != BRANCH else (1, 8), work)
         return value if code == BRANCH else self.delayed(value, i, code, block)
+
+    def parts(self, i: int, code: int, shape: tuple[int, int]) -> int:
+        """Return as how many nodes a division keeps the divider busy as long as its instruction does."""
+        if code != DIVIDE or self.tables is None:
+            return 1
+        core = self.tables.core
+        usual = self.tables.form(_USUAL[DIVIDE]).inverse_throughput(core)
+        own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(core)
+        times = round(own / usual) if usual else 1
+        return times if times > 1 and shape[0] % times == 0 else 1
+
+    def divides(self, i: int) -> int:
+        """Return for how many cycles an instruction keeps the integer divider, which is not pipelined (0: none)."""
+        name = self.names[self.instructions[i].mnemonic]
+        if not _DIVIDES.match(name):
+            return 0
+        if self.tables is None:
+            return _DIVISION
+        own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(self.tables.core)
+        return max(1, round(own))
+
+    def divided(self, i: int, busy: int, sources: list[int], block: X86Block) -> int:
+        """Add a division of integers: it begins when the divider is free."""
+        free, value = self.slot("integer divider"), self.new_slot()
+        known = [source for source in sources if source >= 0]
+        block.add(INTEGER, self.joined(known, block) if known else -1, free, value)
+        block.add(FORWARD, value, -1, free, (1, 8), max(0, busy - self.usual.get(INTEGER, 1)))
+        return self.delayed(value, i, INTEGER, block)
 
     def joined(self, sources: list[int], block: X86Block) -> int:
         """Return a slot that is ready when all of these are."""

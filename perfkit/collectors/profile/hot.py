@@ -159,7 +159,7 @@ def profile(target: Target, seconds: float = 3.0, *, say: Say | None = None) -> 
     why_not: list[str] = []
     for name, sample in ways:
         if say is not None:
-            say(f"running {target.program.name} under {name}")
+            say(f"running {target.subject.name} under {name}")
         try:
             found = _sampled(target, seconds, sample)
         except UnavailableError as error:
@@ -167,7 +167,7 @@ def profile(target: Target, seconds: float = 3.0, *, say: Say | None = None) -> 
             continue
         return _named(target, found, tuple(why_not))
     raise UnavailableError(
-        f"no way of finding the hot function of {target.program.name} works here: {'; '.join(why_not)}. "
+        f"no way of finding the hot function of {target.subject.name} works here: {'; '.join(why_not)}. "
         "Install perf, a C compiler or valgrind, or name the function (-f)"
     )
 
@@ -200,7 +200,7 @@ def _check_worked(target: Target, run: Sampled, seconds: float) -> None:
         return
     printed = plain.printed.strip()[-300:]
     raise DataError(
-        f"{target.program.name} {ended.replace('ended with', 'exited with').replace('ended by', 'was ended by')} "
+        f"{target.subject.name} {ended.replace('ended with', 'exited with').replace('ended by', 'was ended by')} "
         f"after {run.total:,} {run.unit} ({run.method}), before doing work that could be explained. Give it the words "
         f"and the input that it needs{f'. It printed: {printed}' if printed else ''}"
     )
@@ -236,7 +236,7 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
         )
     addresses = [{"file": path, "address": at, "samples": n} for (path, at), n in by_address.most_common()]
     return Profile(
-        pd.DataFrame(rows), pd.DataFrame(addresses), target.program.name, found.method, found.unit, found.seconds,
+        pd.DataFrame(rows), pd.DataFrame(addresses), target.subject.name, found.method, found.unit, found.seconds,
         found.ended, found.runs, why_not,
     )  # fmt: skip
 
@@ -268,9 +268,13 @@ def _short(name: str) -> str:
     return next((way for way in reversed(ways) if not way.endswith(")") and ("<" in way) == ("<" in name)), ways[0])
 
 
-def own(functions: Sequence[HotFunction]) -> HotFunction | None:
-    """Return the hottest function that is the program's own, of those that have a symbol."""
-    return next((each for each in functions if each.symbol and not each.is_system), None)
+def own(functions: Sequence[HotFunction], interpreter: Path | None = None) -> HotFunction | None:
+    """Return the hottest function that is the program's own, of those that have a symbol; none of an interpreter's."""
+    but = str(interpreter.resolve()) if interpreter else ""
+    mine = (each for each in functions if each.symbol and not each.is_system)
+    if interpreter is not None:
+        mine = (each for each in mine if each.path != but and not each.library.startswith("libpython"))
+    return next(mine, None)
 
 
 def few(found: Profile) -> bool:

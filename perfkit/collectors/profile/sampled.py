@@ -21,16 +21,24 @@ class Target:
         Its words.
     stdin : Path, optional
         What it reads from its standard input; nothing by default.
+    script : Path, optional
+        A Python script that the program, this Python's interpreter, runs.
     """
 
     program: Path
     arguments: tuple[str, ...] = ()
     stdin: Path | None = None
+    script: Path | None = None
+
+    @property
+    def subject(self) -> Path:
+        """The file that a person means: the script where there is one."""
+        return self.script or self.program
 
     @property
     def words(self) -> list[str]:
         """The command."""
-        return [str(self.program), *self.arguments]
+        return [str(self.program), *([str(self.script)] if self.script else []), *self.arguments]
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,17 @@ class Sampled:
     def total(self) -> int:
         """All samples."""
         return sum(self.places.values())
+
+
+def mapped_code(text: str) -> list[Mapped]:
+    """Return the files' code in ``/proc/PID/maps``."""
+    found = []
+    for line in text.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and "x" in words[1]:
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            found.append(Mapped(start, end, int(words[2], 16), words[5]))
+    return found
 
 
 def place(address: int, mapped: Sequence[Mapped], files: dict[str, ElfFile | None]) -> CodePlace:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfkit.collectors.profile.sampled import CodePlace, Mapped, Sampled, Target, place
+from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, mapped_code, place
 from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import FormatError, UnavailableError
@@ -73,7 +73,7 @@ def _read(
     count = int(values[0]) if len(values) else 0
     kept = min(count, len(values) // 2 - 1)
     maps = Path(f"{path}.maps")
-    mapped = _maps(maps.read_text(errors="surrogateescape")) if maps.exists() else []
+    mapped = mapped_code(maps.read_text(errors="surrogateescape")) if maps.exists() else []
     pid = int(path.name.partition("-")[0])
     rows = Counter(zip(values[2 : 2 + 2 * kept : 2].tolist(), values[3 : 3 + 2 * kept : 2].tolist(), strict=True))
     for (address, thread), n in rows.items():
@@ -81,14 +81,3 @@ def _read(
         if where.path != library:
             found[where, pid, thread] += n
     return count - kept
-
-
-def _maps(text: str) -> list[Mapped]:
-    """Return the files' code in ``/proc/PID/maps``."""
-    found = []
-    for line in text.splitlines():
-        words = line.split(maxsplit=5)
-        if len(words) == 6 and "x" in words[1]:
-            start, end = (int(word, 16) for word in words[0].split("-"))
-            found.append(Mapped(start, end, int(words[2], 16), words[5]))
-    return found

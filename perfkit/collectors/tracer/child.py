@@ -224,6 +224,8 @@ class Session:
         """Run the program, or call the kernel as often as asked."""
         self._catch_faults()
         self._watch_forks()
+        if self.spec["program"]:
+            self._hold_handlers()
         if self.spec.get("script"):
             self._run_script()
         elif self.spec["program"]:
@@ -500,6 +502,43 @@ class Session:
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
             if self.libc.sigaction(int(number), action, None):
                 raise OSError(f"cannot catch signal {number} (errno {ctypes.get_errno()})")
+
+    def _hold_handlers(self) -> None:
+        """Have a program's own handlers of faults, as gfortran's runtime sets them, not replace those of the recording.
+
+        They end a recording at its limit. Asked for the old handler, `sigaction` still answers.
+        """
+        from iced_x86 import Code, Instruction, Register
+
+        from perfkit.collectors.tracer import clone as cloning
+        from perfkit.collectors.tracer.emit import Emitter, Immediate
+
+        for name in ("sigaction", "signal"):
+            function = self._find(ctypes.cast(getattr(self.libc, name), ctypes.c_void_p).value or 0)
+            code = cloning.Region(function, self.read, lambda _: None).instructions(function)
+            end = next(i.next_ip for i in code if i.next_ip >= function.start + 5)
+            if any(function.start < i.near_branch_target < end for i in code if i.is_jcc_short_or_near):
+                continue
+            place = self._near(function.start, 8192)
+            first = [i.copy() for i in code if i.ip < end]
+            plain = cloning.encoded([*first, Instruction.create_branch(Code.JMP_REL32_64, end)], place)
+            ctypes.memmove(place, plain, len(plain))
+            e = Emitter(0)
+            held = e.new_label()
+            for number in (signal.SIGBUS, signal.SIGSEGV):
+                e.code(Code.CMP_RM32_IMM8, Register.EDI, Immediate(int(number)))
+                e.branch(Code.JE_REL32_64, held)
+            e.branch(Code.JMP_REL32_64, place)
+            e.label(held)
+            if name == "signal":  # the old handler was the default
+                e.code(Code.XOR_R32_RM32, Register.EAX, Register.EAX)
+                e.code(Code.RETNQ)
+            else:
+                e.code(Code.XOR_R32_RM32, Register.ESI, Register.ESI)
+                e.branch(Code.JMP_REL32_64, place)
+            stub = cloning.encoded(e.out, place + 4096)
+            ctypes.memmove(place + 4096, stub, len(stub))
+            self._patch(function, place + 4096)
 
     def _watch_forks(self) -> None:
         """Have a fork outside of the region leave the new process alone, and one inside of it stop the recording."""

@@ -1,4 +1,4 @@
-"""The names of C++ and Rust functions as their source writes them, by binutils' ``c++filt``."""
+"""The names of C++, Rust and Fortran functions as their source writes them; C++'s and Rust's by ``c++filt``."""
 
 import re
 import shutil
@@ -6,26 +6,35 @@ import subprocess
 from collections.abc import Iterable, Mapping
 
 _MANGLED = re.compile(r"_Z|_R[A-Z]|_R\d|__Z")
+_FORTRAN = re.compile(r"__([a-z]\w*)_MOD_(\w+)")  # gfortran's: module and procedure
 
 
 def demangled(names: Iterable[str]) -> dict[str, str]:
     """Return the mangled ones among some symbols: symbol -> its name in the source, with the parameters' types.
 
-    Without ``c++filt`` there are none.
+    Without ``c++filt`` there are only those of Fortran's modules (``module::procedure``).
     """
+    names = list(names)
+    modules = {name: f"{found[1]}::{found[2]}" for name in names if (found := _FORTRAN.match(name))}
     mangled = [name for name in names if _MANGLED.match(name)]
     program = shutil.which("c++filt")
     if not mangled or program is None:
-        return {}
+        return modules
     text = "\n".join(mangled) + "\n"
     done = subprocess.run([program], input=text, capture_output=True, text=True, timeout=60, check=False)
     lines = done.stdout.splitlines()
     if done.returncode or len(lines) != len(mangled):
-        return {}
+        return modules
     # Hashes in Rust's names say nothing to a person: at the end of the older ones, behind the crate in the newer.
     hashes = {True: r"(?<=\w)\[[0-9a-f]+\]", False: r"::h[0-9a-f]{16}$"}
     plain = (re.sub(hashes[name.startswith("_R")], "", line) for name, line in zip(mangled, lines, strict=True))
-    return {name: text for name, text in zip(mangled, plain, strict=True) if text != name}
+    return modules | {name: text for name, text in zip(mangled, plain, strict=True) if text != name}
+
+
+def named_as(symbol: str) -> str:
+    """Return a function's name as its source writes it, without parameters; the symbol where it is not mangled."""
+    text = demangled([symbol]).get(symbol, symbol)
+    return _before_parameters(text)[0] if text != symbol else symbol
 
 
 def forms(name: str) -> tuple[str, ...]:

@@ -140,6 +140,15 @@ def _lines_apart(path: Path) -> Path | None:
 
 def function_parameters(path: Path, function: str) -> tuple[str, ...] | None:
     """Return the names of a function's parameters, None where the binary does not say or takes any number of them."""
+    kinds = parameter_kinds(path, function)
+    return None if kinds is None else tuple(name for name, _ in kinds)
+
+
+def parameter_kinds(path: Path, function: str) -> tuple[tuple[str, str], ...] | None:
+    """Return name and kind of a function's parameters, None where the binary does not say or takes any number of them.
+
+    A kind is a numpy type (``f8``, ``i4``, ``u1``), one behind a star for a pointer (``*f8``), or "" for anything else.
+    """
     try:
         from elftools.elf.elffile import ELFFile
     except ImportError:
@@ -148,19 +157,48 @@ def function_parameters(path: Path, function: str) -> tuple[str, ...] | None:
         with path.open("rb") as file:
             elf = ELFFile(file)
             units = elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else ()
-            for die in (child for unit in units for child in unit.get_top_DIE().iter_children()):
-                if die.tag != "DW_TAG_subprogram" or _text(die.attributes.get("DW_AT_name")) != function:
+            tops = (unit.get_top_DIE() for unit in units)
+            for top, die in ((each, child) for each in tops for child in each.iter_children()):
+                if die.tag != "DW_TAG_subprogram" or function not in (
+                    _text(die.attributes.get("DW_AT_name")), _text(die.attributes.get("DW_AT_linkage_name")),
+                ):  # fmt: skip
                     continue
                 children = [child for child in die.iter_children() if child.tag is not None]
-                if "DW_AT_prototyped" not in die.attributes:
+                if "DW_AT_prototyped" not in die.attributes and _language(top) in _LANGUAGES_C:
                     return None  # f() of old C
                 if any(child.tag == "DW_TAG_unspecified_parameters" for child in children):
                     return None
                 formal = [child for child in children if child.tag == "DW_TAG_formal_parameter"]
-                return tuple(_text(child.attributes.get("DW_AT_name")) for child in formal)
+                return tuple((_text(child.attributes.get("DW_AT_name")), _kind(child)) for child in formal)
     except _DAMAGED:
         return None
     return None
+
+
+_LANGUAGES_C = (0x01, 0x02, 0x0C, 0x1D, 0x2C)  # DW_LANG_C89, _C, _C99, _C11, _C17
+_ENCODINGS = {2: "u", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u"}  # DW_ATE_*: boolean, float, signed, char, unsigned
+_BEHIND = ("DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type", "DW_TAG_typedef")
+
+
+def _language(top: Any) -> int:
+    value = top.attributes.get("DW_AT_language")
+    return int(value.value) if value is not None else 0
+
+
+def _kind(die: Any) -> str:
+    """Return the kind of what has a type, as `parameter_kinds` says."""
+    star = ""
+    while "DW_AT_type" in die.attributes:
+        die = die.get_DIE_from_attribute("DW_AT_type")
+        if die.tag in ("DW_TAG_pointer_type", "DW_TAG_array_type") and not star:
+            star = "*"
+        elif die.tag == "DW_TAG_base_type":
+            size = die.attributes["DW_AT_byte_size"].value
+            kind = _ENCODINGS.get(die.attributes["DW_AT_encoding"].value, "")
+            return f"{star}{kind}{size}" if kind and size in (1, 2, 4, 8) else ""
+        elif die.tag not in _BEHIND:
+            return ""
+    return ""
 
 
 class _Unit:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_paths, unloadable
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
-from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER
+from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER, RETURN
 from perfkit.errors import DataError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
@@ -55,6 +55,10 @@ class CallTimes:
         How the run ended; "" if it came to its end.
     seconds : float
         How long the run took.
+    returned : int
+        Where the last timed call returned to, an address in the process; 0 where that is not known.
+    maps : str
+        The process's memory map, as ``/proc/PID/maps`` shows it, the program by its own path.
     """
 
     ticks: NDArray[np.int64]
@@ -65,6 +69,8 @@ class CallTimes:
     unfinished: bool
     ended: str
     seconds: float
+    returned: int = 0
+    maps: str = ""
 
     @property
     def cycles(self) -> NDArray[np.float64]:
@@ -87,7 +93,7 @@ def time_calls(
     Parameters
     ----------
     program, function, arguments
-        What to run, and the function's symbol.
+        What to run, a program or a Python script (``.py``), and the function's symbol.
     library : str
         The library that holds the function, where it is not the program itself.
     stdin : Path, optional
@@ -116,9 +122,13 @@ def time_calls(
         began = time.monotonic()
         enough = partial(_called, handles["context"], calls) if calls else None
         with program_child(_CHILD, program, specification, stdin, [*handles.values()]) as (process, channel, printed):
-            found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough)
+            kept: dict[bytes, bytes] = {}
+            found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
+            maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
+            maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
             text = tail(printed)
-        return _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
+        times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
+        return replace(times, maps=maps)
     finally:
         for handle in handles.values():
             os.close(handle)
@@ -130,6 +140,8 @@ def program_child(
 ) -> Iterator[tuple["subprocess.Popen[bytes]", int, Path]]:
     """Start a process that loads a program and does with it what a module says; end it, and what it started.
 
+    Of a Python script (``.py``) it loads the library that the specification names, and runs the script itself.
+
     Yields the process, the channel that its messages come through, and the file that the program prints to.
 
     Raises
@@ -137,8 +149,9 @@ def program_child(
     Refusal
         The program cannot be loaded by another process, with why.
     """
-    elf = ElfFile(program)
-    if why_not := unloadable(elf):
+    script = program.suffix == ".py"
+    elf = ElfFile(specification["library"] if script else program)
+    if not script and (why_not := unloadable(elf)):
         raise Refusal(why_not)
     channel, to_parent = os.pipe()
     process = None
@@ -146,15 +159,15 @@ def program_child(
         with TemporaryDirectory(prefix="perfkit-timed-") as scratch:
             printed = Path(scratch) / "output"
             told = {
-                "path": str(program.resolve()), "program": True, "scratch": scratch, "channel": to_parent,
-                **specification,
+                "path": str(elf.path.resolve()), "program": True, "scratch": scratch, "channel": to_parent,
+                "script": str(program.resolve()) if script else "", **specification,
             }  # fmt: skip
             with printed.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as source:
                 process = subprocess.Popen(
                     [sys.executable, "-m", module, json.dumps(told)],
                     stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, *handles],
                     env=child_environment(search_paths(elf)), start_new_session=True,
-                    executable=interpreter(elf, Path(scratch)),
+                    executable=sys.executable if script else interpreter(elf, Path(scratch)),
                 )  # fmt: skip
             os.close(to_parent)
             to_parent = -1
@@ -185,8 +198,9 @@ def messages(
     deadline: float,
     seconds: float,
     enough: Callable[[], bool] | None,
+    kept: dict[bytes, bytes] | None = None,
 ) -> tuple[list[tuple[int, ...]], str]:
-    """Return the clock's readings and how the run ended."""
+    """Return the clock's readings and how the run ended; what else was told goes into `kept`, by its kind."""
     readings: list[tuple[int, ...]] = []
     status, done, buffer = 0, False, b""
     while True:
@@ -213,6 +227,8 @@ def messages(
                 deadline = min(deadline, time.monotonic() + seconds)
             elif kind == b"X":
                 (status,) = struct.unpack("<i", payload)
+            elif kept is not None:
+                kept[kind] = payload
             done |= kind == b"D"
     if not done:
         code = process.wait()
@@ -220,6 +236,14 @@ def messages(
             return readings, f"ended by {signal.Signals(-code).name}"
         return readings, f"ended with status {code}" if code else ""
     return readings, f"ended with status {status}" if status else ""
+
+
+def _maps(pid: int) -> str:
+    """Return a process's memory map; nothing where it has ended in the meantime."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 def _called(context: int, calls: int) -> bool:
@@ -233,8 +257,8 @@ def _read(
     printed: str,
 ) -> CallTimes:  # fmt: skip
     with mmap.mmap(handles["context"], 4096) as page:
-        active, calls, pointer, others = (
-            struct.unpack_from("<Q", page, at)[0] for at in (ACTIVE, CALLS, POINTER, OTHERS)
+        active, calls, pointer, others, returned = (
+            struct.unpack_from("<Q", page, at)[0] for at in (ACTIVE, CALLS, POINTER, OTHERS, RETURN)
         )
     if not readings:
         raise UnavailableError(f"the process that was to time {function} failed ({ended}). It printed: {printed}")
@@ -248,7 +272,7 @@ def _read(
     del pointer
     return CallTimes(
         data, calls, others, tuple(_per_cycle(*one) for one in readings), float(readings[0][2]), bool(active), ended,
-        seconds,
+        seconds, returned,
     )  # fmt: skip
 
 

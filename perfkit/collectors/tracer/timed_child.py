@@ -10,6 +10,7 @@ import mmap
 import os
 import struct
 import sys
+from pathlib import Path
 from typing import Any
 
 from perfkit.collectors.tracer.child import Session, say, start_session
@@ -27,6 +28,7 @@ def main(argument: str) -> None:
     session = start_session(TimedSession, specification, __spec__.name)
     say(channel, b"C", session.chains())
     session.run()
+    say(channel, b"M", Path("/proc/self/maps").read_bytes())
     say(channel, b"C", session.chains())
     sys.stdout.flush()
     say(channel, b"D")
@@ -70,8 +72,11 @@ class TimedSession(Session):
             ctypes.c_uint64.from_address(base + offset).value = value
 
     def run(self) -> None:
-        """Run the program, without the handlers that recording needs."""
-        self._run_program()
+        """Run the program or script, without the handlers that recording needs."""
+        if self.spec["script"]:
+            self._run_script()
+        else:
+            self._run_program()
 
     def chains(self) -> bytes:
         """Return the ticks of a chain of additions and of one of multiplications, and of two readings in a row."""

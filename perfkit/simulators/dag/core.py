@@ -25,10 +25,13 @@ MEMORY = ("L1", "L2", "L3", "mem")
 _WHOLE = (
     "fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus", "fp_ports", "branch_ports",
     "prefetch_streams", "inflight_merging", "ordered_loads", "whole_lines", "integer_loads_earlier",
+    "vector_load_ports", "vector_store_ports", "misprediction_penalty",
+    "line_splits", "memory_renaming", "vector_rs", "vector_queue",
 )  # fmt: skip
 _FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
 _LARGEST = 10_000  # lanes that fit the engine's counters
 _HIGHEST = 2**40  # of any other parameter: far above any machine, and within the engine's integers
+_PORTS = 8  # that a row of the engine can count
 _FINEST = 1_000  # a throughput is a fraction with at most this denominator
 
 
@@ -77,6 +80,21 @@ class DagCore:
         Of a load of an integer, or of a floating-point number, whose store it waits for; None: L1's.
     integer_loads_earlier
         Cycles by which loads of integers take less than the latencies above, which are those of floating-point loads.
+    vector_load_ports
+        Of the loads that may issue in a cycle how many may load vector registers (floating-point scalars, too), at most
+        8; 0 or infinite: all.
+    vector_store_ports
+        1 of 2 `store_ports`: a store from a vector register takes both (Zen 3 and 4); else they are like others.
+    misprediction_penalty
+        Cycles from a mispredicted branch's result to the fetch of what follows it, for DAGs that know which branches
+        were mispredicted (`perfkit.predict_branches`).
+    line_splits
+        How often more an access that crosses the end of a line takes its units (not in the paper's model).
+    memory_renaming
+        1: a load of an integer of at least four bytes whose store it waits for has the value at once.
+    vector_rs, vector_queue
+        Entries of a reservation station of their own for floating-point and vector operations, which then take none of
+        `rs`, and how many may wait in order before it; 0 or infinite: there is none (not in the paper's model).
     sources
         Where each figure comes from.
 
@@ -128,6 +146,13 @@ class DagCore:
     latency_forward: float | None = None
     latency_forward_FP: float | None = None  # noqa: N815
     integer_loads_earlier: float = 0
+    vector_load_ports: float = 0
+    vector_store_ports: float = 0
+    misprediction_penalty: float = 0
+    line_splits: float = 0
+    memory_renaming: float = 0
+    vector_rs: float = 0
+    vector_queue: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -147,6 +172,10 @@ class DagCore:
                 raise SettingError(f"{name} is a whole number, not {value!r}")
             if name.startswith("throughput"):
                 lanes(value)
+        if self.vector_load_ports > _PORTS and not math.isinf(self.vector_load_ports):
+            raise SettingError(
+                f"vector_load_ports is at most {_PORTS}, 0 or inf (no limit), not {self.vector_load_ports:g}"
+            )
 
     @classmethod
     def sandy_bridge_erm(cls) -> DagCore:

@@ -12,7 +12,8 @@ from perfkit.machine.instruction_tables import InstructionTables
 _WORD = 8  # bandwidths are in doubles per cycle, as in the paper
 _OPERATIONS = {"A": "ADDSD_XMM_XMMM64", "M": "MULSD_XMM_XMMM64", "D": "DIVSD_XMM_XMMM64", "I": "ADD_R64_RM64"}
 _FUSED = "VEX_VFMADD231SD_XMM_XMM_XMMM64"
-_LOAD, _STORE, _BRANCH = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m", "JNE_REL8_64"
+_LOAD, _STORE, _BRANCH = "MOV_R64_RM64/m", "MOV_RM64_R64/m", "JNE_REL8_64"
+_VECTOR_LOAD, _VECTOR_STORE = "MOVSD_XMM_XMMM64/m", "MOVSD_XMMM64_XMM/m"
 _STREAMS = 16  # that prefetchers follow at a time: Intel's and AMD's manuals name 16 to 32
 _RESOURCES = {
     "fetch": "front_end",
@@ -27,6 +28,9 @@ _RESOURCES = {
     "latency_mem": "memory_latency",
     "latency_forward": "store_forward_latency",
     "latency_forward_FP": "vector_store_forward_latency",
+    "misprediction_penalty": "misprediction_penalty",
+    "vector_rs": "vector_scheduler",
+    "vector_queue": "vector_queue",
     "throughput_L2": "L2_bandwidth",
     "throughput_L3": "L3_bandwidth",
     "throughput_mem": "memory_bandwidth",
@@ -46,11 +50,16 @@ def read_core(core: Microarchitecture) -> Figures:
 
 def _resources(core: Microarchitecture) -> Figures:
     found: Figures = {"latency_forward_FP": (None, "not in the core file: the latency of L1")}
+    one = core.sources.get("erm", "not in the core file: one reservation station for all operations")
+    found |= {"vector_rs": (0.0, one), "vector_queue": (0.0, one)}
     for name, resource in _RESOURCES.items():
         if resource in core.resources:
             figure = core.resource(resource)
             value = figure.value / _WORD if name.startswith("throughput") else round(figure.value)
             found[name] = (value, _words(core, figure.source, figure.note))
+    if own := found.get("vector_rs"):
+        both, source = found["rs"]
+        found["rs"] = ((both or 0) - (own[0] or 0), f"{source}; less the {own[0]:g} of the vector scheduler")
     if "erm" in core.sources or "L1_vector_latency" not in core.resources:
         return found | {"integer_loads_earlier": (0.0, "one latency for all loads")}
     # The core file's latencies are those of integer loads; loads of vector registers, scalar doubles too, take longer.
@@ -93,21 +102,31 @@ def _instructions(core: Microarchitecture) -> Figures:
     if earlier := _forwarding(core):
         latency, source = found["latency_A"]
         found["latency_A"] = (round((latency or 0) - earlier), f"{source}, less {earlier:g} to another addition")
-    load, store, branch = tables.form(_LOAD), tables.form(_STORE), tables.form(_BRANCH)
-    for form, names in (
-        (load, ("throughput_L1", "load_ports")),
-        (store, ("store_ports",)),
-        (branch, ("branch_ports",)),
-    ):
-        figure = (float(math.floor(1 / form.inverse_throughput(core))), f"{form.name} in the {form.source} table")
-        found |= dict.fromkeys(names, figure)
+    found |= _ports(core, tables)
+    return found | _shared_ports(core, forms)
+
+
+def _ports(core: Microarchitecture, tables: InstructionTables) -> Figures:
+    """Return how many accesses and branches may issue in a cycle."""
+    load, store, branch = (tables.form(name) for name in (_LOAD, _STORE, _BRANCH))
+    paper = "erm" in core.sources
+    forms = {"load_ports": load, "store_ports": store, "branch_ports": branch}
+    forms |= {"vector_load_ports": tables.form(_VECTOR_LOAD), "vector_store_ports": tables.form(_VECTOR_STORE)}
+    found: Figures = {
+        name: (float(math.floor(1 / form.inverse_throughput(core) + 1e-9)), f"{form.name} in the {form.source} table")
+        for name, form in forms.items()
+    }
+    for name in ("load_ports", "store_ports"):
+        if found[f"vector_{name}"][0] == found[name][0]:
+            found[f"vector_{name}"] = (0.0, f"as {name}: {found[name][1]}")
     both = [core.resource(group).value for group in load.uses.keys() & store.uses.keys()]
     if both:
         found["agus"] = (max(both), f"ports that {load.name} and {store.name} share in the {load.source} table")
-        if "erm" not in core.sources:
-            # Table I counts loads and stores alike; on a real core each has its ports.
-            found["throughput_L1"] = found["agus"]
-    return found | _shared_ports(core, forms)
+    # Table I counts loads and stores alike; on a real core each has its ports.
+    apart = sum(found[name][0] or 0 for name in ("load_ports", "store_ports"))
+    separate = (apart, f"loads and stores have ports of their own: {load.name} and {store.name}")
+    found["throughput_L1"] = found["load_ports"] if paper else found.get("agus", separate)
+    return found
 
 
 def _shared_ports(core: Microarchitecture, forms: dict[str, InstructionForm]) -> Figures:
@@ -136,14 +155,29 @@ def _beyond_the_paper(core: Microarchitecture) -> Figures:
         "the core file has no prefetcher" if not fetches else f"estimate: {_STREAMS} streams, as manuals name 16 to 32"
     )
     return {
+        **({"misprediction_penalty": (0.0, core.sources["erm"])} if paper else {}),
         "prefetch_streams": (float(_STREAMS if fetches else 0), streams),
         "inflight_merging": (float(not paper), note),
+        "line_splits": _feature(core, "line_split_penalty"),
+        # Cores that rename only loads with the same address expression are taken to forward: a DAG has no expressions.
+        "memory_renaming": (
+            float(core.feature("memory_renaming", "none") == "learned"),
+            _feature(core, "memory_renaming")[1],
+        ),
         "whole_lines": (float(not paper), core.sources["erm"] if paper else "caches exchange whole lines"),
         "ordered_loads": (
             float(paper),
             core.sources["erm"] if paper else "loads go ahead of order, checked afterwards",
         ),
     }
+
+
+def _feature(core: Microarchitecture, name: str) -> tuple[float, str]:
+    """Return a feature that counts something, and its source; 0 where the core file does not give it."""
+    figure = core.features.get(name)
+    if figure is None or "erm" in core.sources:
+        return 0.0, core.sources.get("erm", "not in the core file")
+    return (float(figure.value) if not isinstance(figure.value, str) else 0.0), _words(core, figure.source, figure.note)
 
 
 def _narrowest(core: Microarchitecture, form: InstructionForm) -> str:

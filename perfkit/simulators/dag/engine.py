@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.dag.program import CALL, DIVIDE, FORWARD, JOIN, LOAD
+from perfkit.dag.program import CALL, DIVIDE, FORWARD, JOIN, LOAD, REDIRECT
 from perfkit.simulators.dag.layout import (
     ADD,
     AGU,
@@ -57,6 +57,7 @@ from perfkit.simulators.dag.layout import (
     INTEGER_LOAD,
     INTO,
     ISSUED,
+    KIND_BITS,
     LAST_LOAD,
     LAST_STORE,
     LASTING,
@@ -81,11 +82,13 @@ from perfkit.simulators.dag.layout import (
     NODES,
     OP_BITS,
     PAPER_TYPES,
+    PENALTY,
     PORT,
     PREVIOUS,
     PROBES,
     READS,
     READS_TOO,
+    RENAMED,
     RETIRED,
     ROB,
     ROW_BITS,
@@ -96,6 +99,7 @@ from perfkit.simulators.dag.layout import (
     SIZE,
     SKIP,
     SLOTS,
+    SPLITS,
     STALL_LB,
     STALL_LFB,
     STALL_ROB,
@@ -104,12 +108,18 @@ from perfkit.simulators.dag.layout import (
     STREAMS,
     TAKEN_A,
     TAKEN_B,
+    TAKEN_C,
     TAKES,
     TOP,
     TYPES_USED,
     UNIT,
     UNIT_BITS,
     UNTIL,
+    VECTOR,
+    VECTOR_NOW,
+    VECTOR_QUEUE,
+    VECTOR_RS,
+    VECTORS,
     WHEN_FULL,
     WIDE,
     WIDE_BITS,
@@ -117,7 +127,7 @@ from perfkit.simulators.dag.layout import (
     WORD_SHIFT,
     X86_ORDER,
 )
-from perfkit.simulators.dag.reuse import UNLIMITED, compiled, index_of, inlined, rarely, touch
+from perfkit.simulators.dag.reuse import UNLIMITED, apart, compiled, index_of, inlined, rarely, touch, untouched
 
 # An index of unsigned type saves numba the test for a negative one.
 _U = np.uint64
@@ -228,6 +238,23 @@ def _place(rings: Any, mask: Any, units: Any, unit: Any, kind: Any, count: Any, 
     return at
 
 
+@apart
+def _second_line(
+    rings: Any, mask: Any, units: Any, unit: Any, count: Any, level: Any, x: Any, stack: Any, splits: Any, at: Any
+) -> Any:
+    """Take an access's units again for the line that it crosses into; return when it is there."""
+    if not untouched(x, stack):
+        level = touch(x, stack)
+    kind = FIRST_LEVEL + level
+    unit += _U(kind << (UNIT_BITS + KIND_BITS))
+    for _ in range(splits):
+        at = _place(rings, mask, units, unit, kind, count + kind, True, at)
+        row = _row(at, mask)
+        rings.rows[row] += units.table[unit + _U(ADD)]
+        rings.rows[row + _U(ISSUED)] |= units.table[unit + _U(BIT)]
+    return at + units.table[unit + _U(TAKES)]
+
+
 @inlined
 def _early(kind: Any) -> Any:
     """Return the level whose latency an access takes when its line was fetched ahead: the one above, L2 at most."""
@@ -278,7 +305,7 @@ def _close(
 ) -> None:
     """Count a cycle that fetch leaves behind, and make its place in the rings free for a later one."""
     i = _row(cycle, mask)
-    issued = rings.rows[i + _U(ISSUED)]
+    issued = rings.rows[i + _U(ISSUED)] & LOW
     executing = _executing(cycle, issued, units, tally)
     issued &= (1 << LASTING) - 1
     tally.histogram[_U(executing | (issued << types) | (stall << 2 * types))] += 1
@@ -387,6 +414,7 @@ def run(
     saved: Any,
     rings: Any,
     rob: Any,
+    queue: Any,
     memory: Any,
     stack: Any,
     frames: Any,
@@ -403,12 +431,23 @@ def run(
     prefetching = parameters[STREAMS] > 0
     beyond_paper = prefetching or inflight == MERGED
     line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
+    # An access that ends beyond its line takes its units again; without that rule no line ends.
+    splits = parameters[SPLITS]
+    line_end = np.int64(1) << line_shift if splits else UNLIMITED
+    within = (np.int64(1) << line_shift) - 1
     margin, idle, types = parameters[MARGIN], parameters[IDLE], parameters[TYPES_USED]
     rows, table, ready_at = rings.rows, units.table, frames.ready
     ring_size = rows.shape[0] >> ROW_BITS
     mask = ring_size - 1
     # An unlimited ROB is one that holds nodes which retired at once.
     rob_mask, rob_limited = np.int64(rob.shape[0] - 1), -np.int64(rob_size < UNLIMITED)
+
+    # The vector scheduler: entries in order, held until issue; whoever waits for one is in the queue before it.
+    vector_size, vector_one = parameters[VECTOR_RS], np.int64(1) << HIGH
+    has_vectors = vector_size < UNLIMITED
+    queue_size, queue_mask = parameters[VECTOR_QUEUE], np.int64(queue.shape[0] - 1)
+    queue_limited = -np.int64(queue_size < UNLIMITED)
+    taken_c, vector_now, vectors = saved[TAKEN_C], saved[VECTOR_NOW], saved[VECTORS]
 
     fetch, left, taken_a, taken_b = saved[FETCH], saved[LEFT], saved[TAKEN_A], saved[TAKEN_B]
     lb_now, sb_now, lfb_now = saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW]
@@ -459,6 +498,26 @@ def run(
                 elif code == JOIN:
                     left += 1
                     slots -= 1
+                elif code == REDIRECT:
+                    # Fetch goes on when the branch is known, and after the penalty.
+                    goal = ready + parameters[PENALTY]
+                    if goal >= room:
+                        status = GROW_RINGS if room < cycle_room - margin else GROW_CYCLES
+                        break
+                    while fetch < goal:
+                        stall = _waits(fetch, lb_now, sb_now, lfb_now)
+                        _close(fetch, mask, stall, idle, types, rings, units, tally, record)
+                        fetch += 1
+                        i = _row(fetch, mask)
+                        taken_a -= rows[i + _U(LEAVE)]
+                        taken_b -= rows[i + _U(LEAVE + 1)]
+                        rows[i + _U(LEAVE)] = 0
+                        rows[i + _U(LEAVE + 1)] = 0
+                        if has_vectors:
+                            taken_c -= rows[i + _U(ISSUED)] & ~LOW
+                            rows[i + _U(ISSUED)] &= LOW
+                        left = width
+                    room = min(fetch + ring_size, cycle_room) - margin
                 else:
                     depth -= 1
                     base = frames.base[depth]
@@ -472,7 +531,7 @@ def run(
                 if nodes >= node_room:
                     status = GROW_NODES
                 break
-            address, x = np.int64(-1), np.int64(-1)
+            address, x, second = np.int64(-1), np.int64(-1), np.int64(-1)
             if code > DIVIDE:
                 address = records[_U(address_at)]
                 if not rarely(address < 0):
@@ -480,13 +539,22 @@ def run(
                     if rarely(x < 0):
                         status = GROW_LINES
                         break
+                    if rarely((address & within) + (ops[op + _U(SIZE)] << word_shift) > line_end):
+                        second = index_of((address >> line_shift) + 1, stack)
+                        if second < 0:
+                            status = GROW_LINES
+                            break
 
             # Fetch. A full RS, then a full ROB, holds it up.
             free = rob[_U((slots - rob_size) & rob_mask)]
-            if (taken_a & LOW >= rs_size) | (fetch < free) | (left == 0):
+            vector = has_vectors and code >= 0 and code <= DIVIDE and table[_U(ops[op + _U(UNIT)] + VECTOR)] != 0
+            queued = np.int64(0)
+            if rarely(vector):
+                queued = queue[_U((vectors - queue_size) & queue_mask)]
+            if (taken_a & LOW >= rs_size) | (fetch < max(free, queued)) | (left == 0):
                 wanted = fetch
                 while True:
-                    rs_full = taken_a & LOW >= rs_size
+                    rs_full = (taken_a & LOW >= rs_size) | (fetch < queued)
                     if not rs_full and fetch >= free and (left > 0 or fetch > wanted):
                         break
                     stall = _waits(fetch, lb_now, sb_now, lfb_now) if rarely(ahead > fetch) else np.int64(0)
@@ -499,6 +567,9 @@ def run(
                     taken_b -= rows[i + _U(LEAVE + 1)]
                     rows[i + _U(LEAVE)] = 0
                     rows[i + _U(LEAVE + 1)] = 0
+                    if has_vectors:
+                        taken_c -= rows[i + _U(ISSUED)] & ~LOW
+                        rows[i + _U(ISSUED)] &= LOW
                 left = width
                 room = min(fetch + ring_size, cycle_room) - margin
             left -= 1
@@ -520,11 +591,20 @@ def run(
             if code <= DIVIDE:
                 kind = count & ((1 << SHAPE_BITS) - 1)
                 types_begun = table[unit + _U(BIT)]
+                if rarely(vector):
+                    begin = max(vector_now, fetch)
+                    vector_now, taken_c = _entry(rows, mask, ISSUED, HIGH, taken_c, begin, vector_size)
+                    queue[_U(vectors & queue_mask)] = vector_now & queue_limited
+                    vectors += 1
+                    issue = max(issue, vector_now)
                 issue = _place(rings, mask, units, unit, kind, count, False, issue)
                 row = _row(issue, mask)
-                waits = rs_one if issue > fetch else np.int64(0)
-                rows[row + _U(LEAVE)] += waits
-                taken_a += waits
+                if rarely(vector):
+                    taken_c = _hold_entry(rows, mask, ISSUED, vector_one, taken_c, vector_now, issue)
+                else:
+                    waits = rs_one if issue > fetch else np.int64(0)
+                    rows[row + _U(LEAVE)] += waits
+                    taken_a += waits
                 done = issue + table[unit + _U(TAKES)]
             else:
                 load = code == LOAD
@@ -537,8 +617,9 @@ def run(
                     if level < 0:
                         level = reused
                 kind = FIRST_LEVEL + level
+                shape, row_of_kind = count, unit
                 count += kind
-                unit += _U(kind << (UNIT_BITS + 1))
+                unit += _U(kind << (UNIT_BITS + KIND_BITS))
                 types_begun = table[unit + _U(BIT)]
                 # The buffers, in trace order.
                 if load:
@@ -578,15 +659,24 @@ def run(
                 if rarely(beyond_paper) and x >= 0:
                     if level == 0:
                         done = max(done, memory.lines[_U(2 * x)])
-                    elif prefetching and _prefetched(address >> line_shift, memory.streams):
+                    elif level > 1 and prefetching and _prefetched(address >> line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
+                if rarely(second >= 0):
+                    rows[row] += table[unit + _U(ADD)]  # for the second not to find it free
+                    done = max(
+                        done,
+                        _second_line(rings, mask, units, row_of_kind, shape, level, second, stack, splits, issue),
+                    )
+                    rows[row] -= table[unit + _U(ADD)]
                 if rarely(integer) and load:
                     done -= earlier
                 if rarely(forwarded):
                     own = parameters[FORWARDS if integer else FORWARDS_FP]
                     if own >= 0:
                         done = issue + own
+                    if integer and parameters[RENAMED] and ops[op + _U(SIZE)] << word_shift >= 4:
+                        done = issue
                 if load:
                     last_load = issue
                     taken_a = _hold_entry(rows, mask, LEAVE, lb_one, taken_a, lb_now, done)
@@ -628,4 +718,5 @@ def run(
     saved[PREVIOUS], saved[BASE], saved[TOP], saved[DEPTH] = previous, base, top, depth
     saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS] = at, op_at, address_at
     saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS] = instructions, covered, slots
+    saved[TAKEN_C], saved[VECTOR_NOW], saved[VECTORS] = taken_c, vector_now, vectors
     return status

@@ -19,13 +19,15 @@ Ints = npt.NDArray[np.int64]
 # (NO_PORT: none), which several types share.
 N_TYPES, PAPER_TYPES = len(TYPES), 7
 FIRST_LEVEL, FUSED_TYPE, INTEGER_TYPE = 3, 7, 8
-LOAD_PORT, STORE_PORT, AGU, FP_PORT, BRANCH_PORT, COLUMNS, NO_PORT = 9, 10, 11, 12, 13, 14, 15
+LOAD_PORT, STORE_PORT, AGU, FP_PORT, BRANCH_PORT, VECTOR_LOAD_PORT, COLUMNS = range(9, 16)
+NO_PORT = COLUMNS
 STALL_RS, STALL_ROB, STALL_LB, STALL_SB, STALL_LFB = 1, 2, 4, 8, 16
 
 # `Rings.rows` has four words per cycle. BUSY: four bits of each column, a counter that begins at 8 - lanes, so that its
 # highest bit says "all lanes are in use"; above them, whether the cycle has anything in `wide` and `skip`.
 # LEAVE, LEAVE + 1: how many entries of RS and LB, of SB and LFB are given back (32 bits each). ISSUED: types, and from
-# bit LASTING on those that take their type's latency (others came early: a prefetcher fetched their line).
+# bit LASTING on those that take their type's latency (others came early: a prefetcher fetched their line); from bit
+# HIGH on, how many entries of the vector scheduler are given back.
 ROW_BITS, WIDE_BITS = 2, 4  # columns of a cycle in the rings, as powers of two
 BUSY, LEAVE, ISSUED = 0, 1, 3
 FIELD, FULL, NARROW = 4, 8, 8  # bits of a counter, its highest bit, lanes it can count
@@ -44,11 +46,13 @@ INTEGER_LOAD, AS_L1 = -2, -1
 CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
 # Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
 AT_ONCE, NOBODY, BETWEEN = -1, -2, 2
-# Columns of a unit, by type and (the next row) store: the bits of a row that say "full" to such a node, what it adds
-# to the row, latency, its type's bits, whether any of its units is wide, the port that it takes
-# beside its type's unit (NO_PORT: none), its column of `Rings.skip`.
-UNIT_BITS = 3
-WHEN_FULL, ADD, TAKES, BIT, WIDE, PORT, SKIP = range(7)
+# Columns of a unit, by type and kind (accesses: bit 0 says store, bit 1 vector; integer work: bit 0 says branch, bit 1
+# vector; four rows per type): the bits of a row that say "full" to such a node, what it adds to the row, latency, its
+# type's bits, whether any of its units is wide, the port that it takes beside its type's unit (NO_PORT: none), its
+# column of `Rings.skip`, an entry of the vector scheduler (or 0).
+UNIT_BITS, KIND_BITS = 3, 2
+A_STORE, A_BRANCH, A_VECTOR = 1, 1, 2
+WHEN_FULL, ADD, TAKES, BIT, WIDE, PORT, SKIP, VECTOR = range(8)
 # `Tally.busy`: the cycles left of each type but memory, nine bits each (their last is free), and how to gather one bit
 # of each of them by a multiplication; until when memory executes; until when each type does, where nine bits do not do
 # or where it came early; last, until when any type beyond the paper's, or one that came early, executes.
@@ -67,14 +71,16 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 # Places of the saved scalars between two calls.
 (
     FETCH, LEFT, TAKEN_A, TAKEN_B, LB_NOW, SB_NOW, LFB_NOW, RETIRED, LAST_LOAD, LAST_STORE, END, NODES,
-    PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SLOTS, SCALARS,
-) = range(23)  # fmt: skip
+    PREVIOUS, BASE, TOP, DEPTH, AT_RECORD, AT_OP, AT_ADDRESS, INSTRUCTIONS, COVERED, SLOTS,
+    TAKEN_C, VECTOR_NOW, VECTORS, SCALARS,
+) = range(26)  # fmt: skip
 
 # Places in the parameter array.
 (
     WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
-    STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PARAMETERS,
-) = range(19)  # fmt: skip
+    STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PENALTY, SPLITS, RENAMED, VECTOR_RS,
+    VECTOR_QUEUE, PARAMETERS,
+) = range(24)  # fmt: skip
 # Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
 # there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perfkit.dag.program import REDIRECT, STORE
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.dag.program import NodeSource
+    from perfkit.dag.program import BlockProgram, NodeSource
+    from perfkit.simulators.dag.core import DagCore
     from perfkit.simulators.dag.measures import Schedule
     from perfkit.simulators.dag.schedule import DagScheduler
 
@@ -28,6 +30,10 @@ _BUFFERS = {
     "sb": "store buffer",
     "lfb": "line fill buffers",
 }
+_ALL = "latency of all operations"
+_TOLD = 0.02  # by how much it must gain more than the best single resource
+_L1_PORTS = ("load_ports", "store_ports", "agus", "vector_load_ports")
+_FORWARDS = ("latency_forward", "latency_forward_FP")
 _LEAST = 0.005  # a smaller gain names no bottleneck
 
 
@@ -125,42 +131,69 @@ def relax(
 
     base = replace(scheduler, record=False)
     before = schedule or base.run(dag)
-    wanted = candidates(before)
-    after = []
+    wanted = candidates(before, dag.program)
+    after: list[int] = []
     for done, changes in enumerate(wanted.values()):
         if progress is not None:
             progress(done, len(wanted))
         after.append(replace(base, core=base.core.replace(**changes)).run(dag).cycles)
+    # All latencies at once are told where they gain more than the best of them.
+    single = min((cycles for words, cycles in zip(wanted, after, strict=True) if words != _ALL), default=0)
+    if _ALL in wanted and single <= after[place := list(wanted).index(_ALL)] * (1 + _TOLD):
+        del wanted[_ALL], after[place]
     texts = tuple(", ".join(f"{name}={value:g}" for name, value in changes.items()) for changes in wanted.values())
     return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), texts, tuple(after))
 
 
-def candidates(schedule: Schedule) -> dict[str, dict[str, float]]:
-    """Return what may hold a schedule back and the parameters that make it twice as good."""
+def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[str, dict[str, float]]:
+    """Return what may hold a schedule back and the parameters that make it twice as good.
+
+    Parameters
+    ----------
+    schedule
+        The schedule.
+    program
+        Its DAG's, which tells whether branches are mispredicted and which stores are of vectors.
+    """
     core = schedule.core
+    mispredictions = program is not None and bool((program.op == REDIRECT).any())
+    stores = program is None or bool(((program.op == STORE) & (program.delay == 0)).any())
     found: dict[str, dict[str, float]] = {}
     kinds = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
+    kinds |= {"I": "integer work"}
     for kind, words in kinds.items():
         if schedule.n_nodes(kind):
             _add(found, f"latency of {words}", {f"latency_{kind}": core.latency(kind)}, halved=True)
+    if len(found) > 1:  # chains go through all of them
+        every = [changes for words, changes in found.items() if words.startswith("latency of")]
+        found[_ALL] = {name: value for changes in every for name, value in changes.items()}
     if schedule.n_nodes("D"):
         _add(found, "divider", {"throughput_D": core.throughput("D")})
     if any(schedule.n_nodes(kind) for kind in "AMF"):
-        units = {f"throughput_{kind}": core.throughput(kind) for kind in "AMF" if schedule.n_nodes(kind)}
+        # A fused multiply-add takes a multiplier, too.
+        taken = [k for k in "AMF" if schedule.n_nodes(k) or (k == "M" and schedule.n_nodes("F"))]
+        units = {f"throughput_{kind}": core.throughput(kind) for kind in taken}
         _add(found, "floating-point units", {**units, "fp_ports": core.fp_ports})
     if schedule.n_nodes("I"):
         units = {"throughput_I": core.throughput("I"), "branch_ports": core.branch_ports}
         _add(found, "integer units", units)
-        _add(found, "latency of integer work", {"latency_I": core.latency("I")}, halved=True)
     for level, words in _LEVELS.items():
         if schedule.n_nodes(level):
-            _add(found, f"latency of {words}", {f"latency_{level}": core.latency(level)}, halved=True)
+            if core.latency(level):
+                found[f"latency of {words}"] = _halved_loads(core, level)
             bandwidth = {f"throughput_{level}": core.throughput(level)}
             if level == "L1":
-                bandwidth |= {name: getattr(core, name) for name in ("load_ports", "store_ports", "agus")}
+                bandwidth |= {name: getattr(core, name) for name in _L1_PORTS}
             _add(found, f"bandwidth of {words}", bandwidth)
+            if level == "L1" and core.vector_store_ports and stores:
+                # A store of a vector took both ports: it takes one.
+                found[f"bandwidth of {words}"] |= {"vector_store_ports": 0.0, "store_ports": core.store_ports}
+    _add(found, "store forwarding", {name: getattr(core, name) or 0 for name in _FORWARDS}, halved=True)
+    if mispredictions:
+        _add(found, "mispredicted branches", {"misprediction_penalty": core.misprediction_penalty}, halved=True)
     for buffer, words in _BUFFERS.items():
         _add(found, words, {buffer: getattr(core, buffer)})
+    _add(found, "vector scheduler", {name: getattr(core, name) for name in ("vector_rs", "vector_queue")})
     _add(found, "fetch", {"fetch": core.fetch})
     return found
 
@@ -170,6 +203,18 @@ def _add(found: dict[str, dict[str, float]], words: str, values: Mapping[str, fl
     modelled = {name: value for name, value in values.items() if value and not math.isinf(value)}
     if modelled:
         found[words] = {name: _half(value) if halved else value * 2 for name, value in modelled.items()}
+
+
+def _halved_loads(core: DagCore, level: str) -> dict[str, float]:
+    """Return what halves the latency of a level: for loads of integers, too, which take a few cycles less."""
+    name, latency = f"latency_{level}", core.latency(level)
+    earlier = min(int(core.integer_loads_earlier), latency)
+    halved = _half(latency)
+    if not earlier:
+        return {name: halved}
+    if level == "L1":
+        return {name: halved, "integer_loads_earlier": max(0.0, halved - _half(latency - earlier))}
+    return {name: _half(latency - earlier) + earlier}
 
 
 def _half(latency: float) -> float:

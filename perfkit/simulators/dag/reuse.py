@@ -41,6 +41,7 @@ _U = np.uint64
 # underscore is why `njit` loses its type here.)
 _njit: Any = njit
 inlined = _njit(forceinline=True, _nrt=False)
+apart = _njit(_nrt=False)  # not inlined: what happens rarely
 compiled = _njit(cache=True, nogil=True, _nrt=False)
 
 
@@ -204,6 +205,12 @@ def touch(index: Any, stack: Any) -> Any:
             if s[_LINES] == s[_U(_CAPACITY + k)]:
                 s[_U(_MARKER + k)] = lines[_U(_END + _NEWER)]
     return level
+
+
+@inlined
+def untouched(index: Any, stack: Any) -> Any:
+    """Whether the line of this index was never used."""
+    return stack.lines[_U((index << _COLUMNS) + _PLACE)] == _UNTOUCHED
 
 
 @compiled

@@ -175,6 +175,8 @@ class _Run:
         self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
         rob_size = int(self.parameters[layout.ROB])
         self.rob = np.zeros(1 if rob_size == UNLIMITED else 1 << rob_size.bit_length(), dtype=np.int64)
+        waiting = int(self.parameters[layout.VECTOR_QUEUE])
+        self.queue = np.zeros(1 if waiting == UNLIMITED else 1 << waiting.bit_length(), dtype=np.int64)
         phis = int(np.diff(program.block_phis).max(initial=0))
         self.frames = layout.Frames(*tables.zeros(2 * (self.saved[layout.TOP] + layout.BETWEEN) + 16, phis + 1, 16, 16))
         types = int(self.parameters[layout.TYPES_USED])
@@ -211,6 +213,7 @@ class _Run:
                 self.saved,
                 self.rings,
                 self.rob,
+                self.queue,
                 self.memory,
                 self.stack,
                 self.frames,

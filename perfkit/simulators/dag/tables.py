@@ -27,6 +27,7 @@ from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, lanes
 from perfkit.simulators.dag.reuse import UNLIMITED, LruStack
 
 if TYPE_CHECKING:
+    from perfkit.simulators.dag.core import DagCore
     from perfkit.simulators.dag.schedule import DagScheduler
 
 LONGEST_RING = 1 << 25
@@ -50,11 +51,16 @@ def _limit(value: float) -> int:
     return int(UNLIMITED) if value == 0 or math.isinf(value) else int(value)
 
 
+def _finite(value: float) -> int:
+    """Return a number of cycles or times as the engine takes it: infinite is not modelled, as 0 is."""
+    return 0 if math.isinf(value) else int(value)
+
+
 def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Units:
     """Return lanes, latencies and the table of units of a core."""
     core = settings.core
     throughputs = [core.throughput(kind) for kind in TYPES]
-    for name in ("load_ports", "store_ports", "agus", "fp_ports", "branch_ports"):
+    for name in ("load_ports", "store_ports", "agus", "fp_ports", "branch_ports", "vector_load_ports"):
         chosen = getattr(settings, name, None)
         throughputs.append(getattr(core, name) if chosen is None else chosen)
     counts, cycles = zip(*(lanes(value) for value in throughputs), strict=True)
@@ -79,7 +85,7 @@ def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Un
         work=_by_shape(work),
         parts=parts,
         owed=np.zeros(len(TYPES), dtype=np.int64),
-        table=_unit_table(limited, wide, latency),
+        table=_unit_table(limited, wide, latency, _pairs_of_lanes(core, count, wide)),
         wide=np.append(wide, np.zeros(layout.NO_PORT + 1 - len(wide))).astype(np.uint8),
         latency=latency,
         countdown=layout.countdown(latency),
@@ -105,34 +111,67 @@ def _by_shape(values: Any) -> Any:
     return padded.ravel()
 
 
-def _unit_table(limited: Any, wide: Any, latency: Any) -> Any:
-    rows = np.zeros((len(TYPES), 2, 1 << layout.UNIT_BITS), dtype=np.int64)
-    for k in range(len(TYPES)):
-        memory = layout.FIRST_LEVEL <= k < layout.FIRST_LEVEL + len(MEMORY)
-        for other in (0, 1):  # a store; a branch
-            port = layout.LOAD_PORT + other if memory else layout.NO_PORT
-            if k == layout.INTEGER_TYPE:
-                port = layout.BRANCH_PORT if other else layout.NO_PORT
-            elif not memory and TYPES[k] != "D":
-                port = layout.FP_PORT
-            asked = [k] if port == layout.NO_PORT else [k, port]
-            asked += [layout.AGU] if memory else []
-            multiplier = TYPES.index("M")
-            if k == layout.FUSED_TYPE and not wide[multiplier]:
-                asked.append(multiplier)
-            full = sum(layout.FULL << layout.FIELD * c for c in asked if limited[c])
-            add = sum(1 << layout.FIELD * c for c in asked if limited[c] and not wide[c])
-            bits = 1 << k | 1 << k + layout.LASTING
-            skip = 2 * (k - layout.FIRST_LEVEL) + other + len(_ARITHMETIC) if memory else _ARITHMETIC.index((k, other))
-            slow = any(wide[c] for c in asked)
-            rows[k, other, :7] = full, add, latency[k], bits, slow, port, skip
-            if (k, 1) not in _ARITHMETIC and not memory:
-                break
+def _pairs_of_lanes(core: DagCore, count: Any, wide: Any) -> bool:
+    """Whether a store from a vector register takes both of two store ports."""
+    port = layout.STORE_PORT
+    return core.vector_store_ports == 1 and count[port] == 2 and not wide[port]
+
+
+def _unit_table(limited: Any, wide: Any, latency: Any, pairs: bool) -> Any:
+    rows = np.zeros((len(TYPES), 1 << layout.KIND_BITS, 1 << layout.UNIT_BITS), dtype=np.int64)
+    for k, other in _ROWS:
+        asked = _asked(k, other, wide)
+        full = sum(layout.FULL << layout.FIELD * c for c in asked if limited[c])
+        add = sum(1 << layout.FIELD * c for c in asked if limited[c] and not wide[c])
+        if other & layout.A_VECTOR and _is_memory(k):
+            # A row has no room to tell what is full for vectors beyond L1: those take their lanes as they come.
+            strict = k == layout.FIRST_LEVEL
+            if other & layout.A_STORE and pairs:
+                add += 1 << layout.FIELD * layout.STORE_PORT
+                full |= int(strict) << layout.FIELD * layout.STORE_PORT  # its counter is at 6, 7 or 8: not the first
+            elif not other & layout.A_STORE and limited[layout.VECTOR_LOAD_PORT]:
+                add += 1 << layout.FIELD * layout.VECTOR_LOAD_PORT
+                full |= int(strict) * layout.FULL << layout.FIELD * layout.VECTOR_LOAD_PORT
+        bits = 1 << k | 1 << k + layout.LASTING
+        port = next((c for c in asked if c >= len(TYPES) and c != layout.AGU), layout.NO_PORT)
+        slow = any(wide[c] for c in asked)
+        vector = TYPES[k] in "AMDF" or (k == layout.INTEGER_TYPE and bool(other & layout.A_VECTOR))
+        held = int(vector) << layout.HIGH
+        rows[k, other] = full, add, latency[k], bits, slow, port, _skip(k, other), held
     return rows.ravel()
 
 
-# Rows of the table that are not memory's: type, and 1 for a branch.
+def _asked(k: int, other: int, wide: Any) -> list[int]:
+    """Return the columns that a node of a type and kind takes a lane of, those of vectors apart."""
+    if _is_memory(k):
+        return [k, layout.LOAD_PORT + (other & layout.A_STORE), layout.AGU]
+    if k == layout.INTEGER_TYPE:
+        return [k, layout.BRANCH_PORT] if other & layout.A_BRANCH else [k]
+    asked = [k] if TYPES[k] == "D" else [k, layout.FP_PORT]
+    multiplier = TYPES.index("M")
+    return [*asked, multiplier] if k == layout.FUSED_TYPE and not wide[multiplier] else asked
+
+
+def _is_memory(k: int) -> bool:
+    return layout.FIRST_LEVEL <= k < layout.FIRST_LEVEL + len(MEMORY)
+
+
+def _skip(k: int, other: int) -> int:
+    """Return a row's column of `Rings.skip`: vectors beyond L1 look for the same cycles as other accesses."""
+    if not _is_memory(k):
+        return _ARITHMETIC.index((k, other & layout.A_BRANCH))
+    if k == layout.FIRST_LEVEL and other & layout.A_VECTOR:
+        return len(_ARITHMETIC) + 2 * len(MEMORY) + (other & layout.A_STORE)
+    return len(_ARITHMETIC) + 2 * (k - layout.FIRST_LEVEL) + (other & layout.A_STORE)
+
+
+# Rows of the table that are not memory's, and look for different cycles. All rows.
 _ARITHMETIC = [*((TYPES.index(kind), 0) for kind in "AMDFI"), (layout.INTEGER_TYPE, 1)]
+_ROWS = [
+    *_ARITHMETIC,
+    (layout.INTEGER_TYPE, layout.A_VECTOR),
+    *((layout.FIRST_LEVEL + k, other) for k in range(len(MEMORY)) for other in range(4)),
+]
 # Types and rows of a program's operations that are neither memory's nor without a node.
 _KINDS = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I", BRANCH: "I"}
 
@@ -144,7 +183,10 @@ def operations(program: BlockProgram, word_bits: int) -> Any:
     arithmetic, store = np.isin(code, list(_KINDS)), code == STORE
     for operation, name in _KINDS.items():
         kind[code == operation] = TYPES.index(name)
-    unit = np.where(arithmetic, 2 * kind + (code == BRANCH), store) << layout.UNIT_BITS
+    # Accesses say in their delay that they are of integer registers, integer work that it is of vector registers.
+    access = store + layout.A_VECTOR * (program.delay == 0)
+    work = (code == BRANCH) + layout.A_VECTOR * ((code == INTEGER) & (program.delay > 0))
+    unit = np.where(arithmetic, (kind << layout.KIND_BITS) + work, access) << layout.UNIT_BITS
     count = (program.shape.astype(np.int64) << layout.SHAPE_BITS) + np.where(arithmetic, kind, 0)
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
     size = np.where(code == CALL, program.call, np.where(code == FORWARD, program.delay, words))
@@ -189,6 +231,8 @@ def parameters(
         (layout.LB, core.lb),
         (layout.SB, core.sb),
         (layout.LFB, core.lfb),
+        (layout.VECTOR_RS, core.vector_rs),
+        (layout.VECTOR_QUEUE, core.vector_queue),
     ):
         values[place] = _limit(size)
     ordered = core.ordered_loads if settings.x86_order is None else settings.x86_order
@@ -204,6 +248,9 @@ def parameters(
         (layout.FORWARDS_FP, core.latency_forward_FP),
     ):
         values[place] = layout.AS_L1 if latency is None else int(latency)
+    values[layout.SPLITS] = _finite(core.line_splits)
+    values[layout.RENAMED] = _finite(core.memory_renaming)
+    values[layout.PENALTY] = _finite(core.misprediction_penalty)
     values[layout.EARLIER] = min(core.integer_loads_earlier, core.latency_L1)
     values[layout.MEMORY_DEPS] = settings.memory_dependences
     values[layout.LINE_SHIFT] = line_bits

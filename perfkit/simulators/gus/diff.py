@@ -413,9 +413,19 @@ def _short(files: Iterable[str]) -> dict[str, str]:
     return {file: path.name if count[path.name] == 1 else str(path) for file, path in paths.items()}
 
 
-def _in_the_object(text: str, shift: int) -> str:
-    """Return an instruction's text with a jump's target as objdump prints it, as the listing's addresses are."""
-    return re.sub(r"\b0000[0-9A-F]{12}h\b", lambda found: f"{int(found[0][:-1], 16) + shift:#x}", text)
+def in_the_object(text: str, shift: int) -> str:
+    """Return an instruction's text with a jump's target, or a variable's address, as objdump prints it.
+
+    Examples
+    --------
+    >>> in_the_object("movsd xmm2,[7FFFF71E8040h]", -0x7FFFF71E6000)
+    'movsd xmm2,[0x2040]'
+    """
+    return re.sub(
+        r"\b0000[0-9A-F]{12}h\b|(?<=\[)[0-9A-F]{9,12}h(?=\])",
+        lambda found: f"{int(found[0][:-1], 16) + shift:#x}",
+        text,
+    )
 
 
 def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
@@ -447,7 +457,7 @@ def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]
             Instruction(
                 place,
                 f"{addresses[k]:#x}",
-                _in_the_object(code.text[k], addresses[k] - pc[k]),
+                in_the_object(code.text[k], addresses[k] - pc[k]),
                 float(cycles[k]),
                 runs[k],
             )

@@ -1,0 +1,228 @@
+"""Several kernels, sizes or builds in one roofline plot: throughput roofs in black, one intensity per level of memory.
+
+A kernel is a row of points at its performance: for each level of memory that it accesses the operational intensity of
+that level alone (flops per byte accessed there), so that each point stands below its own level's bandwidth.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfkit.errors import SettingError
+from perfkit.plots.style import ROOF, SERIES, axes_or_new, plain_ticks
+from perfkit.simulators.dag.core import MEMORY
+from perfkit.simulators.dag.extended_roofline import NAMES
+
+if TYPE_CHECKING:
+    from perfkit.simulators.dag.extended_roofline import Roofs
+    from perfkit.simulators.dag.measures import Schedule
+
+_MARKERS = {"L1": "o", "L2": "s", "L3": "^", "mem": "D"}
+_ALIKE = 0.06  # relative distance of two roofs that are drawn as one
+_LINE = 11  # points from one label to the next
+_SVG = "http://www.w3.org/2000/svg"
+
+
+def plot_levels(
+    rooflines: Mapping[str, Roofs] | Sequence[Roofs],
+    measured: Mapping[str, tuple[float, float, float]] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw the throughput roofs of a core and the performance of kernels below them.
+
+    Parameters
+    ----------
+    rooflines
+        By a name each, or those of the schedules.
+    measured
+        By the same names flops per cycle: the value, and the ends of its error bar.
+    ax
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes, whose artists with a title (`write_picture`) have it as ``gid``
+
+    Raises
+    ------
+    SettingError
+        There is nothing to draw, or the cores differ.
+    """
+    named = dict(rooflines) if isinstance(rooflines, Mapping) else {r.schedule.name: r for r in rooflines}
+    if not named:
+        raise SettingError("there is no roofline to draw")
+    if len({r.schedule.core.name for r in named.values()}) > 1:
+        raise SettingError("the rooflines are of several cores, whose roofs differ: draw a picture for each")
+    measured = measured or {}
+    ax = axes_or_new(ax, 9, 5.5)
+    schedules = {name: r.schedule for name, r in named.items()}
+    points = {name: _intensities(s) for name, s in schedules.items()}
+    at = [i for found in points.values() for i in found.values()] or [1.0]
+    low, high = min(at) / 4, max(at) * 12
+    heights = [s.performance for s in schedules.values()] + [value for m in measured.values() for value in m]
+    first = next(iter(schedules.values()))
+    peak = max(s.peak("comp" if s.unit == "flops" else "I") for s in schedules.values())
+    top = 2.5 * (peak if math.isfinite(peak) else max(heights) * 4)
+    ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(min(heights) / 2.5, top))
+    ax.set_xlabel(f"operational intensity of each level of memory ({first.unit}/byte)")
+    ax.set_ylabel(f"performance ({first.unit}/cycle)")
+    ax.set_title(f"{first.core.name} (simulated)" + (", measured beside it" if measured else ""))
+    plain_ticks(ax)
+    ax.grid(True, which="major", alpha=0.25)
+    _draw_roofs(ax, _bandwidths(list(schedules.values())), peak, first.unit)
+    _draw_kernels(ax, schedules, points, measured)
+    used = [level for level in MEMORY if any(level in found for found in points.values())]
+    handles = [ax.plot([], [], _MARKERS[level], color=ROOF, linestyle="none", label=NAMES[level])[0] for level in used]
+    if measured:
+        handles.append(ax.plot([], [], "x", color=ROOF, linestyle="none", label="measured")[0])
+    ax.legend(handles=handles, fontsize=8, loc="lower right", title="intensity of", title_fontsize=8)
+    return ax
+
+
+def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
+    """Write a figure to .svg or .html with titles that appear where the pointer rests, else as matplotlib does.
+
+    Parameters
+    ----------
+    figure
+        The matplotlib figure.
+    path
+        The file; its ending says its format.
+    titles
+        By an artist's ``gid`` its title.
+    """
+    if path.suffix not in (".svg", ".html"):
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+        return
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="svg", bbox_inches="tight")
+    ET.register_namespace("", _SVG)
+    ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ET.fromstring(drawn.getvalue())  # noqa: S314 - what matplotlib has just written
+    for element in root.iter():
+        if (title := titles.get(element.get("id", ""))) is not None:
+            said = ET.Element(f"{{{_SVG}}}title")
+            said.text = title
+            element.insert(0, said)
+    text = ET.tostring(root, encoding="unicode")
+    if path.suffix == ".html":
+        head = html.escape(figure.axes[0].get_title())
+        text = f'<meta charset="utf-8"><title>{head}</title>\n<body>{text}</body>'
+        text = f'<!DOCTYPE html>\n<html lang="en">{text}</html>\n'
+    path.write_text(text, encoding="utf-8")
+
+
+def level_titles(rooflines: Mapping[str, Roofs], measured: Mapping[str, tuple[float, float, float]]) -> dict[str, str]:
+    """Return what the points of `plot_levels` say where the pointer rests, by their ``gid``."""
+    found = {}
+    for name, roofline in rooflines.items():
+        s = roofline.schedule
+        nearest = roofline.roofs[0]
+        for level, intensity in _intensities(s).items():
+            found[_gid(name, level)] = (
+                f"{name}: {s.performance:.3g} {s.unit}/cycle, {intensity:.3g} {s.unit}/byte of {NAMES[level]} "
+                f"(simulated); nearest roof: {nearest.label} ({nearest.distance:.2f})"
+            )
+        if name in measured:
+            value, least, most = measured[name]
+            found[_gid(name, "measured")] = f"{name}: {value:.3g} {s.unit}/cycle measured ({least:.3g} to {most:.3g})"
+    return found
+
+
+def _gid(name: str, part: str) -> str:
+    return f"{name}: {part}"
+
+
+def _intensities(s: Schedule) -> dict[str, float]:
+    """Return the operational intensity of each level that a kernel accesses."""
+    return {level: s.work / s.bytes(level) for level in MEMORY if s.bytes(level)}
+
+
+def _bandwidths(schedules: Sequence[Schedule]) -> dict[str, float]:
+    """Return the bytes per cycle of each level (of L1, those of the widest accesses)."""
+    found: dict[str, float] = {}
+    for s in schedules:
+        for level in MEMORY:
+            if s.n_nodes(level) and math.isfinite(s.peak(level)):
+                bytes_per_cycle = s.peak(level) * s.bytes(level) / s.elements(level)
+                found[level] = max(found.get(level, 0.0), bytes_per_cycle)
+    return found
+
+
+def _draw_roofs(ax: Any, bandwidths: Mapping[str, float], peak: float, unit: str) -> None:
+    (low, high), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    x = np.geomspace(low, high, 3)
+    if math.isfinite(peak):
+        ax.plot(x, np.full(3, peak), color=ROOF, linewidth=1.8)
+        kind = "computation" if unit == "flops" else "integer work"
+        ax.annotate(
+            f"peak {kind}: {peak:.3g} {unit}/cycle", (high, peak), xytext=(-4, 3), textcoords="offset points",
+            ha="right", va="bottom", fontsize=8, color=ROOF,
+        )  # fmt: skip
+    groups: list[list[str]] = []
+    for level in sorted(bandwidths, key=lambda name: -bandwidths[name]):
+        if groups and bandwidths[level] > bandwidths[groups[-1][0]] * (1 - _ALIKE):
+            groups[-1].append(level)
+        else:
+            groups.append([level])
+    limit = peak if math.isfinite(peak) else top
+    for levels in groups:
+        beta = bandwidths[levels[0]]
+        ax.plot(x, beta * x, color=ROOF, linewidth=1.4)
+        # Where the roof comes in: at the left side, or from below; all labels lie left of the ridge.
+        start = max(low, bottom / beta) * 1.12
+        if start * 3 > limit / beta:
+            start = max(low, bottom / beta)
+        words = f"{', '.join(NAMES[level] for level in levels)}: {beta:.3g} bytes/cycle"
+        ax.annotate(
+            words, (start, beta * start), xytext=(0, 4), textcoords="offset points", rotation=45, fontsize=8,
+            transform_rotates_text=True, rotation_mode="anchor", ha="left", va="bottom", color=ROOF,
+        )  # fmt: skip
+
+
+def _draw_kernels(
+    ax: Any,
+    schedules: Mapping[str, Schedule],
+    points: Mapping[str, Mapping[str, float]],
+    measured: Mapping[str, tuple[float, float, float]],
+) -> None:
+    ends = []
+    for k, (name, s) in enumerate(schedules.items()):
+        colour = SERIES[k % len(SERIES)]
+        found = points[name] or {"L1": ax.get_xlim()[1] / 2}
+        xs = sorted(found.values())
+        ax.plot(xs, [s.performance] * len(xs), color=colour, linewidth=1, alpha=0.7)
+        for level, x in found.items():
+            ax.plot([x], [s.performance], _MARKERS[level], color=colour, markersize=7, gid=_gid(name, level))
+        if name in measured:
+            value, least, most = measured[name]
+            ax.errorbar(
+                [xs[0]], [value], yerr=[[max(0.0, value - least)], [max(0.0, most - value)]], fmt="x", color=colour,
+                capsize=3, markersize=8, markeredgewidth=2,
+            )  # fmt: skip
+            ax.plot([xs[0]], [value], "x", color=colour, markersize=8, gid=_gid(name, "measured"))
+        ends.append((s.performance, xs[-1], name, colour))
+    _draw_names(ax, ends)
+
+
+def _draw_names(ax: Any, ends: list[tuple[float, float, str, str]]) -> None:
+    """Write each kernel's name right of its last point, moved up where it would lie on the one below."""
+    scale = ax.figure.dpi / 72
+    free = -math.inf
+    for performance, x, name, colour in sorted(ends):
+        height = float(ax.transData.transform((x, performance))[1]) / scale
+        lifted = max(height, free)
+        free = lifted + _LINE
+        ax.annotate(
+            f"{name}: {performance:.3g}", (x, performance), xytext=(10, lifted - height), textcoords="offset points",
+            ha="left", va="center", fontsize=8, color=colour,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5} if lifted > height + 1 else None,
+        )  # fmt: skip

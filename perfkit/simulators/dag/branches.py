@@ -1,0 +1,165 @@
+"""Mispredicted branches in the DAG of a trace: what follows one is fetched after its result and a penalty.
+
+The extended roofline's paper knows no branches. A trace tells where they went, and the predictor that Gus uses
+(`perfkit.simulators.memory.branches`) which of them it would have missed; a DAG so marked holds up fetch there, by
+`DagCore.misprediction_penalty`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numba import njit
+
+from perfkit.dag.graph import Dag
+from perfkit.dag.program import REDIRECT, BlockProgram, Consumer, Ints
+from perfkit.errors import SettingError
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.memory.memory import MISPREDICTED
+
+if TYPE_CHECKING:
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.trace.trace import Trace
+
+
+class TracedNodes(Protocol):
+    """The nodes of a trace, one piece of records for each of its chunks."""
+
+    trace: Trace
+    program: BlockProgram
+    name: str
+    facts: dict[str, str]
+    branch_slot: int
+
+    def replay(self, consume: Consumer) -> None:
+        """Call ``consume(records, length)`` for each chunk of the trace."""
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedNodes:
+    """The nodes of a trace with its mispredicted branches: a source for `DagScheduler`, as the one it was made of.
+
+    Parameters
+    ----------
+    source
+        The nodes.
+    gus
+        Whose branch predictor it is, and whether it has seen the trace before.
+    """
+
+    source: TracedNodes
+    gus: Gus
+
+    @property
+    def name(self) -> str:
+        """What was traced."""
+        return self.source.name
+
+    @property
+    def trace(self) -> Trace:
+        """The trace."""
+        return self.source.trace
+
+    @cached_property
+    def program(self) -> BlockProgram:
+        """The tables of the source, and each block a second time: as it is entered by a mispredicted branch."""
+        return _twice(self.source.program, self.source.branch_slot)
+
+    def replay(self, consume: Consumer) -> None:
+        """Hand the executed blocks to `consume`, those behind a mispredicted branch as the second of their kind."""
+        trace, addresses = self.trace, self.source.program.block_addresses
+        blocks = trace.code.block_count
+        memory = self.gus.memory(trace, self.gus.program(trace))
+        chunks = iter(trace.chunks())
+
+        def mark(records: Ints, length: int) -> None:
+            missed = (memory.window(next(chunks)).control & MISPREDICTED) != 0
+            _mark(records, length, addresses, blocks, missed)
+            consume(records, length)
+
+        self.source.replay(mark)
+
+    def in_memory(self) -> Dag | PredictedNodes:
+        """Return the nodes in memory, unless the trace stays in its file."""
+        from perfkit.trace.trace import StreamedTrace
+
+        return self if isinstance(self.trace, StreamedTrace) else self.dag()
+
+    def dag(self) -> Dag:
+        """Keep all nodes in memory."""
+        pieces: list[Ints] = []
+        self.replay(lambda records, length: pieces.append(records[:length]))
+        stream = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
+        facts = {**self.source.facts, "branches predicted for": self.gus.core.name}
+        return Dag(self.program, stream, self.name, "traced", facts)
+
+
+def predict_branches(source: Any, core: Microarchitecture, warm: bool = True) -> PredictedNodes:
+    """Return the nodes of a trace with the branches that a core's predictor misses.
+
+    Parameters
+    ----------
+    source
+        The nodes of a whole trace (`perfkit.open_dags` of a program or a trace file).
+    core
+        Whose branch history and return stack the predictor has.
+    warm
+        The predictor has seen the trace before, as in a loop over the same data.
+
+    Raises
+    ------
+    SettingError
+        The source is not the whole of a trace: no other source knows where branches went.
+
+    Examples
+    --------
+    >>> core = pk.Microarchitecture.load("zen4")
+    >>> source = pk.open_dags("branchy", core=core)["branchy"]
+    >>> nodes = pk.predict_branches(source, core)
+    >>> pk.DagScheduler(core).run(nodes).cycles > pk.DagScheduler(core).run(source).cycles
+    True
+    """
+    if getattr(source, "branch_slot", -1) < 0:
+        raise SettingError(
+            f"{getattr(source, 'name', source)} does not tell where its branches went: give the nodes of a program or "
+            "a trace with whole=True, which pk.open_dags returns"
+        )
+    return PredictedNodes(source, Gus(core, warm=warm))
+
+
+@njit(cache=True)
+def _mark(records: Any, length: Any, addresses: Any, blocks: Any, missed: Any) -> None:
+    """Let the records of blocks behind a mispredicted branch name the second of their kind."""
+    at, k = 0, 0
+    while at < length:
+        block = records[at]
+        if block < blocks:  # not a further step of a string instruction
+            if missed[k]:
+                records[at] += addresses.shape[0]
+            k += 1
+        at += 1 + addresses[block]
+
+
+def _twice(program: BlockProgram, branch: int) -> BlockProgram:
+    """Return a program without calls and PHIs with each block twice, the second time behind a mispredicted branch."""
+    blocks, operations = len(program.block_addresses), np.diff(program.block_ops)
+    begins = program.block_ops[:-1]
+    added = {"op": REDIRECT, "left": branch, "right": -1, "into": -1, "shape": 0, "level": -1, "call": -1, "delay": 0}
+    tables = {}
+    for name, value in added.items():
+        table = getattr(program, name)
+        tables[name] = np.concatenate([table, np.insert(table, begins, value)])
+    both = {name: np.tile(getattr(program, name), 2) for name in _OF_BLOCKS}
+    return program._replace(
+        **tables,
+        **both,
+        block_ops=np.concatenate(([0], np.cumsum(np.concatenate([operations, operations + 1])))),
+        block_phis=np.zeros(2 * blocks + 1, dtype=np.int64),
+        block_origin=np.arange(2 * blocks, dtype=np.int64),
+    )
+
+
+_OF_BLOCKS = ("block_addresses", "block_instructions", "block_covered")

@@ -1,0 +1,177 @@
+"""What an answer must not say: each case was told wrongly once, of a program that somebody brought."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.collectors.profile.hot import HotFunction, Profile
+from perfkit.collectors.tracer.demangle import demangled, matching
+from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.opinions import opinions
+from perfkit.diagnosis.team import team_of
+from perfkit.diagnosis.words import brief
+from tests.diagnosis.programs import compiled, needed
+from tests.results.test_contract import EXAMPLES
+
+pytestmark = needed
+
+VIRTUAL = """
+#include <cstdio>
+#include <memory>
+#include <vector>
+struct Shape { virtual ~Shape() = default; virtual double area() const = 0; };
+struct Circle : Shape { double r; Circle(double v) : r(v) {} double area() const override { return 3 * r * r; } };
+struct Square : Shape { double a; Square(double v) : a(v) {} double area() const override { return a * a; } };
+__attribute__((noinline)) double total(const std::vector<std::unique_ptr<Shape>> &shapes) {
+    double s = 0;
+    for (auto &p : shapes) s += p->area();
+    return s;
+}
+int main() {
+    std::vector<std::unique_ptr<Shape>> v;
+    unsigned long x = 1;
+    for (int i = 0; i < 5000; i++) {
+        x = x * 6364136223846793005ul + 1442695040888963407ul;
+        if (x >> 63) v.push_back(std::make_unique<Circle>(i)); else v.push_back(std::make_unique<Square>(i));
+    }
+    double s = 0;
+    for (int k = 0; k < 3000; k++) s += total(v);
+    printf("%g\\n", s);
+}
+"""
+
+
+@pytest.mark.measures
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_calls_too_short_to_be_explained_are_explained_in_the_loop_that_makes_them():
+    found = pk.why(compiled("virtual", VIRTUAL, compiler="g++", suffix=".cpp"), seconds=1)
+    assert found.function.startswith("total")
+    assert found.chosen.startswith("it calls ")
+    assert found.measured is not None
+    assert "_ZNK6Circle4areaEv" in found.result.trace.code.function
+
+
+def sampled(answer, address, n=50):
+    """Return a profile of samples at one address of the answer's file."""
+    hot = HotFunction(answer.function, answer.symbol, answer.file, n, 1.0, 1, 1)
+    table = pd.DataFrame([hot]).rename(columns={"name": "function", "path": "file"})
+    addresses = pd.DataFrame([{"file": answer.file, "address": int(address), "samples": n}])
+    return dataclasses.replace(EXAMPLES[Profile](), table=table, addresses=addresses, unit="samples")
+
+
+DIVIDE = """
+#include <stdio.h>
+__attribute__((noipa)) void solve(double *y, const double *x, long n) {
+    for (long i = 0; i < n; i++) {
+        double v = x[i] / (x[i] + 3.0);
+        y[i] = v;
+    }
+}
+__attribute__((noipa)) long none(long n) { return n + 1; }
+static double x[4000], y[4000];
+int main(void) { for (int k = 0; k < 3000; k++) { solve(y, x, 4000); none(k); } printf("%g\\n", y[1]); }
+"""
+
+
+def test_samples_behind_the_instruction_that_is_waited_for_agree_and_others_do_not():
+    program = compiled("divide", DIVIDE, "-fno-tree-vectorize")
+    trace = Tracer(limit=20_000).run(program, "solve")
+    result = pk.Gus("zen4").run(trace)
+    answer = dataclasses.replace(
+        EXAMPLES[pk.Diagnosis](), program="divide", function="solve", symbol="solve", file=str(program), result=result
+    )
+    place = dict(zip(trace.code.text, trace.object_addresses().tolist(), strict=True))
+    at = {kind: next(a for text, a in place.items() if text.startswith(kind)) for kind in ("divsd", "movsd [", "ret")}
+
+    def told(address):
+        return next(o for o in opinions(answer, sampled(answer, address)) if o.method == "samples of the run")
+
+    assert told(at["divsd"]).agrees
+    behind = told(at["movsd ["])
+    assert behind.agrees
+    assert "behind the instruction that was waited for, here one of divide.c:5" in behind.says
+    assert told(at["ret"]).agrees is False
+
+
+SHARED = """
+#include <stdio.h>
+#include <omp.h>
+struct { long v; char pad[PAD]; } hits[64] __attribute__((aligned(64)));
+__attribute__((noipa)) void solve(long n) {
+    #pragma omp parallel num_threads(2)
+    { volatile long *p = &hits[omp_get_thread_num()].v; for (long i = 0; i < n; i++) (*p)++; }
+}
+int main(void) { for (int k = 0; k < 3; k++) solve(2000); printf("%ld\\n", hits[0].v); }
+"""
+
+
+@pytest.mark.parametrize(("pad", "wanted"), [(0, True), (56, False)])
+def test_false_sharing_stands_in_the_first_sentence_and_rare_sharing_nowhere(pad, wanted):
+    program = compiled(f"shared{pad}", SHARED, "-fopenmp", f"-DPAD={pad}")
+    core = pk.Microarchitecture.load("zen4")
+    told = team_of(Tracer(callees=True), program, "solve._omp_fn.0", (), core, "solve").told()
+    assert ("false sharing, below" in told[0]) == wanted
+    assert any(line.startswith("threads share lines falsely: hits at") for line in told) == wanted
+
+
+HANDLERS = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void own(int number) { printf("own handler of %d\\n", number); exit(1); }
+__attribute__((noipa)) long solve(long n) {
+    long h = 1;
+    for (long i = 0; i < n; i++) h = h * 3 + i;
+    return h;
+}
+int main(void) {
+    struct sigaction old;
+    if (signal(SIGBUS, own) == SIG_ERR || signal(SIGUSR1, own) != SIG_DFL || signal(SIGUSR1, SIG_IGN) != own) return 2;
+    if (sigaction(SIGSEGV, &(struct sigaction){.sa_handler = own}, &old)) return 3;
+    printf("%ld\\n", solve(100000));
+}
+"""
+
+
+def test_a_programs_own_handlers_of_faults_do_not_end_a_recording():
+    """gfortran's runtime sets some; the recording's own end it at its limit."""
+    trace = Tracer(limit=50_000).run(compiled("handlers", HANDLERS), "solve")
+    assert "limit" in trace.provenance.stopped
+    assert 49_000 < trace.instruction_count <= 50_000
+    assert Tracer().run(compiled("handlers", HANDLERS), "solve").provenance.complete
+
+
+def test_fortrans_modules_are_named_as_their_source_writes_them():
+    known = demangled(["__heat_MOD_step", "main", "_Z1fv"])
+    assert known["__heat_MOD_step"] == "heat::step"
+    assert "main" not in known
+    assert matching("heat::step", known) == ["__heat_MOD_step"]
+
+
+def test_long_names_lose_the_arguments_of_their_templates():
+    assert brief("cfd::Solver<double>::solve") == "cfd::Solver<double>::solve"
+    long = "ns::f<std::vector<std::pair<int, double>, std::allocator<int> >, long>::{lambda(int)#1}"
+    assert brief(long) == "ns::f<...>::{lambda(int)#1}"
+    assert brief("bool operator< <std::basic_string<char>, std::char_traits<char>, std::allocator<char> >") != ""
+
+
+def test_few_samples_that_all_fall_on_one_function_leave_no_doubt():
+    found = EXAMPLES[pk.Diagnosis]()
+    for samples, share, sure in ((13, 1.0, True), (6, 0.5, False), (5, 1.0, False), (200, 0.5, True)):
+        hot = dataclasses.replace(found.candidates[0], samples=samples, share=share)
+        assert ("hardly any samples" not in dataclasses.replace(found, candidates=(hot,)).doubt) == sure
+
+
+def test_code_without_lines_is_named_by_its_function():
+    found = EXAMPLES[pk.Diagnosis]()
+    trace = found.result.trace
+    code = dataclasses.replace(trace.code, file=("",) * len(trace.code.pc), line=np.zeros(len(trace.code.pc), np.int32))
+    bare = pk.Trace(code, trace.stream, trace.addresses, trace.sizes, trace.provenance)
+    answer = dataclasses.replace(found, result=dataclasses.replace(found.result, trace=bare))
+    name = trace.code.function[0]
+    assert f" in {name}" in answer.headline()
+    assert f"  in {name}\n" in answer.report()
