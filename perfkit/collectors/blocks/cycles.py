@@ -76,6 +76,12 @@ class BlockCycles(Tabled):
         refused (the reasons, joined).
     host : str
         Where this was measured.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> found = pk.measure_blocks(["480fafc3", "4801d8"])  # doctest: +SKIP
+    >>> found.to_frame()[["block", "looped", "unrolled"]]  # doctest: +SKIP
     """
 
     table: pd.DataFrame
@@ -157,7 +163,7 @@ def measure_blocks(
         The blocks, or their machine code or text. What is no block is refused in its row.
     keep : path, optional
         A file to add each figure to as soon as it is known. What it holds already is not measured again: an interrupted
-        measurement goes on where it was.
+        measurement resumes where it stopped.
     patience : float
         Seconds to wait for a quiet core, over all blocks. Blocks that had none are refused as "busy", and tried again
         when the file of `keep` is given another time.

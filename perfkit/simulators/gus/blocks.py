@@ -74,6 +74,13 @@ class BlockPredictions(Tabled):
     A bottleneck is a resource that the steady state uses to 97 % or more; several are joined by `` + ``. Where none
     is, it is what most of the time was waited for: ``instruction_latency`` is a chain of dependent instructions,
     ``store_forward_latency`` one that goes through memory.
+
+    Examples
+    --------
+    >>> import perfkit as pk
+    >>> found = pk.Gus("zen4").blocks(["480fafc3", "4801d8"])  # imul rax, rbx; add rax, rbx
+    >>> found.to_frame()["looped"].round(2).tolist()
+    [3.0, 1.0]
     """
 
     table: pd.DataFrame
