@@ -195,7 +195,8 @@ def targets(folder: Path) -> dict[str, Target]:
     """Return everything that is fuzzed; small files of perfkit's own are written into `folder` first."""
     from tests.results.examples import EXAMPLES
 
-    dumps = [p.read_bytes()[:3000] for p in sorted((ROOT / "tests/readers/fixtures").iterdir()) if p.is_file()]
+    folders = (ROOT / "tests/readers/fixtures", ROOT / "tests/readers/dialects")
+    dumps = [p.read_bytes()[:3000] for f in folders for p in sorted(f.iterdir()) if p.is_file()]
     found = {"dumps": Target(".txt", dumps, _read)}
     for cls, example in EXAMPLES.items():
         seed = _saved(example(), folder)

@@ -15,16 +15,19 @@ _CERTAIN = re.compile(
     re.IGNORECASE,
 )
 _BESIDE = re.compile(r"\W*(?:sum|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*", re.IGNORECASE)
-_FEWEST = 3
+_FEWEST, _MOST = 3, 10_000
 _NEAR = 1e-9
 
 
 def without_summaries(grid: Grid, report: Report) -> Grid:
-    """Return a table without the rows that its text calls a total or a mean, or that are the sum of all others."""
-    if grid.n_rows < 2:
+    """Return a table without the rows that its text calls a total or a mean, or that are the sum of all others.
+
+    Nobody sums up a table of more rows than people look through; larger ones are taken as they are.
+    """
+    if not 2 <= grid.n_rows <= _MOST:
         return grid
-    texts = [as_text(c) for c in grid.columns if not is_number(c)]
-    labels = next((t for t in texts if sum(c is not None for c in t) > 0), [None] * grid.n_rows)
+    texts = (as_text(c) for c in grid.columns if not is_number(c))
+    labels = next((t for t in texts if any(c is not None for c in t)), [None] * grid.n_rows)
     called = [i for i, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)]
     if called:  # functions may be called max, but hardly where another row is a mean
         called += [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label)]

@@ -50,7 +50,11 @@ OWN sort(int *v, long n) {
 }
 OWN fails(long n) { long s = 0; if (calls > 5) __builtin_trap(); for (long i = 0; i < n; i++) s += i * shared[i & 7];
     calls = 9; return s; }
+OWN guarded(long n) { long s = 0; const unsigned char *own = (const unsigned char *)guarded;
+    for (long i = 0; i < n; i++) s += own[i % 16] * i;
+    return s; }
 int main(int argc, char **argv) {
+    if (argc > 3 && *(const unsigned char *)guarded == 0xe9) { puts("somebody patched me"); return 3; }
     long n = 300, r = 0;
     double *a = malloc(8 * n), *b = calloc(n, 8), s = 0;
     int handle = open(argv[1], O_RDWR | O_CREAT, 0600), *v = malloc(4 * n);
@@ -62,6 +66,7 @@ int main(int argc, char **argv) {
     for (long i = 0; i < n; i++) a[i] = i * 0.5, v[i] = (int)(i * 7919 % n);
     for (int k = 0; k < 3; k++) s += smooth(a, b, n, given);
     r += sort(v, n) + count(1000) + clock_of(100) + fails(100) + tell(3);
+    r += guarded(1000);
     printf("%g %ld\\n", s, r);
     return 0;
 }
@@ -131,6 +136,15 @@ def test_what_is_refused_with_the_reason(program, function, more, why):
     path, words = program
     with pytest.raises(DataError, match=why):
         FEW.run_program(path, function, words, **more)
+
+
+def test_programs_that_check_their_own_code(program):
+    """A copy that sums its own bytes finds others, which is seen; a program that looks for a patch ends."""
+    path, words = program
+    with pytest.raises(DataError, match="would change the kernel's results"):
+        FEW.run_program(path, "guarded", words)
+    with pytest.raises(DataError, match="never called guarded"):
+        FEW.run_program(path, "guarded", [*words, "check"])
 
 
 def test_a_call_that_crashes_when_it_is_made_again_is_an_error(program):

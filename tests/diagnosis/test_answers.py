@@ -175,3 +175,41 @@ def test_code_without_lines_is_named_by_its_function():
     name = trace.code.function[0]
     assert f" in {name}" in answer.headline()
     assert f"  in {name}\n" in answer.report()
+
+
+TIED = """
+double f(double *restrict y, const double *restrict x, long n) {
+    double s = 1;
+    for (long i = 0; i < n; i++) {
+        s = s * 0.5 + 1.0;
+        y[i] = 1.0 / x[i];
+    }
+    return s;
+}
+"""
+
+
+def test_two_resources_that_hide_behind_each_other_are_named_together():
+    """A core whose divider takes as long as the chain, by construction."""
+    kernel = pk.collectors.compile_kernel(TIED, flags="-O2 -fno-tree-vectorize")
+    trace, core = kernel.trace(np.ones(2000), np.ones(2000), 2000), pk.Microarchitecture.load("zen4")
+
+    def cycles(**better):
+        made = core
+        for name, factor in better.items():
+            made = made.scaled(name, factor)
+        return pk.Gus(made).run(trace).cycles
+
+    divider, chain = cycles(instruction_latency=1000.0), cycles(fp_divider=1000.0)
+    tied = core.scaled("fp_divider", divider / chain)
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=pk.Gus(tied).run(trace), sources={})
+    assert float(answer.ranked.speedup.max()) < 0.05
+    assert set(answer.together.resources) == {"fp_divider", "instruction_latency"}
+    assert "two things at once" in answer.headline()
+    best = answer.what_ifs[0]
+    both = tied.scaled("fp_divider", 2.0).scaled("instruction_latency", 2.0)
+    assert best.factor == pytest.approx(answer.result.cycles / pk.Gus(both).run(trace).cycles)
+    assert best.factor > 1.5
+    one = dataclasses.replace(answer, result=pk.Gus(core.scaled("fp_divider", 100.0)).run(trace))
+    assert one.together is None
+    assert one.bottleneck == "instruction_latency"

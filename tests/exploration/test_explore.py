@@ -300,3 +300,27 @@ def test_the_command_prints_and_writes(tmp_path):
     whole = json.loads(CliRunner().invoke(app, ["explore", str(path), "--json"]).output)
     assert whole["headline"].startswith("IPC")
     assert pd.DataFrame(whole["methods"])["trust"].isin(TRUST).all()
+
+
+def test_events_of_another_kind_of_core_are_not_ranked(tmp_path):
+    path = tmp_path / "hybrid.csv"
+    counts = {"cycles": (1000, 4000), "instructions": (700, 8000), "branch-misses": (100, 8)}
+    path.write_text(
+        "".join(
+            f"{n},,cpu_{kind}/{event}/,1000,50.00,,\n"
+            for event, both in counts.items()
+            for kind, n in zip(("atom", "core"), both, strict=True)
+        )
+    )
+    found = pk.explore(path)
+    assert found.facts["time and work"] == "cpu_core/cycles/ and cpu_core/instructions/"
+    assert found.headline.startswith("IPC 2:")
+    assert "atom" not in found.headline
+    assert any("cpu_atom/branch-misses/ were counted on other cores" in q for q in found.quality)
+
+
+def test_a_table_without_cycles_gets_no_made_up_throughput(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("kernel,waves,vector_ops\na,16384,262144\nb,16000,250000\n")
+    found = pk.explore(path)
+    assert found.headline.startswith("cycles or instructions were not counted, so no method applies")

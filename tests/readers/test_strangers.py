@@ -104,6 +104,71 @@ def test_running_totals_without_time_stamps_are_asked_about(tmp_path):
     assert totals(pk.read_samples(path, cumulative=True))["misses"] == counts[1:, 2].sum()
 
 
+@pytest.mark.parametrize(("rows", "taken_as_totals"), [(10, True), (9, False)])
+def test_nine_steps_that_all_go_up_are_no_accident(tmp_path, rows, taken_as_totals):
+    path, counts = running_totals(tmp_path, stamps=True)
+    pd.read_csv(path)[:rows].to_csv(path, index=False)
+    assert (totals(pk.read_samples(path))["misses"] == counts[1:rows, 2].sum()) == taken_as_totals
+
+
+def test_totals_that_begin_anew_are_asked_about_and_lose_one_row(tmp_path):
+    path, counts = running_totals(tmp_path, stamps=True)
+    frame = pd.read_csv(path)
+    events = ["cycles", "instructions", "misses"]
+    frame.loc[9:, events] -= frame.loc[8, events]
+    frame.to_csv(path, index=False)
+    with pytest.raises(FormatError, match="ever falls but where all fall together"):
+        pk.read_samples(path)
+    s = pk.read_samples(path, cumulative=True)
+    assert noted(s, "the totals begin anew at 1 row(s)")
+    assert totals(s)["misses"] == np.delete(counts, [0, 9], axis=0)[:, 2].sum()
+    assert s.table["seconds"].unique().tolist() == [0.5]
+
+
+def test_gauges_beside_totals_and_a_lone_total_are_no_counts(tmp_path):
+    path, counts = running_totals(tmp_path, stamps=True)
+    frame = pd.read_csv(path).assign(temperature=[40 + i * 7 % 5 for i in range(15)])
+    frame.to_csv(path, index=False)
+    s = pk.read_samples(path)
+    assert s.events == ["misses"]
+    assert totals(s)["misses"] == counts[1:, 2].sum()
+    assert noted(s, "readings of a moment", "temperature")
+    rng = np.random.default_rng(2)
+    many = pd.DataFrame(
+        rng.integers(100, 1000, (30, 3)) * [1000, 2000, 3], columns=["cycles", "instructions", "misses"]
+    )
+    many.insert(0, "time", np.arange(1, 31) * 0.5)
+    many.assign(faults=rng.integers(1, 9, 30).cumsum()).to_csv(path, index=False)
+    s = pk.read_samples(path)
+    assert s.events == ["misses"]
+    assert noted(s, "faults only ever rises, a running total")
+
+
+def test_a_sum_of_all_rows_is_no_row_and_nearly_one_is(tmp_path):
+    rows = [(1000, 2100, 7), (900, 1800, 9), (1200, 2500, 4)]
+    text = "cycles,instructions,misses\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+    assert totals(pk.read_samples(write(tmp_path, text + "3100,6400,20\n", "t.csv")))["cycles"] == 3100
+    assert totals(pk.read_samples(write(tmp_path, text + "3100,6400,21\n", "t.csv")))["cycles"] == 6200
+    named = text.replace("cycles,", "function,cycles,", 1)
+    named = "\n".join([named.split("\n")[0], *(f"{n},{r}" for n, r in zip("fgh", named.split("\n")[1:4], strict=True))])
+    s = pk.read_samples(write(tmp_path, f"{named}\nmax,1200,2500,9\n", "t.csv"))
+    assert "max" in set(s.table["place"])  # a function may be called so
+    assert "max" not in set(
+        pk.read_samples(write(tmp_path, f"{named}\nmean,1,1,1\nmax,1200,2500,9\n", "t.csv")).table["place"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "is_event"),
+    [("MHz", False), ("L1 hit rate", False), ("missRatio", False), ("loads/s", False), ("misses_std", False),
+     ("tid", False), ("stalls", True), ("rate_matched", True), ("percentile_checks", True), ("hz_events", True)],
+)  # fmt: skip
+def test_names_tell_what_is_no_count(tmp_path, name, is_event):
+    rows = "\n".join(f"{1000 + i * 7 % 5},{2000 + i % 3},{i * 5 % 7},{i * 3 % 11}" for i in range(12))
+    s = pk.read_samples(write(tmp_path, f"cycles,instructions,misses,{name}\n{rows}\n", "t.csv"))
+    assert s.events == ["misses", *([name] if is_event else [])]
+
+
 def test_a_sweep_over_sizes_is_no_running_total(tmp_path):
     rows = "\n".join(f"{100 * 2**i},{200 * 2**i},{3 * 2**i}" for i in range(15))
     s = pk.read_samples(write(tmp_path, f"cycles,instructions,misses\n{rows}\n", "t.csv"))
