@@ -157,7 +157,7 @@ def only(table: pd.DataFrame, column: str, told: str) -> Any:
     return row[column]
 
 
-def predict(
+def predict_blocks(
     gus: Gus, blocks: Iterable[BasicBlock | str], progress: Callable[[int, int], None] | None = None
 ) -> BlockPredictions:
     """Predict the steady state of blocks: what `Gus.blocks` does."""

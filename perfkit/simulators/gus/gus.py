@@ -162,9 +162,9 @@ class Gus:
         >>> round(pk.Gus("zen4").block("480fafc3").looped, 2)  # imul rax, rbx
         3.0
         """
-        from perfkit.simulators.gus.blocks import predict
+        from perfkit.simulators.gus.blocks import predict_blocks
 
-        found = predict(self, [block])
+        found = predict_blocks(self, [block])
         if reason := found.table["refused"].iloc[0]:
             raise DataError(f"{block}: {reason}")
         return found
@@ -184,9 +184,9 @@ class Gus:
         BlockPredictions
             One row per block, in their order; blocks that cannot be predicted say why.
         """
-        from perfkit.simulators.gus.blocks import predict
+        from perfkit.simulators.gus.blocks import predict_blocks
 
-        return predict(self, blocks, progress)
+        return predict_blocks(self, blocks, progress)
 
     def perfect(self, trace: Trace) -> dict[str, float]:
         """Return the cycles of the trace if something were perfect, one at a time (simulated).
