@@ -302,7 +302,7 @@ class _Inquiry:
         )  # fmt: skip
         try:
             team = team_of(tracer, self.target.subject, hot.symbol, self.target.arguments, core, hot.name)
-        except (DataError, UnavailableError) as error:
+        except (DataError, SettingError, UnavailableError) as error:
             if self.crowded:
                 raise DataError(
                     f"{hot.name} runs in several threads, which cannot be recorded together: {error}. Run the program "

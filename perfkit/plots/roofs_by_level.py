@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.errors import SettingError
+from perfkit.files import replaced
 from perfkit.plots.style import ROOF, SERIES, axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
 from perfkit.simulators.dag.extended_roofline import NAMES
@@ -122,7 +123,8 @@ def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
         head = html.escape(figure.axes[0].get_title())
         text = f'<meta charset="utf-8"><title>{head}</title>\n<body>{text}</body>'
         text = f'<!DOCTYPE html>\n<html lang="en">{text}</html>\n'
-    path.write_text(text, encoding="utf-8")
+    with replaced(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def level_titles(rooflines: Mapping[str, Roofs], measured: Mapping[str, tuple[float, float, float]]) -> dict[str, str]:

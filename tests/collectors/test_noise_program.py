@@ -108,6 +108,7 @@ def test_data_are_brought_back_before_each_timing(program):
     assert found.cycles > 0.4  # per move; two memory accesses and three branches
 
 
+@pytest.mark.measures
 def test_the_program_and_its_files_are_left_alone(program):
     """A file that others see through memory, and one that is written to: neither has more than the calls of one run."""
     path, words = program
@@ -123,6 +124,7 @@ def test_the_program_and_its_files_are_left_alone(program):
     assert Path(words[1]).read_text() in ("", "xxx", "xxxxxx")  # of the two runs that were recorded
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize(
     ("function", "more", "why"),
     [
@@ -138,6 +140,7 @@ def test_what_is_refused_with_the_reason(program, function, more, why):
         FEW.run_program(path, function, words, **more)
 
 
+@pytest.mark.measures
 def test_programs_that_check_their_own_code(program):
     """A copy that sums its own bytes finds others, which is seen; a program that looks for a patch ends."""
     path, words = program
@@ -147,12 +150,14 @@ def test_programs_that_check_their_own_code(program):
         FEW.run_program(path, "guarded", [*words, "check"])
 
 
-def test_a_call_that_crashes_when_it_is_made_again_is_an_error(program):
+@pytest.mark.measures
+def test_a_call_that_would_crash_on_its_own_leavings_is_measured(program):
     path, words = program
     found = FEW.run_program(path, "fails", words)  # what it wrote is brought back, so it does not
     assert not found.refused
 
 
+@pytest.mark.measures
 def test_the_command_line(program, tmp_path):
     path, words = program
     asked = [

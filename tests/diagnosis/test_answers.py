@@ -1,7 +1,11 @@
 """What an answer must not say: each case was told wrongly once, of a program that somebody brought."""
 
 import dataclasses
+import os
 import shutil
+import struct
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -10,10 +14,12 @@ import pytest
 import perfkit as pk
 from perfkit.collectors.profile.hot import HotFunction, Profile
 from perfkit.collectors.tracer.demangle import demangled, matching
+from perfkit.collectors.tracer.timed import messages
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.team import team_of
 from perfkit.diagnosis.words import brief
+from perfkit.errors import SettingError
 from tests.diagnosis.programs import compiled, needed
 from tests.results.test_contract import EXAMPLES
 
@@ -118,6 +124,12 @@ def test_false_sharing_stands_in_the_first_sentence_and_rare_sharing_nowhere(pad
     assert any(line.startswith("threads share lines falsely: hits at") for line in told) == wanted
 
 
+def test_a_function_that_starts_loops_is_not_recorded_with_the_runtime_in_its_first_thread():
+    program = compiled("shared0", SHARED, "-fopenmp", "-DPAD=0")
+    with pytest.raises(SettingError, match=r"Record a loop with what it calls \(solve._omp_fn.0\)"):
+        Tracer(callees=True).run_threads(program, "solve")
+
+
 HANDLERS = """
 #include <signal.h>
 #include <stdio.h>
@@ -157,6 +169,21 @@ def test_long_names_lose_the_arguments_of_their_templates():
     long = "ns::f<std::vector<std::pair<int, double>, std::allocator<int> >, long>::{lambda(int)#1}"
     assert brief(long) == "ns::f<...>::{lambda(int)#1}"
     assert brief("bool operator< <std::basic_string<char>, std::char_traits<char>, std::allocator<char> >") != ""
+
+
+def test_calls_that_are_over_before_the_clocks_reading_is_read_are_no_failure():
+    """As on a machine so busy that the watching process sleeps while the program runs."""
+    channel, other = os.pipe()
+    text = struct.pack("<cI3q", b"C", 24, 4096, 12288, 0)
+    late = threading.Timer(0.1, os.write, (other, text))
+    late.start()
+    try:
+        readings, ended = messages(channel, None, time.monotonic() + 5, 5.0, lambda: True)
+    finally:
+        late.join()
+        os.close(channel)
+        os.close(other)
+    assert (readings, ended) == ([(4096, 12288, 0)], "")
 
 
 def test_few_samples_that_all_fall_on_one_function_leave_no_doubt():
