@@ -301,7 +301,7 @@ def _why(note: int) -> str:
     return "it crashes when it is called from its beginning again"
 
 
-def main(argument: str) -> None:
+def measure_forks(argument: str) -> None:
     """Do what the specification (JSON) says; never returns."""
     specification = json.loads(argument)
     session = start_session(NoiseSession, specification, __spec__.name)
@@ -312,4 +312,4 @@ def main(argument: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    measure_forks(sys.argv[1])
