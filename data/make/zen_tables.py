@@ -204,6 +204,24 @@ def operation(own, measured, vector, machine):
     return scaled(own or {FP["0123"]: 1}, cycles)
 
 
+PAIRS = ("with_add", "with_mul", "with_shuffle")
+LEGACY = re.compile(r"(?!VEX_|EVEX_)(\w+?)_XMM_(\w+)")
+
+
+def beside(form, measured):
+    """Return what was measured of a form, an SSE form's pairs being those of the same operation's VEX form.
+
+    The partners of the pairs are VEX forms. Beside one of these an SSE instruction waits for the merging of registers
+    that a change of encoding asks for (one cycle per pair on Zen 4, hundreds on Zen 3), whatever ports it takes.
+    """
+    own, legacy = measured.get(form), LEGACY.fullmatch(form)
+    if own is None or legacy is None:
+        return own
+    name, rest = legacy.groups()
+    same = measured.get(f"VEX_V{name}_XMM_XMM_{rest}", measured.get(f"VEX_V{name}_XMM_{rest}", {}))
+    return {key: value for key, value in {**own, **{p: same.get(p) for p in PAIRS}}.items() if value is not None}
+
+
 ADDITION = re.compile(r"^(VEX_V|EVEX_V)?(ADD|SUB)[PS][SD]_")
 MOVES = re.compile(r"^(VEX_V|EVEX_V)?MOV(?!MSK|DDUP|SHDUP|SLDUP|SX|ZX|S_|SB|SW|SQ|BE)")
 
@@ -273,7 +291,7 @@ def table(rows, resources, measured, machine):
     bases = {}
     for form, row in rows.items():
         idiom = "/same" in form and not row.uses
-        own = measured.get(plain(form)) if trustworthy(plain(form)) and not idiom else None
+        own = beside(plain(form), measured) if trustworthy(plain(form)) and not idiom else None
         if own is not None and "throughput" not in own:
             own = None
         if own is not None and machine.quarters:
