@@ -18,10 +18,12 @@ from perfkit.readers.labels import labels, varying_parameters
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
+from perfkit.readers.long_rows import counts_of_totals, refuse_gaps, stamped
+from perfkit.readers.row_order import begins_anew, in_time_order, rises, with_groups
 from perfkit.readers.running_totals import Rows, differences, find_totals, lone_totals
 from perfkit.readers.scales import factor_of, is_ratio, is_spread, is_spread_alone, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
-from perfkit.samples.clocks import clock_of, since_1970
+from perfkit.samples.clocks import clock_of, is_name_of_clock, is_name_of_length, since_1970
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -81,6 +83,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
 def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     """Make a dump of a table of cells, wide or long."""
     keys = _key_columns(grid.names)
+    grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
         named = [keys[k] for k in ("run", "place") if k in keys]
         return _long(without_named_summaries(grid, named, report), keys, report, run)
@@ -88,6 +91,7 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     if events is not None:
         return _one_row_an_event(grid, events, report)
     grid = without_summaries(grid, report)
+    grid, _ = in_time_order(grid, _series(grid, keys), report)
     return _wide(grid, keys, report, run)
 
 
@@ -111,20 +115,28 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     unit = next(
         (i for i, n in enumerate(grid.names) if n.lower() in ("unit", "units") and i not in keys.values()), None
     )
-    others = [grid.names[i] for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
-    if others:
-        report.note(f"columns that say nothing of counts, left out: {', '.join(others)}")
+    others = [i for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
+    pair = {"time", "work"} <= keys.keys()
+    clocks = [] if pair or "at" in keys else _clocks_of_rows(grid, keys, others)
+    left = [grid.names[i] for i in others if i not in clocks]
+    if left:
+        report.note(f"columns that say nothing of counts, left out: {', '.join(left)}")
     wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
-    dates = date_columns(grid, [keys[k] for k in ("at", "time") if k in keys], report)
-    values = numbers(grid, [i for i in wanted if i not in dates], report)
+    dates = date_columns(grid, [*(keys[k] for k in ("at", "time") if k in keys), *clocks], report)
+    values = numbers(grid, [i for i in {*wanted, *clocks} if i not in dates], report)
     values |= {i: v - np.fmin.reduce(v) for i, v in dates.items()}
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
-    if "time" in table and keys["time"] in dates:
-        report.note(f"column {grid.names[keys['time']]} holds the date of each row; it is no event")
-        table = table.drop(columns="at", errors="ignore").rename(columns={"time": "at"})
+    dated = next((i for i in (*clocks, keys.get("time", -1)) if i in dates), None)
+    if dated is not None and not pair:
+        report.note(f"column {grid.names[dated]} holds the date of each row; it is no event")
+        table = table.drop(columns=["at", "time"], errors="ignore").assign(at=values[dated])
         keys = {k: i for k, i in keys.items() if k != "time"}
+    clock = next((i for i in clocks if i in values and i not in dates), None) if dated is None else None
+    if clock is not None:
+        table["stamp"] = values[clock]
+        table = table.drop(columns="time", errors="ignore") if keys.get("time") == clock else table
     table["event"] = _names(grid, keys["event"])
     table["run"] = _names(grid, keys["run"], run) if "run" in keys else run
     table["run"] = _with_parts(table["run"].to_numpy(dtype=object), grid)
@@ -141,21 +153,31 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if "running" in table and np.fmax.reduce(table["running"].to_numpy(), initial=0.0) > 1.0:
         report.note("column running is in per cent; read as fractions")
         table["running"] /= 100.0
-    if "interval" not in table and "at" in table:
-        table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
-    if {"time", "work"} <= keys.keys() and not {"time", "work"} & set(table["event"]):
+    if pair and not {"time", "work"} & set(table["event"]):
+        if "interval" not in table and "at" in table:
+            table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
         report.note("time and work are columns of their own; taken as cycles and instructions unless said otherwise")
         return Dump(table, axes=("", ""))
-    if "time" in table and "at" not in table:
-        clock = clock_of("time", table["time"].to_numpy())
-        if clock is not None and not np.isnan(clock.seconds):
-            table["at"] = table["time"] * clock.seconds
-            report.note("column time holds the time of each row; it is no event")
-    left = [c for c in ("time", "work") if c in table and not (c == "time" and "at" in table)]
+    if clock is not None:
+        table = stamped(table, grid.names[clock], report)
+    elif "interval" not in table and "at" in table:
+        table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
+    left = [c for c in ("time", "work") if c in table]
     if left:
         report.note(f"columns that tell nothing without each other, left out: {', '.join(left)}")
     table = table.drop(columns=["time", "work"], errors="ignore")
-    return Dump(settle_duplicates(table, report) if "interval" in table else table)
+    if "interval" in table:
+        table = settle_duplicates(table, report)
+    else:
+        refuse_gaps(table, report)
+    return Dump(counts_of_totals(table, "at" in table or clock is not None, report))
+
+
+def _clocks_of_rows(grid: Grid, keys: dict[str, int], others: list[int]) -> list[int]:
+    """Return the columns of a long table that may tell the time of its rows, the likeliest first."""
+    named = [i for i in (*others, keys.get("time", -1)) if i >= 0 and is_name_of_clock(grid.names[i])]
+    named.sort(key=lambda i: is_name_of_length(grid.names[i]))
+    return [*named, *([keys["seconds"]] if "seconds" in keys and "interval" not in keys else [])]
 
 
 def _unit_factors(grid: Grid, unit: int, report: Report) -> np.ndarray:
@@ -256,7 +278,8 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
     grid, values = _scaled(_plain_names(grid, report), values, report)
     values = _drop_ratios(grid, values, report)
-    values, times = _take_clocks(grid, values, dates, report)
+    series = _series(grid, keys)
+    values, times = _take_clocks(grid, values, dates, Rows.of(series), report)
     of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
     of_run = np.array(_names(grid, keys["run"]) if "run" in keys else [""] * grid.n_rows, dtype=object)
     sweep = bool(varying_parameters(grid, values))
@@ -264,7 +287,7 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     names = _settle_columns(grid, values, report)
     if "at" not in keys:
         _twice(grid, values, report)
-    rows = Rows.of(_series(grid, keys))
+    rows = Rows.of(_by_time(series, of_keys.get(keys.get("at", 0))))
     totals = find_totals(names, values, rows, "at" in keys, sweep, report)
     if totals is not None:
         known = {k: of_keys[keys[k]] for k in ("interval", "at", "seconds") if keys.get(k) in of_keys}
@@ -320,6 +343,15 @@ def _series(grid: Grid, keys: dict[str, int]) -> np.ndarray:
         of_key, names = pd.factorize(np.array(_names(grid, keys[key]), dtype=object))
         codes = codes * len(names) + of_key
     return codes
+
+
+def _by_time(series: np.ndarray, at: np.ndarray | None) -> np.ndarray:
+    """Return the series of rows, those after a clock that begins anew as series of their own."""
+    anew = None if at is None else begins_anew(at, Rows.of(series))
+    if anew is None or not anew.any():
+        return series
+    parts = pd.Series(anew.astype("int64")).groupby(series).cumsum().to_numpy()
+    return series * (int(parts.max()) + 1) + parts
 
 
 def _is_numbering(grid: Grid, i: int) -> bool:
@@ -441,7 +473,7 @@ def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
 
 
 def _take_clocks(
-    grid: Grid, values: dict[int, np.ndarray], dates: dict[int, np.ndarray], report: Report
+    grid: Grid, values: dict[int, np.ndarray], dates: dict[int, np.ndarray], rows: Rows, report: Report
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
     """Take out the columns that tell the time: they are no events. Return the rest, and ``at`` and ``seconds``."""
     taken: dict[str, str] = {}
@@ -454,7 +486,7 @@ def _take_clocks(
         report.dated = True
     for i, column in values.items():
         name = grid.names[i]
-        clock = None if name in report.asked.axes else clock_of(name, column)
+        clock = None if name in report.asked.axes else clock_of(name, column, rises=rises(column, rows))
         if clock is None:
             steps = None if name in report.asked.axes else _steady(column)
             if steps and normalise(name) not in (*TIME_EVENTS, *WORK_EVENTS):
