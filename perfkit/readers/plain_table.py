@@ -15,13 +15,14 @@ from perfkit.errors import FormatError
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
+from perfkit.readers.long_rows import counts_of_totals, refuse_gaps, stamped
+from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
-from perfkit.readers.long_rows import counts_of_totals, refuse_gaps, stamped
 from perfkit.readers.row_order import begins_anew, in_time_order, rises, with_groups
 from perfkit.readers.running_totals import Rows, differences, find_totals, lone_totals
-from perfkit.readers.scales import factor_of, is_ratio, is_spread, is_spread_alone, scaled
+from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
 from perfkit.samples.clocks import clock_of, is_name_of_clock, is_name_of_length, since_1970
 from perfkit.samples.divided import is_rate
@@ -215,13 +216,15 @@ def _column_of_events(grid: Grid) -> int | None:
 def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     """Read a table that was turned: a row per event, and a column per run."""
     rest = [i for i in range(len(grid.names)) if i != events]
-    values = numbers(grid, rest, report)
+    statistics = _statistics(grid, [i for i in rest if _holds_numbers(grid, i)], report)
+    values = numbers(grid, [i for i in rest if i not in statistics], report)
     spreads = [
         i
         for i in values
         if is_spread(grid.names[i], set(grid.names)) or is_spread_alone(grid.names[i]) or is_ratio(grid.names[i])
     ]
     runs = [i for i in values if i not in spreads]
+    runs = [i for i in runs if not _of_other_runs(i, runs, values)]
     unit = next((i for i in rest if i not in values and grid.names[i].lower() in ("unit", "units")), None)
     left = [grid.names[i] or f"column {i + 1}" for i in rest if i not in runs and i != unit]
     if left:
@@ -240,6 +243,44 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
     return Dump(table[~ratio].reset_index(drop=True).assign(interval=0))
+
+
+def _holds_numbers(grid: Grid, i: int) -> bool:
+    cells = as_text(grid.columns[i])
+    return sum(c is not None and NUMBER_PATTERN.fullmatch(c) is not None for c in cells) * 2 > len(cells)
+
+
+def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
+    """Return the columns that sum up or compare runs; where there are no others, one of them is kept as the counts."""
+    found = [i for i in columns if is_statistic(grid.names[i])]
+    others = [
+        i for i in columns if i not in found and not is_spread_alone(grid.names[i]) and not is_ratio(grid.names[i])
+    ]
+    if not found or others:
+        return found
+    for word in ("total", "sum", "mean", "average", "avg", "median"):
+        for i in found:
+            if grid.names[i].strip().lower() == word:
+                report.note(f"column {grid.names[i]} taken as the counts of one run")
+                return [j for j in found if j != i]
+    raise FormatError(
+        f"{report.file}: the columns {', '.join(grid.names[i] for i in found)} sum up or compare runs; none holds the "
+        "counts of one. Give a column per run, or one called mean or total."
+    )
+
+
+def _of_other_runs(i: int, runs: list[int], values: dict[int, np.ndarray]) -> bool:
+    """Whether a column is the sum of all others, or the quotient of two, in every row."""
+    others = [values[j] for j in runs if j != i]
+    column = values[i]
+    if len(others) < 2 or len(column) < 3:
+        return False
+    if np.allclose(column, np.sum(others, axis=0), rtol=1e-9, atol=0):
+        return True
+    if not (column < 1000).all():
+        return False
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return any(a is not b and (np.abs(a / b / column - 1) < 0.005).all() for a in others for b in others)
 
 
 def _names(grid: Grid, i: int, default: str = "") -> list[str]:
@@ -543,7 +584,12 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
             dropped[i] = f"{grid.names[i]} (a spread or an extreme of another column)"
     if dropped:
         report.note(f"columns derived from others, left out: {', '.join(dropped.values())}")
-    return {i: v for i, v in values.items() if i not in dropped}
+    gauges = [i for i in values if i not in dropped and is_gauge(grid.names[i])]
+    gauges = [i for i in gauges if grid.names[i] not in report.asked.axes]
+    if gauges:
+        named = ", ".join(grid.names[i] for i in gauges)
+        report.note(f"columns that hold readings of a moment by their names and no counts, left out: {named}")
+    return {i: v for i, v in values.items() if i not in (*dropped, *gauges)}
 
 
 def _compared(grid: Grid, values: dict[int, np.ndarray], i: int, ratio: str) -> str:

@@ -13,7 +13,8 @@ from perfkit.samples.clocks import is_name_of_clock, is_name_of_length
 
 # Whose counts a row holds, where the values come again and again.
 GROUPS = (
-    "pid", "tid", "tgid", "rank", "process", "comm", "container", "pod", "hostname", "host", "node", "machine", "cgroup",
+    "pid", "tid", "tgid", "rank", "process", "comm", "container", "pod", "hostname", "host", "node", "machine",
+    "cgroup",
 )  # fmt: skip
 _STEPS = 9  # steps that are all even before it is no accident
 _RISES = 6

@@ -174,3 +174,71 @@ def test_lengths_that_rise_are_lengths(tmp_path, name, unit):
     assert seconds(read(tmp_path, counts().assign(**{name: lengths}))) == pytest.approx(lengths.sum() * unit)
     begun = 100 * np.arange(1, 31)  # since the beginning of the run
     assert seconds(read(tmp_path, counts().assign(**{name: begun}))) == pytest.approx(3000 * unit)
+
+
+# ------------------------------------------------------------------ what sums up, compares or shows a moment
+
+
+def turned(**columns):
+    """A table with one row per event, and columns made of the counts of two runs."""
+    a, b = (pd.Series(counts(1, seed).iloc[0]) for seed in (1, 2))
+    more = pd.Series({"branch-misses": 40}), pd.Series({"branch-misses": 20})
+    a, b = (pd.concat(x) for x in zip((a, b), more, strict=True))
+    frame = pd.DataFrame({"event": a.index, **{n: make(a, b).to_numpy() for n, make in columns.items()}})
+    return frame, a, b
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("speedup", lambda a, b: a / b),
+        ("faster by", lambda a, b: a / b),  # by its values
+        ("total", lambda a, b: a + b),
+        ("both", lambda a, b: a + b),
+        ("delta", lambda a, b: a - b),
+        ("max", np.maximum),
+        ("mean", lambda a, b: (a + b) / 2),
+    ],
+)
+def test_what_sums_up_or_compares_runs_is_no_run(tmp_path, name, make):
+    frame, a, b = turned(before=lambda a, _: a, after=lambda _, b: b, **{name: make})
+    s = read(tmp_path, frame)
+    assert sorted(s.table["run"].unique()) == ["after", "before"]
+    assert totals(s) == (a + b).to_dict()
+    assert any(f"left out: {name}" in n for n in s.notes)
+
+
+def test_statistics_alone_give_the_mean_or_are_refused(tmp_path):
+    frame, a, b = turned(min=np.minimum, max=np.maximum, mean=lambda a, b: (a + b) / 2, stddev=lambda a, _: a * 0 + 5)
+    assert totals(read(tmp_path, frame)) == ((a + b) / 2).to_dict()
+    with pytest.raises(FormatError, match="min, max sum up or compare runs"):
+        read(tmp_path, frame.drop(columns="mean"))
+
+
+@pytest.mark.parametrize("number", ["interval", "time_s", None])
+@pytest.mark.parametrize("what", ["sum", "mean"])
+@pytest.mark.parametrize("last", [True, False])
+def test_an_unnamed_row_of_sums_or_means_is_no_row(tmp_path, number, what, last):
+    summary = counts().agg(what).round().astype("int64").to_frame().T
+    frame = pd.concat([counts(), summary] if last else [summary, counts()], ignore_index=True)
+    if number is not None:
+        frame.insert(0, number, np.arange(1, 32))
+    s = read(tmp_path, frame)
+    assert totals(s) == counts().sum().to_dict()
+    nearly = frame.copy()
+    nearly.loc[30 if last else 0, "cache-misses"] += 3
+    assert read(tmp_path, nearly).n_intervals == 31
+
+
+@pytest.mark.parametrize(
+    ("name", "is_event"),
+    [("temp", False), ("cpu_temp_c", False), ("power", False), ("power (W)", False), ("util", False), ("rss", False),
+     ("bandwidth", False), ("mem_bw_gb/s", False), ("throughput", False), ("temporaries", True), ("power_ups", True),
+     ("faults", True), ("bw_requests", True)],
+)  # fmt: skip
+def test_readings_of_a_moment_are_no_events(tmp_path, name, is_event):
+    readings = counts(seed=9)["cache-misses"]
+    s = read(tmp_path, counts().assign(**{name: readings}))
+    assert s.events == ["cache-misses", *([name] if is_event else [])]
+    s = read(tmp_path, wide().assign(**{name: readings}).melt("time_s", var_name="event", value_name="count"))
+    assert s.events == ["cache-misses", *([name] if is_event else [])]
