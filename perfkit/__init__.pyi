@@ -83,6 +83,12 @@ from .simulators.gus.trace_events import save_trace_events as save_trace_events
 from .simulators.pmu.simulated_pmu import SimulatedPmu as SimulatedPmu
 from .trace.trace import Trace as Trace
 
+# Basic blocks: measured here without counters, and predicted, by thousands.
+from .collectors.blocks.block import Block as Block
+from .collectors.blocks.cycles import BlockCycles as BlockCycles
+from .collectors.blocks.cycles import measure_blocks as measure_blocks
+from .simulators.gus.blocks import BlockPredictions as BlockPredictions
+
 # Several threads: who waits for whom, and which lines of memory they share.
 from .collectors.trace_threads import trace_threads as trace_threads
 from .simulators.gus.threads import ThreadsResult as ThreadsResult

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from perfkit.cli import options
-from perfkit.cli.output import print_json, rows
+from perfkit.cli.output import notes_to_stderr, print_json, rows
 
 
 def asm(
@@ -20,12 +20,16 @@ def asm(
     first: bool = typer.Option(False, "--first", help="Also time the first one, the first two, ... of the list."),
     subsets: bool = typer.Option(False, "--subsets", help="Time every subset of the list."),
     permutations: bool = typer.Option(False, "--permutations", help="Time every order of what is timed."),
+    core: str = typer.Option(
+        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host, this machine's core."
+    ),
     repetitions: int = typer.Option(5, "--repetitions", min=3, help="Runs per experiment (the paper's X)."),
     as_json: options.Json = False,
 ) -> None:
-    """Measure the cycles that a list of instructions takes.
+    """Measure the cycles that a list of instructions takes, beside the model's.
 
-    The list is repeated in an unrolled loop.
+    The list is repeated in an unrolled loop. Gus's prediction for the core follows: the cycles of the unrolled list,
+    what holds it back, and how far both are apart.
 
     Example: perfkit asm "vfmadd213ps %xmm2, %xmm1, %xmm0"
 
@@ -55,7 +59,10 @@ def asm(
     )  # fmt: skip
     if "ORDER" not in table:
         table["ORDER"] = ",".join(map(str, range(len(lines))))
+    with notes_to_stderr():
+        table = _predicted(table, lines, "intel" if intel else "att", core)
     wanted = ["ORDER", "INSTRUCTIONS", "cycles", "per_cycle", "tsc", "ns", "spread", "settled", "status", "message"]
+    wanted += ["core", "predicted", "bottleneck", "error", "not_predicted"]
     if as_json:
         print_json(rows(table[wanted]))
         return
@@ -71,3 +78,31 @@ def asm(
             f"{row['ORDER']:<12} {row['INSTRUCTIONS']:>12} {row['cycles']:>16.3f} {row['per_cycle']:>23.3f} "
             f"{row['tsc']:>10.3f} {row['spread']:>7.2%}{note}"
         )
+        if row["not_predicted"]:
+            typer.echo(f"{'':<12} not predicted: {row['not_predicted']}")
+        else:
+            typer.echo(
+                f"{'':<12} {'on ' + row['core']:>12} {row['predicted']:>16.3f}  predicted, {row['error']:+.1%}: "
+                f"{row['bottleneck']}"
+            )
+
+
+def _predicted(table: Any, lines: list[str], syntax: str, core: str) -> Any:
+    """Return the table with what Gus predicts for each of its lists, unrolled."""
+    from perfkit.collectors.blocks.assembled import code_of
+    from perfkit.errors import PerfkitError
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.simulators.gus.gus import Gus
+    from perfkit.trace.block import BasicBlock
+
+    gus = Gus(Microarchitecture.load(core))
+    found = []
+    for order in table["ORDER"]:
+        try:
+            told = gus.block(BasicBlock(code_of("\n".join(lines[int(k)] for k in str(order).split(",")), syntax)))
+            found.append((told.unrolled, told.table["unrolled_bottleneck"].iloc[0], ""))
+        except PerfkitError as error:
+            found.append((float("nan"), "", str(error)))
+    predicted, bottleneck, reason = zip(*found, strict=True)
+    table = table.assign(core=gus.core.name, predicted=predicted, bottleneck=bottleneck, not_predicted=reason)
+    return table.assign(error=table["predicted"] / table["cycles"] - 1)

@@ -47,7 +47,8 @@ COMMANDS = {
     "dag": ("dag:app", "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks."),
     "study": ("study:app", "Microbenchmark studies: measure every configuration of a kernel's dimensions."),
     "analyze": ("analyze:analyze", "Filter, categorise and learn from a table, as an analysis file says."),
-    "asm": ("asm:asm", "Measure the cycles that a list of instructions takes."),
+    "asm": ("asm:asm", "Measure the cycles that a list of instructions takes, beside the model's."),
+    "blocks": ("blocks:blocks", "Measure basic blocks on this machine and predict them, looped and unrolled."),
     "noise": (
         "noise:noise",
         "Add noise to a kernel's innermost loop and measure how much of each kind it absorbs.",

@@ -32,6 +32,7 @@ _LITTLE = 0.05  # a resource that brings less, made twice as good, is not said t
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
+_PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
@@ -91,6 +92,14 @@ class Promise:
         """Both factors in words."""
         more = f"; {self.most:.2f}x if it were no limit at all" if self.most > self.factor + _MORE else ""
         return f"{self.change}{more}"
+
+
+@dataclass(frozen=True)
+class Together:
+    """Two resources that hold a function back together, and what both twice as good would bring (simulated)."""
+
+    resources: tuple[str, str]
+    gain: float
 
 
 @dataclass(frozen=True)
@@ -217,10 +226,35 @@ class Diagnosis(Summarised):
         """The changes of the core that would help most, the best first (simulated)."""
         rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
         best = sorted((row for row in rows if row[1] >= LEAST), key=lambda row: -row[1])[:3]
-        return tuple(
+        alone = [
             Promise(words.better(names[0], WEIGHT), 1 + gain, words.remedy(names[0]), self._without.get(names[0], 0.0))
             for names, gain in best
-        )
+        ]
+        both = self.together
+        if both is None:
+            return tuple(alone)
+        change, helps = (" and ".join(map(way, both.resources)) for way in (_better, words.remedy))
+        return (Promise(f"{change} together", 1 + both.gain, helps), *alone[:2])
+
+    @cached_property
+    def together(self) -> "Together | None":
+        """The two resources that hold the function back together, where none does alone; else None (simulated).
+
+        Each hides behind the other: made twice as good alone, neither brings 5 %.
+        """
+        if float(self.ranked.speedup[:, -1].max()) >= _LITTLE:
+            return None
+        known = {names[0] for names in self.ranked.resources}
+        used, causes = self.result.occupancy(), self.causes()
+        shares = {name: max(float(used.get(name, 0.0)), causes.get(name, 0.0)) for name in known}
+        names = sorted(shares, key=lambda name: (-shares[name], name))[:_PAIRED]
+        if len(names) < 2:
+            return None
+        found = sensitivity(self.result.settings, self.result.trace, (WEIGHT,), names, pairs=True)
+        most = int(np.argmax(found.speedup[:, -1]))
+        gain = float(found.speedup[most, -1])
+        first, second = found.resources[most]
+        return Together((first, second), gain) if gain >= _LITTLE else None
 
     @cached_property
     def _without(self) -> dict[str, float]:
@@ -298,7 +332,15 @@ class Diagnosis(Summarised):
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line
         where, name = self._said(at), words.brief(self.function)
-        resource = self.bottleneck
+        resource, both = self.bottleneck, self.together
+        if both is not None:
+            first, second = map(words.held_back, both.resources)
+            change = " and ".join(map(_better, both.resources))
+            return (
+                f"{name} is held back by two things at once, of which neither alone would bring 5 %: {first}; and "
+                f"{second}; see {where}. {change[0].upper()}{change[1:]} together would make it "
+                f"{1 + both.gain:.2f} times as fast"
+            )
         if not resource:
             return f"No single resource holds {name} back: none, made twice as good, brings 1 %; see {where}"
         gain = float(self.ranked.speedup[:, -1].max())
@@ -395,6 +437,10 @@ class Diagnosis(Summarised):
 def _plain(value: Any) -> Any:
     """Return a part that is a dataclass, or a mapping of another type, as JSON holds it."""
     return vars(value) if is_dataclass(value) else dict(value)
+
+
+def _better(resource: str) -> str:
+    return words.better(resource, WEIGHT)
 
 
 def _unsure(hottest: HotFunction) -> bool:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 MEANINGS = {
     "front end": "the front end: no-operations hurt at once",
-    "restarts": "restarts of the front end: no-operations hurt at once although it is not busy, as behind mispredicted "
-    "branches",
+    "restarts": "restarts of the front end, or a full window: no-operations hurt at once although dispatch is not "
+    "busy, as behind mispredicted branches, or where the reorder buffer is full",
     UNTOLD: "nobody can tell what now",
     "none of these": "none of the kinds that were tried hurts at once",
 }

@@ -27,18 +27,26 @@ def opinions(answer: Diagnosis, found: Profile | None) -> tuple[Opinion, ...]:
     """Return the methods' opinions, the sensitivity's first."""
     resource = answer.bottleneck
     gain = float(answer.ranked.speedup[:, -1].max())
-    told = [
-        Opinion("sensitivity", f"{resource} ({gain:+.0%} at twice the capacity)" if resource else "no single resource")
-    ]
+    both = answer.together
+    alone = f"{resource} ({gain:+.0%} at twice the capacity)" if resource else "no single resource"
+    pair = f"; {' and '.join(both.resources)} together {both.gain:+.0%}" if both else ""
+    told = [Opinion("sensitivity", alone + pair)]
     told += [_account(answer), _causality(answer), *_roofline(answer)]
     if found is not None and (seen := _samples(answer, found)) is not None:
         told.append(seen)
     return (*told, _belief(answer, told))
 
 
+def _held(answer: Diagnosis) -> tuple[str, ...]:
+    """Return what the sensitivity holds for the bottleneck: one resource, two together, or none."""
+    if answer.together:
+        return answer.together.resources
+    return (answer.bottleneck,) if answer.bottleneck else ()
+
+
 def _account(answer: Diagnosis) -> Opinion:
     cause, share = max(answer.causes().items(), key=lambda row: row[1])
-    agrees = bool(answer.bottleneck) and group(cause) == group(answer.bottleneck)
+    agrees = group(cause) in map(group, _held(answer))
     return Opinion("account of the cycles", f"{cause} takes {share:.0%} of them", agrees)
 
 
@@ -84,7 +92,8 @@ def _roofline(answer: Diagnosis) -> list[Opinion]:
     trace = answer.result.trace.head(DAG_LIMIT)
     table = found.to_frame()
     tied = table[(table["gain"] >= table["gain"].max() - 0.02) & (table["gain"] > 0.005)]["resource"].tolist()
-    agrees = any(group(each) == group(answer.bottleneck) for each in tied) if answer.bottleneck else not tied
+    held = {group(each) for each in _held(answer)}
+    agrees = any(group(each) in held for each in tied) if held else not tied
     part = (
         f" (first {trace.instruction_count:,} instructions)"
         if trace.instruction_count < answer.result.instructions

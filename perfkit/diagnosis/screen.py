@@ -129,6 +129,7 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "ipc": result.ipc,
         "calls": measured.calls if measured else None,
         "bottleneck": answer.bottleneck,
+        "together": list(answer.together.resources) if answer.together else [],
         "what_ifs": [vars(each) for each in answer.what_ifs],
         "methods": [vars(each) for each in answer.opinions],
         "threads": list(answer.threads),

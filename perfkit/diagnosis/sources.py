@@ -86,7 +86,7 @@ def is_called(path: Path) -> bool:
         return False
 
 
-def called(
+def called_kernel(
     path: Path, made: Path, function: str, words: Sequence[str], flags: str
 ) -> "tuple[Kernel, list[Any], tuple[str, ...]]":
     """Return a function of a source or a library as a kernel, its arguments, and what is to be said of these.

@@ -22,7 +22,7 @@ from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, mi
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.opinions import opinions
-from perfkit.diagnosis.sources import built, called, is_called
+from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR
 from perfkit.errors import DataError, PerfkitError, PerfkitWarning, SettingError, UnavailableError
@@ -103,7 +103,7 @@ def why(
     reads = Path(stdin) if stdin else None
     with built(path, flags, say) as made:
         if is_called(made):
-            kernel, values, notes = called(path, made, function, words, flags)
+            kernel, values, notes = called_kernel(path, made, function, words, flags)
             say(f"recording, simulating and timing {kernel.function}")
             found = why_kernel(kernel, *values, core=core, limit=limit)
             return replace(found, unseen=(*notes, *found.unseen))
@@ -302,7 +302,7 @@ class _Inquiry:
         )  # fmt: skip
         try:
             team = team_of(tracer, self.target.subject, hot.symbol, self.target.arguments, core, hot.name)
-        except (DataError, UnavailableError) as error:
+        except (DataError, SettingError, UnavailableError) as error:
             if self.crowded:
                 raise DataError(
                     f"{hot.name} runs in several threads, which cannot be recorded together: {error}. Run the program "

@@ -81,6 +81,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "branch_history": int,
     "return_stack": int,
     "memory_renaming": str,
+    "linear_tags": bool,
     "store_pairing": bool,
     "store_boundary": int,
     "op_cache_group": int,
@@ -91,10 +92,20 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "next_line_prefetch": bool,
     "stream_prefetch": bool,
     "line_split_penalty": int,
+    "retag_uses": int,
+    "retag_ports": str,
+    "store_pair_bytes": int,
+    "nop_fusion": bool,
+    "stack_sync": int,
+    "scaled_index_latency": (int, float),
     "write_back_lines": (int, float),
 }
 _FEATURE_UNITS = {
     "line_split_penalty": "uses of a port",
+    "retag_uses": "uses of a port",
+    "store_pair_bytes": "bytes",
+    "stack_sync": "cycles",
+    "scaled_index_latency": "cycles",
     "write_back_lines": "lines",
     "add_forwarding": "cycles",
     "store_boundary": "bytes",
@@ -103,15 +114,18 @@ _FEATURE_UNITS = {
 # Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
 # Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register). Memory
 # renaming: which loads of a word that was just stored have its value without loading ("by base register": where both
-# addresses have no index register and are not relative to RIP). Store boundary: stores into one aligned piece of so
+# addresses have no index register and are not relative to RIP; "learned by moves": whatever the addresses, but only
+# where the load is a move, or is stored again by the same instruction). Linear tags: a line that L1 holds is not found
+# where it was last used as part of another page. Store boundary: stores into one aligned piece of so
 # many bytes that follow one another are written to L1 together, and one across its end is written in two parts. Group
 # of the micro-op cache: the front end gets at most so many uops at once, of one line of code, up to a taken branch;
 # `op_cache` says how many such groups per cycle.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
-    "memory_renaming": ("none", "same expression", "by base register", "learned"),
+    "memory_renaming": ("none", "same expression", "by base register", "learned", "learned by moves"),
     "store_boundary": (32, 64),
+    "store_pair_bytes": (32, 64),
 }
 
 

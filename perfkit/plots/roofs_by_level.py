@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.errors import SettingError
+from perfkit.files import replaced
 from perfkit.plots.style import ROOF, SERIES, axes_or_new, plain_ticks
 from perfkit.simulators.dag.core import MEMORY
 from perfkit.simulators.dag.extended_roofline import NAMES
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _MARKERS = {"L1": "o", "L2": "s", "L3": "^", "mem": "D"}
 _ALIKE = 0.06  # relative distance of two roofs that are drawn as one
+_CLOSE = 2.5  # relative distance of two roofs whose labels would touch
+_LETTER = 5.5  # points that a letter of a label is wide
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.9}
 _LINE = 11  # points from one label to the next
 _SVG = "http://www.w3.org/2000/svg"
 
@@ -77,13 +81,15 @@ def plot_levels(
     ax.set_title(f"{first.core.name} (simulated)" + (", measured beside it" if measured else ""))
     plain_ticks(ax)
     ax.grid(True, which="major", alpha=0.25)
-    _draw_roofs(ax, _bandwidths(list(schedules.values())), peak, first.unit)
     _draw_kernels(ax, schedules, points, measured)
     used = [level for level in MEMORY if any(level in found for found in points.values())]
     handles = [ax.plot([], [], _MARKERS[level], color=ROOF, linestyle="none", label=NAMES[level])[0] for level in used]
     if measured:
         handles.append(ax.plot([], [], "x", color=ROOF, linestyle="none", label="measured")[0])
-    ax.legend(handles=handles, fontsize=8, loc="lower right", title="intensity of", title_fontsize=8)
+    ax.legend(
+        handles=handles, fontsize=8, loc="lower right", title="performance, at the\nintensity of", title_fontsize=8
+    )
+    _draw_roofs(ax, _bandwidths(list(schedules.values())), peak, first.unit)
     return ax
 
 
@@ -117,7 +123,8 @@ def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
         head = html.escape(figure.axes[0].get_title())
         text = f'<meta charset="utf-8"><title>{head}</title>\n<body>{text}</body>'
         text = f'<!DOCTYPE html>\n<html lang="en">{text}</html>\n'
-    path.write_text(text, encoding="utf-8")
+    with replaced(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def level_titles(rooflines: Mapping[str, Roofs], measured: Mapping[str, tuple[float, float, float]]) -> dict[str, str]:
@@ -143,7 +150,14 @@ def _gid(name: str, part: str) -> str:
 
 def _intensities(s: Schedule) -> dict[str, float]:
     """Return the operational intensity of each level that a kernel accesses."""
-    return {level: s.work / s.bytes(level) for level in MEMORY if s.bytes(level)}
+    return {level: s.work / _moved(s, level) for level in MEMORY if s.n_nodes(level)}
+
+
+def _moved(s: Schedule, level: str) -> float:
+    """Return the bytes that a level hands over: whole lines where the core moves these, of L1 what is accessed."""
+    below = s.settings.get("below_l1")
+    lines = level != "L1" and (bool(s.core.whole_lines) if below is None else below == "line")
+    return s.n_nodes(level) * s.core.line if lines else s.bytes(level)
 
 
 def _bandwidths(schedules: Sequence[Schedule]) -> dict[str, float]:
@@ -152,20 +166,20 @@ def _bandwidths(schedules: Sequence[Schedule]) -> dict[str, float]:
     for s in schedules:
         for level in MEMORY:
             if s.n_nodes(level) and math.isfinite(s.peak(level)):
-                bytes_per_cycle = s.peak(level) * s.bytes(level) / s.elements(level)
+                bytes_per_cycle = s.peak(level) * _moved(s, level) / s.elements(level)
                 found[level] = max(found.get(level, 0.0), bytes_per_cycle)
     return found
 
 
 def _draw_roofs(ax: Any, bandwidths: Mapping[str, float], peak: float, unit: str) -> None:
-    (low, high), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    (low, high), bottom = ax.get_xlim(), ax.get_ylim()[0]
     x = np.geomspace(low, high, 3)
     if math.isfinite(peak):
         ax.plot(x, np.full(3, peak), color=ROOF, linewidth=1.8)
         kind = "computation" if unit == "flops" else "integer work"
         ax.annotate(
             f"peak {kind}: {peak:.3g} {unit}/cycle", (high, peak), xytext=(-4, 3), textcoords="offset points",
-            ha="right", va="bottom", fontsize=8, color=ROOF,
+            ha="right", va="bottom", fontsize=8, color=ROOF, bbox=_PAPER,
         )  # fmt: skip
     groups: list[list[str]] = []
     for level in sorted(bandwidths, key=lambda name: -bandwidths[name]):
@@ -173,18 +187,24 @@ def _draw_roofs(ax: Any, bandwidths: Mapping[str, float], peak: float, unit: str
             groups[-1].append(level)
         else:
             groups.append([level])
-    limit = peak if math.isfinite(peak) else top
+    # Text follows the roofs, whose angle is known once the axes have their place.
+    ax.figure.draw_without_rendering()
+    (left, down), (right, up) = ax.transData.transform([(low, low), (low * 10, low * 10)])
+    angle = math.degrees(math.atan2(up - down, right - left))
+    decade = (right - left) / math.cos(math.radians(angle))  # pixels along a roof
+    before, crowded = math.inf, 0
     for levels in groups:
         beta = bandwidths[levels[0]]
-        ax.plot(x, beta * x, color=ROOF, linewidth=1.4)
-        # Where the roof comes in: at the left side, or from below; all labels lie left of the ridge.
-        start = max(low, bottom / beta) * 1.12
-        if start * 3 > limit / beta:
-            start = max(low, bottom / beta)
         words = f"{', '.join(NAMES[level] for level in levels)}: {beta:.3g} bytes/cycle"
+        ax.plot(x, beta * x, color=ROOF, linewidth=1.4)
+        # A label stands where its roof comes in, at the left or from below; of roofs close together further along.
+        crowded = crowded + 1 if beta * _CLOSE > before else 0
+        before = beta
+        length = _LETTER * len(words) * ax.figure.dpi / 72 / decade
+        start = 1.12 * max(low, bottom / beta) * 10 ** (crowded * length)
         ax.annotate(
-            words, (start, beta * start), xytext=(0, 4), textcoords="offset points", rotation=45, fontsize=8,
-            transform_rotates_text=True, rotation_mode="anchor", ha="left", va="bottom", color=ROOF,
+            words, (start, beta * start), rotation=angle, rotation_mode="anchor", ha="left", va="center", fontsize=8,
+            color=ROOF, bbox=_PAPER,
         )  # fmt: skip
 
 
@@ -195,8 +215,9 @@ def _draw_kernels(
     measured: Mapping[str, tuple[float, float, float]],
 ) -> None:
     ends = []
+    colours = SERIES if len(schedules) <= len(SERIES) else [f"C{k}" for k in range(10)]
     for k, (name, s) in enumerate(schedules.items()):
-        colour = SERIES[k % len(SERIES)]
+        colour = colours[k % len(colours)]
         found = points[name] or {"L1": ax.get_xlim()[1] / 2}
         xs = sorted(found.values())
         ax.plot(xs, [s.performance] * len(xs), color=colour, linewidth=1, alpha=0.7)
@@ -214,15 +235,15 @@ def _draw_kernels(
 
 
 def _draw_names(ax: Any, ends: list[tuple[float, float, str, str]]) -> None:
-    """Write each kernel's name right of its last point, moved up where it would lie on the one below."""
-    scale = ax.figure.dpi / 72
-    free = -math.inf
+    """Write the kernels' names in a column at the right, each beside its performance or above the one below it."""
+    bottom, top = ax.get_ylim()
+    line = _LINE / (ax.get_window_extent().height * 72 / ax.figure.dpi)
+    free = 0.0
     for performance, x, name, colour in sorted(ends):
-        height = float(ax.transData.transform((x, performance))[1]) / scale
-        lifted = max(height, free)
-        free = lifted + _LINE
+        height = max(math.log(performance / bottom) / math.log(top / bottom), free)
+        free = height + line
         ax.annotate(
-            f"{name}: {performance:.3g}", (x, performance), xytext=(10, lifted - height), textcoords="offset points",
-            ha="left", va="center", fontsize=8, color=colour,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5} if lifted > height + 1 else None,
+            f"{name}: {performance:.3g}", (x, performance), xytext=(1.01, height), textcoords="axes fraction",
+            ha="left", va="center", fontsize=8, color=colour, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "alpha": 0.5, "relpos": (0, 0.5)},
         )  # fmt: skip

@@ -7,7 +7,7 @@ from perfkit.errors import FormatError
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.readers.row_order import begins_anew, even
-from perfkit.readers.running_totals import Rows, differences, find_totals, lone_totals
+from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals
 from perfkit.samples.clocks import Clock, clock_of, is_name_of_length, since_1970
 
 _FEW = 10  # lengths rise by accident in fewer intervals than these
@@ -149,7 +149,7 @@ def counts_of_totals(table: pd.DataFrame, stamps: bool, report: Report) -> pd.Da
     if "at" in made:
         first = position.max(axis=1)
         known["at"] = made["at"].to_numpy()[first]
-    counts, known, _ = differences(grid, values, known, found, rows, report)
+    counts, known, _ = counts_between(grid, values, known, found, rows, report)
     kept = known["row"].astype("int64")
     parts = []
     for i, count in counts.items():

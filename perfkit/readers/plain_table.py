@@ -21,7 +21,7 @@ from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, in_time_order, rises, with_groups
-from perfkit.readers.running_totals import Rows, differences, find_totals, lone_totals
+from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
 from perfkit.samples.clocks import clock_of, is_name_of_clock, is_name_of_length, since_1970
@@ -332,7 +332,7 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     totals = find_totals(names, values, rows, "at" in keys, sweep, report)
     if totals is not None:
         known = {k: of_keys[keys[k]] for k in ("interval", "at", "seconds") if keys.get(k) in of_keys}
-        values, known, grid = differences(grid, values, known, totals, rows, report)
+        values, known, grid = counts_between(grid, values, known, totals, rows, report)
         keys |= {k: _CLOCK_COLUMN[k] for k in known if k in _CLOCK_COLUMN and k not in keys}
         of_keys |= {keys[k]: v for k, v in known.items()}
         names = {i: names[i] for i in values}

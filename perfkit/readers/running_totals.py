@@ -178,7 +178,7 @@ def _is_sweep(steps: list[np.ndarray]) -> bool:
     return bool(steps) and all((np.diff(s) > 0).mean() > 0.8 and s[-1] > 3 * s[0] for s in steps)
 
 
-def differences(
+def counts_between(
     grid: Grid, values: dict[int, np.ndarray], times: dict[str, np.ndarray], found: Totals, rows: Rows, report: Report
 ) -> tuple[dict[int, np.ndarray], dict[str, np.ndarray], Grid]:
     """Make counts of running totals. What came before a first row is not known: it has no count of its own.

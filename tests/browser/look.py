@@ -41,7 +41,7 @@ STILL = """() => new Promise(done => {
     let last = start;
     const watching = new MutationObserver(() => { last = performance.now(); });
     const all = {subtree: true, childList: true, attributes: true, characterData: true};
-    watching.observe(document.querySelector('.jp-Notebook') || document.body, all);
+    watching.observe(document.querySelector('.jp-Notebook'), all);
     const clock = setInterval(() => {
         const now = performance.now();
         if (now - last < 500 && now - start < 5000) return;
@@ -95,7 +95,7 @@ def look_at_notebook(
             _theme(page, theme)
             for width in WIDTHS:
                 _settle(page, width)
-                seen.add(f"{width} {theme}", _look(page, ".jp-OutputArea-output"))
+                seen.add(f"{width} {theme}", _look(page))
                 seen.add(f"{width} {theme}", in_pictures(page.evaluate(SHOWN), drawn))
                 if folder is not None:
                     _save(page, folder / f"{seen.name}-{width}-{theme}.png")
@@ -104,7 +104,7 @@ def look_at_notebook(
         for theme, width in OPERATED:
             _theme(page, theme)
             _settle(page, width)
-            seen.add(f"{width} {theme}, operated", _look(page, ".jp-OutputArea-output"))
+            seen.add(f"{width} {theme}, operated", _look(page))
             if folder is not None:
                 _save(page, folder / f"{seen.name}-{width}-{theme}-operated.png")
     finally:
@@ -127,27 +127,6 @@ def in_pictures(shown: list[dict[str, Any]], drawn: list[dict[str, Any]]) -> lis
         if pixels * scale < SMALLEST:
             faults.append({"place": place, "fault": "small in picture", "text": f"{text} ({pixels * scale:.1f} px)"})
     return faults
-
-
-def look_at_page(browser: Any, path: Path, folder: Path | None = None, root: str = "body") -> Seen:
-    """Look at a page opened from disk, with no network and no kernel, in every width and colour scheme."""
-    seen = Seen(path.stem)
-    page = browser.new_page(viewport={"width": 1500, "height": 3000})
-    _listen(page, seen)
-    try:
-        page.goto(path.resolve().as_uri())
-        page.wait_for_timeout(3000)
-        for theme in THEMES:
-            page.emulate_media(color_scheme=theme)
-            for width in WIDTHS:
-                _settle(page, width)
-                seen.add(f"{width} {theme}", _look(page, root))
-                if folder is not None:
-                    _save(page, folder / f"{seen.name}-{width}-{theme}.png")
-        seen.pictures = page.evaluate(PICTURES)
-    finally:
-        page.close()
-    return seen
 
 
 def operate_all(page: Any) -> None:
@@ -209,14 +188,14 @@ def _run(page: Any, lab: Lab, notebook: str, timeout: float) -> None:
     page.evaluate(STILL)
 
 
-def _look(page: Any, root: str) -> list[dict[str, Any]]:
+def _look(page: Any) -> list[dict[str, Any]]:
     """Return the faults that stay: a view that is just drawing itself anew for another width is not at fault."""
-    standing = list(page.evaluate(EYE, root))
+    standing = list(page.evaluate(EYE, ".jp-OutputArea-output"))
     for _ in range(5):
         if not standing:
             break
         page.wait_for_timeout(500)
-        now = page.evaluate(EYE, root)
+        now = page.evaluate(EYE, ".jp-OutputArea-output")
         standing = [fault for fault in standing if fault in now]
     return standing
 

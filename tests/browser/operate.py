@@ -51,14 +51,14 @@ class Opened:
         before = view.evaluate(what)
         act()
         self.page.wait_for_function(
-            f"([view, before]) => ({what})(view) !== before", arg=[view.element_handle(), before], timeout=10_000
+            f"([view, before]) => ({what})(view) !== before", arg=[view.element_handle(), before], timeout=20_000
         )
         self.settle(view)
 
     def becomes(self, view: Any, expected: str, what: str = WORDS) -> None:
         """Wait until a view's words (or its picture) are these."""
         self.page.wait_for_function(
-            f"([view, expected]) => ({what})(view) === expected", arg=[view.element_handle(), expected], timeout=10_000
+            f"([view, expected]) => ({what})(view) === expected", arg=[view.element_handle(), expected], timeout=20_000
         )
 
     def settle(self, view: Any) -> None:

@@ -1,10 +1,11 @@
 """The names along an axis are those that were set last, however quickly one set follows another."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.browser.lab import running
+from tests.browser.lab import Lab
+from tests.browser.operate import Opened
 
 pytestmark = pytest.mark.browser
 
@@ -30,13 +31,14 @@ for k in range(40):
 NAMES = "() => [...document.querySelectorAll('.bqplot .tick text')].map(t => t.textContent)"
 
 
-def test_the_last_names_stay(tmp_path: Path):
-    with running(tmp_path, [CELL], height=600) as page:
-        page.wait_for_function("() => document.querySelector('.bqplot .tick text')?.textContent === 'first'")
-        run = """code => { const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-            return kernel.requestExecute({code}).done.then(() => null); }"""
-        for _ in range(3):
-            page.evaluate(run, LATER)
-            page.wait_for_function(f"() => ({NAMES})().sort().join() === '39+0,39+1'", timeout=20_000)
-            page.wait_for_timeout(400)  # what is drawn a frame later must not bring older names back
-            assert sorted(page.evaluate(NAMES)) == ["39+0", "39+1"]
+def test_the_last_names_stay(browser: Any, lab: Lab):
+    page = Opened(browser, lab, "axis_names", [CELL], (1500, 600), views=1).page
+    page.wait_for_function("() => document.querySelector('.bqplot .tick text')?.textContent === 'first'")
+    run = """code => { const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+        return kernel.requestExecute({code}).done.then(() => null); }"""
+    for _ in range(3):
+        page.evaluate(run, LATER)
+        page.wait_for_function(f"() => ({NAMES})().sort().join() === '39+0,39+1'", timeout=20_000)
+        page.wait_for_timeout(400)  # what is drawn a frame later must not bring older names back
+        assert sorted(page.evaluate(NAMES)) == ["39+0", "39+1"]
+    page.close()

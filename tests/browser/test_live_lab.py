@@ -7,7 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.cli.pages import single_page
-from tests.browser.lab import Lab, chromium, launched, open_and_run
+from tests.browser.lab import Lab, open_and_run
 
 pytestmark = pytest.mark.browser
 CELLS = (
@@ -77,7 +77,7 @@ def test_a_gallery_page_computes_without_a_kernel(page: Any, tmp_path: Path):
     assert page.failures == []
 
 
-def test_in_voila_it_is_the_same(tmp_path: Path):
+def test_in_voila_it_is_the_same(page: Any, tmp_path: Path):
     """Voila renders the widgets that a kernel made; the view computes on its own all the same."""
     import os
     import socket
@@ -86,8 +86,6 @@ def test_in_voila_it_is_the_same(tmp_path: Path):
 
     import nbformat
 
-    if chromium() is None:
-        pytest.skip("no Chromium found: install Debian's package chromium, or name a browser with CHROMIUM=/path")
     root = Path(__file__).resolve().parents[2]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -100,18 +98,16 @@ def test_in_voila_it_is_the_same(tmp_path: Path):
     log = (tmp_path / "log").open("w")
     server = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=log, stderr=subprocess.STDOUT)
     try:
-        with launched() as browser:
-            page = browser.new_page()
-            # Voila's page asks a CDN for icons; without a network that would wait for minutes.
-            page.route("**/*", lambda r: r.continue_() if "127.0.0.1" in r.request.url else r.abort())
-            for _ in range(120):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                page.wait_for_timeout(500)
-            page.goto(f"http://127.0.0.1:{port}/", timeout=120_000, wait_until="domcontentloaded")
-            page.wait_for_selector(".pkl .pkl-handle", timeout=90_000)
-            page.wait_for_function(f"v => Math.abs({LOWEST} - v) < 1e-9", arg=expected(), timeout=30_000)
+        # Voila's page asks a CDN for icons; without a network that would wait for minutes.
+        page.route("**/*", lambda r: r.continue_() if "127.0.0.1" in r.request.url else r.abort())
+        for _ in range(120):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            page.wait_for_timeout(500)
+        page.goto(f"http://127.0.0.1:{port}/", timeout=120_000, wait_until="domcontentloaded")
+        page.wait_for_selector(".pkl .pkl-handle", timeout=90_000)
+        page.wait_for_function(f"v => Math.abs({LOWEST} - v) < 1e-9", arg=expected(), timeout=30_000)
     finally:
         server.terminate()
         server.wait(20)

@@ -15,6 +15,7 @@ FIXTURE = Path(__file__).parents[1] / "readers" / "fixtures" / "two-runs-concate
 FILES = {
     "a.yaml": b"categories: {target: t, method: bins, bins: [5]}\ntree: {features: [N]}\n",
     "d.csv": b"N,t\n" + b"".join(b"%d,%d\n" % (n, 1 + 8 * (n > 19)) for n in range(40)),
+    "blocks.csv": b"hex\nzz\n",
     "k.c": b"PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }\n",
     "s.yaml": b"kernel: k.c\ndimensions: {N: [4, 16]}\n",
     "f.c": b"long f(long n){long s=0;while(n--)s+=n;return s;}\n",
@@ -26,6 +27,7 @@ WORKING = {
     "analyze": ["a.yaml", "--input", "d.csv"],
     "app": ["none"],  # one that is there would go on serving
     "asm": ["add %rax, %rbx", "--repetitions", "3"],
+    "blocks": ["blocks.csv", "--core", "zen4"],
     "calibrate": ["--form", "ADD_R64_RM64", "--no-memory", "--repetitions", "5", "--core", "skylake_x"],
     "compare": ["none.c"],
     "convert": ["dump.txt", "out.csv"],

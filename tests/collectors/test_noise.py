@@ -141,7 +141,7 @@ def test_a_copy_without_noise_is_the_code_at_another_place(dot):
 def test_the_loop_keeps_its_place_in_a_line(dot):
     """Noise makes branches longer; the head of the loop stays where it was in its line, and noise stands before it."""
     made, where = function(dot), place(dot)
-    added = noise(NoiseVariant("nop", 40), where, Buffers(1 << 20, 1 << 20))
+    added = noise(NoiseVariant("nop", 40), where, Buffers(1 << 20, 1 << 20, 1 << 24))
     code, start = encoded_copy(made, where, added, made.start + (1 << 20))
     listing = list(iced.Decoder(64, code, ip=start))
     heads = [k for k, i in enumerate(listing) if i.code == iced.Code.NOP_RM32 and i.len == 8]

@@ -50,7 +50,11 @@ OWN sort(int *v, long n) {
 }
 OWN fails(long n) { long s = 0; if (calls > 5) __builtin_trap(); for (long i = 0; i < n; i++) s += i * shared[i & 7];
     calls = 9; return s; }
+OWN guarded(long n) { long s = 0; const unsigned char *own = (const unsigned char *)guarded;
+    for (long i = 0; i < n; i++) s += own[i % 16] * i;
+    return s; }
 int main(int argc, char **argv) {
+    if (argc > 3 && *(const unsigned char *)guarded == 0xe9) { puts("somebody patched me"); return 3; }
     long n = 300, r = 0;
     double *a = malloc(8 * n), *b = calloc(n, 8), s = 0;
     int handle = open(argv[1], O_RDWR | O_CREAT, 0600), *v = malloc(4 * n);
@@ -62,6 +66,7 @@ int main(int argc, char **argv) {
     for (long i = 0; i < n; i++) a[i] = i * 0.5, v[i] = (int)(i * 7919 % n);
     for (int k = 0; k < 3; k++) s += smooth(a, b, n, given);
     r += sort(v, n) + count(1000) + clock_of(100) + fails(100) + tell(3);
+    r += guarded(1000);
     printf("%g %ld\\n", s, r);
     return 0;
 }
@@ -103,6 +108,7 @@ def test_data_are_brought_back_before_each_timing(program):
     assert found.cycles > 0.4  # per move; two memory accesses and three branches
 
 
+@pytest.mark.measures
 def test_the_program_and_its_files_are_left_alone(program):
     """A file that others see through memory, and one that is written to: neither has more than the calls of one run."""
     path, words = program
@@ -118,6 +124,7 @@ def test_the_program_and_its_files_are_left_alone(program):
     assert Path(words[1]).read_text() in ("", "xxx", "xxxxxx")  # of the two runs that were recorded
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize(
     ("function", "more", "why"),
     [
@@ -133,12 +140,24 @@ def test_what_is_refused_with_the_reason(program, function, more, why):
         FEW.run_program(path, function, words, **more)
 
 
-def test_a_call_that_crashes_when_it_is_made_again_is_an_error(program):
+@pytest.mark.measures
+def test_programs_that_check_their_own_code(program):
+    """A copy that sums its own bytes finds others, which is seen; a program that looks for a patch ends."""
+    path, words = program
+    with pytest.raises(DataError, match="would change the kernel's results"):
+        FEW.run_program(path, "guarded", words)
+    with pytest.raises(DataError, match="never called guarded"):
+        FEW.run_program(path, "guarded", [*words, "check"])
+
+
+@pytest.mark.measures
+def test_a_call_that_would_crash_on_its_own_leavings_is_measured(program):
     path, words = program
     found = FEW.run_program(path, "fails", words)  # what it wrote is brought back, so it does not
     assert not found.refused
 
 
+@pytest.mark.measures
 def test_the_command_line(program, tmp_path):
     path, words = program
     asked = [

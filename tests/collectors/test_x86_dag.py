@@ -163,3 +163,14 @@ def test_a_trace_in_its_file_is_read_piece_by_piece(tmp_path):
     runs = [DagScheduler(DagCore.load("zen4"), record=False).run(d) for d in (source, trace_dag(trace, whole=True))]
     assert runs[0].cycles == runs[1].cycles
     assert runs[0].coverage > 0.9
+
+
+def test_a_trace_that_lacks_what_it_called_says_so():
+    from dataclasses import replace
+
+    from perfkit.errors import PerfkitWarning
+
+    found = traced([(hexes("4883c708"), [])], 1, [])
+    lacking = replace(found, provenance=replace(found.provenance, extra={"not_followed_calls": "memcpy: 1"}))
+    with pytest.warns(PerfkitWarning, match="memcpy: 1; their time is missing"):
+        trace_dag(lacking, whole=True)

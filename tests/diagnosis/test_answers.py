@@ -1,7 +1,11 @@
 """What an answer must not say: each case was told wrongly once, of a program that somebody brought."""
 
 import dataclasses
+import os
 import shutil
+import struct
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -10,10 +14,12 @@ import pytest
 import perfkit as pk
 from perfkit.collectors.profile.hot import HotFunction, Profile
 from perfkit.collectors.tracer.demangle import demangled, matching
+from perfkit.collectors.tracer.timed import messages
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.team import team_of
 from perfkit.diagnosis.words import brief
+from perfkit.errors import SettingError
 from tests.diagnosis.programs import compiled, needed
 from tests.results.test_contract import EXAMPLES
 
@@ -118,6 +124,12 @@ def test_false_sharing_stands_in_the_first_sentence_and_rare_sharing_nowhere(pad
     assert any(line.startswith("threads share lines falsely: hits at") for line in told) == wanted
 
 
+def test_a_function_that_starts_loops_is_not_recorded_with_the_runtime_in_its_first_thread():
+    program = compiled("shared0", SHARED, "-fopenmp", "-DPAD=0")
+    with pytest.raises(SettingError, match=r"Record a loop with what it calls \(solve._omp_fn.0\)"):
+        Tracer(callees=True).run_threads(program, "solve")
+
+
 HANDLERS = """
 #include <signal.h>
 #include <stdio.h>
@@ -159,6 +171,21 @@ def test_long_names_lose_the_arguments_of_their_templates():
     assert brief("bool operator< <std::basic_string<char>, std::char_traits<char>, std::allocator<char> >") != ""
 
 
+def test_calls_that_are_over_before_the_clocks_reading_is_read_are_no_failure():
+    """As on a machine so busy that the watching process sleeps while the program runs."""
+    channel, other = os.pipe()
+    text = struct.pack("<cI3q", b"C", 24, 4096, 12288, 0)
+    late = threading.Timer(0.1, os.write, (other, text))
+    late.start()
+    try:
+        readings, ended = messages(channel, None, time.monotonic() + 5, 5.0, lambda: True)
+    finally:
+        late.join()
+        os.close(channel)
+        os.close(other)
+    assert (readings, ended) == ([(4096, 12288, 0)], "")
+
+
 def test_few_samples_that_all_fall_on_one_function_leave_no_doubt():
     found = EXAMPLES[pk.Diagnosis]()
     for samples, share, sure in ((13, 1.0, True), (6, 0.5, False), (5, 1.0, False), (200, 0.5, True)):
@@ -175,3 +202,41 @@ def test_code_without_lines_is_named_by_its_function():
     name = trace.code.function[0]
     assert f" in {name}" in answer.headline()
     assert f"  in {name}\n" in answer.report()
+
+
+TIED = """
+double f(double *restrict y, const double *restrict x, long n) {
+    double s = 1;
+    for (long i = 0; i < n; i++) {
+        s = s * 0.5 + 1.0;
+        y[i] = 1.0 / x[i];
+    }
+    return s;
+}
+"""
+
+
+def test_two_resources_that_hide_behind_each_other_are_named_together():
+    """A core whose divider takes as long as the chain, by construction."""
+    kernel = pk.collectors.compile_kernel(TIED, flags="-O2 -fno-tree-vectorize")
+    trace, core = kernel.trace(np.ones(2000), np.ones(2000), 2000), pk.Microarchitecture.load("zen4")
+
+    def cycles(**better):
+        made = core
+        for name, factor in better.items():
+            made = made.scaled(name, factor)
+        return pk.Gus(made).run(trace).cycles
+
+    divider, chain = cycles(instruction_latency=1000.0), cycles(fp_divider=1000.0)
+    tied = core.scaled("fp_divider", divider / chain)
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=pk.Gus(tied).run(trace), sources={})
+    assert float(answer.ranked.speedup.max()) < 0.05
+    assert set(answer.together.resources) == {"fp_divider", "instruction_latency"}
+    assert "two things at once" in answer.headline()
+    best = answer.what_ifs[0]
+    both = tied.scaled("fp_divider", 2.0).scaled("instruction_latency", 2.0)
+    assert best.factor == pytest.approx(answer.result.cycles / pk.Gus(both).run(trace).cycles)
+    assert best.factor > 1.5
+    one = dataclasses.replace(answer, result=pk.Gus(core.scaled("fp_divider", 100.0)).run(trace))
+    assert one.together is None
+    assert one.bottleneck == "instruction_latency"

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -114,6 +115,21 @@ def test_nothing_is_named_from_a_disturbed_measurement():
     assert "beside a busy thread" in result(quiet=False).summary()
     assert result(original=1.3).bottleneck == UNTOLD
     assert "1.30 times" in result(original=1.3).summary()
+
+
+def test_a_price_from_beside_a_neighbour_names_nothing():
+    """The last points give what an instruction costs: one of these that was not quiet makes its curve untold."""
+    found = result()
+    last = found.curves.index[found.curves["kind"] == "nop"][-1]
+    disturbed = replace(found, curves=found.curves.assign(quiet=found.curves.index != last))
+    assert disturbed.slack["nop"] == UNTOLD
+    assert disturbed.bottleneck == UNTOLD
+    assert "beside a busy thread" in disturbed.summary()
+
+
+def test_no_verdict_rests_on_random_branches():
+    slack, words = {"random branch": 0.0, "load": 0.6}, {"random branch": NONE, "load": PLENTY}
+    assert first_bottleneck(slack, words, 0.3) == "none of these"
 
 
 @pytest.mark.measures

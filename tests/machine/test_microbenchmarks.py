@@ -15,7 +15,7 @@ pytestmark = needs_assembler
 HERE = Path(__file__).parent
 PAGE = 0x12345000
 WITHIN = 0.1
-# What the model does not know: divisions of simple values are faster, NOPs go in pairs, a conversion waits less for the
+# What the model does not know: divisions of simple values are faster, a conversion waits less for the
 # register it merges with than for its operand, flags that a shift by zero would leave, VZEROALL's microcode; how large
 # the constants may grow that are added while renaming, a cycle more for an addition to memory that is not renamed, and
 # that gathers are faster than on the core before, whose correction (4 cycles) holds for it too.
@@ -28,7 +28,7 @@ OFF: dict[str, set[str]] = {
         *("rmw", "rmw_move", "load_op_store", "store_load_same", "ld_st"),
         *("split_load", "split_page_load", "mulx4", "tzcnt4", "divss4", "cvtsi2sd"),
     },
-    "zen4": {"divsd4", "nops6", "cvtsi2sd"},
+    "zen4": {"divsd4", "cvtsi2sd"},
     "golden_cove": {"shl_cl", "vzeroall"},
     "redwood_cove": {"shl_cl", "vzeroall", "add_imm_1023", "add_mem_index", "gather_dpd"},
 }

@@ -33,6 +33,7 @@ VOCABULARY = """
 --function-b       --flags-b          --compiler-b       --define-b         --processes        --confidence
 --least            --grid              --student
 --python           --trace            --sizes            --paper-nodes      --relax --no-relax --gus --no-gus
+--measure --no-measure
 --html             --notebook         --timeline
 --intel            --unroll           --init             --first            --subsets          --permutations
 --port             --browser --no-browser              --without          --at-most

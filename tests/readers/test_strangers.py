@@ -382,3 +382,10 @@ def test_colours_and_titles_of_a_terminal_are_taken_off(tmp_path):
 def test_errors_name_what_to_do(tmp_path):
     with pytest.raises(DataError, match="binary data"):
         pk.read_samples(write(tmp_path, "10,,cycles,1000,100.00,,\n" * 300 + "7,,x\x00y,1000,100.00,,\n"))
+
+
+def test_a_word_among_the_counts_of_cachegrind_is_a_problem(tmp_path):
+    text = "events: Ir I1mr ILmr\nfl=a.c\nfn=main\n1 10 1 1\n2 x 0 0\nsummary: 10 1 1\n"
+    s = pk.read_samples(write(tmp_path, text), errors="collect")
+    assert s.problems["line"].tolist() == [5]
+    assert totals(s)["Ir"] == 10

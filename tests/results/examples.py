@@ -282,6 +282,21 @@ def dag_schedule() -> pk.Schedule:
     return pk.DagScheduler(pk.DagCore.sandy_bridge_erm()).run(dag)
 
 
+@example(pk.BlockPredictions)
+def block_predictions() -> pk.BlockPredictions:
+    return pk.Gus("zen4").blocks(["480fafc3", "4801d8", "0f0b"])
+
+
+@example(pk.BlockCycles)
+def block_cycles() -> pk.BlockCycles:
+    rows = [("480fafc3", 3.0, 3.0, ""), ("4801d8", 1.0, 0.25, ""), ("0f0b", np.nan, np.nan, "ud2 goes elsewhere")]
+    table = pd.DataFrame(rows, columns=["block", "looped", "unrolled", "refused"])
+    for mode in ("looped", "unrolled"):
+        table[f"{mode}_low"], table[f"{mode}_high"] = table[mode] * 0.99, table[mode] * 1.01
+        table[f"{mode}_reason"] = table["refused"]
+    return pk.BlockCycles(table.assign(pages=1), "no machine: numbers of a test")
+
+
 @example(pk.ExtendedRoofline)
 def extended_roofline() -> pk.ExtendedRoofline:
     return dag_schedule().roofline(0.1)

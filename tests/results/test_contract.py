@@ -28,7 +28,9 @@ NO_RESULTS = {
         "Areas", "Evidence",
     },
     "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan", "Bottlenecks", "Noise"},
-    "programs, not yet timed": {"TraceSource", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag"},
+    "programs, not yet timed": {
+        "TraceSource", "PredictedNodes", "Kernel", "KernelTrace", "Program", "StaticCode", "Dag",
+    },
     "parts of results": {"Weighed", "Roof", "Roofline", "CpiCounts", "RankScore", "MemoryPass"},
     "parts of traces and of fleets": {"TraceChunk", "Piece"},
     "exercises of the course, which are checked and not analysed": {"Exercises", "Checked", "CheckedUnit"},

@@ -40,6 +40,8 @@ GREW = {
     ("zen4", "correlation-v0"): ("instruction_latency", 0.341, 0.352, SAME_CHAIN),
     ("skylake_x", "correlation-v2"): ("misprediction_penalty", 0.003, 0.016, NO_SINGLE),
     ("skylake_x", "correlation-v2-small"): ("front_end", 0.012, 0.051, NO_SINGLE),
+    ("zen4", "correlation-v2"): ("L2_bandwidth", 0.003, 0.323, NO_SINGLE),
+    ("zen4", "correlation-v2-small"): ("front_end", 0.012, 0.023, NO_SINGLE),
     ("zen4", "gemm-avx2"): (
         "L1_bandwidth",
         0.285,

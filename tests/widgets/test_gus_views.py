@@ -125,6 +125,7 @@ def change():
 
 def test_a_comparison_shows_causes_lines_and_resources(change):
     view = pw.DiffView(change)
+    assert "A: v1; B: v2." in view._head.value
     first = change.by_cause().iloc[0]
     assert first["cause"] in view._bars.value
     assert f"({first['change']:+,.0f})" in view._bars.value

@@ -62,13 +62,14 @@ class DiffView(Explorer):
         self._lines = widgets.Dropdown(
             options=[(self._named(k), int(k)) for k in largest.index] or [("no line has a cost", -1)],
             description="Line",
-            layout={"width": "100%", "max_width": "640px"},
+            layout={"width": "100%"},
         )
         self._downloads = Downloads(self, "diff")
         self.children = [self._head, self._choose, self._bars, self._lines, self._code, self._downloads]
         first, *rest = found.summary().splitlines()
         told = "".join(f"<div>{html.escape(line)}</div>" for line in rest if line.startswith(("the ", "careful:")))
-        self._head.value = heading(first) + kind_html("simulated") + told
+        sides = html.escape(f"A: {found.names[0]}; B: {found.names[1]}.")
+        self._head.value = heading(first) + kind_html("simulated") + f'<div class="pk-muted">{sides}</div>{told}'
         self.line = self._lines.value
         traitlets.link((self, "by"), (self._choose, "value"))
         traitlets.link((self, "line"), (self._lines, "value"))
@@ -144,7 +145,7 @@ class DiffView(Explorer):
         change = line["cycles_b"] - line["cycles_a"]
         sides = "".join(_side(name, rows, name.lower()) for name in "AB")
         self._code.value = (
-            f'<div class="pk-hint">{html.escape(self._named(self.line))}: {line["cycles_a"]:,.0f} to '
+            f'<div class="pk-hint">{html.escape(self._named(self.line))}<br>{line["cycles_a"]:,.0f} to '
             f'{line["cycles_b"]:,.0f} cycles ({change:+,.0f})</div><div class="pk-two">{sides}</div>'
         )
 

@@ -52,7 +52,7 @@ def open_dags(
     core
         Of a trace: take latencies of instructions that are no arithmetic from this core's table.
     limit
-        Of a program: record at most so many instructions.
+        Of a program: record at most so many instructions (of the function and what it calls).
 
     Raises
     ------
@@ -158,7 +158,7 @@ def _recorded(program: str, function: str, arguments: str, limit: int) -> Trace:
     from perfkit.collectors.tracer.tracer import Tracer
 
     path = program if os.sep in program or not Path(program).exists() else str(Path(program).resolve())
-    return Tracer(limit=limit).run(path, function, arguments.split())
+    return Tracer(limit=limit, callees=True).run(path, function, arguments.split())
 
 
 def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> NodeSource:

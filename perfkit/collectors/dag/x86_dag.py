@@ -9,6 +9,7 @@ integer work are left out, as in the paper, and so are spills: a value stored to
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from perfkit.dag.program import (
     Consumer,
     Ints,
 )
-from perfkit.errors import DataError
+from perfkit.errors import DataError, PerfkitWarning
 from perfkit.trace.code import NO_ACCESS, StaticCode
 from perfkit.trace.trace import StreamedTrace, Trace, TraceChunk
 from perfkit.trace.x86 import decode
@@ -87,10 +88,18 @@ def trace_source(
     else:
         reader = _Reader(trace.code, count_all)
     blocks = [reader.block(k) for k in range(trace.code.block_count)]
+    name = trace.provenance.function or trace.provenance.workload or "trace"
     branch = reader.slot(BRANCH_RESULT) if whole else -1
+    extra = trace.provenance.extra
+    if (called := extra.get("not_followed_calls")) and extra.get("callees") != "True":
+        warnings.warn(
+            f"{name}: the trace lacks functions that it called (name: calls): {called}; their time is missing. Record "
+            "with callees (perfkit trace --callees)",
+            PerfkitWarning,
+            stacklevel=3,
+        )
     further = [step for block in blocks for step in block.repeats]
     program = _program(trace.code, [*blocks, *further], reader.slots)
-    name = trace.provenance.function or trace.provenance.workload or "trace"
     facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}
     return TraceSource(trace, program, blocks, whole, name, facts, branch)
 

@@ -16,7 +16,8 @@ import yaml
 
 from perfkit.errors import DataError, UnavailableError
 
-_PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "objdump": "binutils", "llvm-mca": "llvm"}
+_PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "objdump": "binutils", "as": "binutils",
+             "objcopy": "binutils", "llvm-mca": "llvm"}  # fmt: skip
 
 
 @dataclass(frozen=True)

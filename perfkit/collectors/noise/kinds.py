@@ -285,13 +285,17 @@ def _vector_load(place: NoisePlace, buffers: Buffers, count: int) -> list[Instru
 
 
 def _branch(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
-    """Branches that are never taken, to the next instruction: ``test rsp, rsp`` is never zero."""
+    """Branches that are never taken, to the next instruction: a register is equal to itself.
+
+    Not the stack pointer, if another is there: Zen 4 compares that once per cycle, all others twice with their branch.
+    """
     if not place.flags_dead:
         raise NoRoom("the flags are live there, and a branch needs some of its own")
+    register: Any = (*place.constant_general, *place.own_general, *place.general, Register.RSP)[0]
     found = []
     for _each in range(count):
-        found.append(Instruction.create_reg_reg(Code.TEST_RM64_R64, Register.RSP, Register.RSP))
-        found.append(Instruction.create_branch(Code.JE_REL8_64, 0))
+        found.append(Instruction.create_reg_reg(Code.CMP_RM64_R64, register, register))
+        found.append(Instruction.create_branch(Code.JNE_REL8_64, 0))
     return found
 
 

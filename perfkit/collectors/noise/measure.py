@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 STEADY = 0.05
 """By how much the runs of the plain copy around a variant may differ in a turn that counts."""
+BUSY = "this machine is too busy to tell the cycles of a multiplication; try again when it is quieter"
 _TRIAL = 5
 _SLOWER = 1.5  # what noise makes of a turn, in the mean
 _MOST = 512 << 20  # bytes of data that are compared
@@ -194,9 +195,7 @@ def in_processes(
 ) -> None:
     """Start one process after another that makes the copies and times them in turns; save what they found."""
     if not link:
-        raise SystemExit(
-            "this machine is too busy to tell the cycles of a multiplication; try again when it is quieter"
-        )
+        raise SystemExit(BUSY)
     spec["calls"] = 0
     rows, process = [np.zeros((0, 10), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     changed = np.zeros(len(spec["variants"]), dtype=np.int64)

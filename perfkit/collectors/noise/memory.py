@@ -14,7 +14,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Area:
+class MappedArea:
     """Memory that a process may write: its first address, the one behind its end, what /proc/PID/maps calls it."""
 
     start: int
@@ -23,18 +23,18 @@ class Area:
     shared: bool
 
 
-def writable(process: int | str = "self") -> list[Area]:
+def writable(process: int | str = "self") -> list[MappedArea]:
     """List the memory that a process may write."""
     found = []
     for line in Path(f"/proc/{process}/maps").read_text().splitlines():
         words = line.split(maxsplit=5)
         if words[1].startswith("rw"):
             start, end = (int(word, 16) for word in words[0].split("-"))
-            found.append(Area(start, end, words[5] if len(words) > 5 else "", words[1].endswith("s")))
+            found.append(MappedArea(start, end, words[5] if len(words) > 5 else "", words[1].endswith("s")))
     return found
 
 
-def without(areas: Sequence[Area], left_out: Sequence[Span]) -> list[Span]:
+def without(areas: Sequence[MappedArea], left_out: Sequence[Span]) -> list[Span]:
     """Return the addresses of private areas but for some spans."""
     spans = [(area.start, area.end) for area in areas if not area.shared]
     for first, last in left_out:
@@ -55,7 +55,7 @@ def own_pages(process: int, spans: Sequence[Span]) -> NDArray[np.int64]:
     return np.unique(np.concatenate(found))
 
 
-def differences(one: int, other: int, left_out: Sequence[Span]) -> list[Span]:
+def changed_spans(one: int, other: int, left_out: Sequence[Span]) -> list[Span]:
     """Return where the memory of two processes differs, in whole pages but for the spans that are left out.
 
     Both were forked from the same process, without a step between. Memory that only one of them has counts as a

@@ -11,10 +11,10 @@ import numpy as np
 
 from perfkit.collectors.host.measuring import build_timer
 from perfkit.collectors.noise.copies import NoiseVariant
-from perfkit.collectors.noise.measure import Turns, turns_of
+from perfkit.collectors.noise.measure import BUSY, Turns, turns_of
 from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.timed import messages, program_child, tail
-from perfkit.errors import DataError
+from perfkit.errors import DataError, UnavailableError
 
 _CHILD = "perfkit.collectors.noise.program_child"
 
@@ -92,6 +92,8 @@ def measure_program(
                 _, ended = messages(channel, process, time.monotonic() + timeout, timeout, None)
                 said = tail(printed)
         except Refusal as why:
+            if str(why) == BUSY:
+                raise UnavailableError(BUSY) from why
             raise DataError(f"no noise is added to {function}: {why}") from why
         if not output.exists():
             how = f" (the run {ended})" if ended else ""

@@ -25,7 +25,7 @@ from perfkit.collectors.noise.copies import Copies, NoiseVariant, restored, save
 from perfkit.collectors.noise.function import read_function
 from perfkit.collectors.noise.kinds import BACK, BUFFER, FAR, RESULTS, STATE, WIDE_ROUND
 from perfkit.collectors.noise.measure import in_processes, must_agree, named_rows, plain_first
-from perfkit.collectors.noise.memory import Area, Span, differences, writable
+from perfkit.collectors.noise.memory import MappedArea, Span, changed_spans, writable
 from perfkit.collectors.noise.place import NoisePlace, noise_place
 from perfkit.collectors.tracer.child import Session, say, start_session
 from perfkit.collectors.tracer.timed_child import beginning
@@ -135,7 +135,7 @@ class ProgramCall:
         try:
             self._refuse(notes[:-1], children[:-1])
             untouched, first, again, copy, twice = children
-            self.changed = differences(untouched, first, self.left_out)
+            self.changed = changed_spans(untouched, first, self.left_out)
             size = sum(b - a for a, b in self.changed)
             if size > _MOST:
                 raise SystemExit(
@@ -214,7 +214,7 @@ class ProgramCall:
         """Whether two processes hold different memory (or results, in registers)."""
         if results and len({_peek(child, self.near + RESULTS, _RESULT_SIZE) for child in (one, other)}) > 1:
             return True
-        return bool(differences(one, other, self.left_out))
+        return bool(changed_spans(one, other, self.left_out))
 
 
 def entered(place: NoisePlace, target: int, near: int) -> list[Instruction]:
@@ -250,7 +250,7 @@ def _slot(address: int) -> MemoryOperand:
     return MemoryOperand(Register.RIP, displ=address, displ_size=8)
 
 
-def _privately(areas: Sequence[Area]) -> None:
+def _privately(areas: Sequence[MappedArea]) -> None:
     """Exchange memory that other processes see for a copy of it."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -264,7 +264,7 @@ def _privately(areas: Sequence[Area]) -> None:
         ctypes.memmove(area.start, data, size)
 
 
-def _behind(areas: Sequence[Area], name: str) -> list[Span]:
+def _behind(areas: Sequence[MappedArea], name: str) -> list[Span]:
     """Return the memory right behind a file's: its variables that begin as zero."""
     ends = {area.end for area in areas if area.name == name}
     return [(area.start, area.end) for area in areas if area.start in ends and not area.name]
@@ -301,7 +301,7 @@ def _why(note: int) -> str:
     return "it crashes when it is called from its beginning again"
 
 
-def main(argument: str) -> None:
+def measure_forks(argument: str) -> None:
     """Do what the specification (JSON) says; never returns."""
     specification = json.loads(argument)
     session = start_session(NoiseSession, specification, __spec__.name)
@@ -312,4 +312,4 @@ def main(argument: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    measure_forks(sys.argv[1])

@@ -62,7 +62,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Block:
+class ClonedBlock:
     """A basic block: its instructions, each with its accesses."""
 
     function: str
@@ -108,7 +108,7 @@ class Region:
     bodies: list[Function] = field(default_factory=list)
     threads: bool = False
     functions: list[Function] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[ClonedBlock] = field(default_factory=list)
     outside: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -270,7 +270,7 @@ class Region:
         kinds = (*_BRANCHES, FlowControl.CALL)
         return {i.near_branch_target for each in self._code.values() for i in each if i.flow_control in kinds}
 
-    def _cut(self, function: Function, leaders: set[int]) -> list[Block]:
+    def _cut(self, function: Function, leaders: set[int]) -> list[ClonedBlock]:
         code = self._code[function.start]
         cuts = [0]
         for k, i in enumerate(code[1:], 1):
@@ -280,7 +280,7 @@ class Region:
         found = []
         for first, last in pairwise(cuts):
             part = code[first:last]
-            found.append(Block(function.name, part, [accesses(i) for i in part]))
+            found.append(ClonedBlock(function.name, part, [accesses(i) for i in part]))
         inside = {i.ip for i in code}
         stray = [t for t in leaders if t not in inside]
         if stray:
@@ -404,7 +404,7 @@ def encoded(instructions: list[Instruction], address: int) -> bytes:
         raise Refused(f"it cannot be encoded anew ({error})") from error
 
 
-def _body(e: Emitter, region: Region, block: Block, thunk: int) -> None:
+def _body(e: Emitter, region: Region, block: ClonedBlock, thunk: int) -> None:
     """Copy a block's instructions, each after the recording of its accesses."""
     behind = -8 * block.slots
     for i, each in zip(block.instructions, block.accesses, strict=True):

@@ -133,6 +133,8 @@ class Tracer:
         ------
         DataError, FormatError, UnavailableError
             As `run` does; `DataError` also where more than 64 threads come, or one starts a process in the region.
+        SettingError
+            With `callees`, of a function that starts parallel loops.
         """
         home = self.library or binary
         loops = [] if _script(home) else ElfFile(home).loops(function)
@@ -210,6 +212,12 @@ class Tracer:
         folders: Sequence[Path] = (),
     ) -> ThreadTraces:
         threads, bodies = recorded
+        if self.callees and bodies and not any(mark in entry for mark in BODIES):
+            # The runtime that starts the loops was recorded as a part of the first thread, and with it its loop.
+            raise SettingError(
+                f"callees: {entry} starts parallel loops, whose runtime would be recorded into its first thread. "
+                f"Record a loop with what it calls ({bodies[0]}), or {entry} without callees"
+            )
         if any(mark in entry for mark in BODIES):
             # The function that starts the loops is not recorded: where all threads take part in all of them, their
             # calls tell them apart.

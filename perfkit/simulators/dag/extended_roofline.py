@@ -246,7 +246,8 @@ def _seen(s: Schedule) -> str:
     """Return how much of the kernel the DAG holds, where that is known and less than all."""
     if not s.coverage < 0.995:
         return ""
-    left_out = "not traced" if s.n_nodes("I") else "integer work, addresses and control; whole=True counts them"
+    moves = "moves between registers, jumps and the like, which take no unit"
+    left_out = moves if s.n_nodes("I") else "integer work, addresses and control; whole=True counts them"
     return f"\n{s.coverage:.0%} of the executed instructions are in this DAG; the others are {left_out}."
 
 

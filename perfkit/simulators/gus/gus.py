@@ -6,7 +6,7 @@ the executed instructions once and keeps, for each resource, register and word o
 is available.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -36,9 +36,11 @@ from perfkit.trace.trace import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfkit.simulators.gus.blocks import BlockPredictions
     from perfkit.simulators.gus.causality import Causality, InstructionSchedule
     from perfkit.simulators.gus.sensitivity import Sensitivity
     from perfkit.simulators.gus.timeline import Timeline
+    from perfkit.trace.block import BasicBlock
 
 # A loop over the same data is repeated until the branch predictor learns nothing more of it, but not for ever.
 WARM_PASSES = 12
@@ -145,6 +147,46 @@ class Gus:
             served=memory.counts(),
             branches=memory.branches,
         )
+
+    def block(self, block: "BasicBlock | str") -> "BlockPredictions":
+        """Predict the steady state of a basic block: `blocks` of one, whose figures it has as ``looped``, ``unrolled``.
+
+        Raises
+        ------
+        DataError
+            The block is refused (`perfkit.trace.block.BasicBlock`).
+
+        Examples
+        --------
+        >>> import perfkit as pk
+        >>> round(pk.Gus("zen4").block("480fafc3").looped, 2)  # imul rax, rbx
+        3.0
+        """
+        from perfkit.simulators.gus.blocks import predict_blocks
+
+        found = predict_blocks(self, [block])
+        if reason := found.table["refused"].iloc[0]:
+            raise DataError(f"{block}: {reason}")
+        return found
+
+    def blocks(self, blocks: "Iterable[BasicBlock | str]", *, progress: Progress | None = None) -> "BlockPredictions":
+        """Predict the steady state of many basic blocks, looped and unrolled, and what holds each back.
+
+        Parameters
+        ----------
+        blocks : iterable of Block or str
+            The blocks (`perfkit.Block`), or their machine code as hexadecimal digits.
+        progress : callable, optional
+            Called with the blocks done and their total.
+
+        Returns
+        -------
+        BlockPredictions
+            One row per block, in their order; blocks that cannot be predicted say why.
+        """
+        from perfkit.simulators.gus.blocks import predict_blocks
+
+        return predict_blocks(self, blocks, progress)
 
     def perfect(self, trace: Trace) -> dict[str, float]:
         """Return the cycles of the trace if something were perfect, one at a time (simulated).

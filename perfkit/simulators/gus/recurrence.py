@@ -86,6 +86,7 @@ from perfkit.simulators.memory.memory import (
     PAGE_SPLIT,
     PREFETCH_SHIFT,
     RENAMED,
+    RETAGGED,
     SECOND_SHIFT,
     SPLIT,
     TAKEN,
@@ -145,7 +146,7 @@ def simulate(  # pragma: no cover - compiled
     c_latency, c_value, c_load = costs.latency, costs.value, costs.load
     c_beyond, c_line, c_forward, c_walk = costs.beyond, costs.line, costs.forward, costs.walk
     c_set_fill, filled = costs.set_fill, FIRST_SET
-    c_back, split, again = costs.back, load(costs.split, 0), costs.again[0]
+    c_back, split, again, retag_port = costs.back, load(costs.split, 0), costs.again[0], costs.retag_port[0]
     c_rob, c_load_buffer, c_store_buffer, c_fill_buffers = (
         costs.rob,
         costs.load_buffer,
@@ -170,7 +171,7 @@ def simulate(  # pragma: no cover - compiled
     queue_mask = len(s_queue) - 1
     c_commit, c_early, in_pairs = costs.commit, costs.early, costs.pairs[0]
     runs = in_pairs > 1  # stores into one piece that follow one another are written together
-    piece = in_pairs if runs else 3  # what a granule is shifted by
+    piece = in_pairs if runs else costs.piece[0]  # what a granule is shifted by
     nd = na = nx = nm = no = uses = 0
     j = 0
     for t in range(len(stream)):
@@ -364,6 +365,8 @@ def simulate(  # pragma: no cover - compiled
                                     uses = to.use(taint, to.BY_LEVEL, q, uses, v, disp, n)
                                 store(s_level, q, later(v, disp) + load(c_back, q))
                     if level > 0:
+                        if code & RETAGGED and retag_port >= 0 and flags & LOADS:  # loads of it are tried again
+                            store(s_port, retag_port, load(s_port, retag_port) + load(costs.retag, 0))
                         v = _freed(s_misses, misses, fb, c_fill_buffers)
                         if taint is not None:
                             place = (misses - fb) & fb_mask

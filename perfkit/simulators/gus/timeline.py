@@ -281,7 +281,7 @@ class _Run:
         there = self.granule >= 0
         split = ((kind & SPLIT) != 0) & there
         second = np.where(split, (kind >> SECOND_SHIFT) & LEVEL, 0)
-        self.level = np.where(there, np.maximum(kind & LEVEL, second), -1).astype(np.int64)
+        self.level = np.where(there, np.maximum(kind & LEVEL, second).astype(np.int64), -1)
         self.fetched = np.where(there, (kind >> PREFETCH_SHIFT) & LEVEL, 0).astype(np.int64)
         self.splits = np.bincount(self.owner[split], minlength=count)
 

@@ -93,6 +93,8 @@ class Costs(NamedTuple):
     back: NDArray[np.int64]  # (4, K): a written line that the level before gave up, into L2, L3, memory
     split: NDArray[np.int64]  # (1, K): what a load across the end of a line takes longer
     again: NDArray[np.int64]  # (1,) or (K,) how often more it uses the load's ports; all agree
+    retag: NDArray[np.int64]  # (1, K) for how long a line that L1 holds as another page's keeps a port group busy
+    retag_port: NDArray[np.int64]  # (1,) or (K,) which one, -1 where none; all agree
     forward: NDArray[np.int64]  # (3, K): integer, vector, blocked
     penalty: NDArray[np.int64]  # (1, K)
     taken: NDArray[np.int64]  # (1, K) between two taken branches
@@ -102,6 +104,7 @@ class Costs(NamedTuple):
     # (1,) or (K,), all agree: 1 where stores are written in pairs of neighbours only, or the bits by which a granule is
     # shifted to the piece whose stores are written together, where these follow one another (`store_boundary`).
     pairs: NDArray[np.int64]
+    piece: NDArray[np.int64]  # (1,) or (K,), all agree: the bits by which a granule is shifted to what pairs lie in
     walk: NDArray[np.int64]  # (3, K) nothing, an access of the second TLB, a page walk
     page_split: NDArray[np.int64]  # (1, K) a store across the end of a page
     set_fill: NDArray[np.int64]  # (2, K) between two lines that come into one set of L1; where a written one leaves it
@@ -266,6 +269,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
     forward = value("store_forward_latency", first)
     blocked = value("blocked_store_forward_latency", value("vector_store_forward_latency", forward))
     slots = np.arange(int(program.slots.max(initial=0)) + 1)
+    retag = str(core.feature("retag_ports", ""))
     return (
         ticks(core.resource("front_end").inverse_throughput) * slots,
         ticks(core.resource("retire").inverse_throughput) * slots,
@@ -283,12 +287,15 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([0.0, *(float(core.feature("write_back_lines", 0)) * line / b for b in bandwidth[1:])]),
         ticks([value("line_split_latency", 0.0)]),
         np.int64(core.feature("line_split_penalty", 1)),
+        ticks([float(core.feature("retag_uses", 0)) * core.resource(retag).inverse_throughput if retag else 0.0]),
+        np.int64(program.groups.index(retag) if retag else -1),
         ticks([forward, value("vector_store_forward_latency", forward), blocked]),
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),
         ticks([1.0 / value("op_cache", np.inf)]),
         np.int64(core.feature("op_cache_group", 0) if "op_cache" in core.resources else 0),
         *_commit(core, base, ticks),
+        np.int64(int(core.feature("store_pair_bytes", 64)).bit_length() - 4),
         ticks([0.0, value("second_tlb_latency", 0.0), value("page_walk_latency", 0.0)]),
         ticks([value("page_split_store", 0.0)]),
         ticks([value("L1_set_fill", 0.0), 2 * value("L1_set_fill", 0.0)]),

@@ -36,6 +36,7 @@ PAGE_SPLIT = 0x1000  # a store across the end of a page
 WRITE_BACK_SHIFT = 13  # bits: L1, L2, L3 gave up a line that had been written, for the access or its prefetch
 WRITE_BACKS = 0b111 << WRITE_BACK_SHIFT
 DISTANCE_SHIFT = 16  # of a load that is blocked or forwarded: how many stores came after the newest of these
+RETAGGED = 0x100_0000  # a line that L1 holds as one of another page (`perfkit.simulators.gus.blocks` sets it)
 # What a perfect memory keeps of a code: which store a load's bytes come from.
 FROM_STORES = BLOCKED | FORWARDED | RENAMED | (RECENT << DISTANCE_SHIFT)
 # The bits of what led into a block.
@@ -189,8 +190,14 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
     vector = program.vector.copy()
     reader = np.repeat(np.arange(len(vector)), np.diff(program.data_start))
     vector[reader[program.is_vector(program.data_register)]] = True
+    vector = vector[owner]
+    if (
+        core.feature("memory_renaming", "none") == "learned by moves"
+    ):  # the value of others is forwarded, as a vector's is
+        moves = np.array([form.name.startswith(("MOV_", "POP_", "CMOV")) for form in program.forms], dtype=np.bool_)
+        vector |= ~(moves[owner] | (before[1:] > before[:-1])[owner] | code.write)
     flags = code.read * _READ + code.write * _WRITE + first * _FIRST_STORE + more * _MORE_STORES
-    flags = flags + vector[owner] * _VECTOR + begins * _FIRST
+    flags = flags + vector * _VECTOR + begins * _FIRST
     return Layout(
         code.block_operand_start,
         code.size.astype(np.int64) << OPERAND_SIZE | flags,
@@ -201,7 +208,7 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
         _RENAMING[str(core.feature("memory_renaming", "none"))],
         bool(core.feature("write_back_lines", 0)) or "L1_set_fill" in core.resources,
         perfect,
-        int(core.feature("store_boundary", 0)),
+        int(core.feature("store_boundary", core.feature("store_pair_bytes", 0))),
     )
 
 
@@ -213,7 +220,7 @@ def _prefetch(core: Microarchitecture) -> int:
 
 
 # What `Layout.renaming` is for a core's feature; the program says which expressions are alike "by base register".
-_RENAMING = {"none": 0, "same expression": 1, "by base register": 1, "learned": 2}
+_RENAMING = {"none": 0, "same expression": 1, "by base register": 1, "learned": 2, "learned by moves": 2}
 _FIRST_PAGES = 1 << 8
 _PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
 
@@ -454,7 +461,8 @@ def _pass(  # pragma: no cover - compiled
                     code |= fetched << PREFETCH_SHIFT
                     if layout.write_backs:
                         code |= cache.gave_up[0] << WRITE_BACK_SHIFT
-            if layout.pieces and about & _WRITE and (address & (layout.pieces - 1)) + width > layout.pieces:
+            # A wider store's own cost has its parts.
+            if about & _WRITE and width <= layout.pieces < (address & (layout.pieces - 1)) + width:
                 code |= SPLIT
             until = min(begin + ((width + 7) >> 3), (begin | (PAGE_GRANULES - 1)) + 1)
             if (address & 7) + width > (until - begin) << 3 and until & (PAGE_GRANULES - 1):

@@ -116,6 +116,8 @@ def pruned(program: Program, cores: Sequence[Microarchitecture]) -> Program:
     keep = np.ones(g, dtype=np.bool_)
     # From the largest groups to the smallest, so that of two equal ones the smaller stays.
     for k in sorted(range(g), key=lambda q: -len(program.core.ports[program.groups[q]].units)):
+        if program.groups[k] == program.core.feature("retag_ports", ""):  # used beside the instructions' own uses
+            continue
         used = dense[k] > 0
         for other in range(g):
             if other == k or not keep[other]:

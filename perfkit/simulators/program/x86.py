@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -51,14 +51,15 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     at_fused = _at_and_around(core, core.feature("fused_branch_ports", ""))
     slots = np.zeros(n, dtype=np.int32)
     latency = np.zeros(n)
+    nops, waits = _fused_nops(code, decoded, core), _stack_waits(code, decoded, core)
     uses: list[list[tuple[int, float]]] = []
     load_uses = np.zeros(n, dtype=np.int32)
     operands = [_operands(i) for i in decoded]
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
         eliminated = _eliminated(instruction, core)
         whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
-        slots[k] = 0 if k in second or k in copies else whole
-        latency[k] = 0.0 if eliminated else form.latency
+        slots[k] = 0 if k in second or k in copies or k in nops else whole + (k in waits)
+        latency[k] = 0.0 if eliminated else form.latency + (core.feature("stack_sync", 0) if k in waits else 0)
         idle = eliminated or k + 1 in second or _mnemonic(instruction) in _NOTHING
         own = {} if idle else dict(form.uses)
         if k in second and _writes(decoded[k - 1]) and at_fused:
@@ -75,7 +76,9 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         slots=slots,
         latency=latency,
         value_latency=np.array([_value_latency(f) for f in found]),
-        load_latency=np.array([f.address_latency if f.loads else 0.0 for f in found]),
+        load_latency=np.array(
+            [f.address_latency + _scaled(i, core) if f.loads else 0.0 for f, i in zip(found, decoded, strict=True)]
+        ),
         use_start=start,
         load_uses=load_uses,
         use=np.array([g for u in uses for g, _ in u], dtype=np.int32),
@@ -193,6 +196,54 @@ def fused_copies(code: StaticCode, decoded: Sequence[Any], core: Microarchitectu
     return found
 
 
+def _fused_nops(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the NOPs that fuse with the instruction before them, by index."""
+    found: set[int] = set()
+    if not core.feature("nop_fusion", False):
+        return found
+    for k in range(1, len(decoded)):
+        if _mnemonic(decoded[k]) in _NOTHING and code.block[k] == code.block[k - 1] and k - 1 not in found:
+            found.add(k)
+    return found
+
+
+def _stack_waits(code: StaticCode, decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the operations on the stack pointer before which the core has to add up what PUSH and POP did to it.
+
+    These lie before it in its block, or after it where the block may be a loop's (it ends in no return).
+    """
+    from iced_x86 import OpKind, Register
+
+    found: set[int] = set()
+    if not core.feature("stack_sync", 0):
+        return found
+    for first, last in pairwise(code.block_start.tolist()):
+        names = [_mnemonic(one) for one in decoded[first:last]]
+        pending = names[-1] != "RET" and any(name in ("PUSH", "POP") for name in names)
+        for k, name in enumerate(names, first):
+            one = decoded[k]
+            if name in ("PUSH", "POP"):
+                pending = True
+            elif (
+                name in ("ADD", "SUB", "AND")
+                and one.op_kind(0) == OpKind.REGISTER
+                and one.op_register(0) == Register.RSP
+            ):
+                if pending:
+                    found.add(k)
+                pending = False
+    return found
+
+
+def _scaled(instruction: Any, core: Microarchitecture) -> float:
+    """Return by how much a scaled index delays a load."""
+    from iced_x86 import Register
+
+    if instruction.memory_index == Register.NONE or instruction.memory_index_scale == 1:
+        return 0.0
+    return float(core.feature("scaled_index_latency", 0.0))
+
+
 def _value_latency(form: InstructionForm) -> float:
     """Return the cycles from a loaded value to the result; a read-modify-write's stored value is its result.
 
@@ -293,6 +344,7 @@ def _unlaminated(instruction: Any, form: InstructionForm, core: Microarchitectur
     return int(memory and instruction.memory_index != Register.NONE)
 
 
+@cache
 def _number(register: Any) -> int:
     """Return a register's number in the program, or -1 for one that carries no dependence (RIP, segments)."""
     from iced_x86 import Register, RegisterInfo
@@ -310,12 +362,14 @@ def _number(register: Any) -> int:
     return -1
 
 
+@cache
 def _size(register: Any) -> int:
     from iced_x86 import RegisterInfo
 
     return int(RegisterInfo(register).size)
 
 
+@lru_cache(maxsize=1 << 14)
 def _operands(instruction: Any) -> _Operands:
     """Return the registers that an instruction reads for addresses, reads as data, and writes."""
     from iced_x86 import InstructionInfoFactory, OpAccess, OpKind, RflagsBits
@@ -350,8 +404,7 @@ def _operands(instruction: Any) -> _Operands:
         written.add(_FLAGS + 1 if name in ("INC", "DEC") else _FLAGS)
     if form_name(instruction).split("/")[-1:] == ["same"] and name.removeprefix("V").startswith(_BREAKING):
         data -= explicit
-    if stack:  # the stack engine keeps the stack pointer up to date without a uop
-        address.discard(4)
+    if stack:  # the stack engine adds up what these do to the pointer; they wait for what wrote it otherwise
         data.discard(4)
         written.discard(4)
     clean = [tuple(sorted(r for r in group if r >= 0)) for group in (address, data, written)]

@@ -1,0 +1,1 @@
+"""Basic blocks, measured on this machine without counters."""

@@ -1,0 +1,87 @@
+"""Several kernels below the roofs of one core: what is drawn, where labels lie, and what the pointer is told."""
+
+import math
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.errors import SettingError
+from perfkit.plots.roofs_by_level import level_titles, plot_levels, write_picture
+
+mpl.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def rooflines():
+    scheduler = pk.DagScheduler(pk.DagCore.load("zen4"), record=False)
+    dags = pk.open_dags("mvm,reduction", sizes=[20, 300])
+    return {name: scheduler.run(dag).roofline() for name, dag in dags.items()}
+
+
+def test_each_level_has_its_intensity_and_its_roof(rooflines):
+    ax = plot_levels(rooflines)
+    marked = {line.get_gid(): line for line in ax.lines if line.get_gid()}
+    assert set(marked) == set(level_titles(rooflines, {}))
+    for name, roofline in rooflines.items():
+        s = roofline.schedule
+        x, y = (float(v[0]) for v in marked[f"{name}: L1"].get_data())
+        assert (x, y) == (s.work / s.bytes("L1"), s.performance)
+    beyond = rooflines["mvm(300)"].schedule
+    assert beyond.n_nodes("L2") > 0
+    x = float(marked["mvm(300): L2"].get_xdata()[0])
+    assert x == beyond.work / (64 * beyond.n_nodes("L2"))  # lines move, not elements
+    # The roof of L2 is what the core file says: 32 bytes per cycle; no point lies above its own level's roof.
+    texts = [text.get_text() for text in ax.texts]
+    assert "L2: 32 bytes/cycle" in texts
+    assert x * 32 >= beyond.performance
+    assert any(text.startswith("peak computation") for text in texts)
+
+
+def test_no_label_lies_on_another(rooflines):
+    ax = plot_levels(rooflines, {"mvm(20)": (1.0, 0.9, 1.1)})
+    ax.figure.canvas.draw()
+    names = [text for text in ax.texts if "bytes/cycle" not in text.get_text()]
+    boxes = [text.get_window_extent() for text in names]
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    roofs = [text for text in ax.texts if "bytes/cycle" in text.get_text()]
+    assert len(roofs) >= 2
+    # Rotated labels: samples along the middle line of each keep a text's height from those of the others.
+    lines = []
+    for text in roofs:
+        start, angle = ax.transData.transform(text.xy), math.radians(text.get_rotation())
+        length = 4.2 * len(text.get_text()) * ax.figure.dpi / 72
+        lines.append(start + np.linspace(0, length, 20)[:, None] * [math.cos(angle), math.sin(angle)])
+    for k, one in enumerate(lines):
+        for other in lines[:k]:
+            apart = np.linalg.norm(one[:, None] - other[None], axis=2).min()
+            assert apart > 8 * ax.figure.dpi / 72
+        slope = np.diff(ax.transData.inverted().transform(one[[0, -1]]), axis=0)[0]
+        assert slope[0] > 0
+        ends = ax.transData.inverted().transform(one[[0, -1]])
+        # A label follows its roof: performance per intensity is the same at both ends.
+        assert ends[1, 1] / ends[1, 0] == pytest.approx(ends[0, 1] / ends[0, 0], rel=0.05)
+
+
+@pytest.mark.parametrize("ending", [".svg", ".html", ".png"])
+def test_the_pointer_is_told_what_a_point_is(rooflines, tmp_path, ending):
+    measured = {"mvm(20)": (1.0, 0.9, 1.1)}
+    path = tmp_path / f"picture{ending}"
+    write_picture(plot_levels(rooflines, measured).figure, path, level_titles(rooflines, measured))
+    if ending == ".png":
+        assert path.read_bytes().startswith(b"\x89PNG")
+        return
+    titles = re.findall(r"<(?:ns0:|svg:)?title>([^<]*)<", path.read_text())
+    for name, roofline in rooflines.items():
+        assert any(f"{name}: {roofline.performance:.3g} flops/cycle" in title for title in titles)
+    assert "mvm(20): 1 flops/cycle measured (0.9 to 1.1)" in titles
+
+
+def test_what_cannot_be_drawn(rooflines):
+    with pytest.raises(SettingError, match="no roofline"):
+        plot_levels({})
+    other = pk.DagScheduler(pk.DagCore.load("zen5"), record=False).run(pk.open_dags("mvm", sizes=[20])["mvm(20)"])
+    with pytest.raises(SettingError, match="several cores"):
+        plot_levels([*rooflines.values(), other.roofline()])
