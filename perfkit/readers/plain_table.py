@@ -70,7 +70,9 @@ _STREAMLINE_NAME = re.compile(r"^(?P<counter>[A-Z][\w ]*:[^(]+?|node_perf_\w+)(?
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format: a header of names, and rows with as many fields."""
     header = find_header(head)
-    if header is None or len(header.names) < 2 or sum(bool(n) and not _is_figure(n) for n in header.names) < 2:
+    if header is not None and len(header.names) == 1:
+        return _is_aligned(header.text, head[header.end :])
+    if header is None or sum(bool(n) and not _is_figure(n) for n in header.names) < 2:
         return False
     rows = [x for x in head[header.end :].splitlines()[:20] if x.strip()]
     return any(x.count(header.delimiter) >= len(header.names) - 1 for x in rows)
@@ -78,7 +80,22 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    return to_dump(read_grid(content.hand_over(), report), report, run)
+    data = content.hand_over()
+    head = data[: 1 << 16].decode(errors="replace")
+    header = find_header(head)
+    if header is not None and len(header.names) == 1 and _is_aligned(header.text, head[header.end :]):
+        data = b"\n".join(b"\t".join(line.split()) for line in data.split(b"\n"))
+        report.note("columns that are separated by blanks")
+    return to_dump(read_grid(data, report), report, run)
+
+
+def _is_aligned(header: str, below: str) -> bool:
+    """Whether lines without a delimiter are the rows of a table: as many words as the header, mostly figures."""
+    names = header.split()
+    rows = [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
+    if len(names) < 2 or len(rows) < 2 or any(_is_figure(n) for n in names) or any(len(r) != len(names) for r in rows):
+        return False
+    return sum(all(NUMBER_PATTERN.fullmatch(r[i]) for r in rows) for i in range(len(names))) >= 2
 
 
 def to_dump(grid: Grid, report: Report, run: str) -> Dump:

@@ -242,3 +242,25 @@ def test_readings_of_a_moment_are_no_events(tmp_path, name, is_event):
     assert s.events == ["cache-misses", *([name] if is_event else [])]
     s = read(tmp_path, wide().assign(**{name: readings}).melt("time_s", var_name="event", value_name="count"))
     assert s.events == ["cache-misses", *([name] if is_event else [])]
+
+
+# ------------------------------------------------------------------ other dress of the same tables
+
+
+@pytest.mark.parametrize("form", ["lines", "list", "indented", "blanks", "long lines"])
+def test_records_and_columns_between_blanks_are_tables(tmp_path, form):
+    frame = wide()
+    if form == "blanks":
+        text = frame.to_string(index=False)
+    elif form == "long lines":
+        text = long().to_json(orient="records", lines=True)
+    else:
+        text = frame.to_json(orient="records", lines=form == "lines", indent=2 if form == "indented" else None)
+    path = tmp_path / "t.txt"
+    path.write_text(text + "\n")
+    s = pk.read_samples(path)
+    assert totals(s) == counts().sum().to_dict()
+    assert (s.n_intervals, seconds(s)) == (30, 30)
+    path.write_text(text[:-9])
+    with pytest.raises(FormatError):
+        pk.read_samples(path)
