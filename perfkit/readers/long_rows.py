@@ -29,6 +29,9 @@ def stamped(table: pd.DataFrame, name: str, report: Report) -> pd.DataFrame:
     table = table.drop(columns="stamp")
     anew = None if is_name_of_length(name) else _beginnings(table, values)
     lengths = name.lower() == "seconds" and len(np.unique(values)) < _FEW
+    if anew is not None and "interval" not in table and _each_its_own(table, values):
+        report.note(f"column {name} differs between the events of an interval; their rows are paired in their order")
+        return table
     if anew is None or lengths:
         return _with_lengths(table, values, name, report)
     clock = clock_of(name, values, rises=True) or Clock(True, np.nan)
@@ -37,8 +40,7 @@ def stamped(table: pd.DataFrame, name: str, report: Report) -> pd.DataFrame:
             f"{report.file}: {int(np.isnan(values).sum()):,} row(s) have no {name}; add it or take them out"
         )
     if anew.any():
-        part = pd.Series(anew.astype("int64"), index=table.index).groupby([table[k] for k in _SERIES]).cumsum()
-        table["run"] = [r if p == 0 else f"{r} ({p + 1})" for r, p in zip(table["run"], part, strict=True)]
+        table = _split(table, anew)
         report.note(f"column {name} goes back to its beginning {int(anew.sum())} time(s): runs put one after another")
     if "interval" not in table:
         _refuse_twice(table, values, name, report)
@@ -74,6 +76,31 @@ def _beginnings(table: pd.DataFrame, values: np.ndarray) -> np.ndarray | None:
     event = Rows.of(table.groupby([*_SERIES, "event"], sort=False).ngroup().to_numpy())
     in_order = bool((event.steps(values) >= 0).all())
     return none if in_order or even(np.unique(values)) else None
+
+
+def numbered(table: pd.DataFrame, report: Report) -> pd.DataFrame:
+    """Return a table with intervals, where their numbers begin anew as those of a run of its own."""
+    anew = _beginnings(table, table["interval"].to_numpy(dtype="float64"))
+    if anew is None or not anew.any():
+        return table
+    report.note(f"the numbers of the intervals begin anew {int(anew.sum())} time(s): runs put one after another")
+    return _split(table, anew)
+
+
+def dated_lengths(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with dates whose rows have the length since the date before theirs."""
+    return table if "seconds" in table else table.assign(seconds=_lengths(table, True))
+
+
+def _split(table: pd.DataFrame, anew: np.ndarray) -> pd.DataFrame:
+    part = pd.Series(anew.astype("int64"), index=table.index).groupby([table[k] for k in _SERIES]).cumsum()
+    return table.assign(run=[r if p == 0 else f"{r} ({p + 1})" for r, p in zip(table["run"], part, strict=True)])
+
+
+def _each_its_own(table: pd.DataFrame, values: np.ndarray) -> bool:
+    """Whether no two events have a row of the same time, as where each was read out for itself."""
+    stamps = table[_SERIES].assign(stamp=values)
+    return len(set(table["event"])) > 1 and not stamps.duplicated().any()
 
 
 def _with_lengths(table: pd.DataFrame, values: np.ndarray, name: str, report: Report) -> pd.DataFrame:

@@ -15,12 +15,12 @@ from perfkit.errors import FormatError
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
-from perfkit.readers.long_rows import counts_of_totals, refuse_gaps, stamped
+from perfkit.readers.long_rows import counts_of_totals, dated_lengths, numbered, refuse_gaps, stamped
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
-from perfkit.readers.row_order import begins_anew, in_time_order, rises, with_groups
+from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
@@ -176,9 +176,13 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
             table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
         report.note("time and work are columns of their own; taken as cycles and instructions unless said otherwise")
         return Dump(table, axes=("", ""))
+    if "interval" in table:
+        table = numbered(table, report)
     if clock is not None:
         table = stamped(table, grid.names[clock], report)
-    elif "interval" not in table and "at" in table:
+    elif dated is not None:
+        table = dated_lengths(table)
+    if "interval" not in table and "at" in table:
         table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
     left = [c for c in ("time", "work") if c in table]
     if left:
@@ -331,16 +335,17 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     rest = [i for i in rest if i not in dates]
     of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
     values = numbers(grid, rest, report)
+    keys = _with_stamps(grid, keys, of_keys, report)
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
     grid, values = _scaled(_plain_names(grid, report), values, report)
     values = _drop_ratios(grid, values, report)
     series = _series(grid, keys)
-    values, times = _take_clocks(grid, values, dates, Rows.of(series), report)
+    sweep = bool(varying_parameters(grid, values))
+    values, times = _take_clocks(grid, values, dates, None if sweep else Rows.of(series), report)
     of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
     of_run = np.array(_names(grid, keys["run"]) if "run" in keys else [""] * grid.n_rows, dtype=object)
-    sweep = bool(varying_parameters(grid, values))
     values = labels(grid, values, _with_parts(of_run, grid), report)
     names = _settle_columns(grid, values, report)
     if "at" not in keys:
@@ -401,6 +406,19 @@ def _series(grid: Grid, keys: dict[str, int]) -> np.ndarray:
         of_key, names = pd.factorize(np.array(_names(grid, keys[key]), dtype=object))
         codes = codes * len(names) + of_key
     return codes
+
+
+def _with_stamps(grid: Grid, keys: dict[str, int], of_keys: dict[int, np.ndarray], report: Report) -> dict[str, int]:
+    """Take a column of seconds that counts up evenly from zero for the time of each row, and not for its length."""
+    values = of_keys.get(keys.get("seconds", -1))
+    if "at" in keys or values is None or not np.isfinite(values).all():
+        return keys
+    rows = Rows.of(_series(grid, keys))
+    parts = np.unique(values)
+    if not (even(parts) and parts[0] <= 2 * parts[1] - 2 * parts[0] and rises(values, rows)):
+        return keys
+    report.note(f"column {grid.names[keys['seconds']]} counts up evenly: the time of each row's end, not its length")
+    return {k: i for k, i in keys.items() if k != "seconds"} | {"at": keys["seconds"]}
 
 
 def _by_time(series: np.ndarray, at: np.ndarray | None) -> np.ndarray:
@@ -531,7 +549,7 @@ def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
 
 
 def _take_clocks(
-    grid: Grid, values: dict[int, np.ndarray], dates: dict[int, np.ndarray], rows: Rows, report: Report
+    grid: Grid, values: dict[int, np.ndarray], dates: dict[int, np.ndarray], rows: Rows | None, report: Report
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
     """Take out the columns that tell the time: they are no events. Return the rest, and ``at`` and ``seconds``."""
     taken: dict[str, str] = {}
@@ -544,7 +562,9 @@ def _take_clocks(
         report.dated = True
     for i, column in values.items():
         name = grid.names[i]
-        clock = None if name in report.asked.axes else clock_of(name, column, rises=rises(column, rows))
+        clock = (
+            None if name in report.asked.axes else clock_of(name, column, rises=rises(column, rows) if rows else None)
+        )
         if clock is None:
             steps = None if name in report.asked.axes else _steady(column)
             if steps and normalise(name) not in (*TIME_EVENTS, *WORK_EVENTS):

@@ -14,10 +14,10 @@ from perfkit.samples.clocks import is_name_of_clock, is_name_of_length
 # Whose counts a row holds, where the values come again and again.
 GROUPS = (
     "pid", "tid", "tgid", "rank", "process", "comm", "container", "pod", "hostname", "host", "node", "machine",
-    "cgroup",
+    "cgroup", "socket", "package", "die", "core", "cpu", "thread",
 )  # fmt: skip
 _STEPS = 9  # steps that are all even before it is no accident
-_RISES = 6
+_RISES, _EVEN = 6, 0.75
 
 
 def begins_anew(values: np.ndarray, rows: Rows) -> np.ndarray | None:
@@ -36,8 +36,11 @@ def begins_anew(values: np.ndarray, rows: Rows) -> np.ndarray | None:
     parts = int(anew.sum() + first.sum())
     if len(rises) < max(_RISES, 3 * parts) or not (rises > 0).all():
         return None
+    pace = np.median(rises)
+    if np.mean(np.abs(rises - pace) <= pace / 2) < _EVEN:  # as lengths over growing sizes rise, more and more
+        return None
     lowest = np.fmin.reduce(values[first | anew])
-    return anew if values[anew].max() <= lowest + 2 * np.median(rises) else None
+    return anew if values[anew].max() <= lowest + 2 * pace else None
 
 
 def rises(values: np.ndarray, rows: Rows) -> bool:
@@ -76,15 +79,17 @@ def with_groups(grid: Grid, keys: dict[str, int], report: Report) -> tuple[Grid,
     """Make places of the processes, machines or containers whose rows a table holds by turns."""
     found = [i for i, n in enumerate(grid.names) if n.lower() in GROUPS and i not in keys.values()]
     found = [i for i in found if _comes_again(_cells(grid, i))]
+    kept = [keys["place"]] if "place" in keys else []
     if not found:
         return grid, keys
-    kept = [keys["place"]] if "place" in keys else []
     together = [tuple(_cells(grid, i)[row] for i in kept) for row in range(grid.n_rows)]
     for i in found:
         cells = _cells(grid, i)
         finer = [(*a, b) for a, b in zip(together, cells, strict=True)]
         if len(set(finer)) > len(set(together)):
             kept, together = [*kept, i], finer
+    if not kept:
+        return grid, keys
     told = [grid.names[i] for i in found]
     report.note(f"rows of several {', '.join(told)}: each is a place of its own")
     places = pa.chunked_array([[" ".join(x) for x in together]])

@@ -69,6 +69,14 @@ def test_a_gap_that_nothing_places_is_refused(tmp_path):
         read(tmp_path, rows.drop(index=20))
 
 
+def test_events_that_were_read_out_one_after_another_stay_together(tmp_path):
+    rows = long()
+    s = read(tmp_path, rows.assign(time_s=rows["time_s"] + np.arange(len(rows)) % 3 / 1000))
+    assert totals(s) == counts().sum().to_dict()
+    assert s.n_intervals == 30
+    assert s.throughput() == pytest.approx(counts()["instructions"].sum() / counts()["cycles"].sum())
+
+
 def test_two_counts_of_one_time_that_nothing_tells_apart_are_refused(tmp_path):
     rows = long()
     doubled = pd.concat([rows, rows.iloc[[5]].assign(count=1)], ignore_index=True).sort_values("time_s", kind="stable")
@@ -87,6 +95,18 @@ def test_a_clock_of_a_long_table_that_begins_anew_is_a_new_run(tmp_path):
     s = read(tmp_path, pd.concat([long(), long()], ignore_index=True))
     assert s.table["run"].nunique() == 2
     assert (s.n_intervals, seconds(s)) == (60, 60)
+
+
+def test_numbers_of_intervals_that_begin_anew_are_a_new_run(tmp_path):
+    s = read(tmp_path, pd.concat([long(name="interval"), long(name="interval")], ignore_index=True))
+    assert (s.table["run"].nunique(), s.n_intervals) == (2, 60)
+    assert s.events == ["cache-misses"]
+
+
+def test_dates_of_a_long_table_are_its_seconds(tmp_path):
+    rows = long(name="timestamp")
+    rows["timestamp"] = pd.Timestamp("2026-01-05T10:00:00") + pd.to_timedelta(rows["timestamp"], unit="s")
+    assert seconds(read(tmp_path, rows)) == 29
 
 
 @pytest.mark.parametrize("asked", [None, True])
@@ -122,6 +142,13 @@ def test_running_totals_by_turns_are_told_apart(tmp_path, name, asked):
         assert seconds(s) == 58
 
 
+def test_cores_of_several_sockets_are_told_apart(tmp_path):
+    parts = [wide(seed=k, cumulative=True).assign(socket=k // 2, core=k % 2) for k in range(4)]
+    s = read(tmp_path, pd.concat(parts).sort_values("time_s", kind="stable"))
+    assert s.table["place"].nunique() == 4
+    assert totals(s) == sum(counts(seed=k)[1:].sum() for k in range(4)).to_dict()
+
+
 def test_processes_of_several_machines_are_told_apart(tmp_path):
     parts = [wide(seed=10 * h + p, cumulative=True).assign(hostname=f"n{h}", pid=p) for h in (1, 2) for p in (1, 2)]
     s = read(tmp_path, pd.concat(parts).sort_values("time_s", kind="stable"))
@@ -154,6 +181,21 @@ def test_a_clock_that_begins_anew_is_a_new_run(tmp_path, cumulative):
     assert s.table["run"].nunique() == 2
     assert seconds(s) == 2 * (20 - first)
     assert totals(s) == (counts(20, 3)[first:].sum() + counts(20, 4)[first:].sum()).to_dict()
+
+
+def test_seconds_that_count_up_are_stamps_and_others_lengths(tmp_path):
+    assert seconds(read(tmp_path, wide(name="seconds"))) == 30
+    assert totals(read(tmp_path, wide(name="seconds", cumulative=True))) == counts()[1:].sum().to_dict()
+    assert seconds(read(tmp_path, counts().assign(seconds=2.0))) == 60
+    rising = 1 + np.arange(30) / 100
+    assert seconds(read(tmp_path, counts().assign(seconds=rising))) == pytest.approx(rising.sum())
+
+
+@pytest.mark.parametrize("lengths", [0.1 * 2.0 ** np.arange(8), 0.1 * np.arange(1, 9)])
+def test_run_times_over_sizes_are_lengths(tmp_path, lengths):
+    sizes = [*range(1, 9)] * 2
+    s = read(tmp_path, counts(16).assign(size=sizes, time_s=[*lengths, *lengths * 1.1]))
+    assert seconds(s) == pytest.approx(2.1 * lengths.sum())
 
 
 @pytest.mark.parametrize("cumulative", [False, True])
