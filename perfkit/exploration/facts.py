@@ -11,7 +11,7 @@ from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import mode_cautions, modes, other_core
 from perfkit.samples.table import Samples
 
-_FEW = 20
+FEW = 20  # intervals; what is fitted to fewer may be chance
 _SHOWN = 8
 
 
@@ -141,12 +141,12 @@ def _missing(samples: Samples) -> list[str]:
 
 def _few(samples: Samples) -> list[str]:
     n = samples.n_intervals
-    return [f"{n} interval(s) only: nothing can be fitted to them"] if n < _FEW else []
+    return [f"{n} interval(s) only: what is fitted to so few may be chance"] if n < FEW else []
 
 
 def _phases(samples: Samples) -> list[str]:
     each = _each(samples)
-    if each is None or len(each) < _FEW:
+    if each is None or len(each) < FEW:
         return []
     rate = (each["work"] / each["time"].where(each["time"] > 0)).dropna()
     if not len(rate) or rate.mean() <= 0:

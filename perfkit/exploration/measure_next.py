@@ -1,7 +1,8 @@
 """What to measure next: a ready ``perf stat`` line with the events that a dump lacks, for its processor."""
 
 from perfkit.exploration.facts import processor_of
-from perfkit.samples.events import normalise
+from perfkit.samples.clocks import is_fixed_rate
+from perfkit.samples.events import normalise, other_core
 from perfkit.samples.table import Samples
 
 _GENERIC = ("branch-misses", "L1-dcache-load-misses", "LLC-load-misses", "dTLB-load-misses", "iTLB-load-misses")
@@ -48,9 +49,11 @@ def advice(samples: Samples) -> list[str]:
     if misses or samples.n_intervals < 50:
         events = misses or samples.events[:4]
         out.append(f"for a CPI stack (what each kind of miss costs): {perf_line(events, program)}")
-    if running < 0.9:
-        few = samples.events[:4]
-        out.append(f"fewer events at a time, so that none is scaled up: {perf_line(few, program)}")
+    here = [e for e in samples.events if not is_fixed_rate(e) and not other_core(e, samples.work_event)]
+    if running < 0.9 and len(here) > 1:
+        few = here[: min(4, len(here) // 2)]
+        told = f"so that none is scaled up, {len(few)} of {len(here)} here and the others in further runs"
+        out.append(f"fewer events at a time, {told}: {perf_line(few, program)}")
     if not out:
         out.append(
             "the same events for 3 to 5 other programs, to train SPIRE on this machine: "

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from perfkit.errors import PerfkitError
-from perfkit.exploration.facts import processor_of
+from perfkit.exploration.facts import FEW, processor_of
 from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.cpi.stack import CpiStack
 from perfkit.fitters.spire.model import SpireModel
@@ -98,6 +98,9 @@ def _cpi(samples: Samples) -> Tried:
     finding = f"CPI {fit.cpi:.3g}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {first} ({share:.0%})"
     why = str(fit.verdict)
     trust = fit.verdict.level
+    if samples.n_intervals < FEW:
+        why += f" {samples.n_intervals} intervals are few: it may be chance."
+        trust = "uncertain" if trust == "supported" else trust
     if len(places) > 1:
         why += f" {len(places)} places are in one fit."
     if len(samples.runs) > 1:

@@ -70,6 +70,16 @@ class Grid:
             kept_lines=np.asarray(self.lines)[keep].tolist(),
         )
 
+    def take(self, order: np.ndarray) -> "Grid":
+        """Return the table with its rows in another order."""
+        rows = pa.array(order)
+        return replace(
+            self,
+            columns=tuple(c[order] if isinstance(c, np.ndarray) else c.take(rows) for c in self.columns),
+            matrix=None,
+            kept_lines=np.asarray(self.lines)[order].tolist(),
+        )
+
 
 @dataclass(frozen=True)
 class Header:

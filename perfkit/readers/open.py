@@ -128,12 +128,12 @@ def open_dump(path: str | Path) -> Opened:
     if path.is_dir():
         raise DataError(f"{path}: expected a file; found a folder. Give the paths of the files in it.")
     with path.open("rb") as file:
-        if file.read(4) == b"PAR1":
+        begin = file.read(4)  # not to be read again from a pipe
+        if begin == b"PAR1" and path.is_file():
             return Opened(path, b"PAR1")  # Arrow maps it into memory by itself
-        file.seek(0)
         if path.is_file():
             afford(path.stat().st_size, path.name, "the file")
-        raw = file.read(affordable() + 1)
+        raw = begin + file.read(affordable() + 1)
     for kind, magic in _MAGIC.items():
         if raw.startswith(magic):
             data, cut = _decompress(raw, kind, path.name)

@@ -198,7 +198,9 @@ def dump_files(source: str | Path) -> list[Path]:
 
 
 def _files(source: str | Path, known: list[str]) -> list[Path]:
-    if Path(source).is_file():
+    if str(source) in ("-", "/dev/stdin"):
+        return [Path("/dev/stdin")]
+    if Path(source).is_file() or Path(source).is_fifo():
         return [Path(source)]
     if Path(source).is_dir():
         raise SettingError(f"{str(source)!r} is a folder; name the files in it, as in '{Path(source) / '*'}'")

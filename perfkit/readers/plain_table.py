@@ -15,13 +15,16 @@ from perfkit.errors import FormatError
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
+from perfkit.readers.long_rows import counts_of_totals, dated_lengths, numbered, refuse_gaps, stamped
+from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
+from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals
-from perfkit.readers.scales import factor_of, is_ratio, is_spread, is_spread_alone, scaled
+from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
-from perfkit.samples.clocks import clock_of, since_1970
+from perfkit.samples.clocks import clock_of, is_name_of_clock, is_name_of_length, since_1970
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -67,7 +70,9 @@ _STREAMLINE_NAME = re.compile(r"^(?P<counter>[A-Z][\w ]*:[^(]+?|node_perf_\w+)(?
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format: a header of names, and rows with as many fields."""
     header = find_header(head)
-    if header is None or len(header.names) < 2 or sum(bool(n) and not _is_figure(n) for n in header.names) < 2:
+    if header is not None and len(header.names) == 1:
+        return _is_aligned(header.text, head[header.end :])
+    if header is None or sum(bool(n) and not _is_figure(n) for n in header.names) < 2:
         return False
     rows = [x for x in head[header.end :].splitlines()[:20] if x.strip()]
     return any(x.count(header.delimiter) >= len(header.names) - 1 for x in rows)
@@ -75,12 +80,28 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    return to_dump(read_grid(content.hand_over(), report), report, run)
+    data = content.hand_over()
+    head = data[: 1 << 16].decode(errors="replace")
+    header = find_header(head)
+    if header is not None and len(header.names) == 1 and _is_aligned(header.text, head[header.end :]):
+        data = b"\n".join(b"\t".join(line.split()) for line in data.split(b"\n"))
+        report.note("columns that are separated by blanks")
+    return to_dump(read_grid(data, report), report, run)
+
+
+def _is_aligned(header: str, below: str) -> bool:
+    """Whether lines without a delimiter are the rows of a table: as many words as the header, mostly figures."""
+    names = header.split()
+    rows = [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
+    if len(names) < 2 or len(rows) < 2 or any(_is_figure(n) for n in names) or any(len(r) != len(names) for r in rows):
+        return False
+    return sum(all(NUMBER_PATTERN.fullmatch(r[i]) for r in rows) for i in range(len(names))) >= 2
 
 
 def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     """Make a dump of a table of cells, wide or long."""
     keys = _key_columns(grid.names)
+    grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
         named = [keys[k] for k in ("run", "place") if k in keys]
         return _long(without_named_summaries(grid, named, report), keys, report, run)
@@ -88,6 +109,7 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     if events is not None:
         return _one_row_an_event(grid, events, report)
     grid = without_summaries(grid, report)
+    grid, _ = in_time_order(grid, _series(grid, keys), report)
     return _wide(grid, keys, report, run)
 
 
@@ -111,20 +133,28 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     unit = next(
         (i for i, n in enumerate(grid.names) if n.lower() in ("unit", "units") and i not in keys.values()), None
     )
-    others = [grid.names[i] for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
-    if others:
-        report.note(f"columns that say nothing of counts, left out: {', '.join(others)}")
+    others = [i for i in range(len(grid.names)) if i not in (*keys.values(), unit)]
+    pair = {"time", "work"} <= keys.keys()
+    clocks = [] if pair or "at" in keys else _clocks_of_rows(grid, keys, others)
+    left = [grid.names[i] for i in others if i not in clocks]
+    if left:
+        report.note(f"columns that say nothing of counts, left out: {', '.join(left)}")
     wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
-    dates = date_columns(grid, [keys[k] for k in ("at", "time") if k in keys], report)
-    values = numbers(grid, [i for i in wanted if i not in dates], report)
+    dates = date_columns(grid, [*(keys[k] for k in ("at", "time") if k in keys), *clocks], report)
+    values = numbers(grid, [i for i in {*wanted, *clocks} if i not in dates], report)
     values |= {i: v - np.fmin.reduce(v) for i, v in dates.items()}
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
     table = pd.DataFrame({k: values[i] for k, i in keys.items() if i in values})
-    if "time" in table and keys["time"] in dates:
-        report.note(f"column {grid.names[keys['time']]} holds the date of each row; it is no event")
-        table = table.drop(columns="at", errors="ignore").rename(columns={"time": "at"})
+    dated = next((i for i in (*clocks, keys.get("time", -1)) if i in dates), None)
+    if dated is not None and not pair:
+        report.note(f"column {grid.names[dated]} holds the date of each row; it is no event")
+        table = table.drop(columns=["at", "time"], errors="ignore").assign(at=values[dated])
         keys = {k: i for k, i in keys.items() if k != "time"}
+    clock = next((i for i in clocks if i in values and i not in dates), None) if dated is None else None
+    if clock is not None:
+        table["stamp"] = values[clock]
+        table = table.drop(columns="time", errors="ignore") if keys.get("time") == clock else table
     table["event"] = _names(grid, keys["event"])
     table["run"] = _names(grid, keys["run"], run) if "run" in keys else run
     table["run"] = _with_parts(table["run"].to_numpy(dtype=object), grid)
@@ -141,21 +171,35 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if "running" in table and np.fmax.reduce(table["running"].to_numpy(), initial=0.0) > 1.0:
         report.note("column running is in per cent; read as fractions")
         table["running"] /= 100.0
-    if "interval" not in table and "at" in table:
-        table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
-    if {"time", "work"} <= keys.keys() and not {"time", "work"} & set(table["event"]):
+    if pair and not {"time", "work"} & set(table["event"]):
+        if "interval" not in table and "at" in table:
+            table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
         report.note("time and work are columns of their own; taken as cycles and instructions unless said otherwise")
         return Dump(table, axes=("", ""))
-    if "time" in table and "at" not in table:
-        clock = clock_of("time", table["time"].to_numpy())
-        if clock is not None and not np.isnan(clock.seconds):
-            table["at"] = table["time"] * clock.seconds
-            report.note("column time holds the time of each row; it is no event")
-    left = [c for c in ("time", "work") if c in table and not (c == "time" and "at" in table)]
+    if "interval" in table:
+        table = numbered(table, report)
+    if clock is not None:
+        table = stamped(table, grid.names[clock], report)
+    elif dated is not None:
+        table = dated_lengths(table)
+    if "interval" not in table and "at" in table:
+        table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)
+    left = [c for c in ("time", "work") if c in table]
     if left:
         report.note(f"columns that tell nothing without each other, left out: {', '.join(left)}")
     table = table.drop(columns=["time", "work"], errors="ignore")
-    return Dump(settle_duplicates(table, report) if "interval" in table else table)
+    if "interval" in table:
+        table = settle_duplicates(table, report)
+    else:
+        refuse_gaps(table, report)
+    return Dump(counts_of_totals(table, "at" in table or clock is not None, report))
+
+
+def _clocks_of_rows(grid: Grid, keys: dict[str, int], others: list[int]) -> list[int]:
+    """Return the columns of a long table that may tell the time of its rows, the likeliest first."""
+    named = [i for i in (*others, keys.get("time", -1)) if i >= 0 and is_name_of_clock(grid.names[i])]
+    named.sort(key=lambda i: is_name_of_length(grid.names[i]))
+    return [*named, *([keys["seconds"]] if "seconds" in keys and "interval" not in keys else [])]
 
 
 def _unit_factors(grid: Grid, unit: int, report: Report) -> np.ndarray:
@@ -193,13 +237,15 @@ def _column_of_events(grid: Grid) -> int | None:
 def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     """Read a table that was turned: a row per event, and a column per run."""
     rest = [i for i in range(len(grid.names)) if i != events]
-    values = numbers(grid, rest, report)
+    statistics = _statistics(grid, [i for i in rest if _holds_numbers(grid, i)], report)
+    values = numbers(grid, [i for i in rest if i not in statistics], report)
     spreads = [
         i
         for i in values
         if is_spread(grid.names[i], set(grid.names)) or is_spread_alone(grid.names[i]) or is_ratio(grid.names[i])
     ]
     runs = [i for i in values if i not in spreads]
+    runs = [i for i in runs if not _of_other_runs(i, runs, values)]
     unit = next((i for i in rest if i not in values and grid.names[i].lower() in ("unit", "units")), None)
     left = [grid.names[i] or f"column {i + 1}" for i in rest if i not in runs and i != unit]
     if left:
@@ -218,6 +264,44 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
     return Dump(table[~ratio].reset_index(drop=True).assign(interval=0))
+
+
+def _holds_numbers(grid: Grid, i: int) -> bool:
+    cells = as_text(grid.columns[i])
+    return sum(c is not None and NUMBER_PATTERN.fullmatch(c) is not None for c in cells) * 2 > len(cells)
+
+
+def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
+    """Return the columns that sum up or compare runs; where there are no others, one of them is kept as the counts."""
+    found = [i for i in columns if is_statistic(grid.names[i])]
+    others = [
+        i for i in columns if i not in found and not is_spread_alone(grid.names[i]) and not is_ratio(grid.names[i])
+    ]
+    if not found or others:
+        return found
+    for word in ("total", "sum", "mean", "average", "avg", "median"):
+        for i in found:
+            if grid.names[i].strip().lower() == word:
+                report.note(f"column {grid.names[i]} taken as the counts of one run")
+                return [j for j in found if j != i]
+    raise FormatError(
+        f"{report.file}: the columns {', '.join(grid.names[i] for i in found)} sum up or compare runs; none holds the "
+        "counts of one. Give a column per run, or one called mean or total."
+    )
+
+
+def _of_other_runs(i: int, runs: list[int], values: dict[int, np.ndarray]) -> bool:
+    """Whether a column is the sum of all others, or the quotient of two, in every row."""
+    others = [values[j] for j in runs if j != i]
+    column = values[i]
+    if len(others) < 2 or len(column) < 3:
+        return False
+    if np.allclose(column, np.sum(others, axis=0), rtol=1e-9, atol=0):
+        return True
+    if not (column < 1000).all():
+        return False
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return any(a is not b and (np.abs(a / b / column - 1) < 0.005).all() for a in others for b in others)
 
 
 def _names(grid: Grid, i: int, default: str = "") -> list[str]:
@@ -251,20 +335,22 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     rest = [i for i in rest if i not in dates]
     of_keys = numbers(grid, [keys[k] for k in ("interval", "at", "seconds") if k in keys], report)
     values = numbers(grid, rest, report)
+    keys = _with_stamps(grid, keys, of_keys, report)
     text = [grid.names[i] for i in rest if i not in values]
     if text:
         report.note(f"columns that hold text, left out: {', '.join(text)}")
     grid, values = _scaled(_plain_names(grid, report), values, report)
     values = _drop_ratios(grid, values, report)
-    values, times = _take_clocks(grid, values, dates, report)
+    series = _series(grid, keys)
+    sweep = bool(varying_parameters(grid, values))
+    values, times = _take_clocks(grid, values, dates, None if sweep else Rows.of(series), report)
     of_keys, keys = of_keys | times, keys | {k: _CLOCK_COLUMN[k] for k in _CLOCK_COLUMN if _CLOCK_COLUMN[k] in times}
     of_run = np.array(_names(grid, keys["run"]) if "run" in keys else [""] * grid.n_rows, dtype=object)
-    sweep = bool(varying_parameters(grid, values))
     values = labels(grid, values, _with_parts(of_run, grid), report)
     names = _settle_columns(grid, values, report)
     if "at" not in keys:
         _twice(grid, values, report)
-    rows = Rows.of(_series(grid, keys))
+    rows = Rows.of(_by_time(series, of_keys.get(keys.get("at", 0))))
     totals = find_totals(names, values, rows, "at" in keys, sweep, report)
     if totals is not None:
         known = {k: of_keys[keys[k]] for k in ("interval", "at", "seconds") if keys.get(k) in of_keys}
@@ -320,6 +406,28 @@ def _series(grid: Grid, keys: dict[str, int]) -> np.ndarray:
         of_key, names = pd.factorize(np.array(_names(grid, keys[key]), dtype=object))
         codes = codes * len(names) + of_key
     return codes
+
+
+def _with_stamps(grid: Grid, keys: dict[str, int], of_keys: dict[int, np.ndarray], report: Report) -> dict[str, int]:
+    """Take a column of seconds that counts up evenly from zero for the time of each row, and not for its length."""
+    values = of_keys.get(keys.get("seconds", -1))
+    if "at" in keys or values is None or not np.isfinite(values).all():
+        return keys
+    rows = Rows.of(_series(grid, keys))
+    parts = np.unique(values)
+    if not (even(parts) and parts[0] <= 2 * parts[1] - 2 * parts[0] and rises(values, rows)):
+        return keys
+    report.note(f"column {grid.names[keys['seconds']]} counts up evenly: the time of each row's end, not its length")
+    return {k: i for k, i in keys.items() if k != "seconds"} | {"at": keys["seconds"]}
+
+
+def _by_time(series: np.ndarray, at: np.ndarray | None) -> np.ndarray:
+    """Return the series of rows, those after a clock that begins anew as series of their own."""
+    anew = None if at is None else begins_anew(at, Rows.of(series))
+    if anew is None or not anew.any():
+        return series
+    parts = pd.Series(anew.astype("int64")).groupby(series).cumsum().to_numpy()
+    return series * (int(parts.max()) + 1) + parts
 
 
 def _is_numbering(grid: Grid, i: int) -> bool:
@@ -441,7 +549,7 @@ def _split_by_time(one: pd.DataFrame, report: Report) -> np.ndarray:
 
 
 def _take_clocks(
-    grid: Grid, values: dict[int, np.ndarray], dates: dict[int, np.ndarray], report: Report
+    grid: Grid, values: dict[int, np.ndarray], dates: dict[int, np.ndarray], rows: Rows | None, report: Report
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
     """Take out the columns that tell the time: they are no events. Return the rest, and ``at`` and ``seconds``."""
     taken: dict[str, str] = {}
@@ -454,7 +562,9 @@ def _take_clocks(
         report.dated = True
     for i, column in values.items():
         name = grid.names[i]
-        clock = None if name in report.asked.axes else clock_of(name, column)
+        clock = (
+            None if name in report.asked.axes else clock_of(name, column, rises=rises(column, rows) if rows else None)
+        )
         if clock is None:
             steps = None if name in report.asked.axes else _steady(column)
             if steps and normalise(name) not in (*TIME_EVENTS, *WORK_EVENTS):
@@ -511,7 +621,12 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
             dropped[i] = f"{grid.names[i]} (a spread or an extreme of another column)"
     if dropped:
         report.note(f"columns derived from others, left out: {', '.join(dropped.values())}")
-    return {i: v for i, v in values.items() if i not in dropped}
+    gauges = [i for i in values if i not in dropped and is_gauge(grid.names[i])]
+    gauges = [i for i in gauges if grid.names[i] not in report.asked.axes]
+    if gauges:
+        named = ", ".join(grid.names[i] for i in gauges)
+        report.note(f"columns that hold readings of a moment by their names and no counts, left out: {named}")
+    return {i: v for i, v in values.items() if i not in (*dropped, *gauges)}
 
 
 def _compared(grid: Grid, values: dict[int, np.ndarray], i: int, ratio: str) -> str:

@@ -22,6 +22,7 @@ FORMATS = (
     "perf_text",
     "perf_csv",
     "no_counts",
+    "json_records",
     "spire_wide",
     "plain_table",
 )

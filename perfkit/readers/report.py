@@ -60,7 +60,8 @@ class Report:
         if not self.collect:
             where = f"{self.file}, line {line}" if line else self.file
             raise FormatError(
-                f"{where}: {reason}. Found: {shown!r}. Fix the file, or read what can be read with errors='collect'."
+                f"{where}: {reason}. Found: {shown!r}. Fix the file, or read what can be read with errors='collect' "
+                "(in a shell: perfkit samples or perfkit convert with --collect)."
             )
         self.rows.append((self.file, line, shown, reason))
 

@@ -13,6 +13,7 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 _SURE = 9  # steps that must all go up before it is no accident
 _CERTAIN = 20
+_TURN, _HALF = 2.0**32, 2.0**31  # where counters of 32 bits begin anew
 # What a monitor writes beside its counters: readings of a moment, which fall as often as they rise.
 _GAUGE = re.compile(
     r"temp|load|power|watt|volt|current|fan|rss|memory|mem_|used|free|usage|util|running|queue|gauge|percent|pct|%|"
@@ -26,6 +27,7 @@ class Rows:
     """The rows of a table: ``before`` is the row before each in its own run and place (-1 for a first one)."""
 
     before: np.ndarray
+    codes: np.ndarray
 
     @classmethod
     def of(cls, series: np.ndarray) -> "Rows":
@@ -35,7 +37,7 @@ class Rows:
         before = np.full(len(codes), -1)
         same = np.diff(codes[order]) == 0
         before[order[1:][same]] = order[:-1][same]
-        return cls(before)
+        return cls(before, codes)
 
     @property
     def later(self) -> np.ndarray:
@@ -52,14 +54,24 @@ class Rows:
         later = self.later
         return values[later] - values[self.before[later]]
 
+    def filled(self, values: np.ndarray) -> np.ndarray:
+        """Return a column with the last known value before it, of its own series, where one is missing."""
+        if np.isfinite(values).all():
+            return values
+        return pd.Series(values).groupby(self.codes, sort=False).ffill().to_numpy()
+
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Which columns are running totals, which are readings of a moment, and in which rows all totals begin anew."""
+    """Which columns are running totals, which are readings of a moment, and in which rows all totals begin anew.
+
+    ``counts`` are the columns that count each row for itself, among totals.
+    """
 
     columns: tuple[int, ...]
     gauges: tuple[int, ...]
     restarts: np.ndarray
+    counts: tuple[int, ...] = ()
 
 
 def find_totals(
@@ -77,9 +89,10 @@ def find_totals(
     """
     later = rows.later
     axes = [i for i in names if normalise(names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
-    everything_finite = all(np.isfinite(values[i]).all() for i in names)
     asked = report.asked.cumulative
-    if asked is False or not names or not everything_finite or not len(later):
+    values = {i: rows.filled(values[i]) for i in names}
+    mostly_known = all(2 * np.isfinite(v).sum() > len(v) for v in values.values())
+    if asked is False or not names or not mostly_known or not len(later):
         return None if not asked else Totals(tuple(names), (), np.zeros(len(rows.before), dtype=bool))
     falls = {i: rows.steps(values[i]) < 0 for i in names}
     gauges = tuple(i for i in names if falls[i].any() and i not in axes and _is_gauge(names[i], values[i]))
@@ -89,8 +102,12 @@ def find_totals(
     only_there = all((falls[i] <= restarts[later]).all() for i in counters)
     if asked:
         return Totals(counters if only_there else tuple(names), gauges if only_there else (), restarts)
-    if len(counters) < 2 or not only_there or sweep or len(later) < _SURE * rows.n_series:
+    if len(later) >= _CERTAIN * rows.n_series and stamped:
+        _refuse_turns(names, values, rows, axes, report)
+    if len(counters) < 2 or sweep or len(later) < _SURE * rows.n_series:
         return None
+    if not only_there:
+        return _some_totals(names, values, rows, axes, gauges, stamped, report)
     risen = sum((rows.steps(values[i])[~restarts[later]] > 0).any() for i in counters)
     if risen < 2 or restarts.sum() > len(later) / _SURE or _is_sweep([rows.steps(values[i]) for i in axes]):
         return None
@@ -103,6 +120,53 @@ def find_totals(
             "OUT.parquet)."
         )
     return Totals(counters, gauges, restarts)
+
+
+def _some_totals(
+    names: dict[int, str],
+    values: dict[int, np.ndarray],
+    rows: Rows,
+    axes: list[int],
+    gauges: tuple[int, ...],
+    stamped: bool,
+    report: Report,
+) -> Totals | None:
+    """Return the totals of a table in which time and work are such and others count each row for itself."""
+    steps = {i: rows.steps(values[i]) for i in names}
+    rising = tuple(i for i in names if i not in gauges and not (steps[i] < 0).any())
+    risen = all(i in rising and (steps[i] > 0).any() for i in axes) and len(axes) > 1
+    if not risen or len(rows.later) < _CERTAIN * rows.n_series or _is_sweep([steps[i] for i in axes]):
+        return None
+    if not stamped:
+        report.note(
+            f"caution: {', '.join(names[i] for i in axes)} never fall; if they are running totals, add a column of "
+            "time stamps"
+        )
+        return None
+    of_rows = tuple(i for i in names if i not in (*rising, *gauges))
+    report.note(f"columns that count each row for itself, among running totals: {', '.join(names[i] for i in of_rows)}")
+    return Totals(rising, gauges, np.zeros(len(rows.before), dtype=bool), of_rows)
+
+
+def _refuse_turns(
+    names: dict[int, str], values: dict[int, np.ndarray], rows: Rows, axes: list[int], report: Report
+) -> None:
+    """Refuse time or work that rises, and falls only by more than half of what 32 bits hold."""
+    turned = [names[i] for i in axes if _turns(values[i], rows.steps(values[i]))]
+    if turned:
+        raise FormatError(
+            f"{report.file}: {', '.join(turned)} stay below {_TURN:,.0f}, rise, and fall only by more than half of "
+            "that: running totals of 32 bits that began anew. How often they did between two rows cannot be told. Read "
+            "them out more often or as 64 bits; if they are counts of each row, say cumulative=False (in a shell: "
+            "perfkit convert FILE OUT.parquet --counts)."
+        )
+
+
+def _turns(values: np.ndarray, steps: np.ndarray) -> bool:
+    falls = steps < 0
+    if falls.sum() < 3 or np.nanmax(values) >= _TURN:
+        return False
+    return bool((steps[falls] < -_HALF).all() and (steps[~falls] < _HALF).all())
 
 
 def _is_gauge(name: str, values: np.ndarray) -> bool:
@@ -121,9 +185,16 @@ def counts_between(
 
     ``times`` are the columns interval, at and seconds of the rows, as known; so are those that are returned.
     """
-    falls = [grid.names[i] for i in found.columns if (rows.steps(values[i])[~found.restarts[rows.later]] < 0).any()]
+    steps = {i: rows.steps(rows.filled(values[i])) for i in found.columns}
+    falls = [grid.names[i] for i in found.columns if (steps[i][~found.restarts[rows.later]] < 0).any()]
     if falls:
-        raise FormatError(f"{report.file}: running totals cannot fall, but these do: {', '.join(falls[:5])}")
+        turned = [grid.names[i] for i in found.columns if _turns(values[i], steps[i])]
+        why = (
+            f"; {', '.join(turned)} look like totals of 32 bits that began anew, which cannot be undone"
+            if turned
+            else ""
+        )
+        raise FormatError(f"{report.file}: running totals cannot fall, but these do: {', '.join(falls[:5])}{why}")
     report.note("rows are running totals: their differences are the counts, and the first row only their beginning")
     if found.gauges:
         report.note(
@@ -139,7 +210,9 @@ def counts_between(
     if "at" in times:
         out.setdefault("seconds", times["at"][keep] - times["at"][before])
         out["at"] = times["at"][keep] - np.fmin.reduce(times["at"])
-    return {i: values[i][keep] - values[i][before] for i in found.columns}, out, grid.only(keep)
+    counts = {i: values[i][keep] - values[i][before] for i in found.columns}
+    counts |= {i: values[i][keep] for i in found.counts}
+    return {i: counts[i] for i in values if i in counts}, out, grid.only(keep)
 
 
 def lone_totals(

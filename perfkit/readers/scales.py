@@ -21,6 +21,22 @@ _RATIOS = re.compile(
     r"^(?:ipc|cpi|upc|mpki|(?:insn|ins(?:tructions?)?)[ _]per[ _]cycle|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$",
     re.IGNORECASE,
 )
+# Columns of a table of events that sum up its runs or compare them.
+_STATISTIC = re.compile(
+    r"^(?:speed[ _-]?ups?|gains?|improvements?|changes?|deltas?|diff(?:erence)?s?|ratios?|factors?|relative|"
+    r"min(?:imum)?|max(?:imum)?|means?|avg|averages?|medians?|(?:grand[ _-]?)?totals?|sums?|overall|range|"
+    r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|n[ _-]?(?:runs|samples)|samples|repeats?|repetitions?)$",
+    re.IGNORECASE,
+)
+# Readings of a moment that monitors write beside counts.
+_GAUGE = re.compile(
+    r"^(?:(?:cpu|gpu|pkg|package|core|dram|mem(?:ory)?|socket|board|avg|mean|max|cur(?:rent)?|read|write|total)"
+    r"[ _.-]?\d*[ _.-]?)*"
+    r"(?:temp(?:erature)?|power|watts?|volt(?:age|s)?|util(?:i[sz]ation)?|usage|rss|vsz|bandwidth|bw|throughput|fan|"
+    r"load[ _.-]?av(?:g|erage)|fan[ _.-]?speed)"
+    r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|[ _]s)?)?[)\]]?$",
+    re.IGNORECASE,
+)
 
 
 def scaled(name: str) -> tuple[str, float]:
@@ -47,6 +63,17 @@ def is_spread_alone(name: str) -> bool:
     return match is not None and match["of"] == "x" and name.lower() not in ("min", "max", "minimum", "maximum")
 
 
+def is_statistic(name: str) -> bool:
+    """Whether a column sums up or compares others, by its name alone (``speedup``, ``total``, ``max``)."""
+    return _STATISTIC.match(name.strip()) is not None
+
+
+def is_gauge(name: str) -> bool:
+    """Whether a column holds readings of a moment (``temp``, ``power_w``, ``bandwidth``) by its name, and no counts."""
+    return _GAUGE.match(name.strip()) is not None
+
+
 def is_ratio(event: str) -> bool:
-    """Whether an event in a long table is a rate or a quotient by its name, and no count."""
-    return _RATIOS.match(event.strip()) is not None or is_rate(event.strip())
+    """Whether an event in a long table is a rate, a quotient or a reading by its name, and no count."""
+    name = event.strip()
+    return _RATIOS.match(name) is not None or is_rate(name) or is_gauge(name)

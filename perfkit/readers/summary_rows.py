@@ -7,6 +7,7 @@ import numpy as np
 
 from perfkit.readers.grid import Grid, as_float, as_text, is_number
 from perfkit.readers.report import Report
+from perfkit.samples.clocks import is_name_of_clock
 
 # Names that nothing else has, and names that a function or a run may have too.
 _CERTAIN = re.compile(
@@ -17,6 +18,7 @@ _CERTAIN = re.compile(
 _BESIDE = re.compile(r"\W*(?:sum|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*", re.IGNORECASE)
 _FEWEST, _MOST = 3, 10_000
 _NEAR = 1e-9
+_LARGE = 1e4  # means of counts that are right to the last digit by no accident
 
 
 def without_summaries(grid: Grid, report: Report) -> Grid:
@@ -57,14 +59,34 @@ def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: 
 
 
 def _sums(grid: Grid, rows: list[int]) -> set[int]:
-    """Return the first or last of some rows where it is the sum of the others in every column of numbers."""
+    """Return the first or last of some rows where it is the sum or the mean of the others in every column of counts."""
     if len(rows) <= _FEWEST or grid.parts:
         return set()
-    found = [as_float(c)[rows] for c in grid.columns if is_number(c)]
-    columns = [v for v in found if np.isfinite(v).all() and np.count_nonzero(v) > _FEWEST]
+    found = [
+        as_float(c)[rows] for n, c in zip(grid.names, grid.columns, strict=True) if is_number(c) and not _orders(n)
+    ]
+    columns = [v for v in found if np.isfinite(v).all() and np.count_nonzero(v) > _FEWEST and not _even(v)]
     if len(columns) < 2:
         return set()
     for row in (-1, 0):
         if all(abs(v[row] - (v.sum() - v[row])) <= _NEAR * abs(v[row]) for v in columns):
             return {rows[row]}
+        if sum(np.ptp(v) > 0 and v.mean() > _LARGE for v in columns) >= 2 and all(_is_mean(v, row) for v in columns):
+            return {rows[row]}
     return set()
+
+
+def _is_mean(values: np.ndarray, row: int) -> bool:
+    """Whether a value is the mean of the others, rounded or not."""
+    mean = (values.sum() - values[row]) / (len(values) - 1)
+    return bool(abs(values[row] - mean) <= max(0.5, _NEAR * mean))
+
+
+def _even(values: np.ndarray) -> bool:
+    """Whether values number the rows, whatever the first and the last of them hold."""
+    steps = np.diff(values[1:-1])
+    return len(steps) > 1 and bool(steps[0] > 0 and (steps == steps[0]).all())
+
+
+def _orders(name: str) -> bool:
+    return is_name_of_clock(name) or name.lower() in ("interval", "sample", "index", "at", "row", "cpu", "core", "pid")

@@ -17,12 +17,15 @@ _WORDS = (
     r"(?:(?:wall|real|cpu|user|sys|system|total|run|exec|execution|start|end|begin|stop|monotonic|sample|unix|elapsed|"
     r"interval|relative|abs|absolute|kernel|gpu)[ _.-]?)*"
     r"(?:time[ _.-]?stamps?|time|datetime|date|clock[ _.-]?time|wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
-    r"latency|period|ts|t)"
+    r"latency|period|interval|ts|t)"
 )
 _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
 _NAME = re.compile(
     rf"^(?:(?P<word>{_WORDS})(?:[ _.\-]*[\[(]?(?P<unit>{_UNIT})[\])]?)?|(?P<only>{_UNIT}))$", re.IGNORECASE
 )
+# Words of a length, which is no stamp where it begins far above its steps; "interval" alone numbers the rows.
+_LENGTHS = re.compile(r"(?:duration|runtime|latency|period|interval)$", re.IGNORECASE)
+_FAR = 3.0
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
 _FIXED_RATE = re.compile(
     r"^(?:task-clock|cpu-clock|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
@@ -41,8 +44,10 @@ class Clock:
     seconds: float
 
 
-def clock_of(name: str, values: np.ndarray) -> Clock | None:
+def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clock | None:
     """Return what a column tells of time, by its name and its values; None for a column of counts.
+
+    ``rises`` says whether its values are stamps, where that is known better than by their order in the column.
 
     A unit that the name does not tell is seconds where values have fractions, and told by its size for times since
     1970; else it stays unknown.
@@ -51,7 +56,13 @@ def clock_of(name: str, values: np.ndarray) -> Clock | None:
     if match is None:
         return None
     known = values[np.isfinite(values)]
-    rises = bool(len(known) > 1 and (np.diff(known) >= 0).all() and known[-1] > known[0])
+    if rises is None:
+        rises = bool(len(known) > 1 and (np.diff(known) >= 0).all() and known[-1] > known[0])
+    word = match["word"] or ""
+    if word.lower() == "interval" and not match["unit"]:
+        return None
+    if rises and _LENGTHS.search(word) and known[0] > _FAR * np.median(np.diff(known)[np.diff(known) > 0]):
+        rises = False
     if (match["word"] or "").lower() in ("t", "ts") and not match["unit"] and not rises:
         return None  # too short a name to say more than its values do
     unit = _UNITS.get((match["unit"] or match["only"] or "").lower(), np.nan)
@@ -60,6 +71,18 @@ def clock_of(name: str, values: np.ndarray) -> Clock | None:
         if np.isnan(unit) and np.any(known % 1):
             unit = 1.0
     return Clock(rises, unit)
+
+
+def is_name_of_clock(name: str) -> bool:
+    """Whether a column's name is one of a clock; "interval" alone is none."""
+    match = _NAME.match(name.strip())
+    return match is not None and ((match["word"] or "").lower() != "interval" or bool(match["unit"]))
+
+
+def is_name_of_length(name: str) -> bool:
+    """Whether a column's name says that it holds lengths of time (``duration_ms``) and no time stamps."""
+    match = _NAME.match(name.strip())
+    return match is not None and _LENGTHS.search(match["word"] or "") is not None
 
 
 def since_1970(values: np.ndarray, seconds: float) -> bool:
@@ -82,5 +105,5 @@ def is_fixed_rate(event: str) -> bool:
         return True
     match = _NAME.match(name)
     return _FIXED_RATE.match(name) is not None or (
-        match is not None and (match["word"] or "").lower() not in ("t", "ts")
+        match is not None and (match["word"] or "").lower() not in ("t", "ts", "interval")
     )

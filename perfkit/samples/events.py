@@ -63,6 +63,12 @@ def counter_unit(event: str) -> str:
     return match["pmu"] if match else core[0].strip() if core else ""
 
 
+def core_unit(event: str) -> str:
+    """Return the kind of core that an event was counted on, where its name tells one (``cpu_core``)."""
+    unit = counter_unit(event)
+    return unit if unit.startswith(_CORE_UNITS) else ""
+
+
 def other_core(event: str, axis: str) -> bool:
     """Whether an event was counted on another kind of core than ``axis`` (time or work) was, by both names."""
     here, there = counter_unit(event), counter_unit(axis)

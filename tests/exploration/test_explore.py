@@ -170,6 +170,32 @@ def test_quality_tells_of_aliases_multiplexing_and_clocks(tmp_path):
     assert "ref-cycles count time or slots" in told
 
 
+def test_the_same_event_of_two_kinds_of_core_is_no_alias(tmp_path):
+    names = ("cpu_core/cache-misses/", "cpu_atom/cache-misses/")
+    path = dump(tmp_path, "d.csv", n=60, events={n: np.arange(1000, 1060) for n in names})
+    assert "under two names" not in " ".join(pk.explore(path).quality)
+    twice = {"cpu_core/cache-misses/": np.arange(9, 69), "cpu_core/longest_lat_cache.miss/": np.arange(9, 69)}
+    assert "under two names" in " ".join(pk.explore(dump(tmp_path, "e.csv", n=60, events=twice)).quality)
+
+
+def test_a_stack_of_few_intervals_is_not_called_supported(tmp_path):
+    few, many = (pk.explore(dump(tmp_path, f"{n}.csv", n=n)) for n in (10, 120))
+    trust = [found.methods.set_index("method").loc["CPI stack", "trust"] for found in (few, many)]
+    assert trust == ["uncertain", "supported"]
+    assert not any("nothing can be fitted" in q for q in few.quality)
+
+
+def test_fewer_events_at_a_time_are_fewer(tmp_path):
+    path = dump(tmp_path, "d.csv", events={"branch-misses": np.arange(100, 220), "faults": np.arange(120)})
+    path.write_text(path.read_text().replace("100.00", "40.00"))
+    line = next(m for m in pk.explore(path).measure_next if m.startswith("fewer events at a time"))
+    assert "'cycles,instructions,LLC-load-misses'" in line
+    assert "1 of 3 here and the others in further runs" in line
+    one = dump(tmp_path, "one.csv")
+    one.write_text(one.read_text().replace("100.00", "40.00"))
+    assert not any(m.startswith("fewer events") for m in pk.explore(one).measure_next)
+
+
 @pytest.mark.parametrize(
     ("event", "family"),
     [

@@ -1,11 +1,14 @@
 """One word for a source of samples."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import perfkit as pk
-from perfkit.errors import SettingError
+from perfkit.errors import FormatError, SettingError
 
 
 @pytest.fixture
@@ -54,3 +57,33 @@ def test_an_unknown_source_names_the_nearest_data_sets(source: str):
 def test_no_source_is_an_error():
     with pytest.raises(SettingError, match="found none"):
         pk.open_samples([])
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_dumps_come_through_pipes(dumps: Path, name: str):
+    program = "import sys; from perfkit.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "samples", name],
+        input=(dumps / "a.csv").read_bytes(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"6 samples of 1 events in 2 intervals" in done.stdout
+
+
+def test_a_named_pipe_is_a_source(dumps: Path):
+    read, write = os.pipe()
+    os.write(write, (dumps / "a.csv").read_bytes())
+    os.close(write)
+    assert pk.open_samples(f"/dev/fd/{read}").n_intervals == 2
+    os.close(read)
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(dumps: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(FormatError, match=r"a\.csv: there is no permission to read it"):
+        pk.read_samples(dumps / "a.csv")

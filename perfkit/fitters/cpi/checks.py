@@ -11,7 +11,7 @@ import pandas as pd
 
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
-from perfkit.samples.events import normalise
+from perfkit.samples.events import core_unit, normalise
 
 # The most cycles that one count can cost, by what it counts. Generous: beyond these no machine of today explains it.
 _LIMITS: tuple[tuple[str, float, str], ...] = (
@@ -112,7 +112,8 @@ def _same_names(events: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
     for group in _ALIASES:
         here = [e for e, name in zip(events, names, strict=True) if name in group]
-        pairs += pairwise(here)
+        for unit in dict.fromkeys(map(core_unit, here)):
+            pairs += pairwise([e for e in here if core_unit(e) == unit])
     return tuple(pairs)
 
 

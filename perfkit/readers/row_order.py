@@ -1,0 +1,109 @@
+"""What the rows of a table say of their order: clocks that begin anew, rows out of order, and whose rows they are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from perfkit.readers.grid import Grid, as_float, as_text, is_number
+from perfkit.readers.report import Report
+from perfkit.readers.running_totals import Rows
+from perfkit.samples.clocks import is_name_of_clock, is_name_of_length
+
+# Whose counts a row holds, where the values come again and again.
+GROUPS = (
+    "pid", "tid", "tgid", "rank", "process", "comm", "container", "pod", "hostname", "host", "node", "machine",
+    "cgroup", "socket", "package", "die", "core", "cpu", "thread",
+)  # fmt: skip
+_STEPS = 9  # steps that are all even before it is no accident
+_RISES, _EVEN = 6, 0.75
+
+
+def begins_anew(values: np.ndarray, rows: Rows) -> np.ndarray | None:
+    """Return in which rows a clock goes back to its beginning; None where the values do so otherwise than a clock.
+
+    A clock rises from row to row of a series (one that stands still is one too), and each time that it falls it falls
+    to where it began.
+    """
+    later, steps = rows.later, rows.steps(values)
+    anew = np.zeros(len(values), dtype=bool)
+    anew[later[steps < 0]] = True
+    if not anew.any():
+        return anew
+    rises = steps[~(steps < 0)]
+    first = rows.before < 0
+    parts = int(anew.sum() + first.sum())
+    if len(rises) < max(_RISES, 3 * parts) or not (rises > 0).all():
+        return None
+    pace = np.median(rises)
+    if np.mean(np.abs(rises - pace) <= pace / 2) < _EVEN:  # as lengths over growing sizes rise, more and more
+        return None
+    lowest = np.fmin.reduce(values[first | anew])
+    return anew if values[anew].max() <= lowest + 2 * pace else None
+
+
+def rises(values: np.ndarray, rows: Rows) -> bool:
+    """Whether a column holds stamps: it rises in each series, or begins anew as a clock does."""
+    known = values[np.isfinite(values)]
+    return bool(len(known) > 1 and np.ptp(known) > 0 and begins_anew(rows.filled(values), rows) is not None)
+
+
+def even(values: np.ndarray) -> bool:
+    """Whether distinct values, once in order, are evenly spaced, as the stamps of a clock are and lengths are not."""
+    steps = np.diff(np.sort(values))
+    return len(steps) >= _STEPS and bool(
+        np.isfinite(steps).all() and steps.min() > 0 and steps.max() < 1.5 * steps.min()
+    )
+
+
+def in_time_order(grid: Grid, series: np.ndarray, report: Report) -> tuple[Grid, np.ndarray]:
+    """Return a table, and the series of its rows, in the order of its clock, where that is evenly spaced but not so."""
+    if grid.parts:
+        return grid, series
+    rows = Rows.of(series)
+    for name, column in zip(grid.names, grid.columns, strict=True):
+        if not is_name_of_clock(name) or is_name_of_length(name) or not is_number(column):
+            continue
+        values = as_float(column)
+        if not np.isfinite(values).all() or rises(values, rows):
+            continue
+        if all(even(values[of]) for of in pd.Series(values).groupby(series).indices.values()):
+            order = np.argsort(values, kind="stable")
+            report.note(f"rows are not in the order of column {name}; put in its order")
+            return grid.take(order), series[order]
+    return grid, series
+
+
+def with_groups(grid: Grid, keys: dict[str, int], report: Report) -> tuple[Grid, dict[str, int]]:
+    """Make places of the processes, machines or containers whose rows a table holds by turns."""
+    found = [i for i, n in enumerate(grid.names) if n.lower() in GROUPS and i not in keys.values()]
+    found = [i for i in found if _comes_again(_cells(grid, i))]
+    kept = [keys["place"]] if "place" in keys else []
+    if not found:
+        return grid, keys
+    together = [tuple(_cells(grid, i)[row] for i in kept) for row in range(grid.n_rows)]
+    for i in found:
+        cells = _cells(grid, i)
+        finer = [(*a, b) for a, b in zip(together, cells, strict=True)]
+        if len(set(finer)) > len(set(together)):
+            kept, together = [*kept, i], finer
+    if not kept:
+        return grid, keys
+    told = [grid.names[i] for i in found]
+    report.note(f"rows of several {', '.join(told)}: each is a place of its own")
+    places = pa.chunked_array([[" ".join(x) for x in together]])
+    drop = {*found, *kept}
+    columns = [c for i, c in enumerate(grid.columns) if i not in drop]
+    names = [n for i, n in enumerate(grid.names) if i not in drop]
+    moved = {key: i - sum(d < i for d in drop) for key, i in keys.items() if key != "place"}
+    new = replace(grid, names=(*names, "place"), columns=(*columns, places), matrix=None)
+    return new, moved | {"place": len(names)}
+
+
+def _cells(grid: Grid, i: int) -> list[str]:
+    return [c or "" for c in as_text(grid.columns[i])]
+
+
+def _comes_again(cells: list[str]) -> bool:
+    return 1 < len(set(cells)) <= len(cells) / 2
