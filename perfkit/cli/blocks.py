@@ -7,6 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import notes_to_stderr, print_json, progress_bar, rows
+from perfkit.files import replaced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,8 @@ def blocks(
             measured, said = None, f"not measured: {error}"
     table = _beside(predicted.table, None if measured is None else measured.table)
     if output is not None:
-        table.to_csv(output, index=False)
+        with replaced(output) as temporary:
+            table.to_csv(temporary, index=False)
         typer.echo(f"wrote {output}", err=True)
     if as_json:
         print_json({"core": predicted.core, "measured": said, "blocks": rows(table)})
