@@ -26,7 +26,7 @@ NEXT = (
     (("ice_lake", "jacobi-2d-avx2"), ("golden_cove", "jacobi-2d-avx2")),  # arithmetic
     (("ice_lake", "gemm-scalar"), ("ice_lake", "branchy")),  # ports of integer work
     (("skylake_x", "jacobi-2d-avx2"), ("ice_lake", "floyd-warshall-avx2"), ("zen4", "gemm-avx2")),  # ports of loads
-    (("zen4", "jacobi-2d-avx2"), ("zen4", "correlation-v2-small")),  # the bandwidth of L1
+    (("zen4", "correlation-v0"), ("zen4", "correlation-v1")),  # the bandwidth of L2
 )
 # Width of a Skylake-X's front end and retirement, and trace, where both together help far more than each alone.
 TOGETHER = (
