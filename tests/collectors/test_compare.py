@@ -1,5 +1,6 @@
 """Comparing two kernels: known effects, planted noise, how often it is wrong, reports, and what can be compared."""
 
+import ctypes
 import json
 import subprocess
 import warnings
@@ -13,6 +14,7 @@ from perfkit.collectors.host import compare as module
 from perfkit.collectors.host.compare import by_process, compare
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
+from perfkit.collectors.host.measuring import build_timer, pointer
 from perfkit.collectors.host.sides import kernel_from
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
@@ -50,6 +52,24 @@ def test_two_percent_more_links_are_found_and_the_same_library_is_the_same():
     assert same.verdict in ("same", "undecided")
     assert same.effect == pytest.approx(0, abs=0.005)
     assert slower.cycles[0] == pytest.approx(8000, rel=0.02)
+
+
+def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_path):
+    """A loop over more than two once called what lay behind: a crash of the measuring process in one of three runs."""
+    counting = compile_kernel("static long calls; void set_up(void) { calls++; } long work(void) { return calls; }", "work")
+    library = ctypes.CDLL(str(counting.path))
+    timer = ctypes.CDLL(str(build_timer(tmp_path)))
+    set_up = ctypes.cast(library.set_up, ctypes.c_void_p).value
+    work = (ctypes.c_void_p * 2)(*[ctypes.cast(library.work, ctypes.c_void_p).value] * 2)
+    none = (ctypes.c_long * 6)(), (ctypes.c_double * 8)()
+    integers, floats = ((ctypes.c_void_p * 2)(*[ctypes.addressof(one)] * 2) for one in none)
+    order, out = np.zeros(1, np.uint8), np.zeros((1, 2, 7), np.int64)
+    six = (ctypes.c_void_p * 6)(*[set_up] * 6)
+    timer.perfkit_pairs(
+        work, integers, floats, ctypes.c_long(1), ctypes.c_long(1), pointer(order), pointer(out), ctypes.byref(six)
+    )
+    assert library.work() == 2
+    assert (out > 0).all()
 
 
 def samples(cycles: np.ndarray, busy: np.ndarray) -> np.ndarray:

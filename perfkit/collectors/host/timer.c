@@ -47,7 +47,7 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
                    const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void)) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     uint64_t warm[7];
-    for (int k = 0; k < 6; k++)
+    for (int k = 0; k < 2; k++)
         if (setup[k]) setup[k]();
     for (long r = -3; r < rounds; r++)
         for (int turn = 0; turn < 2; turn++) {
