@@ -404,10 +404,11 @@ def _share(executed: float, trace: "Trace") -> tuple[str, ...]:
     share = executed / max(1, trace.instruction_count)
     if share >= _WHOLE:
         return ()
-    return (
-        f"this loop executes {share:.0%} of the call's instructions; cycles, slowdowns and slack are those of the whole "
-        "call, so that what other code takes counts as slack of every kind",
+    told = (
+        f"this loop executes {share:.0%} of the call's instructions; cycles, slowdowns and slack are those of the "
+        "whole call, so that what other code takes counts as slack of every kind"
     )
+    return (told,)
 
 
 def _executed(trace: "Trace") -> dict[int, int]:
