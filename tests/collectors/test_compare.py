@@ -70,7 +70,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
         work, integers, floats, ctypes.c_long(1), ctypes.c_long(1), pointer(order), pointer(out), ctypes.byref(six)
     )
     assert library.work() == 2
-    assert (out > 0).all()
+    assert (out[:, :, :3] > 0).all()  # both were sampled; an empty call may take no tick
 
 
 def samples(cycles: np.ndarray, busy: np.ndarray) -> np.ndarray:
