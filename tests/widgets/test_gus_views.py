@@ -142,8 +142,12 @@ def test_a_comparison_shows_causes_lines_and_resources(change):
 def test_a_lines_instructions_stand_beside_each_other(change):
     view = pw.DiffView(change)
     rows = change.aligned()
-    most = (change.table["cycles_b"] - change.table["cycles_a"]).abs().idxmax()
-    assert view.line == most
+    moved = (change.table["cycles_b"] - change.table["cycles_a"]).abs()
+    most, both = moved.idxmax(), moved[(change.table["place_a"] != "") & (change.table["place_b"] != "")].idxmax()
+    assert view.line == both  # code beside code, though the line that changed most is in A alone
+    assert view._lines.options[0][1] == most
+    assert "nothing" not in view._code.value
+    view.line = int(most)
     mine = rows[rows["line"] == most]
     assert mine["address_a"].iloc[0] in view._code.value  # the line is not in B
     assert set(mine["instruction_b"]) == {""}

@@ -70,7 +70,10 @@ class DiffView(Explorer):
         told = "".join(f"<div>{html.escape(line)}</div>" for line in rest if line.startswith(("the ", "careful:")))
         sides = html.escape(f"A: {found.names[0]}; B: {found.names[1]}.")
         self._head.value = heading(first) + kind_html("simulated") + f'<div class="pk-muted">{sides}</div>{told}'
-        self.line = self._lines.value
+        both = [k for k in largest.index if found.table["place_a"][k] and found.table["place_b"][k]]
+        self.line = (
+            int(both[0]) if both else self._lines.value
+        )  # code beside code: a line that one side lacks says less
         traitlets.link((self, "by"), (self._choose, "value"))
         traitlets.link((self, "line"), (self._lines, "value"))
         self.observe(lambda _: self._draw(), "by")
