@@ -111,6 +111,13 @@ class Opinion:
     agrees: bool | None = None
 
 
+def places(trace: "Trace") -> list[str]:
+    """Return where each static instruction is: ``file:line``, or its address as objdump prints it."""
+    code, addresses = trace.code, trace.object_addresses().tolist()
+    each = zip(code.file, code.line.tolist(), addresses, strict=True)
+    return [f"{Path(name).name}:{line}" if line else f"{address:#x}" for name, line, address in each]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Summarised):
     """Why a function is slow.
@@ -283,13 +290,9 @@ class Diagnosis(Summarised):
 
         code, spent = self.result.trace.code, self.result.spent
         causes = [*CAUSES, *self.result.program.groups]
-        addresses = self.result.trace.object_addresses()
         table = pd.DataFrame(
             {
-                "place": [
-                    f"{Path(f).name}:{n}" if n else f"{a:#x}"
-                    for f, n, a in zip(code.file, code.line.tolist(), addresses.tolist(), strict=True)
-                ],
+                "place": places(self.result.trace),
                 "file": list(code.file),
                 "line": code.line,
                 "function": list(code.function),

@@ -160,7 +160,7 @@ class MemoryPass:
         window = Window(chunk.stream, control, granule, kind, size)
         progress = Progress(self.served, np.zeros(3, dtype=np.int64), self.walks)
         while True:
-            _pass(
+            go_through(
                 window,
                 chunk.addresses,
                 chunk.sizes,
@@ -331,7 +331,7 @@ def _ahead(pages: Any, operand: Any, slot: Any, line: Any, inside: Any) -> Any: 
 
 
 @compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program")
-def _pass(  # pragma: no cover - compiled
+def go_through(  # pragma: no cover - compiled
     window: Any,
     addresses: Any,
     sizes: Any,
