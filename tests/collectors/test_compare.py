@@ -56,7 +56,9 @@ def test_two_percent_more_links_are_found_and_the_same_library_is_the_same():
 
 def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_path):
     """A loop over more than two once called what lay behind: a crash of the measuring process in one of three runs."""
-    counting = compile_kernel("static long calls; void set_up(void) { calls++; } long work(void) { return calls; }", "work")
+    counting = compile_kernel(
+        "static long calls; void set_up(void) { calls++; } long work(void) { return calls; }", "work"
+    )
     library = ctypes.CDLL(str(counting.path))
     timer = ctypes.CDLL(str(build_timer(tmp_path)))
     set_up = ctypes.cast(library.set_up, ctypes.c_void_p).value
