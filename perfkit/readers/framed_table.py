@@ -1,6 +1,7 @@
 """Tables drawn with bars and rules, as Markdown has them and databases print them (``| a | b |``, ``a | b``)."""
 
 import re
+from itertools import pairwise
 
 from perfkit.errors import FormatError
 from perfkit.readers import plain_table
@@ -19,7 +20,7 @@ _LOOKED_AT = 200
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format: names between bars, and a rule under them."""
     lines = [x for x in head.lstrip("\ufeff").splitlines()[:_LOOKED_AT] if x.strip()]
-    return any(_RULE.match(below) and len(_cells(line)) > 1 for line, below in zip(lines, lines[1:], strict=False))
+    return any(_RULE.match(below) and len(_cells(line)) > 1 for line, below in pairwise(lines))
 
 
 def read(content: Opened, report: Report, run: str) -> Dump:

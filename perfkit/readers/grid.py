@@ -272,8 +272,9 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
     """Return those of the columns that hold numbers, as float64.
 
     Scales behind them (``1.2K``) are multiplied out where all columns are ``counted``, or time or work are so written:
-    elsewhere they may be sizes, which are text. Grouped digits and decimal commas are settled by all cells of all columns together. A column with fewer numbers than
-    other words is text and left out; a word in a column of numbers, a negative or an infinite number is a problem.
+    elsewhere they may be sizes, which are text. Grouped digits and decimal commas are settled by all cells of all
+    columns together. A column with fewer numbers than other words is text and left out; a word in a column of numbers,
+    a negative or an infinite number is a problem.
     """
     out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
     cells = {i: as_text(grid.columns[i]) for i in which if i not in out}

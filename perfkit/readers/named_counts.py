@@ -1,4 +1,4 @@
-"""A name and a count on each line (``cycles: 3000``, ``PAPI_TOT_CYC = 3000``), as small programs print their counters."""
+"""A name and a count on each line (``cycles: 3000``, ``PAPI_TOT_CYC = 3000``), as small programs print them."""
 
 import re
 

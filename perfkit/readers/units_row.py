@@ -36,8 +36,8 @@ def without_units_row(grid: Grid, report: Report) -> Grid:
     if sum(is_number(c) for c in columns) < len(said):
         return grid
     report.describes(grid.lines[0])
-    named = {i: _UNIT.match(c) for i, c in enumerate(cells) if c and not _PLAIN.match(c)}
-    names = tuple(f"{n} ({named[i]['unit']})" if named.get(i) else n for i, n in enumerate(grid.names))
+    named = {i: m["unit"] for i, c in enumerate(cells) if c and not _PLAIN.match(c) and (m := _UNIT.match(c))}
+    names = tuple(f"{n} ({named[i]})" if i in named else n for i, n in enumerate(grid.names))
     units = ", ".join(names[i] for i in named)
     report.note(f"a row of units under the header{f': {units}' if units else ', which says nothing but counts'}")
     parts = tuple(p - 1 for p in grid.parts)
