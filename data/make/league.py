@@ -4,6 +4,7 @@ Run from the repository's root:
 
 - ``python data/make/league.py table``: every method on held-out kernels (and ours on held-out cores, too), with
   intervals from draws of whole kernels; writes data/bottlenecks/league.csv;
+- ``python data/make/league.py docs``: print that table as docs/bottlenecks.md has it;
 - ``python data/make/league.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
   data/bottlenecks/model.npz.
 
@@ -392,6 +393,22 @@ def learnt(frame: pd.DataFrame, digest: str) -> Forest:
     return replace(forest_of(frame), levels=levels, prior=prior / prior.sum(), digest=np.array(digest))
 
 
+def markdown(league: pd.DataFrame) -> str:
+    """Return the league as the table of docs/bottlenecks.md."""
+    columns = ["method", "first right", "one of three", "first, three without latency-bound runs", "tau",
+               "tau, strict order", "the truth's own", "calibration error", "runs"]  # fmt: skip
+    lines = ["| " + " | ".join(columns) + " |", "| --- " * len(columns) + "|"]
+    for method, row in league.iterrows():
+        error = "" if np.isnan(row["calibration error"]) else f"{row['calibration error']:.3f}"
+        cells = [
+            f"{row['first']:.2f} ({row['first low']:.2f} to {row['first high']:.2f})", f"{row['three']:.2f}",
+            f"{row['first, not latency']:.2f}, {row['three, not latency']:.2f}", f"{row['tau']:.2f}",
+            f"{row['tau strict']:.2f}", f"{row['tau strict, of the truth']:.2f}", error, f"{row['runs']:.0f}",
+        ]  # fmt: skip
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 ENTRIES = {
     "bottlenecks/runs": ("runs.parquet", "parquet", "event rates, credit of classes and stacks of whole runs",
                          "counts per cycle; natural logarithm of speedup; share of cycles", "data/make/pmu_runs.py"),
@@ -434,6 +451,9 @@ def manifest() -> None:
 
 def main() -> None:
     """Do what is asked for."""
+    if sys.argv[1:] == ["docs"]:
+        print(markdown(pd.read_csv(FOLDER / "league.csv", index_col="method")))
+        return
     frame = table()
     if sys.argv[1:] == ["learn"]:
         digest = hashlib.sha256((FOLDER / "runs.parquet").read_bytes()).hexdigest()[:16]

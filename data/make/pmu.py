@@ -38,6 +38,7 @@ LEAST = 2000  # instructions: shorter runs cannot be cut into intervals
 CONFIGURATIONS = 128
 SEED = 20261121
 DEFAULT = "24 intervals"
+ONE = "avx2"  # the build that all but samples and truth are of: builds of one kernel are no independent witnesses
 VARIANTS = {
     "12 intervals": {"intervals": 12},
     DEFAULT: {"intervals": INTERVALS},
@@ -61,7 +62,12 @@ PARTS = {
         f"a forest's importance of each resource over {CONFIGURATIONS} random cores",
         "mean decrease in impurity",
     ),
-    "variants": ("-variants.csv", "csv", "scores with other settings of the PMU", "as perfkit.scoring.Scores"),
+    "variants": (
+        "-variants.csv",
+        "csv",
+        "scores with other settings of the PMU ",
+        "as perfkit.scoring.Scores",
+    ),
 }
 
 
@@ -116,7 +122,7 @@ def write_kernel(name: str, until: float) -> dict[str, list[Path]]:
     warnings.simplefilter("ignore")
     found: dict[str, list[Path]] = {}
     for run, trace in recorded(name).items():
-        for core, part in ((of, part) for of in CORES for part in pieces(of)):
+        for core, part in ((of, part) for of in CORES for part in pieces(of, run)):
             path = FOLDER.with_suffix(".parts") / core / part.replace(" ", "-") / f"{run.replace('/', '@')}.parquet"
             found.setdefault(f"{core}/{part}", []).append(path)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,8 +131,10 @@ def write_kernel(name: str, until: float) -> dict[str, list[Path]]:
     return found
 
 
-def pieces(core: str) -> list[str]:
-    """Return what is made run by run: instead of the scores of other settings of the PMU, their samples."""
+def pieces(core: str, run: str) -> list[str]:
+    """Return what is made of a run: samples and truth; of one build the rest, and samples of other settings."""
+    if not run.endswith(ONE):
+        return ["samples", "truth"]
     others = [name for name in VARIANTS if core == CORES[0] and name != DEFAULT]
     return [part for part in PARTS if part != "variants"] + others
 
@@ -141,9 +149,14 @@ def joined(files: list[Path]) -> Truth:
 
 def scored(core: str, files: Mapping[str, list[Path]]) -> pd.DataFrame:
     """Return the scores of SPIRE and of CPI stacks with other settings of the PMU, one row per measure."""
-    parts, truth = [], Truth.load(FOLDER / f"{core}{PARTS['truth'][0]}")
+    parts, whole = [], joined(files[f"{core}/truth"])
+    runs = [run for run in whole.runs if run.endswith(ONE)]
+    truth = replace(
+        whole, stack=whole.stack.loc[runs], speedup=whole.speedup.loc[runs], workload=whole.workload.loc[runs]
+    )
     for name in VARIANTS:
-        samples = pk.Samples.concat(map(pk.Samples.load, files[f"{core}/{'samples' if name == DEFAULT else name}"]))
+        of = files[f"{core}/{'samples' if name == DEFAULT else name}"]
+        samples = pk.Samples.concat(pk.Samples.load(one) for one in of if one.stem.endswith(ONE))
         counted = [e for e in samples.events if not e.startswith("stall.")]
         both = (spire_scores(samples, truth, events=counted), stack_scores(samples, truth))
         parts += [found.measures.reset_index().assign(variant=name, method=found.method) for found in both]
@@ -193,11 +206,13 @@ def files_of() -> Iterator[tuple[str, str, Path]]:
                 yield core, part, FOLDER / f"{core}{ending}"
 
 
-def manifest(runs: int) -> None:
+def manifest(files: Mapping[str, list[Path]]) -> None:
     """Write the manifest of all files."""
     tables = []
     for core, part, path in files_of():
-        what = f"{runs} runs (kernels of the corpus, {', '.join(BUILDS)}) on a simulated {core}"
+        of = files[f"{core}/{'truth-warm' if part == 'variants' else part}"]
+        builds = sorted({one.stem.partition("@")[2] for one in of})
+        what = f"{len(of)} runs (kernels of the corpus, {', '.join(builds)}) on a simulated {core}"
         _, form, holds, units = PARTS[part]
         known = f"pmu/{core}" if part == "samples" else f"pmu/{core}-{part}"
         tables.append(entry(known, path, form, f"{holds}, of {what}", units))
@@ -220,7 +235,7 @@ def main(seconds: float) -> None:
     for core, part, path in files_of():
         write(core, part, path, files)
     write_answers(ANSWERS)
-    manifest(len(files[f"{CORES[0]}/samples"]))
+    manifest(files)
     shutil.rmtree(FOLDER.with_suffix(".parts"))
 
 

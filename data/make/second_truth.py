@@ -12,7 +12,7 @@ import hashlib
 import sys
 import time
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,25 +73,41 @@ BUILT = {
 }  # fmt: skip
 
 
-def row_of(name: str, core: pk.Microarchitecture) -> dict[str, Any]:
-    """Measure a kernel, and ask the simulators."""
+def kernel_of(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """Return a kernel and its arguments."""
     known = KERNELS.get(name)
     if known:
-        kernel, arguments = compile_kernel(known.source, "f", flags=FLAGS, name=name), known.arguments
-    else:
-        kernel, arguments = corpus_kernel(name, "avx2"), ()
-    try:
-        measured = pk.Noise(seconds=20).run(kernel, *arguments).bottleneck
-    except pk.PerfkitError as error:
-        measured = f"refused: {type(error).__name__}"
+        return compile_kernel(known.source, "f", flags=FLAGS, name=name), known.arguments
+    return corpus_kernel(name, "avx2"), ()
+
+
+def measured(names: Sequence[str], path: Path, until: float) -> dict[str, str]:
+    """Return what noise says holds each kernel back, as measured now or before; unsettled answers are not kept."""
+    found = dict(pd.read_csv(path).to_numpy()) if path.exists() else {}
+    for name in names:
+        if name not in found and time.time() < until:
+            kernel, arguments = kernel_of(name)
+            try:
+                word = pk.Noise(seconds=20).run(kernel, *arguments).bottleneck
+            except pk.PerfkitError as error:
+                word = f"refused: {type(error).__name__}"
+            print(f"{name}: {word}", flush=True)
+            if word != UNTOLD:
+                found[name] = word
+                pd.DataFrame(found.items(), columns=["kernel", "measured by noise"]).to_csv(path, index=False)
+    return found
+
+
+def row_of(name: str, core: pk.Microarchitecture) -> dict[str, Any]:
+    """Ask the simulators: events per cycle, credits, and the extended roofline."""
+    kernel, arguments = kernel_of(name)
     trace = kernel.trace(*arguments)
     exact, _ = SimulatedPmu(core.name, interval=10**9, unit="instructions", warm="all").run_counts(trace)
     credit = Variants(core, ORDERS, SEED).credit(pk.Gus(core, warm="all"), trace).credit
     cycles = exact["cycles"]
     return {
         "kernel": name,
-        "workload": name if known else trace.provenance.workload,
-        "noise": measured,
+        "workload": name if name in BUILT else trace.provenance.workload,
         "built": BUILT.get(name, ""),
         "roofline": roofline_of(trace, core),
         "core": core.name,
@@ -144,7 +160,7 @@ def scores(told: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(found, orient="index").rename_axis("method")
 
 
-def manifest(core: str, files: Mapping[str, str]) -> None:
+def manifest(files: Mapping[str, str], core: str) -> None:
     """Describe the files of this core."""
     virtual = ", a virtual machine" if "hypervisor" in Path("/proc/cpuinfo").read_text() else ""
     tables = []
@@ -165,27 +181,24 @@ def manifest(core: str, files: Mapping[str, str]) -> None:
 def main(seconds: float = float("inf"), *more: str) -> None:
     """Measure what is not there yet, then write the answers and the scores."""
     warnings.simplefilter("ignore", pk.errors.PerfkitWarning)
-    core, until = pk.Microarchitecture.load("host"), time.time() + seconds
-    parts = FOLDER / f"{core.name}.parts"
-    parts.mkdir(parents=True, exist_ok=True)
+    core = pk.Microarchitecture.load("host")
+    FOLDER.mkdir(exist_ok=True)
     names = [*KERNELS, *list(corpus().index)[::EVERY], *more]
-    for name in names:
-        path = parts / f"{name}.parquet"
-        if not path.exists() and time.time() < until:
-            row = row_of(name, core)
-            print(f"{name}: {row['noise']} (noise), {row['roofline']} (extended roofline)", flush=True)
-            if row["noise"] != UNTOLD:
-                pd.DataFrame([row]).to_parquet(path, index=False)
-    rows = pd.concat([pd.read_parquet(p) for n in names if (p := parts / f"{n}.parquet").exists()], ignore_index=True)
-    if len(rows) < len(names):
-        print(f"{len(rows)} of {len(names)} kernels could be told; call again for the others")
-    told = answers(rows)
+    noise = measured(names, FOLDER / f"{core.name}-noise.csv", time.time() + seconds)
+    if len(noise) < len(names):
+        print(f"{len(noise)} of {len(names)} kernels could be told; call again for the others")
+    rows = pd.DataFrame([row_of(name, core) for name in names if name in noise])
+    told = answers(rows.assign(noise=rows["kernel"].map(noise)))
     told.to_csv(FOLDER / f"{core.name}.csv", index=False)
     found = scores(told)
     found.to_csv(FOLDER / f"{core.name}-scores.csv")
     print(found.to_string())
-    manifest(core.name, {f"{core.name}.csv": "the bottleneck of kernels: as built, as measured, as methods say",
-                         f"{core.name}-scores.csv": "how many first answers are right"})  # fmt: skip
+    files = {
+        f"{core.name}-noise.csv": "the bottleneck of kernels, as measured by adding noise",
+        f"{core.name}.csv": "the same, as built, and as methods say",
+        f"{core.name}-scores.csv": "how many first answers are right",
+    }
+    manifest(files, core.name)
 
 
 if __name__ == "__main__":
