@@ -38,7 +38,7 @@ from perfkit.trace.block import BasicBlock
 from perfkit.trace.trace import Trace
 
 _PR_SET_PDEATHSIG = 1
-_CODE = "488b034883c001488903"  # mov rax,[rbx]; add rax,1; mov [rbx],rax
+_CODE = bytes.fromhex("488b034883c001488903")  # mov rax,[rbx]; add rax,1; mov [rbx],rax
 SHARED_OUT = (("memory", "lanes", "roofline"), ("time", "causality"))
 """Which process compiles what, in which order: what is needed first comes first."""
 
@@ -57,7 +57,7 @@ def _simulate(cores: Sequence[Microarchitecture], program: Program, spent: Any, 
     """Simulate no instruction at all."""
     arrays, cost, now, lines = timing.begin(program, tuple(cores))
     ring = causal.ring(now, 2, np.zeros(1, dtype=np.int64), causal.seen(-1, 0)) if taint else None
-    nothing = [np.empty(0, dtype=kind) for kind in (np.uint32, np.uint8, np.int64, np.uint32, np.uint32)]
+    nothing: list[Any] = [np.empty(0, dtype=kind) for kind in (np.uint32, np.uint8, np.int64, np.uint32, np.uint32)]
     simulate(Window(*nothing), arrays, cost, now, lines, spent, ring)
 
 

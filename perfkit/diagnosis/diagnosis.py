@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perfkit.simulators.gus.causality import Causality
+    from perfkit.trace.trace import Trace
 
 WEIGHT = 2.0
 _LITTLE = 0.05  # a resource that brings less, made twice as good, is not said to hold a function back

@@ -4,6 +4,7 @@ import math
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -203,16 +204,15 @@ class _Inquiry:
 
     def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
         """Say what is known already: how long it takes, and where."""
-        spent = result.spent.sum(axis=1)
-        by_place: dict[str, int] = {}
-        for place, ticks in zip(places(result.trace), spent.tolist(), strict=True):
-            by_place[place] = by_place.get(place, 0) + ticks
-        place, most = max(by_place.items(), key=lambda row: row[1])
+        by_place: Counter[str] = Counter()
+        for where, ticks in zip(places(result.trace), result.spent.sum(axis=1).tolist(), strict=True):
+            by_place[where] += ticks
+        place, most = by_place.most_common(1)[0]
         cause, cycles = next(iter(cpi_by_cause(result).items()))
-        taken = f"{measured.cycles:,.0f} cycles measured, " if measured else "nothing measured, "
+        taken = f"{measured.cycles:,.0f} cycles measured" if measured else "nothing measured"
         self.say(
-            f"{hot.name}: {taken}{result.cycles:,.0f} simulated; {most / max(result.ticks, 1):.0%} of these at {place}, "
-            f"{cycles / result.cpi:.0%} for {cause}. What would help comes next."
+            f"{hot.name}: {taken}, {result.cycles:,.0f} simulated; {most / max(result.ticks, 1):.0%} of these at "
+            f"{place}, {cycles / result.cpi:.0%} for {cause}. What would help comes next."
         )
 
     @contextmanager

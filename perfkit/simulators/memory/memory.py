@@ -342,6 +342,7 @@ def go_through(  # pragma: no cover - compiled
     recent: Any,
     progress: Any,
 ) -> None:
+    """Go through a chunk until its end, or until there is no room for more pages; `Progress` tells how far."""
     stream, control, granule, kind, size = window.stream, window.control, window.granule, window.code, window.size
     first, operand, expression, fall_through = layout.first, layout.operand, layout.expression, layout.fall_through
     served, at = progress.served, progress.at
