@@ -1,0 +1,63 @@
+"""Which forms are measured: those of a core's table that work on registers, and the same after a load."""
+
+import re
+from collections.abc import Iterable
+
+from perfkit.collectors.host.code import iced, one_of
+from perfkit.trace.x86 import code_features
+
+# Left out: what changes the machine's state, traps, or depends on its operands' values.
+_SKIPPED = tuple(
+    """
+XSAVE FX LDMXCSR WR RD SYS CLI STI HLT INT IN_ OUT MOV_DR MOV_CR J CALL RET LOOP ENTER LEAVE PUSH POP
+XABORT XBEGIN XEND MONITOR MWAIT CLFLUSH CLWB CLZERO WBINVD UD SALC LAR LSL VER S STR LMSW SMSW SLDT
+SGDT SIDT LLDT LTR DIV_ IDIV_ AAM AAD BOUND IRET CPUID PAUSE TPAUSE UMWAIT
+""".split()
+)
+_KEPT = ("SUB", "SBB", "SHL", "SHR", "SAR", "SAL", "SHLD", "SHRD", "SHUFP", "SQRT", "SET", "SHA", "RDPID_NONE")
+_NAMES = {"LZCNT": "abm", "SSE3": "pni", "CMPXCHG16B": "cx16", "INVPCID": "invpcid", "CMOV": "cmov"}
+_ALWAYS = {"INTEL8086", "INTEL186", "INTEL286", "INTEL386", "INTEL486", "X64", "CMOV", "FPU", "MMX"}
+
+
+def measurable(forms: Iterable[str]) -> list[str]:
+    """Return the forms without suffixes that may be measured: no state, traps or values that decide their time."""
+    found = []
+    for form in forms:
+        stem = form.removeprefix("VEX_").removeprefix("EVEX_")
+        if "/" in form or "RSP" in form or (stem.startswith(_SKIPPED) and not stem.startswith(_KEPT)):
+            continue
+        found.append(form)
+    return found
+
+
+def supported(form: str, flags: Iterable[str]) -> bool:
+    """Say whether a host with these /proc/cpuinfo flags has the form's extensions."""
+    names = {value: key for key, value in vars(iced().CpuidFeature).items() if isinstance(value, int)}
+    have = {flag.replace("_", "") for flag in flags}
+    needed = {names[feature] for feature in code_features(form)}
+    return all(
+        name in _ALWAYS or _NAMES.get(name, name.lower()).replace("_", "") in have for name in needed
+    )
+
+
+def register_forms(table: Iterable[str], flags: Iterable[str]) -> list[str]:
+    """Return the forms of a table that work on registers, and of which this host can time independent instances."""
+    have = frozenset(flags)
+    return [
+        form for form in measurable(sorted(table)) if supported(form, have) and one_of(form, 0, False) is not None
+    ]
+
+
+def memory_forms(table: Iterable[str], flags: Iterable[str]) -> list[str]:
+    """Return the forms of a table with a memory operand, addressed by one register, that this host can time."""
+    have = frozenset(flags)
+    plain = [form for form in sorted(table) if form.endswith("/m") and form.count("/") == 1]
+    chosen = set(measurable(form.removesuffix("/m") for form in plain))
+    return [
+        form
+        for form in plain
+        if form.removesuffix("/m") in chosen
+        and supported(form, have)
+        and not re.search(r"GATHER|SCATTER|PREFETCH|CMPXCHG|VMASKMOV|NT", form)
+        and one_of(form, 0, False) is not None
+    ]

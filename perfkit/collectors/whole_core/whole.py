@@ -1,0 +1,246 @@
+"""Measure everything that a core file of this machine needs: the forms, their ports, the core's own figures."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfkit.collectors.host.calibrate import calibrate
+from perfkit.collectors.host.code import flags
+from perfkit.collectors.host.machine_state import read_state
+from perfkit.collectors.whole_core.bodies import chains
+from perfkit.collectors.whole_core.candidates import memory_forms, register_forms
+from perfkit.collectors.whole_core.checkpoint import Checkpoint
+from perfkit.collectors.whole_core.figures import Course, Figure
+from perfkit.collectors.whole_core.settled import Settled, in_passes, passes, settled
+from perfkit.errors import UnavailableError
+from perfkit.fitters.port_mapping.basis import ports_of
+from perfkit.fitters.port_mapping.discover import Counts, PortMap, found_basis, mapped_forms
+from perfkit.fitters.port_mapping.families import components
+from perfkit.machine.core import Microarchitecture, recognised_host
+from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.machine.layers import COMPLETE, Row
+from perfkit.machine.recognise import Recognised
+from perfkit.trace.x86 import class_of, is_vector, memory_access
+
+MINUTES = 5.0
+_POOL = 9  # candidates for the basis of each kind and number of ports
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured.
+
+    Parameters
+    ----------
+    host
+        What this machine is.
+    nearest
+        The known core that is nearest to it.
+    alone
+        Form -> cycles per instruction of independent ones.
+    latencies
+        Form -> operand -> cycles from it to the result.
+    ports
+        What the mixtures say.
+    resources
+        The core's own figures.
+    cycle_seconds
+        Seconds of a cycle.
+    left_out
+        What has no figure -> the reason.
+    """
+
+    host: Mapping[str, Any]
+    nearest: Recognised
+    alone: Mapping[str, Settled]
+    latencies: Mapping[str, Mapping[int, Settled]]
+    ports: PortMap
+    resources: Mapping[str, float]
+    cycle_seconds: float
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def measure_core(
+    keep: str | Path,
+    *,
+    minutes: float = MINUTES,
+    processor: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Measured:
+    """Measure this machine's core.
+
+    Parameters
+    ----------
+    keep
+        A file to keep each figure in as soon as it is known; what it holds is not measured again.
+    minutes
+        Time after which what is not measured yet is left out.
+    processor
+        The processor to run on; None: any.
+    progress
+        Called with (what is measured, figures done, of how many) now and then.
+
+    Raises
+    ------
+    UnavailableError
+        No x86-64 Linux, or the machine is too busy; what was measured is kept.
+    FormatError
+        The file of `keep` is another's, of another host, or damaged.
+    """
+    state = read_state()
+    host = {"processor": state.processor, "family": state.family, "model": state.model, "stepping": state.stepping}
+    until = time.monotonic() + 60 * minutes
+    nearest = recognised_host()
+    table = table_rows(nearest.core)
+    with Checkpoint(Path(keep), host) as checkpoint:
+        own, seconds, left_out = _own_figures(checkpoint)
+
+        def course(what: str) -> Course:
+            say = None if progress is None else lambda done, total: progress(what, done, total)
+            return Course(checkpoint, until, 60.0, processor, say)
+
+        registers, loads = register_forms(table, flags()), memory_forms(table, flags())
+        alone, missing = _alone(course("throughputs"), [*registers, *loads])
+        left_out |= missing
+        latencies, missing = _latencies(course("latencies"), registers)
+        left_out |= missing
+        front = _whole(own["front_end"])
+        ports, missing = _ports(course("ports"), {form: alone[form].value for form in alone}, front, table)
+        left_out |= missing
+    return Measured(host, nearest, alone, latencies, ports, own, seconds, left_out)
+
+
+def table_rows(core: str) -> dict[str, Row]:
+    """Return the rows of a core's table."""
+    layers = InstructionTables.load(Microarchitecture.load(core), look_up=False).layers
+    return {form: row for layer in layers if layer.name in COMPLETE for form, row in layer.rows.items()}
+
+
+def _own_figures(checkpoint: Checkpoint) -> tuple[dict[str, float], float, dict[str, str]]:
+    """Return the core's own figures, as `perfkit calibrate` measures them."""
+    kept = {key.removeprefix("own "): value for key, value in checkpoint.known.items() if key.startswith("own ")}
+    if "cycle_seconds" not in kept:
+        found = calibrate(["ADD_R64_RM64"], memory=True)
+        if "front_end" not in found.resources:
+            why = found.left_out.get("front_end", "no sample was kept")
+            raise UnavailableError(f"the width of the front end could not be measured, and all else needs it: {why}")
+        for name, value in found.resources.items():
+            checkpoint.add(f"own {name}", value)
+        left_out = dict(found.left_out)
+        if not left_out:
+            checkpoint.add("own cycle_seconds", found.cycle_seconds)
+        return dict(found.resources), found.cycle_seconds, left_out
+    figures = {name: value for name, value in kept.items() if value is not None}
+    return figures, figures.pop("cycle_seconds"), {}
+
+
+def _whole(width: float) -> float:
+    """Return a width as a whole number where it is within 6 % of one."""
+    return float(round(width)) if abs(width - round(width)) <= 0.06 * width else width
+
+
+def _alone(course: Course, forms: list[str]) -> tuple[dict[str, Settled], dict[str, str]]:
+    groups = {form: passes([(form, 1)]) for form in forms}
+    found = course.measured(in_passes(list(groups.values())))
+    results = {form: settled(group, found) for form, group in groups.items()}
+    return _parted(results, "throughput of ")
+
+
+def _latencies(course: Course, forms: list[str]) -> tuple[dict[str, dict[int, Settled]], dict[str, str]]:
+    groups = {(form, operand): passes([(form, 1)], operand) for form in forms for operand in chains(form)}
+    found = course.measured(in_passes(list(groups.values())))
+    results = {key: settled(group, found) for key, group in groups.items()}
+    good: dict[str, dict[int, Settled]] = {}
+    for (form, operand), value in results.items():
+        if isinstance(value, Settled):
+            good.setdefault(form, {})[operand] = value
+    return good, {
+        f"latency of {form} from operand {operand}": value
+        for (form, operand), value in results.items()
+        if isinstance(value, str)
+    }
+
+
+def _parted(results: Mapping[str, Settled | str], what: str) -> tuple[dict[str, Settled], dict[str, str]]:
+    good = {form: value for form, value in results.items() if isinstance(value, Settled)}
+    return good, {f"{what}{form}": value for form, value in results.items() if isinstance(value, str)}
+
+
+# --- ports ------------------------------------------------------------------------------------------------------------
+
+
+def _ports(
+    course: Course, alone: Mapping[str, float], front: float, table: Mapping[str, Row]
+) -> tuple[PortMap, dict[str, str]]:
+    def measure(mixtures: Any) -> dict[Counts, float]:
+        figures = {counts: Figure(tuple(counts)) for counts in mixtures}
+        found = course.measured(list(figures.values()))
+        return {counts: found[figure] for counts, figure in figures.items() if figure in found}
+
+    operations = {form: cycles for form, cycles in alone.items() if _operates(form)}
+    pool = _pool(operations, front)
+    basis, model = found_basis({form: operations[form] for form in pool}, front, measure)
+    parts = components(model.sets.values())
+
+    def partners(form: str) -> list[str]:
+        """Return the basis of the ports that forms of this kind have, and the widest of each other part."""
+        near = {_kind(name) for name in basis.sizes if _kind(name) == _kind(form)}
+        chosen = []
+        for part in parts:
+            names = sorted((n for n in basis.sizes if model.sets[n] in part), key=lambda n: -basis.sizes[n])
+            chosen += names if any(_kind(name) in near for name in names) else names[:1]
+        return chosen
+
+    def slots(form: str) -> float:
+        row = table.get(form)
+        known = 1.0 if row is None or row.fused_uops is None else row.fused_uops
+        return min(known, max(1.0, alone[form] * front * 1.05 // 1))
+
+    found = mapped_forms(operations, basis, model, measure, partners, slots)
+    return found, {f"ports of {form}": "too few of its mixtures could be measured" for form in found.missing}
+
+
+def _operates(form: str) -> bool:
+    """Whether a form is mapped by mixtures: operations on registers, plain loads and stores.
+
+    SSE instructions beside AVX ones wait for the merging of registers, whatever ports they take; they are as the same
+    operations of AVX.
+    """
+    if "/m" in form:
+        loads, stores = memory_access(form)
+        return class_of(form) == "move" and loads != stores and not _legacy(form)
+    return not _legacy(form)
+
+
+def _legacy(form: str) -> bool:
+    return "avx" in flags() and is_vector(form) and not form.startswith(("VEX_", "EVEX_"))
+
+
+def _kind(form: str) -> str:
+    loads, stores = memory_access(form)
+    return "store" if stores else "load" if loads else "vector" if is_vector(form) else "integer"
+
+
+def _pool(alone: Mapping[str, float], front: float) -> list[str]:
+    """Return candidates for the basis: of each kind and number of ports some operations, spread over the alphabet."""
+    cells: dict[tuple[str, str, int], dict[str, str]] = {}
+    for form, cycles in sorted(alone.items()):
+        count = ports_of(cycles, front)
+        if count is None or form.startswith("EVEX_"):
+            continue
+        width = re.search(r"[XYZ]MM", form)
+        stem = form.removeprefix("VEX_").split("_")[0]
+        cells.setdefault((_kind(form), width[0] if width else "", count), {}).setdefault(stem, form)
+    chosen = []
+    for (_, width, _), stems in cells.items():
+        forms = list(stems.values())
+        if width == "XMM" and any(key[1] == "YMM" for key in cells):
+            forms = [form for form in forms if "/m" in form]  # the same operations as of 256 bits
+        step = max(1, len(forms) // _POOL)
+        chosen += forms[::step][:_POOL]
+    return chosen
