@@ -40,12 +40,26 @@ def supported(form: str, flags: Iterable[str]) -> bool:
     )
 
 
+def independent_forms(form: str) -> bool:
+    """Say whether instances of a form do not wait for one another.
+
+    They write no register but those named (nor the stack of x87), and do not both read and write flags.
+    """
+    ix = iced()
+    built = one_of(form, 0, False)
+    if built is None or built.op_count == 0 or form.startswith("F"):
+        return False
+    whole = {ix.RegisterInfo(built.op_register(k)).full_register for k in range(built.op_count)}
+    for used in ix.InstructionInfoFactory().info(built).used_registers():
+        if ix.RegisterInfo(used.register).full_register not in whole and used.access != ix.OpAccess.READ:
+            return False
+    return not (built.rflags_read and built.rflags_modified)
+
+
 def register_forms(table: Iterable[str], flags: Iterable[str]) -> list[str]:
     """Return the forms of a table that work on registers, and of which this host can time independent instances."""
     have = frozenset(flags)
-    return [
-        form for form in measurable(sorted(table)) if supported(form, have) and one_of(form, 0, False) is not None
-    ]
+    return [form for form in measurable(sorted(table)) if supported(form, have) and independent_forms(form)]
 
 
 def memory_forms(table: Iterable[str], flags: Iterable[str]) -> list[str]:
@@ -59,5 +73,5 @@ def memory_forms(table: Iterable[str], flags: Iterable[str]) -> list[str]:
         if form.removesuffix("/m") in chosen
         and supported(form, have)
         and not re.search(r"GATHER|SCATTER|PREFETCH|CMPXCHG|VMASKMOV|NT", form)
-        and one_of(form, 0, False) is not None
+        and independent_forms(form)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,20 +14,17 @@ from perfkit.collectors.host.machine_state import read_state
 from perfkit.collectors.whole_core.bodies import chains
 from perfkit.collectors.whole_core.candidates import memory_forms, register_forms
 from perfkit.collectors.whole_core.checkpoint import Checkpoint
-from perfkit.collectors.whole_core.figures import Course, Figure
+from perfkit.collectors.whole_core.figures import Course
+from perfkit.collectors.whole_core.port_figures import port_map
 from perfkit.collectors.whole_core.settled import Settled, in_passes, passes, settled
 from perfkit.errors import UnavailableError
-from perfkit.fitters.port_mapping.basis import ports_of
-from perfkit.fitters.port_mapping.discover import Counts, PortMap, found_basis, mapped_forms
-from perfkit.fitters.port_mapping.families import components
+from perfkit.fitters.port_mapping.discover import PortMap
 from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.layers import COMPLETE, Row
 from perfkit.machine.recognise import Recognised
-from perfkit.trace.x86 import class_of, is_vector, memory_access
 
 MINUTES = 5.0
-_POOL = 9  # candidates for the basis of each kind and number of ports
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ def measure_core(
         latencies, missing = _latencies(course("latencies"), registers)
         left_out |= missing
         front = _whole(own["front_end"])
-        ports, missing = _ports(course("ports"), {form: alone[form].value for form in alone}, front, table)
+        ports, missing = port_map(course("ports"), alone, latencies, front, table)
         left_out |= missing
     return Measured(host, nearest, alone, latencies, ports, own, seconds, left_out)
 
@@ -169,78 +165,3 @@ def _latencies(course: Course, forms: list[str]) -> tuple[dict[str, dict[int, Se
 def _parted(results: Mapping[str, Settled | str], what: str) -> tuple[dict[str, Settled], dict[str, str]]:
     good = {form: value for form, value in results.items() if isinstance(value, Settled)}
     return good, {f"{what}{form}": value for form, value in results.items() if isinstance(value, str)}
-
-
-# --- ports ------------------------------------------------------------------------------------------------------------
-
-
-def _ports(
-    course: Course, alone: Mapping[str, float], front: float, table: Mapping[str, Row]
-) -> tuple[PortMap, dict[str, str]]:
-    def measure(mixtures: Any) -> dict[Counts, float]:
-        figures = {counts: Figure(tuple(counts)) for counts in mixtures}
-        found = course.measured(list(figures.values()))
-        return {counts: found[figure] for counts, figure in figures.items() if figure in found}
-
-    operations = {form: cycles for form, cycles in alone.items() if _operates(form)}
-    pool = _pool(operations, front)
-    basis, model = found_basis({form: operations[form] for form in pool}, front, measure)
-    parts = components(model.sets.values())
-
-    def partners(form: str) -> list[str]:
-        """Return the basis of the ports that forms of this kind have, and the widest of each other part."""
-        near = {_kind(name) for name in basis.sizes if _kind(name) == _kind(form)}
-        chosen = []
-        for part in parts:
-            names = sorted((n for n in basis.sizes if model.sets[n] in part), key=lambda n: -basis.sizes[n])
-            chosen += names if any(_kind(name) in near for name in names) else names[:1]
-        return chosen
-
-    def slots(form: str) -> float:
-        row = table.get(form)
-        known = 1.0 if row is None or row.fused_uops is None else row.fused_uops
-        return min(known, max(1.0, alone[form] * front * 1.05 // 1))
-
-    found = mapped_forms(operations, basis, model, measure, partners, slots)
-    return found, {f"ports of {form}": "too few of its mixtures could be measured" for form in found.missing}
-
-
-def _operates(form: str) -> bool:
-    """Whether a form is mapped by mixtures: operations on registers, plain loads and stores.
-
-    SSE instructions beside AVX ones wait for the merging of registers, whatever ports they take; they are as the same
-    operations of AVX.
-    """
-    if "/m" in form:
-        loads, stores = memory_access(form)
-        return class_of(form) == "move" and loads != stores and not _legacy(form)
-    return not _legacy(form)
-
-
-def _legacy(form: str) -> bool:
-    return "avx" in flags() and is_vector(form) and not form.startswith(("VEX_", "EVEX_"))
-
-
-def _kind(form: str) -> str:
-    loads, stores = memory_access(form)
-    return "store" if stores else "load" if loads else "vector" if is_vector(form) else "integer"
-
-
-def _pool(alone: Mapping[str, float], front: float) -> list[str]:
-    """Return candidates for the basis: of each kind and number of ports some operations, spread over the alphabet."""
-    cells: dict[tuple[str, str, int], dict[str, str]] = {}
-    for form, cycles in sorted(alone.items()):
-        count = ports_of(cycles, front)
-        if count is None or form.startswith("EVEX_"):
-            continue
-        width = re.search(r"[XYZ]MM", form)
-        stem = form.removeprefix("VEX_").split("_")[0]
-        cells.setdefault((_kind(form), width[0] if width else "", count), {}).setdefault(stem, form)
-    chosen = []
-    for (_, width, _), stems in cells.items():
-        forms = list(stems.values())
-        if width == "XMM" and any(key[1] == "YMM" for key in cells):
-            forms = [form for form in forms if "/m" in form]  # the same operations as of 256 bits
-        step = max(1, len(forms) // _POOL)
-        chosen += forms[::step][:_POOL]
-    return chosen

@@ -7,6 +7,9 @@ import numpy as np
 
 WHOLE = 0.06
 """By how much the reciprocal of a throughput may differ from a whole number of ports."""
+DOUBT = 0.1
+"""How far unions of a form with others that share its ports may be from whole numbers, in ports, on average: a form of
+several operations is farther."""
 SAME = 0.12
 """How far the size of a union may be from a whole number, in ports, relative to that number."""
 
@@ -49,6 +52,8 @@ def union_size(sizes: tuple[int, ...], cycles: float) -> float:
 def choose(sizes: Mapping[str, int], unions: Mapping[frozenset[str], float]) -> Basis:
     """Cluster candidates on throughput and pairwise interference, and return one of each cluster.
 
+    Forms whose unions are far from whole numbers are left out first, the farthest first: they are several operations.
+
     Parameters
     ----------
     sizes
@@ -61,11 +66,12 @@ def choose(sizes: Mapping[str, int], unions: Mapping[frozenset[str], float]) -> 
     Basis
         Of each cluster (as many ports, and together no more) the candidate whose unions are nearest to whole numbers.
     """
-    names = sorted(sizes)
-    doubt = {
-        name: float(np.median([abs(v - round(v)) for pair, v in unions.items() if name in pair] or [0.0]))
-        for name in names
-    }
+    doubt = {name: _doubt(name, sizes, unions) for name in sizes}
+    while doubt and max(doubt.values()) > DOUBT:
+        worst = max(sorted(doubt), key=lambda name: doubt[name])
+        kept = {name: size for name, size in sizes.items() if name in doubt and name != worst}
+        doubt = {name: _doubt(name, kept, unions) for name in kept}
+    names = sorted(doubt)
     clusters: list[list[str]] = []
     for name in sorted(names, key=lambda one: (doubt[one], one)):
         for cluster in clusters:
@@ -80,3 +86,13 @@ def choose(sizes: Mapping[str, int], unions: Mapping[frozenset[str], float]) -> 
         {cluster[0]: sizes[cluster[0]] for cluster in clusters},
         {cluster[0]: tuple(cluster) for cluster in clusters},
     )
+
+
+def _doubt(name: str, sizes: Mapping[str, int], unions: Mapping[frozenset[str], float]) -> float:
+    """Return how far a form's unions with those that share its ports are from whole numbers, on average."""
+    found = []
+    for other in sizes:
+        together = unions.get(frozenset((name, other)))
+        if other != name and together is not None and together < sizes[name] + sizes[other] - 0.1:
+            found.append(abs(together - round(together)))
+    return float(np.mean(found)) if found else 0.0

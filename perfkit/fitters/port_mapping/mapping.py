@@ -12,6 +12,7 @@ from perfkit.fitters.port_mapping.families import Ports, family, loads
 
 SINGLE = 0.04
 """Mean relative error up to which one group of ports explains a form's mixtures."""
+_SPARSE = 0.003  # what an operation costs the program, beside relative errors: none that explains nothing
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class PortModel:
         error = float(errors[best])
         if error > SINGLE:
             found, error = self._program(found, error, own, others, cycles, floor)
-        uses = {group: float(count) for group, count in zip(self.groups, found, strict=True) if count > 0.02 * alone}
+        uses = {group: float(count) for group, count in zip(self.groups, found, strict=True) if count > 0.04 * alone}
         return Mapped(uses, slots, error)
 
     def _others(self, others: Mapping[str, int]) -> NDArray[np.float64]:
@@ -138,7 +139,7 @@ class PortModel:
             load = own[:, None] * (current @ self._inside)[None, :] + others
             bounding = load.argmax(axis=1)
             # Variables: operations per group; by how much a mixture is too slow, and too fast.
-            cost = np.concatenate([np.full(n, 1e-4), 1 / cycles, 1 / cycles])
+            cost = np.concatenate([np.full(n, _SPARSE), 1 / cycles, 1 / cycles])
             upper, limit = [], []
             for k in range(m):
                 slack = np.zeros((n, 2 * m))
