@@ -5,9 +5,11 @@ from typing import Any
 
 from perfkit.collectors.host.code import flags, iced, independent, one_of
 from perfkit.errors import DataError
+from perfkit.trace.x86 import memory_access
 
 LENGTH = 160
 """Instructions of a timed loop, at least: what the loop itself costs does not count beside them."""
+_STORES = 0x840  # bytes behind what is loaded
 
 
 def mixture(counts: Sequence[tuple[str, int]]) -> list[Any]:
@@ -23,10 +25,19 @@ def mixture(counts: Sequence[tuple[str, int]]) -> list[Any]:
         several = independent(form)
         if not several:
             raise DataError(f"{form}: no independent instances can be made")
+        if memory_access(form)[1]:
+            several = [_elsewhere(instruction) for instruction in several]
         many = max(count, 1)
         for k in range(count):
             placed.append(((k + 0.5) / many + order * 1e-6, several[(k + 5 * order) % len(several)]))
     return [instruction for _, instruction in sorted(placed, key=lambda one: one[0])]
+
+
+def _elsewhere(instruction: Any) -> Any:
+    """Return a store that goes where nothing is loaded from, so that no load waits for it."""
+    moved = instruction.copy()
+    moved.memory_displacement, moved.memory_displ_size = _STORES, 8
+    return moved
 
 
 def repeated(counts: Sequence[tuple[str, int]]) -> tuple[list[Any], int]:

@@ -36,7 +36,7 @@ def port_map(
 
     operations = {form: figure.value for form, figure in alone.items() if _operates(form)}
     pool = _pool(operations, front)
-    basis, model = found_basis({form: operations[form] for form in pool}, front, measure)
+    basis, model = found_basis({form: operations[form] for form in pool}, front, measure, _apart)
     parts = components(model.sets.values())
 
     def partners(form: str) -> list[str]:
@@ -80,6 +80,11 @@ def _alike(form: str, cycles: float, latencies: Mapping[int, Settled]) -> tuple[
     return stem, widened, kind, round(cycles / 0.05), tuple(sorted((k, round(v.value)) for k, v in latencies.items()))
 
 
+def _apart(a: str, b: str) -> bool:
+    """Whether two candidates are taken to share no ports: a plain load or store, and an operation on registers."""
+    return ("/m" in a) != ("/m" in b)
+
+
 def _operates(form: str) -> bool:
     """Whether a form is mapped by mixtures: operations on registers, plain loads and stores.
 
@@ -101,12 +106,17 @@ def _kind(form: str) -> str:
     return "store" if stores else "load" if loads else "vector" if is_vector(form) else "integer"
 
 
+def _plain(form: str) -> bool:
+    """Whether a form is a load or a store of a whole register, and nothing else."""
+    return re.fullmatch(r"MOV_R\w*_RM?\d+/m|(VEX_V)?MOV([UA]P[SD]|DQ[UA])_\w+/m", form) is not None and "IMM" not in form
+
+
 def _pool(alone: Mapping[str, float], front: float) -> list[str]:
     """Return candidates for the basis: of each kind and number of ports some operations, spread over the alphabet."""
     cells: dict[tuple[str, str, int], dict[str, str]] = {}
     for form, cycles in sorted(alone.items()):
         count = ports_of(cycles, front)
-        if count is None or form.startswith("EVEX_"):
+        if count is None or form.startswith("EVEX_") or ("/m" in form and not _plain(form)):
             continue
         width = re.search(r"[XYZ]MM", form)
         stem = form.removeprefix("VEX_").split("_")[0]
@@ -115,7 +125,7 @@ def _pool(alone: Mapping[str, float], front: float) -> list[str]:
     for (_, width, _), stems in cells.items():
         forms = list(stems.values())
         if width == "XMM" and any(key[1] == "YMM" for key in cells):
-            forms = [form for form in forms if "/m" in form]  # the same operations as of 256 bits
+            forms = [form for form in forms if "/m" in form]  # operations: the same as of 256 bits
         step = max(1, len(forms) // _POOL)
         chosen += forms[::step][:_POOL]
     return chosen

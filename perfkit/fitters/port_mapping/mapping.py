@@ -10,8 +10,9 @@ from scipy.optimize import linprog
 
 from perfkit.fitters.port_mapping.families import Ports, family, loads
 
-SINGLE = 0.04
+SINGLE = 0.05
 """Mean relative error up to which one group of ports explains a form's mixtures."""
+_BETTER = 0.6  # what several groups have to bring the error down to, relative to one group's
 _SPARSE = 0.003  # what an operation costs the program, beside relative errors: none that explains nothing
 
 
@@ -113,7 +114,9 @@ class PortModel:
         found[best] = alone * sizes[best]
         error = float(errors[best])
         if error > SINGLE:
-            found, error = self._program(found, error, own, others, cycles, floor)
+            several, less = self._program(found, error, own, others, cycles, floor)
+            if less < _BETTER * error:
+                found, error = several, less
         uses = {group: float(count) for group, count in zip(self.groups, found, strict=True) if count > 0.04 * alone}
         return Mapped(uses, slots, error)
 
