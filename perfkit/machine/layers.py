@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 LAYERS = ("user", "calibration", "uops.info", "correction", "measured", "llvm", "llvm-mca", "class default")
-COMPLETE = ("measured", "llvm", "llvm-mca")  # layers whose rows say everything; the stronger ones change part of such a row
+# Layers whose rows say everything; the stronger ones change part of such a row.
+COMPLETE = ("measured", "llvm", "llvm-mca")
 
 
 @dataclass(frozen=True)

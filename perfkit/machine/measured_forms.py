@@ -1,4 +1,4 @@
-"""The section ``[forms]`` of a core file: what instructions cost, in the file itself, with what was measured of each."""
+"""The section ``[forms]`` of a core file: what instructions cost, with what was measured of each."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _form(entry: Any, ports: Mapping[str, Any], place: str) -> MeasuredForm:
     uses = entry.get("uses", {})
     if not isinstance(uses, dict) or (wrong := [name for name in uses if name not in ports]):
         raise FormatError(f"{place} uses: port groups of [ports] expected, found {uses if not uses else wrong[0]!r}")
-    values = {key: _number(entry[key], f"{place} {key}") for key in _NUMBERS if key in entry}
+    values: dict[str, Any] = {key: _number(entry[key], f"{place} {key}") for key in _NUMBERS if key in entry}
     if missing := [key for key in _NUMBERS[:3] if key not in values]:
         raise FormatError(f"{place}: {', '.join(missing)} missing")
     source = entry.get("source")

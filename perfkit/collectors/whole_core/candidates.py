@@ -8,11 +8,7 @@ from perfkit.trace.x86 import code_features
 
 # Left out: what changes the machine's state, traps, or depends on its operands' values.
 _SKIPPED = tuple(
-    """
-XSAVE FX LDMXCSR WR RD SYS CLI STI HLT INT IN_ OUT MOV_DR MOV_CR J CALL RET LOOP ENTER LEAVE PUSH POP
-XABORT XBEGIN XEND MONITOR MWAIT CLFLUSH CLWB CLZERO WBINVD UD SALC LAR LSL VER S STR LMSW SMSW SLDT
-SGDT SIDT LLDT LTR DIV_ IDIV_ AAM AAD BOUND IRET CPUID PAUSE TPAUSE UMWAIT
-""".split()
+    ["XSAVE", "FX", "LDMXCSR", "WR", "RD", "SYS", "CLI", "STI", "HLT", "INT", "IN_", "OUT", "MOV_DR", "MOV_CR", "J", "CALL", "RET", "LOOP", "ENTER", "LEAVE", "PUSH", "POP", "XABORT", "XBEGIN", "XEND", "MONITOR", "MWAIT", "CLFLUSH", "CLWB", "CLZERO", "WBINVD", "UD", "SALC", "LAR", "LSL", "VER", "S", "STR", "LMSW", "SMSW", "SLDT", "SGDT", "SIDT", "LLDT", "LTR", "DIV_", "IDIV_", "AAM", "AAD", "BOUND", "IRET", "CPUID", "PAUSE", "TPAUSE", "UMWAIT"]
 )
 _KEPT = ("SUB", "SBB", "SHL", "SHR", "SAR", "SAL", "SHLD", "SHRD", "SHUFP", "SQRT", "SET", "SHA", "RDPID_NONE")
 _NAMES = {"LZCNT": "abm", "SSE3": "pni", "CMPXCHG16B": "cx16", "INVPCID": "invpcid", "CMOV": "cmov"}
@@ -35,9 +31,7 @@ def supported(form: str, flags: Iterable[str]) -> bool:
     names = {value: key for key, value in vars(iced().CpuidFeature).items() if isinstance(value, int)}
     have = {flag.replace("_", "") for flag in flags}
     needed = {names[feature] for feature in code_features(form)}
-    return all(
-        name in _ALWAYS or _NAMES.get(name, name.lower()).replace("_", "") in have for name in needed
-    )
+    return all(name in _ALWAYS or _NAMES.get(name, name.lower()).replace("_", "") in have for name in needed)
 
 
 def independent_forms(form: str) -> bool:
@@ -66,11 +60,12 @@ def memory_forms(table: Iterable[str], flags: Iterable[str]) -> list[str]:
     """Return the forms of a table with a memory operand, addressed by one register, that this host can time."""
     have = frozenset(flags)
     plain = [form for form in sorted(table) if form.endswith("/m") and form.count("/") == 1]
-    chosen = set(measurable(form.removesuffix("/m") for form in plain))
+    plain += [form for form in sorted(table) if re.fullmatch(r"LEA_\w+/m[23]", form)]
+    chosen = set(measurable(form.split("/")[0] for form in plain))
     return [
         form
         for form in plain
-        if form.removesuffix("/m") in chosen
+        if form.split("/")[0] in chosen
         and supported(form, have)
         and not re.search(r"GATHER|SCATTER|PREFETCH|CMPXCHG|VMASKMOV|NT", form)
         and independent_forms(form)

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from perfkit.collectors.host.resources import EXTRAS
 from perfkit.collectors.whole_core.groups import Group, exclusive, group_name, shares, translation
 from perfkit.collectors.whole_core.whole import Measured, table_rows
-from perfkit.fitters.port_mapping.families import closure
 from perfkit.machine.core import Figure, Microarchitecture, Resource
 from perfkit.machine.layers import Row
 from perfkit.machine.measured_forms import HERE, NEAREST, MeasuredForm
-from perfkit.trace.x86 import class_of, memory_access
+from perfkit.machine.port_mapping.families import closure
+from perfkit.trace.x86 import class_of, is_vector, memory_access
 
 SOURCE = "here"
 _DIGITS = 4
@@ -27,7 +27,7 @@ def measured_core(found: Measured, name: str = "host") -> Microarchitecture:
     """
     base = Microarchitecture.load(found.nearest.core)
     rows = table_rows(found.nearest.core)
-    measured = {form: use for form, mapped in found.ports.mapped.items() if (use := dict(mapped.uses)) is not None}
+    measured = {form: mapped.uses for form, mapped in found.ports.mapped.items()}
     towards = translation(base, rows, measured)
     forms: dict[str, tuple[Row, str, Mapping[Group, float]]] = {}
     for form, row in rows.items():
@@ -83,7 +83,7 @@ def measured_core(found: Measured, name: str = "host") -> Microarchitecture:
             )
             for level in base.caches
         ),
-        features=MappingProxyType(_features(found, base)),
+        features=MappingProxyType(_features(found, base, towards, {group_name(one) for one in every})),
         forms=MappingProxyType(written),
     )
 
@@ -103,10 +103,24 @@ def _resources(found: Measured, base: Microarchitecture) -> dict[str, Resource]:
     return kept
 
 
-def _features(found: Measured, base: Microarchitecture) -> dict[str, Figure]:
+def _features(
+    found: Measured, base: Microarchitecture, towards: Mapping[Group, Group], groups: Iterable[str]
+) -> dict[str, Figure]:
+    """Return the nearest core's features, where it is this processor's; port groups by the names that they have here."""
     if not found.nearest.exact:
         return {}
-    return {name: replace(figure, source=NEAREST, note="") for name, figure in base.features.items()}
+    kept = {}
+    for name, figure in base.features.items():
+        value = figure.value
+        if name in ("fused_branch_ports", "retag_ports"):
+            units = frozenset(base.resource(str(value)).units)
+            value = group_name(towards.get(units, units))
+            if value not in groups:
+                continue
+        kept[name] = replace(figure, value=value, source=NEAREST, note="")
+    if "retag_ports" not in kept:
+        kept.pop("retag_uses", None)
+    return kept
 
 
 def _own_uses(form: str, found: Measured, rows: Mapping[str, Row]) -> dict[Group, float] | None:
@@ -118,19 +132,19 @@ def _own_uses(form: str, found: Measured, rows: Mapping[str, Row]) -> dict[Group
     mapped = found.ports.mapped.get(form)
     alone = found.alone.get(form)
     if mapped is not None:
-        return _named(mapped.uses)
+        return _named(mapped.uses, form, found)
     twin = _twin(form, rows) if "/m" not in form else None
     if twin is not None and twin in found.ports.mapped and alone is not None:
-        return _scaled(_named(found.ports.mapped[twin].uses), alone.value, found)
+        return _scaled(_named(found.ports.mapped[twin].uses, form, found), alone.value, found)
     register = form.split("/")[0]
     if form == f"{register}/m" and alone is not None and memory_access(form) == (True, False):
         operation = _own_uses(register, found, rows)
         load = found.ports.mapped.get(_load_of(form))
         if operation is None or load is None:
             return None
-        plain = _named(load.uses)
+        plain = _named(load.uses, form, found)
         both = {group: operation.get(group, 0) + plain.get(group, 0) for group in {*operation, *plain}}
-        near = min((both, plain), key=lambda uses: (abs(_cycles(uses, found) - alone.value) > 0.06 * alone.value))
+        near = min((both, plain), key=lambda uses: abs(_cycles(uses, found) - alone.value) > 0.06 * alone.value)
         return _scaled(near, alone.value, found)
     return None
 
@@ -151,12 +165,19 @@ def _load_of(form: str) -> str:
     return "VEX_VMOVUPS_XMM_XMMM128/m" if "XMM" in form else "MOV_R64_RM64/m"
 
 
-def _named(uses: Mapping[frozenset[int], float]) -> dict[Group, float]:
-    return {frozenset(f"P{port}" for port in ports): count for ports, count in uses.items()}
+def _named(uses: Mapping[frozenset[int], float], form: str, found: Measured) -> dict[Group, float]:
+    """Return uses with the ports' names; a port that no basis form uses is one of the form's class, vector or not."""
+    unknown = found.ports.model.unknown
+    own = f"P:{class_of(form)}{' vector' if is_vector(form) and 'vector' not in class_of(form) else ''}"
+    return {frozenset(own if port == unknown else f"P{port}" for port in ports): count for ports, count in uses.items()}
 
 
 def _cycles(uses: Mapping[Group, float], found: Measured) -> float:
-    ports = [(frozenset(int(port[1:]) for port in group), count) for group, count in uses.items()]
+    unknown = found.ports.model.unknown
+    ports = [
+        (frozenset(int(port[1:]) if port[1:].isdigit() else unknown for port in group), count)
+        for group, count in uses.items()
+    ]
     return found.ports.model.cycles([(1.0, dict(ports), 1.0)])
 
 

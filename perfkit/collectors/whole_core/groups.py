@@ -36,21 +36,27 @@ def exclusive(uses: Mapping[str, float], base: Microarchitecture, towards: Mappi
     found: dict[Group, float] = {}
     for group, count in own.items():
         target = towards.get(group, group)
-        found[target] = found.get(target, 0.0) + count
+        # Two groups of the known core that are one here (addresses and loads) are busy at once, not in turn.
+        found[target] = max(found.get(target, 0.0), count) if target is not group else found.get(target, 0.0) + count
     return found
 
 
 def translation(
     base: Microarchitecture, rows: Mapping[str, Row], measured: Mapping[str, Mapping[frozenset[int], float]]
 ) -> dict[Group, Group]:
-    """Return a known core's groups -> the measured ports of most forms that use only that group in the core's table."""
+    """Return a known core's groups -> the measured ports of most forms that use that group in the core's table.
+
+    Only forms count whose uses were found to be of one group; of those with several in the table (an address and a load),
+    only groups of as many ports.
+    """
     votes: dict[Group, Counter[Group]] = {}
     for form, uses in measured.items():
         row = rows.get(form)
         if row is None or not row.uses or len(uses) != 1:
             continue
+        ports = frozenset(f"P{port}" for port in next(iter(uses)))
         own = exclusive(row.uses, base, {})
-        if len(own) == 1:
-            ports = frozenset(f"P{port}" for port in next(iter(uses)))
-            votes.setdefault(next(iter(own)), Counter())[ports] += 1
+        for group in own:
+            if len(own) == 1 or len(group) == len(ports):
+                votes.setdefault(group, Counter())[ports] += 1
     return {group: count.most_common(1)[0][0] for group, count in votes.items()}

@@ -7,10 +7,10 @@ from typing import Any
 from perfkit.collectors.host.code import flags
 from perfkit.collectors.whole_core.figures import Course, Figure
 from perfkit.collectors.whole_core.settled import Settled
-from perfkit.fitters.port_mapping.basis import ports_of
-from perfkit.fitters.port_mapping.discover import Counts, PortMap, found_basis, mapped_forms
-from perfkit.fitters.port_mapping.families import components
 from perfkit.machine.layers import Row
+from perfkit.machine.port_mapping.basis import ports_of
+from perfkit.machine.port_mapping.discover import Counts, PortMap, found_basis, mapped_forms
+from perfkit.machine.port_mapping.families import components
 from perfkit.trace.x86 import class_of, is_vector, memory_access
 
 _POOL = 9  # candidates for the basis of each kind and number of ports
@@ -93,7 +93,8 @@ def _operates(form: str) -> bool:
     """
     if "/m" in form:
         loads, stores = memory_access(form)
-        return class_of(form) == "move" and loads != stores and not _legacy(form)
+        address = not loads and not stores  # LEA
+        return (address or (class_of(form) == "move" and loads != stores)) and not _legacy(form)
     return not _legacy(form)
 
 
@@ -108,7 +109,9 @@ def _kind(form: str) -> str:
 
 def _plain(form: str) -> bool:
     """Whether a form is a load or a store of a whole register, and nothing else."""
-    return re.fullmatch(r"MOV_R\w*_RM?\d+/m|(VEX_V)?MOV([UA]P[SD]|DQ[UA])_\w+/m", form) is not None and "IMM" not in form
+    return (
+        re.fullmatch(r"MOV_R\w*_RM?\d+/m|(VEX_V)?MOV([UA]P[SD]|DQ[UA])_\w+/m", form) is not None and "IMM" not in form
+    )
 
 
 def _pool(alone: Mapping[str, float], front: float) -> list[str]:
@@ -116,16 +119,19 @@ def _pool(alone: Mapping[str, float], front: float) -> list[str]:
     cells: dict[tuple[str, str, int], dict[str, str]] = {}
     for form, cycles in sorted(alone.items()):
         count = ports_of(cycles, front)
-        if count is None or form.startswith("EVEX_") or ("/m" in form and not _plain(form)):
+        if count is None or re.search(r"^EVEX_|_IMM(32|64)", form) or ("/m" in form and not _plain(form)):
             continue
-        width = re.search(r"[XYZ]MM", form)
+        found = re.search(r"[XYZ]MM", form)
+        width = found[0] if found else ""
         stem = form.removeprefix("VEX_").split("_")[0]
-        cells.setdefault((_kind(form), width[0] if width else "", count), {}).setdefault(stem, form)
+        cells.setdefault((_kind(form), width, count), {}).setdefault(stem, form)
     chosen = []
+    wide = {stem for (_, width, _), stems in cells.items() if width == "YMM" for stem in stems}
     for (_, width, _), stems in cells.items():
         forms = list(stems.values())
         if width == "XMM" and any(key[1] == "YMM" for key in cells):
             forms = [form for form in forms if "/m" in form]  # operations: the same as of 256 bits
+            forms += [form for stem, form in stems.items() if "/m" not in form and stem not in wide]
         step = max(1, len(forms) // _POOL)
         chosen += forms[::step][:_POOL]
     return chosen

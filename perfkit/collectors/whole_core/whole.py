@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +19,12 @@ from perfkit.collectors.whole_core.figures import Course
 from perfkit.collectors.whole_core.port_figures import port_map
 from perfkit.collectors.whole_core.settled import Settled, in_passes, passes, settled
 from perfkit.errors import UnavailableError
-from perfkit.fitters.port_mapping.discover import PortMap
 from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.layers import COMPLETE, Row
+from perfkit.machine.port_mapping.discover import PortMap
 from perfkit.machine.recognise import Recognised
+from perfkit.trace.x86 import memory_access
 
 MINUTES = 5.0
 
@@ -59,6 +61,28 @@ class Measured:
     resources: Mapping[str, float]
     cycle_seconds: float
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many figures there are of each kind."""
+        return {
+            "throughputs": len(self.alone),
+            "latencies": sum(len(operands) for operands in self.latencies.values()),
+            "port_uses": len(self.ports.mapped),
+            "resources": len(self.resources),
+        }
+
+    def summary(self) -> str:
+        """Say what was measured, and which ports were found."""
+        sets = self.ports.model.sets
+        every = sorted(frozenset().union(*sets.values()))
+        counts = self.counts
+        return (
+            f"{self.host['processor']} (family {self.host['family']}, model {self.host['model']}), "
+            f"{1e-9 / self.cycle_seconds:.2f} GHz: {counts['throughputs']:,} throughputs and {counts['latencies']:,} "
+            f"latencies measured; ports of {counts['port_uses']:,} forms, by {len(sets)} basis forms on {len(every)} "
+            f"ports; nearest known core: {self.nearest.core}{'' if self.nearest.exact else ' (another processor)'}"
+        )
 
 
 def measure_core(
@@ -112,9 +136,18 @@ def measure_core(
 
 
 def table_rows(core: str) -> dict[str, Row]:
-    """Return the rows of a core's table."""
-    layers = InstructionTables.load(Microarchitecture.load(core), look_up=False).layers
-    return {form: row for layer in layers if layer.name in COMPLETE for form, row in layer.rows.items()}
+    """Return the rows of a core's table with its corrections, and those of the locked forms that these know."""
+    tables = InstructionTables.load(Microarchitecture.load(core), look_up=False)
+    names = [form for layer in tables.layers if layer.name in COMPLETE for form in layer.rows]
+    names += [form for layer in tables.layers for form in layer.rows if not re.search(r"[*?\[]", form)]
+    stored = [f"{form}/lock" for form in names if form.endswith("/m") and memory_access(form) == (True, True)]
+    names += [form for form in stored if tables.form(form).source == "correction"]
+    found = {}
+    for name in dict.fromkeys(names):
+        form = tables.form(name)
+        memory = form.memory_latency if form.loads else None
+        found[name] = Row(form.fused_uops, form.unfused_uops, form.latency, None, memory, None, form.uses)
+    return found
 
 
 def _own_figures(checkpoint: Checkpoint) -> tuple[dict[str, float], float, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Which ports each basis form has: the least set of ports that gives the measured sizes of unions, by integer programming."""
+"""Which ports each basis form has: the fewest that give the measured sizes of unions, by integer programming."""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -7,15 +7,13 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from perfkit.errors import DataError
-from perfkit.fitters.port_mapping.families import Ports
+from perfkit.machine.port_mapping.families import Ports
 
 _DEVIATION = 10.0  # what a port too many or too few in a union costs, where a port costs one
 _MOST = 12  # forms of a component of which every subset may share ports
 
 
-def port_sets(
-    sizes: Mapping[str, int], unions: Mapping[frozenset[str], float], front: float
-) -> dict[str, Ports]:
+def port_sets(sizes: Mapping[str, int], unions: Mapping[frozenset[str], float], front: float) -> dict[str, Ports]:
     """Return form -> its ports, numbered from 0.
 
     A port is known by the forms that use it. For every set of forms that may share ports, the program has a variable:
@@ -98,7 +96,9 @@ def _solve(
     n, m = len(subsets), len(measured)
     # Variables: ports of each subset; by how much each union is too large, and too small.
     cost = np.concatenate([np.ones(n), np.full(2 * m, _DEVIATION)])
-    rows, low, high = [], [], []
+    rows: list[list[float]] = []
+    low: list[float] = []
+    high: list[float] = []
     for form in part:
         rows.append([*(float(form in subset) for subset in subsets), *[0.0] * (2 * m)])
         low.append(sizes[form])

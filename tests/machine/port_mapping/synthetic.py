@@ -29,7 +29,7 @@ class Machine:
         return max(busiest, slots / self.front) * (1 + self.noise * abs(rng.normal()))
 
     def measure(self, mixtures):
-        """Return the cycles of mixtures, as `perfkit.fitters.port_mapping.discover.Measure` does."""
+        """Return the cycles of mixtures, as `perfkit.machine.port_mapping.discover.Measure` does."""
         return {counts: self.cycles(counts) for counts in mixtures}
 
 

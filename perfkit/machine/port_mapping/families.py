@@ -1,11 +1,13 @@
 """Families of port groups: every group whose load may bound a mixture of forms."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ports = frozenset[int]
+T = TypeVar("T")
 _MOST_ATOMS = 6  # up to which every union of atoms is a group: 63 groups
 
 
@@ -47,7 +49,7 @@ def family(groups: Iterable[Ports]) -> list[Ports]:
     return found
 
 
-def closure(groups: Iterable[Ports]) -> set[Ports]:
+def closure(groups: Iterable[frozenset[T]]) -> set[frozenset[T]]:
     """Return the groups and the unions of those that overlap, over and over."""
     found = set(groups)
     new = set(found)

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 
 from perfkit.errors import DataError
-from perfkit.fitters.port_mapping.basis import Basis, choose, ports_of, union_size
-from perfkit.fitters.port_mapping.mapping import Mapped, Mixture, PortModel
-from perfkit.fitters.port_mapping.port_sets import port_sets
+from perfkit.machine.port_mapping.basis import Basis, choose, ports_of, union_size
+from perfkit.machine.port_mapping.mapping import Mapped, Mixture, PortModel
+from perfkit.machine.port_mapping.port_sets import port_sets
 
 Counts = tuple[tuple[str, int], ...]
 """A mixture: forms, and how many instructions of each."""
@@ -47,9 +47,11 @@ class PortMap:
 
 def pairs_of(sizes: Mapping[str, int], apart: Callable[[str, str], bool]) -> list[Counts]:
     """Return the mixtures of two candidates, as many of each as it has ports; none of those known to be apart."""
-    return [
-        _balanced(sizes, some) for some in combinations(sorted(sizes), 2) if not apart(*some)
-    ]
+    return [_balanced(sizes, some) for some in combinations(sorted(sizes), 2) if not apart(*some)]
+
+
+def _never(_a: str, _b: str) -> bool:
+    return False
 
 
 def _balanced(sizes: Mapping[str, int], forms: Sequence[str]) -> Counts:
@@ -60,7 +62,7 @@ def found_basis(
     candidates: Mapping[str, float],
     front: float,
     measure: Measure,
-    apart: Callable[[str, str], bool] = lambda a, b: False,
+    apart: Callable[[str, str], bool] | None = None,
 ) -> tuple[Basis, PortModel]:
     """Choose the basis among candidates and find its ports.
 
@@ -84,7 +86,7 @@ def found_basis(
     sizes = {form: count for form, count in counted.items() if count is not None}
     if not sizes:
         raise DataError("no form has a throughput of a whole number of ports: nothing can be told of the ports")
-    told = measure(pairs_of(sizes, apart))
+    told = measure(pairs_of(sizes, apart or _never))
     unions = _unions(sizes, told)
     basis = choose(sizes, unions)
     chosen = basis.sizes
@@ -110,7 +112,7 @@ def _unions(sizes: Mapping[str, int], told: Mapping[Counts, float]) -> dict[froz
 
 def mixtures_for(form: str, alone: float, sizes: Mapping[str, int], basis: Sequence[str]) -> list[Counts]:
     """Return the mixtures of a form with each basis form, both of which take about as long alone."""
-    found = []
+    found: list[Counts] = []
     for other in basis:
         if other == form:
             continue
@@ -126,7 +128,7 @@ def mapped_forms(
     model: PortModel,
     measure: Measure,
     partners: Callable[[str], Sequence[str]],
-    slots: Callable[[str], float] = lambda form: 1.0,
+    slots: Callable[[str], float] | None = None,
 ) -> PortMap:
     """Map forms by their mixtures with basis forms.
 
@@ -155,5 +157,5 @@ def mapped_forms(
             missing.append(form)
             continue
         mixtures = [Mixture(counts[0][1], dict(counts[1:]), told[counts]) for counts in known]
-        mapped[form] = model.map(cycles, mixtures, slots(form))
+        mapped[form] = model.map(cycles, mixtures, slots(form) if slots else 1.0)
     return PortMap(model, basis, mapped, tuple(missing))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from perfkit.fitters.port_mapping.families import Ports, family, loads
+from perfkit.machine.port_mapping.families import Ports, family, loads
 
 SINGLE = 0.05
 """Mean relative error up to which one group of ports explains a form's mixtures."""
@@ -72,8 +72,13 @@ class PortModel:
 
     @cached_property
     def groups(self) -> list[Ports]:
-        """Every group of ports that may bound a mixture."""
-        return family(self.sets.values())
+        """Every group of ports that may bound a mixture, and last a port that no basis form uses."""
+        return [*family(self.sets.values()), frozenset((self.unknown,))]
+
+    @cached_property
+    def unknown(self) -> int:
+        """The number of a port that no basis form uses: what a form that none of these hinders waits for."""
+        return max((port for ports in self.sets.values() for port in ports), default=-1) + 1
 
     @cached_property
     def _basis(self) -> dict[str, NDArray[np.float64]]:
