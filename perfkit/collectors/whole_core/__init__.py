@@ -1,1 +1,1 @@
-"""Measure a whole core file of this machine: what every instruction form costs, on which ports, and the core's figures."""
+"""Measure a core file of this machine: what instruction forms cost, on which ports, and the core's own figures."""

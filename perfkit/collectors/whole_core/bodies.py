@@ -26,17 +26,18 @@ def mixture(counts: Sequence[tuple[str, int]]) -> list[Any]:
         if not several:
             raise DataError(f"{form}: no independent instances can be made")
         if memory_access(form)[1]:
-            several = [_elsewhere(instruction) for instruction in several]
+            several = [_elsewhere(instruction, _STORES) for instruction in several]
+        elif form.startswith("LEA_") and form.endswith("/m"):
+            several = [_elsewhere(instruction, 8) for instruction in several]  # without a displacement it is a move
         many = max(count, 1)
-        for k in range(count):
-            placed.append(((k + 0.5) / many + order * 1e-6, several[(k + 5 * order) % len(several)]))
+        placed += [((k + 0.5) / many + order * 1e-6, several[(k + 5 * order) % len(several)]) for k in range(count)]
     return [instruction for _, instruction in sorted(placed, key=lambda one: one[0])]
 
 
-def _elsewhere(instruction: Any) -> Any:
-    """Return a store that goes where nothing is loaded from, so that no load waits for it."""
+def _elsewhere(instruction: Any, displacement: int) -> Any:
+    """Return an instruction whose address is so many bytes farther: of a store, so that no load waits for it."""
     moved = instruction.copy()
-    moved.memory_displacement, moved.memory_displ_size = _STORES, 8
+    moved.memory_displacement, moved.memory_displ_size = displacement, 8
     return moved
 
 

@@ -7,9 +7,12 @@ from perfkit.collectors.host.code import iced, one_of
 from perfkit.trace.x86 import code_features
 
 # Left out: what changes the machine's state, traps, or depends on its operands' values.
-_SKIPPED = tuple(
-    ["XSAVE", "FX", "LDMXCSR", "WR", "RD", "SYS", "CLI", "STI", "HLT", "INT", "IN_", "OUT", "MOV_DR", "MOV_CR", "J", "CALL", "RET", "LOOP", "ENTER", "LEAVE", "PUSH", "POP", "XABORT", "XBEGIN", "XEND", "MONITOR", "MWAIT", "CLFLUSH", "CLWB", "CLZERO", "WBINVD", "UD", "SALC", "LAR", "LSL", "VER", "S", "STR", "LMSW", "SMSW", "SLDT", "SGDT", "SIDT", "LLDT", "LTR", "DIV_", "IDIV_", "AAM", "AAD", "BOUND", "IRET", "CPUID", "PAUSE", "TPAUSE", "UMWAIT"]
-)
+_WORDS = """
+XSAVE FX LDMXCSR WR RD SYS CLI STI HLT INT IN_ OUT MOV_DR MOV_CR J CALL RET LOOP ENTER LEAVE PUSH POP
+XABORT XBEGIN XEND MONITOR MWAIT CLFLUSH CLWB CLZERO WBINVD UD SALC LAR LSL VER S STR LMSW SMSW SLDT
+SGDT SIDT LLDT LTR DIV_ IDIV_ AAM AAD BOUND IRET CPUID PAUSE TPAUSE UMWAIT
+"""
+_SKIPPED = tuple(_WORDS.split())
 _KEPT = ("SUB", "SBB", "SHL", "SHR", "SAR", "SAL", "SHLD", "SHRD", "SHUFP", "SQRT", "SET", "SHA", "RDPID_NONE")
 _NAMES = {"LZCNT": "abm", "SSE3": "pni", "CMPXCHG16B": "cx16", "INVPCID": "invpcid", "CMOV": "cmov"}
 _ALWAYS = {"INTEL8086", "INTEL186", "INTEL286", "INTEL386", "INTEL486", "X64", "CMOV", "FPU", "MMX"}

@@ -106,7 +106,7 @@ def _resources(found: Measured, base: Microarchitecture) -> dict[str, Resource]:
 def _features(
     found: Measured, base: Microarchitecture, towards: Mapping[Group, Group], groups: Iterable[str]
 ) -> dict[str, Figure]:
-    """Return the nearest core's features, where it is this processor's; port groups by the names that they have here."""
+    """Return the nearest core's features, where it is this processor's; port groups by their names here."""
     if not found.nearest.exact:
         return {}
     kept = {}

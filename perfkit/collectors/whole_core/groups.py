@@ -46,8 +46,8 @@ def translation(
 ) -> dict[Group, Group]:
     """Return a known core's groups -> the measured ports of most forms that use that group in the core's table.
 
-    Only forms count whose uses were found to be of one group; of those with several in the table (an address and a load),
-    only groups of as many ports.
+    Only forms count whose uses were found to be of one group; of those with several in the table (an address and a
+    load), only groups of as many ports.
     """
     votes: dict[Group, Counter[Group]] = {}
     for form, uses in measured.items():

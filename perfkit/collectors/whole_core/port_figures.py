@@ -13,6 +13,8 @@ from perfkit.machine.port_mapping.discover import Counts, PortMap, found_basis, 
 from perfkit.machine.port_mapping.families import components
 from perfkit.trace.x86 import class_of, is_vector, memory_access
 
+UNFIT = 0.08
+"""Mean relative error of a form's mixtures above which its ports are left out."""
 _POOL = 9  # candidates for the basis of each kind and number of ports
 _CONDITION = re.compile(r"(CMOV|SET)(?:N?[ABCGLOPSZE]E?|PE|PO)_")
 
@@ -63,7 +65,9 @@ def port_map(
     for first, *others in alike.values():
         mapped |= {form: mapped[first] for form in others if first in mapped and form not in mapped}
     missing = {form: "too few of its mixtures could be measured" for form in operations if form not in mapped}
-    return PortMap(model, basis, mapped, tuple(missing)), {f"ports of {form}": why for form, why in missing.items()}
+    missing |= {form: "no ports explain its mixtures" for form, one in mapped.items() if one.error > UNFIT}
+    fitting = {form: one for form, one in mapped.items() if form not in missing}
+    return PortMap(model, basis, fitting, tuple(missing)), {f"ports of {form}": why for form, why in missing.items()}
 
 
 def _alike(form: str, cycles: float, latencies: Mapping[int, Settled]) -> tuple[Any, ...]:

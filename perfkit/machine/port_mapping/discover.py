@@ -110,14 +110,20 @@ def _unions(sizes: Mapping[str, int], told: Mapping[Counts, float]) -> dict[froz
     }
 
 
-def mixtures_for(form: str, alone: float, sizes: Mapping[str, int], basis: Sequence[str]) -> list[Counts]:
-    """Return the mixtures of a form with each basis form, both of which take about as long alone."""
+def mixtures_for(form: str, alone: float, sizes: Mapping[str, int], basis: Sequence[str], front: float) -> list[Counts]:
+    """Return the mixtures of a form with each basis form, both of which take about as long alone.
+
+    Where the front end would then bound the mixture even if the two shared nothing, there are fewer of the form.
+    """
     found: list[Counts] = []
     for other in basis:
         if other == form:
             continue
         own = min(_MOST_OWN, max(1, round(1 / alone)))
         count = min(_MOST_OTHERS, max(1, round(own * alone * sizes[other])))
+        room = int(front * count / sizes[other] * 1.02) - count
+        if own > 1 and own + count > front * own * alone:
+            own = min(own, max(1, room))
         found.append(((form, own), (other, count)))
     return found
 
@@ -142,7 +148,7 @@ def mapped_forms(
         How many places of the front end a form takes.
     """
     wanted = {
-        form: mixtures_for(form, cycles, basis.sizes, partners(form))
+        form: mixtures_for(form, cycles, basis.sizes, partners(form), model.front)
         for form, cycles in alone.items()
         if form not in basis.sizes and cycles > 1.05 / model.front
     }
