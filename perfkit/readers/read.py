@@ -18,7 +18,7 @@ from perfkit.samples.events import printable
 from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
 
 # Formats that anybody may have written; the outputs of counting tools hold what was counted.
-_TABLES = ("plain-table", "json-records", "parquet")
+_TABLES = ("plain-table", "framed-table", "named-counts", "json-records", "parquet")
 
 
 def read_samples(
