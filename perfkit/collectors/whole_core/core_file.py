@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from perfkit.collectors.host.resources import EXTRAS
-from perfkit.collectors.whole_core.groups import Group, exclusive, group_name, shares, translation
-from perfkit.collectors.whole_core.whole import Measured, table_rows
+from perfkit.collectors.whole_core.groups import Group, own_uses, ports_name, shares, translation
+from perfkit.collectors.whole_core.whole import CoreMeasurement, table_rows
 from perfkit.machine.core import Figure, Microarchitecture, Resource
 from perfkit.machine.layers import Row
 from perfkit.machine.measured_forms import HERE, NEAREST, MeasuredForm
@@ -19,7 +19,7 @@ SOURCE = "here"
 _DIGITS = 4
 
 
-def measured_core(found: Measured, name: str = "host") -> Microarchitecture:
+def measured_core(found: CoreMeasurement, name: str = "host") -> Microarchitecture:
     """Return the core that `perfkit.collectors.whole_core.whole.measure_core` measured.
 
     What could not be measured comes from the nearest known core, and says so; where that is not this processor's own
@@ -33,7 +33,7 @@ def measured_core(found: Measured, name: str = "host") -> Microarchitecture:
     for form, row in rows.items():
         own = _own_uses(form, found, rows)
         if own is None:
-            forms[form] = (row, NEAREST, exclusive(row.uses or {}, base, towards))
+            forms[form] = (row, NEAREST, own_uses(row.uses or {}, base, towards))
         else:
             forms[form] = (_costs(form, row, found), HERE, own)
     every = closure(group for _, _, uses in forms.values() for group in uses)
@@ -44,15 +44,15 @@ def measured_core(found: Measured, name: str = "host") -> Microarchitecture:
         NEAREST: f"not measured here: as {base.title} ({base.name})",
     }
     resources = _resources(found, base) | {
-        group_name(group): Resource(
-            group_name(group),
+        ports_name(group): Resource(
+            ports_name(group),
             "ports",
             float(len(group)),
             "uops/cycle",
             SOURCE if all(port.startswith("P") for port in group) else NEAREST,
             units=tuple(sorted(group)),
         )
-        for group in sorted(every, key=lambda one: (len(one), group_name(one)))
+        for group in sorted(every, key=lambda one: (len(one), ports_name(one)))
     }
     written = {
         form: MeasuredForm(
@@ -83,12 +83,12 @@ def measured_core(found: Measured, name: str = "host") -> Microarchitecture:
             )
             for level in base.caches
         ),
-        features=MappingProxyType(_features(found, base, towards, {group_name(one) for one in every})),
+        features=MappingProxyType(_features(found, base, towards, {ports_name(one) for one in every})),
         forms=MappingProxyType(written),
     )
 
 
-def _resources(found: Measured, base: Microarchitecture) -> dict[str, Resource]:
+def _resources(found: CoreMeasurement, base: Microarchitecture) -> dict[str, Resource]:
     kept: dict[str, Resource] = {}
     for name, known in base.resources.items():
         if known.kind == "ports":
@@ -104,7 +104,7 @@ def _resources(found: Measured, base: Microarchitecture) -> dict[str, Resource]:
 
 
 def _features(
-    found: Measured, base: Microarchitecture, towards: Mapping[Group, Group], groups: Iterable[str]
+    found: CoreMeasurement, base: Microarchitecture, towards: Mapping[Group, Group], groups: Iterable[str]
 ) -> dict[str, Figure]:
     """Return the nearest core's features, where it is this processor's; port groups by their names here."""
     if not found.nearest.exact:
@@ -114,7 +114,7 @@ def _features(
         value = figure.value
         if name in ("fused_branch_ports", "retag_ports"):
             units = frozenset(base.resource(str(value)).units)
-            value = group_name(towards.get(units, units))
+            value = ports_name(towards.get(units, units))
             if value not in groups:
                 continue
         kept[name] = replace(figure, value=value, source=NEAREST, note="")
@@ -123,7 +123,7 @@ def _features(
     return kept
 
 
-def _own_uses(form: str, found: Measured, rows: Mapping[str, Row]) -> dict[Group, float] | None:
+def _own_uses(form: str, found: CoreMeasurement, rows: Mapping[str, Row]) -> dict[Group, float] | None:
     """Return the uses of a form that was measured; None of another.
 
     An operation on memory has those of the operation on registers and of a load of that width: where that does not
@@ -165,14 +165,14 @@ def _load_of(form: str) -> str:
     return "VEX_VMOVUPS_XMM_XMMM128/m" if "XMM" in form else "MOV_R64_RM64/m"
 
 
-def _named(uses: Mapping[frozenset[int], float], form: str, found: Measured) -> dict[Group, float]:
+def _named(uses: Mapping[frozenset[int], float], form: str, found: CoreMeasurement) -> dict[Group, float]:
     """Return uses with the ports' names; a port that no basis form uses is one of the form's class, vector or not."""
     unknown = found.ports.model.unknown
     own = f"P:{class_of(form)}{' vector' if is_vector(form) and 'vector' not in class_of(form) else ''}"
     return {frozenset(own if port == unknown else f"P{port}" for port in ports): count for ports, count in uses.items()}
 
 
-def _cycles(uses: Mapping[Group, float], found: Measured) -> float:
+def _cycles(uses: Mapping[Group, float], found: CoreMeasurement) -> float:
     unknown = found.ports.model.unknown
     ports = [
         (frozenset(int(port[1:]) if port[1:].isdigit() else unknown for port in group), count)
@@ -181,7 +181,7 @@ def _cycles(uses: Mapping[Group, float], found: Measured) -> float:
     return found.ports.model.cycles([(1.0, dict(ports), 1.0)])
 
 
-def _scaled(uses: dict[Group, float], cycles: float, found: Measured) -> dict[Group, float]:
+def _scaled(uses: dict[Group, float], cycles: float, found: CoreMeasurement) -> dict[Group, float]:
     """Return uses that take the measured cycles, where they are more than 6 % off and not the front end's."""
     told = _cycles(uses, found)
     if not uses or abs(told - cycles) <= 0.06 * cycles:
@@ -189,7 +189,7 @@ def _scaled(uses: dict[Group, float], cycles: float, found: Measured) -> dict[Gr
     return {group: count * cycles / told for group, count in uses.items()}
 
 
-def _costs(form: str, row: Row, found: Measured) -> Row:
+def _costs(form: str, row: Row, found: CoreMeasurement) -> Row:
     """Return a row with the measured latency: of several operands the longest, rounded where it is nearly whole."""
     register = form.split("/")[0]
     plain = "/m" in form and class_of(form) == "move"
@@ -214,12 +214,12 @@ def _tidy(value: float) -> float:
     return float(whole) if whole and abs(value - whole) <= 0.04 * whole else float(f"{value:.{_DIGITS}g}")
 
 
-def _interval(found: Measured, form: str) -> tuple[float, float] | None:
+def _interval(found: CoreMeasurement, form: str) -> tuple[float, float] | None:
     figure = found.alone.get(form)
     return None if figure is None else (round(figure.low, 3), round(figure.high, 3))
 
 
-def _latency_intervals(found: Measured, form: str) -> Mapping[str, tuple[float, float]]:
+def _latency_intervals(found: CoreMeasurement, form: str) -> Mapping[str, tuple[float, float]]:
     known = found.latencies.get(form, {})
     return MappingProxyType({str(k): (round(one.low, 3), round(one.high, 3)) for k, one in known.items()})
 

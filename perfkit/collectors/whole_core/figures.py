@@ -20,7 +20,7 @@ _HOPELESS = 40  # figures in a row that were too busy to measure: then the machi
 
 
 @dataclass(frozen=True)
-class Figure:
+class Timing:
     """One figure to measure: a mixture's cycles, or a chain's cycles per link.
 
     Parameters
@@ -45,7 +45,7 @@ class Figure:
         return f"{forms}{chain} #{self.turn}"
 
 
-def measure(bench: Bench, figure: Figure) -> float:
+def timed(bench: Bench, figure: Timing) -> float:
     """Return the cycles of a mixture, or of a chain's link."""
     forms = [form for form, _ in figure.counts]
     bench.fill("PS" if any(part in forms[0] for part in ("PS_", "SS_")) else "PD")
@@ -79,7 +79,7 @@ class Course:
     processor: int | None = None
     progress: Callable[[int, int], None] | None = None
 
-    def measured(self, figures: Sequence[Figure]) -> dict[Figure, float]:
+    def measured(self, figures: Sequence[Timing]) -> dict[Timing, float]:
         """Measure figures that the checkpoint lacks; return those that are known then.
 
         Raises
@@ -112,7 +112,7 @@ class Course:
             todo = [figure for figure in todo if figure not in done]
         return {figure: value for figure in figures if (value := known.get(figure.key)) is not None}
 
-    def _child(self, todo: Sequence[Figure]) -> Iterator[tuple[int, float | None, str]]:
+    def _child(self, todo: Sequence[Timing]) -> Iterator[tuple[int, float | None, str]]:
         """Yield (number, value, reason) from a forked child; a figure that ends it has no value."""
         reading, writing = os.pipe()
         child = os.fork()
@@ -144,7 +144,7 @@ class Course:
         if started is not None:
             yield started, None, "ended the process"
 
-    def _work(self, todo: Sequence[Figure], pipe: Any) -> None:
+    def _work(self, todo: Sequence[Timing], pipe: Any) -> None:
         def say(*what: Any) -> None:
             pipe.write(json.dumps(what) + "\n")
             pipe.flush()
@@ -161,7 +161,7 @@ class Course:
                 return
             say(number, None, "start")
             try:
-                say(number, measure(bench, figure), "")
+                say(number, timed(bench, figure), "")
             except UnavailableError:
                 say(number, None, "busy")
             except (DataError, ValueError, AttributeError, KeyError) as error:

@@ -10,7 +10,7 @@ Group = frozenset[str]
 """Names of ports: P0, P1, ... as measured here, others as in the nearest core's file."""
 
 
-def group_name(group: Group) -> str:
+def ports_name(group: Group) -> str:
     """Return the name of a port group: P0+P2."""
     return "+".join(sorted(group, key=lambda port: (len(port), port)))
 
@@ -21,11 +21,11 @@ def shares(uses: Mapping[Group, float], every: Iterable[Group]) -> dict[str, flo
     for group in every:
         total = sum(count for own, count in uses.items() if own <= group)
         if total:
-            found[group_name(group)] = float(f"{total:.4g}")
+            found[ports_name(group)] = float(f"{total:.4g}")
     return dict(sorted(found.items()))
 
 
-def exclusive(uses: Mapping[str, float], base: Microarchitecture, towards: Mapping[Group, Group]) -> dict[Group, float]:
+def own_uses(uses: Mapping[str, float], base: Microarchitecture, towards: Mapping[Group, Group]) -> dict[Group, float]:
     """Return the uses of a known core's row, each operation on its own group only, with the measured groups' ports."""
     groups = {name: frozenset(base.resource(name).units) for name in uses}
     own: dict[Group, float] = {}
@@ -55,7 +55,7 @@ def translation(
         if row is None or not row.uses or len(uses) != 1:
             continue
         ports = frozenset(f"P{port}" for port in next(iter(uses)))
-        own = exclusive(row.uses, base, {})
+        own = own_uses(row.uses, base, {})
         for group in own:
             if len(own) == 1 or len(group) == len(ports):
                 votes.setdefault(group, Counter())[ports] += 1

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfkit.collectors.host.code import flags
-from perfkit.collectors.whole_core.figures import Course, Figure
+from perfkit.collectors.whole_core.figures import Course, Timing
 from perfkit.collectors.whole_core.settled import Settled
 from perfkit.machine.layers import Row
 from perfkit.machine.port_mapping.basis import ports_of
@@ -32,7 +32,7 @@ def port_map(
     """
 
     def measure(mixtures: Any) -> dict[Counts, float]:
-        figures = {counts: Figure(tuple(counts)) for counts in mixtures}
+        figures = {counts: Timing(tuple(counts)) for counts in mixtures}
         found = course.measured(list(figures.values()))
         return {counts: found[figure] for counts, figure in figures.items() if figure in found}
 

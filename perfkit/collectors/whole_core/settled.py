@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.collectors.whole_core.figures import Figure
+from perfkit.collectors.whole_core.figures import Timing
 
 PASSES = 3
 SPREAD = 0.04
@@ -21,17 +21,17 @@ class Settled:
     high: float
 
 
-def passes(counts: Sequence[tuple[str, int]], operand: int | None = None) -> list[Figure]:
+def passes(counts: Sequence[tuple[str, int]], operand: int | None = None) -> list[Timing]:
     """Return a figure's passes."""
-    return [Figure(tuple(counts), operand, turn) for turn in range(PASSES)]
+    return [Timing(tuple(counts), operand, turn) for turn in range(PASSES)]
 
 
-def in_passes(groups: Sequence[Sequence[Figure]]) -> list[Figure]:
+def in_passes(groups: Sequence[Sequence[Timing]]) -> list[Timing]:
     """Return the figures of all groups, the first pass over all of them first."""
     return [group[turn] for turn in range(PASSES) for group in groups]
 
 
-def settled(figures: Sequence[Figure], found: Mapping[Figure, float]) -> Settled | str:
+def settled(figures: Sequence[Timing], found: Mapping[Timing, float]) -> Settled | str:
     """Return what passes come to; a reason where they come to nothing.
 
     Of three passes the nearest two have to agree: one that was disturbed does not decide.

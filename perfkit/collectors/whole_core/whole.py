@@ -30,7 +30,7 @@ MINUTES = 5.0
 
 
 @dataclass(frozen=True)
-class Measured:
+class CoreMeasurement:
     """What was measured.
 
     Parameters
@@ -91,7 +91,7 @@ def measure_core(
     minutes: float = MINUTES,
     processor: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Measured:
+) -> CoreMeasurement:
     """Measure this machine's core.
 
     Parameters
@@ -132,7 +132,7 @@ def measure_core(
         front = _whole(own["front_end"])
         ports, missing = port_map(course("ports"), alone, latencies, front, table)
         left_out |= missing
-    return Measured(host, nearest, alone, latencies, ports, own, seconds, left_out)
+    return CoreMeasurement(host, nearest, alone, latencies, ports, own, seconds, left_out)
 
 
 def table_rows(core: str) -> dict[str, Row]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfkit.errors import DataError
 from perfkit.machine.port_mapping.basis import Basis, choose, ports_of, union_size
-from perfkit.machine.port_mapping.mapping import Mapped, Mixture, PortModel
+from perfkit.machine.port_mapping.mapping import FormUses, Mixture, PortModel
 from perfkit.machine.port_mapping.port_sets import port_sets
 
 Counts = tuple[tuple[str, int], ...]
@@ -37,7 +37,7 @@ class PortMap:
 
     model: PortModel
     basis: Basis
-    mapped: Mapping[str, Mapped]
+    mapped: Mapping[str, FormUses]
     missing: tuple[str, ...] = ()
 
     def cycles(self, counts: Counts) -> float:
@@ -153,7 +153,7 @@ def mapped_forms(
         if form not in basis.sizes and cycles > 1.05 / model.front
     }
     told = measure([counts for several in wanted.values() for counts in several])
-    mapped = {form: Mapped({model.sets[form]: 1.0}, 1.0, 0.0) for form in basis.sizes}
+    mapped = {form: FormUses({model.sets[form]: 1.0}, 1.0, 0.0) for form in basis.sizes}
     missing = []
     for form, cycles in alone.items():
         if form in mapped:

@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 
 from perfkit.machine.port_mapping.families import Ports, family, loads
 
-SINGLE = 0.05
+SINGLE = 0.015
 """Mean relative error up to which one group of ports explains a form's mixtures."""
-_BETTER = 0.6  # what several groups have to bring the error down to, relative to one group's
+_BETTER = 0.5  # what several groups have to bring the error down to, relative to one group's
 _SPARSE = 0.003  # what an operation costs the program, beside relative errors: none that explains nothing
 
 
@@ -36,7 +36,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Mapped:
+class FormUses:
     """What was found of a form.
 
     Parameters
@@ -95,7 +95,7 @@ class PortModel:
         slots = sum(n * slots for n, _, slots in uses)
         return max(float(loads(self.groups, operations).max(initial=0.0)), slots / self.front)
 
-    def map(self, alone: float, mixtures: Sequence[Mixture], slots: float = 1.0) -> Mapped:
+    def map(self, alone: float, mixtures: Sequence[Mixture], slots: float = 1.0) -> FormUses:
         """Return the uses of a form that takes `alone` cycles, from its mixtures.
 
         First one group of ports is tried, each in turn; where none explains the mixtures, operations on several groups
@@ -104,7 +104,7 @@ class PortModel:
         """
         given = [Mixture(1, {}, alone), *mixtures]
         if alone <= 1.05 / self.front or not self.groups:
-            return Mapped({}, slots, 0.0)
+            return FormUses({}, slots, 0.0)
         own = np.array([one.own for one in given], dtype=float)
         cycles = np.array([one.cycles for one in given])
         others = np.array([self._others(one.others) for one in given])
@@ -123,7 +123,7 @@ class PortModel:
             if less < _BETTER * error:
                 found, error = several, less
         uses = {group: float(count) for group, count in zip(self.groups, found, strict=True) if count > 0.04 * alone}
-        return Mapped(uses, slots, error)
+        return FormUses(uses, slots, error)
 
     def _others(self, others: Mapping[str, int]) -> NDArray[np.float64]:
         total = np.zeros(len(self.groups))

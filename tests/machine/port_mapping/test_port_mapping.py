@@ -4,7 +4,6 @@ import zlib
 
 import numpy as np
 import pytest
-from tests.machine.port_mapping.synthetic import machine
 
 from perfkit.errors import DataError
 from perfkit.machine.port_mapping.basis import choose, ports_of, union_size
@@ -12,6 +11,7 @@ from perfkit.machine.port_mapping.discover import found_basis, mapped_forms
 from perfkit.machine.port_mapping.families import atoms_of, components, family
 from perfkit.machine.port_mapping.mapping import Mixture, PortModel
 from perfkit.machine.port_mapping.port_sets import port_sets
+from tests.machine.port_mapping.synthetic import machine
 
 
 def found_map(real):
