@@ -1,7 +1,7 @@
 """``perfkit noise``: add instructions to a kernel's innermost loop and measure what it absorbs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,8 @@ from perfkit.cli.output import draw, notes_to_stderr, print_json, rows
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfkit.diagnosis.noise_result import NoiseResult
 
 
 def noise(
@@ -41,7 +43,11 @@ def noise(
         help="Kinds of noise, separated by commas: nop, load, latency (default: all).",
     ),
     at: str = typer.Option(
-        "innermost", "--at", metavar="WHERE", callback=options.plain, help="The loop: FILE:LINE, or 0x and an address."
+        "innermost",
+        "--at",
+        metavar="WHERE",
+        callback=options.plain,
+        help="The loop: FILE:LINE, 0x and an address, or each: every innermost loop, one after the other.",
     ),
     core: str = typer.Option(
         "",
@@ -70,6 +76,8 @@ def noise(
 
     Example: perfkit noise dot.c --arguments "f8[1000], f8[1000], 1000" --core host
 
+    Example: perfkit noise ./program -f solve --at each -- 48
+
     Example: perfkit noise libsolve.so --function solve --arguments 1000 --kinds nop,load,latency
     """
     from perfkit.cli.standard_input import kept
@@ -78,11 +86,14 @@ def noise(
     from perfkit.diagnosis.noise import Noise
     from perfkit.errors import SettingError
 
-    settings = Noise(kinds=options.words(kinds) or None, at=_place(at), core=core or None)
+    each = at == "each"
+    settings = Noise(kinds=options.words(kinds) or None, at="innermost" if each else _place(at), core=core or None)
     build = {"flags": flags} if flags else {}
     program = is_program(source)
     if remove and (kinds or core or output or picture):
         raise SettingError("--remove adds no noise: leave out --kinds, --core, --output and --picture")
+    if each and (remove or output or picture):
+        raise SettingError("--at each measures several loops: for --remove, --output and --picture name one")
     unfit = [
         name
         for name, given in (
@@ -103,25 +114,47 @@ def noise(
     with notes_to_stderr():
         if program:
             with kept() as stdin:
-                found = settings.run_program(source, function, words or [], stdin=stdin, call=skip + 1)
+                run = settings.each_loop_of_program if each else settings.run_program
+                found = run(source, function, words or [], stdin=stdin, call=skip + 1)
         elif remove:
             kernel = kernel_from(source, function or None, compiler or None, build)
             _tell_without(kernel.name, settings.without(kernel, *kernel_arguments(arguments)), as_json=as_json)
             return
         else:
             kernel = kernel_from(source, function or None, compiler or None, build)
-            found = settings.run(kernel, *kernel_arguments(arguments))
+            found = (settings.each_loop if each else settings.run)(kernel, *kernel_arguments(arguments))
+    if isinstance(found, tuple):
+        _tell_loops(found, as_json=as_json)
+        return
     if as_json:
-        more = {"held_back_by": found.bottleneck, "simulated": found.simulated_bottleneck, "refused": found.refused}
-        print_json({"name": found.name, **more, "kinds": rows(found.to_frame()), "curves": rows(found.curves)})
+        print_json(_as_dict(found))
     else:
-        shown = found.to_frame().drop(columns="resource").round(2)
-        typer.echo(f"{found.summary()}\n\n{shown.to_string(index=False)}")
+        _tell(found)
     if output is not None:
         found.save(output)
         typer.echo(f"wrote {output}", err=True)
     if picture is not None:
         draw(found, picture)
+
+
+def _as_dict(found: "NoiseResult") -> dict[str, Any]:
+    about = {"name": found.name, "place": found.place, "held_back_by": found.bottleneck}
+    more = {"simulated": found.simulated_bottleneck, "refused": found.refused}
+    return {**about, **more, "kinds": rows(found.to_frame()), "curves": rows(found.curves)}
+
+
+def _tell(found: "NoiseResult") -> None:
+    shown = found.to_frame().drop(columns="resource").round(2)
+    typer.echo(f"{found.summary()}\n\n{shown.to_string(index=False)}")
+
+
+def _tell_loops(results: "tuple[NoiseResult, ...]", *, as_json: bool) -> None:
+    if as_json:
+        print_json({"loops": [_as_dict(found) for found in results]})
+        return
+    for k, found in enumerate(results):
+        typer.echo(f"{chr(10) if k else ''}Loop {k + 1} of {len(results)}")
+        _tell(found)
 
 
 def _tell_without(name: str, found: "pd.DataFrame", *, as_json: bool) -> None:

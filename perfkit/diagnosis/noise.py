@@ -5,6 +5,7 @@ here the machine code is copied with the noise in it, so that any function of a 
 are needed.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from perfkit.collectors.host.code import flags
 from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_result import NoiseResult
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Settings
 from perfkit.simulators.gus.gus import Gus
@@ -40,6 +41,21 @@ _ENOUGH = 3  # processes that make a quiet point
 _SIMULATED = 60_000  # instructions that the model sees, if the loop turns often enough in them
 _RECORDED = 5_000_000  # instructions
 _TURNS = 300  # iterations that are often enough
+
+
+_WHOLE = 0.9  # of a call's instructions: the rest hardly counts
+_LEAST_SHARE = 0.05  # of a function's instructions: loops with less cannot hold it back much
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A function, recorded, and how to measure it with noise at a loop's header."""
+
+    name: str
+    path: Path
+    symbol: str
+    trace: "Trace"
+    measured: "Callable[..., Turns]"
 
 
 @dataclass(frozen=True)
@@ -115,14 +131,37 @@ class Noise(Settings):
         UnavailableError
             This machine is too busy, or not x86-64.
         """
-        from perfkit.collectors.noise.measure import check_machine, measure
-
-        check_machine(kernel.isa)
         core = self._model()
-        trace = kernel.trace(*arguments, limit=_RECORDED)
-        return self._profile(
-            kernel.name, kernel.path, kernel.function, trace, core, partial(measure, kernel, arguments)
-        )
+        return self._profile(_recorded(kernel, arguments), self.at, core)
+
+    def each_loop(self, kernel: "Kernel", *arguments: Any) -> tuple[NoiseResult, ...]:
+        """Measure a kernel with noise in each of its innermost loops, one after the other.
+
+        Each result is about one loop, in relation to the time of the whole call: a loop that takes a tenth of it slows
+        the call by a tenth of what it is slowed by itself.
+
+        Parameters
+        ----------
+        kernel, *arguments
+            As of `run`; `at` plays no part.
+
+        Returns
+        -------
+        tuple of NoiseResult
+            Of the loops that execute a twentieth of the function's instructions or more, by falling share.
+
+        Warns
+        -----
+        PerfkitWarning
+            No noise can be added to one of the loops, with the reason.
+
+        Raises
+        ------
+        SettingError, DataError, UnavailableError
+            As `run` does; DataError where no loop can be measured.
+        """
+        core = self._model()
+        return self._each(_recorded(kernel, arguments), core)
 
     def run_program(
         self,
@@ -163,32 +202,41 @@ class Noise(Settings):
         --------
         >>> pk.Noise(kinds=["nop", "latency"]).run_program("./solver", "smooth", ["48"])  # doctest: +SKIP
         """
-        from perfkit.collectors.noise.measure import check_machine
-        from perfkit.collectors.noise.program import measure_program
-        from perfkit.collectors.profile.hot import check_program
-        from perfkit.collectors.profile.sampled import Target
-        from perfkit.collectors.tracer.tracer import Tracer
-        from perfkit.diagnosis.named import named
-
-        if isinstance(call, bool) or call < 1:
-            raise SettingError(f"call is a whole number, 1 or more; found {call!r}")
         core = self._model()
-        target = Target(Path(program).absolute(), tuple(map(str, arguments)), Path(stdin) if stdin else None)
-        check_program(target)
-        check_machine(ElfFile(target.program).isa)
-        meant, _ = named(function, target, None)
-        own = Path(meant.path).resolve() == target.program.resolve()
-        library = "" if own else meant.path
-        tracer = Tracer(
-            limit=_RECORDED, skip=call - 1, early=True, library=library, stdin=target.stdin, backend="cloner"
-        )  # fmt: skip
-        trace = tracer.run(target.program, meant.symbol, target.arguments)
-        measured = partial(
-            measure_program, target.program, meant.symbol, target.arguments, library=library, stdin=target.stdin,
-            call=call,
-        )  # fmt: skip
-        name = f"{meant.name} of {target.program.name}" + (f" (call {call})" if call > 1 else "")
-        return self._profile(name, Path(library or target.program), meant.symbol, trace, core, measured)
+        return self._profile(_recorded_program(program, function, arguments, stdin, call), self.at, core)
+
+    def each_loop_of_program(
+        self,
+        program: str | Path,
+        function: str,
+        arguments: Sequence[str] = (),
+        *,
+        stdin: str | Path | None = None,
+        call: int = 1,
+    ) -> tuple[NoiseResult, ...]:
+        """Measure a function of a program with noise in each of its innermost loops: `run_program` and `each_loop`."""
+        core = self._model()
+        return self._each(_recorded_program(program, function, arguments, stdin, call), core)
+
+    def _each(self, recorded: _Recorded, core: Gus | None) -> tuple[NoiseResult, ...]:
+        from perfkit.collectors.noise.function import read_function
+
+        function = read_function(ElfFile(recorded.path), recorded.symbol)
+        executed = _executed(recorded.trace)
+        work = {loop.header: sum(executed.get(i.ip, 0) for i in function.body(loop)) for loop in function.innermost}
+        whole = sum(executed.get(i.ip, 0) for i in function.instructions)
+        worth = sorted((at for at in work if work[at] >= max(1, _LEAST_SHARE * whole)), key=lambda at: -work[at])
+        results, reasons = [], []
+        for at in worth:
+            try:
+                results.append(self._profile(recorded, at, core))
+            except DataError as reason:
+                reasons.append(f"the loop at {at:#x} ({work[at] / whole:.0%} of the instructions): {reason}")
+        if not results:
+            raise DataError(f"no loop of {recorded.name} can be measured: {'; '.join(reasons) or 'none ran'}")
+        for told in reasons:
+            warnings.warn(f"not measured: {told}", PerfkitWarning, stacklevel=3)
+        return tuple(results)
 
     def without(self, kernel: "Kernel", *arguments: Any) -> "pd.DataFrame":
         """Measure a kernel without the vector loads of a loop, and without its vector arithmetic (DECAN).
@@ -224,7 +272,7 @@ class Noise(Settings):
 
         check_machine(kernel.isa)
         trace = kernel.trace(*arguments, limit=_RECORDED)
-        function, loop, _ = self._loop(kernel.path, kernel.function, trace)
+        function, loop, _ = _loop(kernel.path, kernel.function, trace, self.at)
         place, gone, why = noise_place(function, loop), {}, {}
         for way in REMOVALS:
             try:
@@ -245,17 +293,6 @@ class Noise(Settings):
         columns = ["removed", "instructions", "time", "low", "high", "turns", "quiet", "why_not"]
         return pd.DataFrame(rows, columns=columns)
 
-    def _loop(self, path: Path, symbol: str, trace: "Trace") -> "tuple[FunctionCode, Loop, dict[int, int]]":
-        """Return a function, the loop that is meant, and how often each of its instructions ran."""
-        from perfkit.collectors.noise.function import read_function
-
-        function = read_function(ElfFile(path), symbol)
-        executed = dict(zip(trace.object_addresses().tolist(), trace.instruction_counts().tolist(), strict=True))
-        loop = function.loop_at(_address(self.at, function, trace, executed))
-        if not executed.get(loop.header, 0):
-            raise DataError(f"the loop of {symbol} at {loop.header:#x} did not run with these arguments")
-        return function, loop, executed
-
     def _model(self) -> Gus | None:
         """Return the model; refuse what there is not before anything is run."""
         from perfkit.collectors.noise.kinds import kinds
@@ -263,16 +300,15 @@ class Noise(Settings):
         kinds(self.kinds)
         return None if self.core is None else Gus(self.core, warm="all")  # type: ignore[arg-type]
 
-    def _profile(
-        self, name: str, path: Path, symbol: str, trace: "Trace", core: Gus | None, measured: "Callable[..., Turns]"
-    ) -> NoiseResult:
-        """Choose the loop and the variants, measure and simulate them."""
+    def _profile(self, recorded: _Recorded, at: str | int, core: Gus | None) -> NoiseResult:
+        """Choose the variants, measure and simulate them."""
         from perfkit.collectors.noise.copies import NoiseVariant
         from perfkit.collectors.noise.kinds import KINDS, NO_HUGE, kinds, refused
         from perfkit.collectors.noise.place import noise_place, register_name
 
         wanted = kinds(self.kinds)
-        function, loop, executed = self._loop(path, symbol, trace)
+        trace = recorded.trace
+        function, loop, executed = _loop(recorded.path, recorded.symbol, trace, at)
         turns, place = executed[loop.header], noise_place(function, loop)
         own = sum(executed.get(i.ip, 0) for i in function.body(loop)) / turns
         left_out = {each.name: why for each in wanted if (why := refused(each, place, flags()))}
@@ -284,14 +320,14 @@ class Noise(Settings):
                     sorted({min(n, kind.most) for n in (self.counts or COUNTS)}) if kind.most <= max(COUNTS) else counts
                 )
                 variants += [NoiseVariant(kind.name, n) for n in few]
-        found = measured(
+        found = recorded.measured(
             loop.header, variants, processes=self.processes, rounds=self.rounds, seconds=self.seconds, seed=self.seed
         )
         left_out |= {v.kind: "it would change the kernel's results" for v in found.changed}
         left_out |= {v.kind: NO_HUGE for v in found.lacking}
         kept = [v for v in variants[1:] if v.kind not in left_out]
         if not kept:
-            raise DataError(f"no noise can be added to {symbol}: {left_out}")
+            raise DataError(f"no noise can be added to {recorded.symbol}: {left_out}")
         known = [v for v in kept if KINDS[v.kind].modelled]
         simulated = _simulated(core, trace, loop.header, place, known) if core else {}
         through = {"latency": f" through {register_name(place.carried)}"} if place.carried else {}
@@ -299,7 +335,7 @@ class Noise(Settings):
         original = found.ratio[(found.which == -1) & np.isfinite(found.ratio)]
         calm = found.cycles[found.quiet] if found.quiet.any() else found.cycles[np.isfinite(found.cycles)]
         return NoiseResult(
-            name=name,
+            name=recorded.name,
             place=_described(function, trace, loop.header),
             curves=curves,
             instructions=own,
@@ -309,8 +345,75 @@ class Noise(Settings):
             host=processor_name(),
             core=core.core.name if core else "",
             refused=left_out,
-            notes=(),
+            notes=_share(own * turns, trace),
         )
+
+
+def _recorded(kernel: "Kernel", arguments: tuple[Any, ...]) -> _Recorded:
+    from perfkit.collectors.noise.measure import check_machine, measure
+
+    check_machine(kernel.isa)
+    trace = kernel.trace(*arguments, limit=_RECORDED)
+    return _Recorded(kernel.name, kernel.path, kernel.function, trace, partial(measure, kernel, arguments))
+
+
+def _recorded_program(
+    program: str | Path, function: str, arguments: Sequence[str], stdin: str | Path | None, call: int
+) -> _Recorded:
+    from perfkit.collectors.noise.measure import check_machine
+    from perfkit.collectors.noise.program import measure_program
+    from perfkit.collectors.profile.hot import check_program
+    from perfkit.collectors.profile.sampled import Target
+    from perfkit.collectors.tracer.tracer import Tracer
+    from perfkit.diagnosis.named import named
+
+    if isinstance(call, bool) or call < 1:
+        raise SettingError(f"call is a whole number, 1 or more; found {call!r}")
+    target = Target(Path(program).absolute(), tuple(map(str, arguments)), Path(stdin) if stdin else None)
+    check_program(target)
+    check_machine(ElfFile(target.program).isa)
+    meant, _ = named(function, target, None)
+    own = Path(meant.path).resolve() == target.program.resolve()
+    library = "" if own else meant.path
+    tracer = Tracer(
+        limit=_RECORDED, skip=call - 1, early=True, library=library, stdin=target.stdin, backend="cloner"
+    )  # fmt: skip
+    trace = tracer.run(target.program, meant.symbol, target.arguments)
+    measured = partial(
+        measure_program, target.program, meant.symbol, target.arguments, library=library, stdin=target.stdin,
+        call=call,
+    )  # fmt: skip
+    name = f"{meant.name} of {target.program.name}" + (f" (call {call})" if call > 1 else "")
+    return _Recorded(name, Path(library or target.program), meant.symbol, trace, measured)
+
+
+def _loop(path: Path, symbol: str, trace: "Trace", at: str | int) -> "tuple[FunctionCode, Loop, dict[int, int]]":
+    """Return a function, the loop that is meant, and how often each of its instructions ran."""
+    from perfkit.collectors.noise.function import read_function
+
+    function = read_function(ElfFile(path), symbol)
+    executed = _executed(trace)
+    loop = function.loop_at(_address(at, function, trace, executed))
+    if not executed.get(loop.header, 0):
+        raise DataError(f"the loop of {symbol} at {loop.header:#x} did not run with these arguments")
+    return function, loop, executed
+
+
+def _share(executed: float, trace: "Trace") -> tuple[str, ...]:
+    """Say so where a loop is only a part of what is timed: the call."""
+    share = executed / max(1, trace.instruction_count)
+    if share >= _WHOLE:
+        return ()
+    told = (
+        f"this loop executes {share:.0%} of the call's instructions; cycles, slowdowns and slack are those of the "
+        "whole call, so that what other code takes counts as slack of every kind"
+    )
+    return (told,)
+
+
+def _executed(trace: "Trace") -> dict[int, int]:
+    """Return how often each instruction ran, by its address in the file."""
+    return dict(zip(trace.object_addresses().tolist(), trace.instruction_counts().tolist(), strict=True))
 
 
 def _address(at: str | int, function: "FunctionCode", trace: "Trace", executed: dict[int, int]) -> int:

@@ -56,9 +56,8 @@ def test_two_percent_more_links_are_found_and_the_same_library_is_the_same():
 
 def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_path):
     """A loop over more than two once called what lay behind: a crash of the measuring process in one of three runs."""
-    counting = compile_kernel(
-        "static long calls; void set_up(void) { calls++; } long work(void) { return calls; }", "work"
-    )
+    source = "static long calls; void set_up(void) { calls++; } long work(void) { return calls; }"
+    counting = compile_kernel(source, "work")
     library = ctypes.CDLL(str(counting.path))
     timer = ctypes.CDLL(str(build_timer(tmp_path)))
     set_up = ctypes.cast(library.set_up, ctypes.c_void_p).value
@@ -71,7 +70,7 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
         work, integers, floats, ctypes.c_long(1), ctypes.c_long(1), pointer(order), pointer(out), ctypes.byref(six)
     )
     assert library.work() == 2
-    assert (out > 0).all()
+    assert (out[:, :, :3] > 0).all()  # both were sampled; an empty call may take no tick
 
 
 def samples(cycles: np.ndarray, busy: np.ndarray) -> np.ndarray:

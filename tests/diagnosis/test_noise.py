@@ -156,6 +156,37 @@ def test_machine_beside_model_and_the_command_line(tmp_path):
     assert again.curve("latency")["simulated"].iloc[-1] > 5  # 32 cycles more in each iteration
 
 
+TWO_LOOPS = """double f(const double *a, double *b, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += a[i];
+    for (long i = 0; i < n; i++) b[i] = a[i] / (b[i] + 3.0);
+    return s;
+}"""
+
+
+@pytest.mark.measures
+def test_each_loop_has_a_bottleneck_of_its_own():
+    """A chain of additions, then a divider that is always busy: neither is told of the other one."""
+    kernel = pk.collectors.compile_kernel(TWO_LOOPS, "f", flags="-O2 -fno-tree-vectorize -g")
+    found = pk.Noise(kinds=["nop", "divide", "latency"], seconds=10).each_loop(
+        kernel, np.ones(2000), np.ones(2000), 2000
+    )
+    assert {one.place.rpartition("(")[2]: one.bottleneck for one in found} == {
+        "kernel.c:3)": "latency",
+        "kernel.c:4)": "divide",
+    }
+    assert ["of the call's instructions" in one.summary() for one in found] == [True, True]
+
+
+def test_each_of_several_loops_that_cannot_be_measured():
+    kernel = pk.collectors.compile_kernel(TWO_LOOPS, "f", flags="-O1")
+    with pytest.raises(DataError, match="no loop of f can be measured: none ran"):
+        pk.Noise(kinds=["nop"]).each_loop(kernel, np.ones(1), np.ones(1), 0)
+    refused = CliRunner().invoke(app, ["noise", "k.c", "--at", "each", "--picture", "x.png"])
+    assert isinstance(refused.exception, SettingError)
+    assert "name one" in str(refused.exception)
+
+
 def test_results_that_change_from_run_to_run_are_refused():
     source = (
         "long f(long n) { unsigned low, high; __asm__ volatile(\"rdtsc\" : \"=a\"(low), \"=d\"(high)); "

@@ -196,6 +196,11 @@ class FunctionCode:
             )
         return loop
 
+    @property
+    def innermost(self) -> tuple[Loop, ...]:
+        """The loops that hold no other one."""
+        return tuple(loop for loop in self.loops if not any(one.blocks < loop.blocks for one in self.loops))
+
     def hottest(self, counts: Mapping[int, int]) -> int:
         """Return the block that executed most instructions, from executions by address."""
         return max(self.blocks, key=lambda at: len(self.blocks[at]) * counts.get(at, 0))

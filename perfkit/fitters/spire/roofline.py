@@ -13,6 +13,7 @@ from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.right import right_chain
 
 _BUCKETS = 256
+_FEW = 64  # samples: sorting them is faster
 
 
 def fit_roofline(intensity: np.ndarray, throughput: np.ndarray, event: str = "") -> Roofline:
@@ -102,15 +103,13 @@ def corners_of(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
     are the corners of the partitions' corners, exactly: only comparisons and exact signs decide. Samples without
     work, or at infinity, play no part.
     """
-    keep = (throughput > 0.0) & (intensity > 0.0) & (intensity < np.inf)
-    at, height = intensity[keep], throughput[keep]
-    if not len(at):
+    if not is_trainable(intensity, throughput):
         return np.empty((0, 2))
-    peak, first, last, _ = _peak(at, height)
-    left, right = _undominated(at, height, first, last, -1.0)
-    left, right = left[np.argsort(at[left])], right[np.argsort(-at[right])]
-    hull = exact_hull(at[left], height[left], first, peak)
-    front = _front(at[right], height[right], last, peak)
+    peak, first, last, _ = _peak(intensity, throughput)
+    left, right = _undominated(intensity, throughput, first, last, 0.0)
+    left, right = left[np.argsort(intensity[left])], right[np.argsort(-intensity[right])]
+    hull = exact_hull(intensity[left], throughput[left], first, peak)
+    front = _front(intensity[right], throughput[right], last, peak)
     return np.concatenate([hull, front[: -1 if first == last else None]])
 
 
@@ -206,6 +205,11 @@ def _undominated(
     is off the front if one of higher intensity has. Buckets by the bits of the intensity, which rise with its
     logarithm, decide most cases without sorting; samples of one bucket are left for the sort.
     """
+    if len(intensity) <= _FEW:
+        return (
+            np.flatnonzero((intensity > 0.0) & (intensity < first) & (throughput > 0.0)),
+            np.flatnonzero((intensity > last) & (intensity < np.inf) & (throughput > start)),
+        )
     bits = intensity.view(np.int64)
     low, high = np.int64(np.iinfo(np.int64).max), np.int64(0)
     for i in range(len(bits)):
@@ -220,7 +224,7 @@ def _undominated(
         if 0.0 < intensity[i] < np.inf:
             bucket = ((bits[i] - low) >> shift) + 1
             best[bucket] = max(best[bucket], throughput[i])
-    below = np.full(_BUCKETS + 2, -1.0)
+    below = np.full(_BUCKETS + 2, 0.0)  # a sample without work is below every hull
     above = np.full(_BUCKETS + 2, start)
     for b in range(1, _BUCKETS + 2):
         below[b] = max(below[b - 1], best[b - 1])

@@ -64,24 +64,40 @@ class EventSummary:
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """Return intensity and throughput of the samples that the roofline rests on."""
-        at = np.append(self.corners[:, 0], [np.inf] * (self.at_infinity >= 0))
-        return at, np.append(self.corners[:, 1], [self.at_infinity] * (self.at_infinity >= 0))
+        at, height = self.corners[:, 0].copy(), self.corners[:, 1].copy()
+        if self.at_infinity < 0:
+            return at, height
+        return np.append(at, np.inf), np.append(height, self.at_infinity)
 
 
 def summarise(intensity: np.ndarray, throughput: np.ndarray, counted: Sequence[int]) -> EventSummary:
     """Return the summary of the usable samples of an event; ``counted`` says how many there were and were not."""
-    beyond = throughput[intensity == np.inf]
-    working = intensity[throughput > 0.0]
-    even = len(intensity) and bool((np.isfinite(intensity) & (intensity > 0)).all())
-    rates = throughput / intensity if even else np.array([np.nan])
+    beyond, lowest, highest, slowest, fastest = _ranges(intensity, throughput)
     return EventSummary(
         corners_of(intensity, throughput),
-        float(beyond.max(initial=-1.0)),
+        beyond,
         (int(counted[0]), int(counted[1]), int(counted[2]), int(counted[3])),
-        float(working.min(initial=np.inf)),
-        float(working.max(initial=-np.inf)),
-        *_rates(float(rates.min()), float(rates.max())),
+        lowest,
+        highest,
+        *_rates(slowest, fastest),
     )
+
+
+@njit(cache=True, nogil=True)
+def _ranges(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float, float]:
+    """Return the best throughput without the event, the range of intensities with work, and that of rates."""
+    beyond, lowest, highest, slowest, fastest = -1.0, np.inf, -np.inf, np.inf, -np.inf
+    even = len(intensity) > 0
+    for i in range(len(intensity)):
+        x, y = intensity[i], throughput[i]
+        if x == np.inf:
+            beyond = max(beyond, y)
+        if y > 0.0:
+            lowest, highest = min(lowest, x), max(highest, x)
+        even = even and 0.0 < x < np.inf
+        if even:
+            slowest, fastest = min(slowest, y / x), max(fastest, y / x)
+    return (beyond, lowest, highest, slowest, fastest) if even else (beyond, lowest, highest, np.nan, np.nan)
 
 
 def _rates(slowest: float, fastest: float) -> tuple[float, float]:
