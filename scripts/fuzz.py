@@ -215,7 +215,8 @@ def _read(path: Path, rng: random.Random) -> None:
     except FormatError as error:
         cause = error.__cause__
         if "it cannot be read: damaged, or another file" in str(error) and not isinstance(cause, MemoryError | OSError):
-            raise cause or error  # no reader gave a reason: something in it failed, and was taken for the file's fault
+            # No reader gave a reason: something in it failed, and was taken for the file's fault.
+            raise (cause or error) from None
         raise
     for row in samples.accounting.itertuples():
         if row.total != row.counts + row.describes + row.left_out + row.problems:
