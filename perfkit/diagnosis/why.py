@@ -23,6 +23,8 @@ from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured, places
 from perfkit.diagnosis.kernel import why_kernel
+from perfkit.diagnosis.noise import Noise
+from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
@@ -56,6 +58,7 @@ def why(
     limit: int = 3_000_000,
     stdin: str | Path | None = None,
     flags: str = "",
+    noise: bool = False,
     say: Say | None = None,
 ) -> Diagnosis:
     """Say why a program is slow: its hot function, what holds that back, on which line, and what would help.
@@ -84,6 +87,9 @@ def why(
         What the program reads from its standard input, in each run; nothing by default.
     flags : str
         What a source is compiled with; optimised for this machine by default.
+    noise : bool
+        Of a program: also add instructions to its hot loop and time it (`perfkit.Noise`), for a minute or so, and set
+        what that says against the other methods.
     say : callable, optional
         Called with what is being done, before each stage.
 
@@ -105,6 +111,10 @@ def why(
     reads = Path(stdin) if stdin else None
     with built(path, flags, say) as made:
         if is_called(made):
+            if noise:
+                raise SettingError(
+                    f"noise is added to programs here; {path.name} is called: ask perfkit noise {path.name}"
+                )
             kernel, values, notes = called_kernel(path, made, function, words, flags)
             say(f"recording, simulating and timing {kernel.function}")
             found = why_kernel(kernel, *values, core=core, limit=limit)
@@ -113,7 +123,7 @@ def why(
         target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
         check_program(target)
         with Ahead(core, say) as ahead:
-            answer = _Inquiry(target, function, core, seconds, limit, say, ahead).answer()
+            answer = _Inquiry(target, function, core, seconds, limit, say, ahead, noise).answer()
         return answer if made == path else replace(answer, program=path.name)
 
 
@@ -143,6 +153,7 @@ class _Inquiry:
     limit: int
     say: Say
     ahead: Ahead
+    noisy: bool = False
     longer: Trace | None = None  # a call that is longer than what is simulated, as far as it was recorded
 
     def answer(self) -> Diagnosis:
@@ -200,7 +211,7 @@ class _Inquiry:
             answer.lines  # noqa: B018
         self.ahead.wait("roofline")
         with self._stage("asking the other methods"):
-            held = opinions(answer, found)
+            held = opinions(answer, found, self._noise(hot, calls) if self.noisy else None)
         return replace(answer, opinions=held, unseen=tuple(self.unseen), seconds=dict(self.spent))
 
     def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
@@ -495,6 +506,21 @@ class _Inquiry:
             f"the recorded part of one call runs other code than the rest of its "
             f"{self.longer.instruction_count:,} instructions (--limit records more)"
         )
+
+    def _noise(self, hot: HotFunction, calls: Calls) -> NoiseResult | PerfkitError:
+        """Return what noise in the hot loop of the first recorded call shows, or why there is none."""
+        place = self._place(hot)
+        function = f"{place}:{hot.symbol}" if place else hot.symbol
+        if self.target.script:
+            return DataError(f"noise is added to programs, and {self.target.subject.name} is a script")
+        self.say(f"adding noise to the hot loop of {hot.name}, and timing it")
+        words, stdin = self.target.arguments, self.target.stdin
+        try:
+            with warnings.catch_warnings(), self.ahead.resting():
+                warnings.simplefilter("ignore", PerfkitWarning)
+                return Noise().run_program(self.target.program, function, words, stdin=stdin, call=calls.skip + 1)
+        except PerfkitError as error:
+            return error
 
     def _look(
         self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace

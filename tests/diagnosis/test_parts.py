@@ -25,6 +25,7 @@ from perfkit.diagnosis.why import _Inquiry
 from perfkit.diagnosis.words import held_back, remedy
 from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
+from perfkit.scoring.dag_gus import group
 from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import CHAIN, compiled, needed
 from tests.results.examples import EXAMPLES
@@ -354,3 +355,26 @@ def test_without_samples_the_part_is_taken_that_takes_longest_to_simulate():
     assert part.instruction_counts()[slowest] > beginning.instruction_counts()[slowest]
     assert not part.provenance.complete
     assert "takes longest" in asked.unseen[0]
+
+
+def test_noise_is_set_against_the_other_methods_and_believed_where_it_differs():
+    answer = EXAMPLES[pk.Diagnosis]()
+    near = dataclasses.replace(answer, measured=Measured(answer.result.cycles, answer.result.cycles, 3, 1))
+    result = EXAMPLES[pk.NoiseResult]()
+
+    def asked(word, diagnosis=near):
+        class Said:
+            bottleneck, slack, place = word, result.slack, result.place
+
+        *_, told, belief = opinions(diagnosis, None, Said())
+        return told.agrees, belief.says
+
+    latency = group(near.bottleneck) == "latency of operations"
+    assert asked("latency")[0] is latency
+    assert asked("restarts")[0] is False
+    assert asked("restarts")[1].startswith("the noise")
+    assert asked("cannot tell")[0] is None
+    assert not asked("cannot tell")[1].startswith("the noise")
+    *_, told, belief = opinions(near, None, DataError("its loop has no place for it"))
+    assert (told.agrees, told.says) == (None, "cannot say: its loop has no place for it")
+    assert belief.says.startswith("the sensitivity")
