@@ -1,12 +1,14 @@
 """Reports in Chromium: the verdict within the first screen, nothing fetched, names shown as text."""
 
+import io
 from typing import Any
 
+import matplotlib.image as mpimg
 import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.cli.pages.answer import of_cpi, write_page
+from perfkit.cli.pages.answer import of_cpi, of_exploration, write_page
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=document.title='run'>"
@@ -41,3 +43,30 @@ def test_a_hostile_name_is_text(page: Any, written: Any):
     assert page.title() != "run"
     assert page.locator("table img").count() == 0
     assert page.locator("td", has_text="<img src=x").count() >= 1
+
+
+@pytest.mark.parametrize(("scheme", "dark"), [("light", False), ("dark", True)])
+def test_a_picture_is_as_dark_as_its_page(page: Any, written: Any, scheme: str, dark: bool):
+    page.emulate_media(color_scheme=scheme)
+    page.goto(written.as_uri())
+    shot = mpimg.imread(io.BytesIO(page.locator(".first img").screenshot()))
+    background = np.median(shot[:, :, :3].reshape(-1, 3), axis=0)
+    assert (background < 0.2).all() if dark else (background > 0.9).all()
+
+
+@pytest.mark.parametrize("width", [390, 700, 1200])
+def test_no_short_word_is_broken(page: Any, tmp_path: Any, width: int):
+    dump = tmp_path / "two runs.csv"
+    dump.write_text("run,cycles,instructions,branch-misses\na,1000,2000,10\nb,2000,3000,25\n")
+    tried: list[Any] = []
+    found = pk.explore(dump, tried_out=tried)
+    written = write_page(of_exploration(found, tried), tmp_path / "look.html")
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(written.as_uri())
+    broken = """() => [...document.querySelectorAll("td")].filter(td => {
+      const range = document.createRange(); range.selectNodeContents(td);
+      return /^\\w{2,14}$/.test(td.textContent.trim()) && range.getClientRects().length > 1;
+    }).map(td => td.textContent)"""
+    assert page.locator("td", has_text="unsupported").count() >= 1
+    assert page.evaluate(broken) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _TRUST = {"supported": "good", "uncertain": "fair", "unsupported": "poor", "not applicable": "none"}
 _ROWS = 40
+_SHORT_WORD = 14  # letters; names of events are longer
 _FEW = 3  # columns that fit a phone beside each other
 # Columns of a ranking that its page shows, and their headings.
 _SHORT = {
@@ -66,11 +67,13 @@ ul { padding-left: 20px; margin: 6px 0; } li { margin: 3px 0; overflow-wrap: any
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; vertical-align: top; padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; }
-th, td:first-child { overflow-wrap: break-word; }
+th, td:first-child, td.words { overflow-wrap: break-word; }
 pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-space: pre-wrap; overflow-wrap: anywhere;
   font-size: 13px; margin: 6px 0; }
 .wide { overflow-x: auto; }
 .wide img { max-width: 100%; background: #ffffff; }
+@media (prefers-color-scheme: dark) { .first img, .wide img { filter: invert(0.91) hue-rotate(180deg); }
+  .first img { border-color: #d5dae1; } }
 .numbers { display: flex; flex-wrap: wrap; gap: 6px 36px; }
 .bars { display: grid; grid-template-columns: minmax(0, 17em) minmax(60px, 1fr) auto; gap: 3px 14px; font-size: 14px;
   grid-auto-flow: dense; }
@@ -192,13 +195,20 @@ def _evidence(what: Any) -> str:
     return f'<div class="wide">{table}</div>{more}'
 
 
+def _words(text: str) -> str:
+    """Return the class of a cell whose words are short: none of them is broken to make room."""
+    return ' class="words"' if max(map(len, text.split()), default=0) <= _SHORT_WORD else ""
+
+
 def _table(frame: pd.DataFrame) -> str:
     """Return a table whose cells know their columns' names: on a phone each row of a wide one is a block of its own."""
     names = [_text(name) for name in frame.columns]
     rows = []
     for row in frame.itertuples(index=False, name=None):
         cells = [(name, _cell(value)) for name, value in zip(names, row, strict=True)]
-        rows.append("<tr>" + "".join(f'<td data-label="{name}">{text}</td>' for name, text in cells) + "</tr>")
+        rows.append(
+            "<tr>" + "".join(f'<td{_words(text)} data-label="{name}">{text}</td>' for name, text in cells) + "</tr>"
+        )
     head = "".join(f"<th>{name}</th>" for name in names)
     kind = ' class="cards"' if len(names) > _FEW else ""
     return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
