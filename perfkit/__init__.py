@@ -5,11 +5,18 @@ Start with ``import perfkit as pk`` and ``pk.read_samples(path)``, or open ``not
 The public names stand in ``__init__.pyi``, by what they are for; each is loaded when it is first used.
 """
 
+import os
 from typing import Any
 
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+if not os.access(__path__[0], os.W_OK):  # installed by somebody else, as on servers
+    from perfkit.files import give_compiled_code_a_place
+
+    give_compiled_code_a_place()
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -25,6 +25,29 @@ _T = TypeVar("_T")
 LARGEST_TEXT = 64 << 20  # of a member or file of JSON, TOML or YAML that perfkit takes apart as a whole
 
 
+def give_compiled_code_a_place() -> str:
+    """Let numba keep compiled code in a folder of this process where the user's cache is not writable; return it.
+
+    Beside code that is not the user's and without a home, numba refuses to compile what is to be kept (RuntimeError: no
+    locator available). The folder is private, since compiled code that is loaded is run, and goes with the process; ""
+    is returned where none is needed. It must be named before numba is imported.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    wanted = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(base, "numba"))
+    with suppress(OSError):
+        wanted.mkdir(parents=True, exist_ok=True)  # as numba would
+        if os.access(wanted, os.W_OK | os.X_OK):
+            return ""
+    import atexit
+    import shutil
+    import tempfile
+
+    made = tempfile.mkdtemp(prefix="perfkit-compiled-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    os.environ["NUMBA_CACHE_DIR"] = made
+    return made
+
+
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; what was written there takes its place when the block ends without error.

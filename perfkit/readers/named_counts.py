@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pyarrow as pa
 
 from perfkit.readers import plain_table
 from perfkit.readers.grid import Grid
@@ -46,8 +45,16 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         report.left_out(comments, "of comments, not read")
     style = settle([t for t in tokens if not t.text.isdigit()], report)
     bad = {line for _, line, _, _ in report.rows}
-    counts = np.array([np.nan if t.line in bad else style.parse(t.text) for t in tokens])
+    values = [np.nan if t.line in bad else style.parse(t.text) for t in tokens]
     report.counts([t.line for t in tokens])
-    names = pa.chunked_array([pa.array(events, pa.string())])
-    grid = Grid(("event", "count"), (names, counts), kept_lines=[t.line for t in tokens])
-    return plain_table.to_dump(grid, report, run)
+    rows: list[dict[str, float]] = []
+    lines: list[int] = []
+    for event, value, token in zip(events, values, tokens, strict=True):
+        if not rows or event in rows[-1]:
+            rows.append({})
+            lines.append(token.line)
+        rows[-1][event] = value
+    names = tuple(dict.fromkeys(events))
+    # As a row of a table, so that a clock, a process or a number of threads among them is taken for what it is.
+    columns = tuple(np.array([r.get(n, np.nan) for r in rows]) for n in names)
+    return plain_table.to_dump(Grid(names, columns, kept_lines=lines), report, run)

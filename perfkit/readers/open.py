@@ -14,7 +14,9 @@ from perfkit.files import afford, affordable
 
 _MAGIC = {"gzip": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "bzip2": b"BZh", "zstandard": b"\x28\xb5\x2f\xfd"}
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
-_PLAIN = {".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".out", ".dat", ".parquet", ".pq", ".perf"}
+_PLAIN = {
+    ".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".out", ".dat", ".parquet", ".pq", ".perf", ".md",
+}  # fmt: skip
 _BLOCK = 1 << 20
 _BEGINS_BLANK = re.compile(rb"\n[\n\r \t\f\v]")
 # What colours text in a terminal or sets its title (ECMA-48), as found in a captured output.

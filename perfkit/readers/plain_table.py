@@ -106,7 +106,7 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
         named = [keys[k] for k in ("run", "place") if k in keys]
-        return _long(without_named_summaries(grid, named, report), keys, report, run)
+        return _long(without_named_summaries(grid, named, keys["event"], keys["count"], report), keys, report, run)
     events = _column_of_events(grid)
     if events is not None:
         return _one_row_an_event(grid, events, report)

@@ -40,13 +40,32 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
     return _left_out(grid, drop, labels, report)
 
 
-def without_named_summaries(grid: Grid, columns: list[int], report: Report) -> Grid:
-    """Return a long table without the rows whose run or place (``columns``) is called a total or a mean."""
+def without_named_summaries(grid: Grid, columns: list[int], event: int, count: int, report: Report) -> Grid:
+    """Return a long table without the rows whose run or place (``columns``) is called a total or a mean.
+
+    Rows called ``all`` or ``sum`` go where they hold as much of every event as all others together.
+    """
     for i in columns:
         labels = [] if is_number(grid.columns[i]) else as_text(grid.columns[i])
         drop = {row for row, label in enumerate(labels) if label is not None and _CERTAIN.fullmatch(label)}
+        drop |= _sums_by_name(grid, labels, event, count)
         grid = _left_out(grid, drop if len(drop) < grid.n_rows else set(), labels, report)
     return grid
+
+
+def _sums_by_name(grid: Grid, labels: Sequence[str | None], event: int, count: int) -> set[int]:
+    named = {row for row, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label)}
+    if (
+        not named
+        or len({labels[r] for r in range(grid.n_rows) if r not in named}) < 2
+        or not is_number(grid.columns[count])
+    ):
+        return set()
+    counts, totals = as_float(grid.columns[count]), dict[str | None, float]()
+    for row, name in enumerate(as_text(grid.columns[event])):
+        totals[name] = totals.get(name, 0.0) + (-counts[row] if row in named else counts[row])
+    near = _NEAR * float(np.nansum(counts))
+    return named if all(abs(t) <= near for t in totals.values()) else set()
 
 
 def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: Report) -> Grid:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import perfkit as pk
-from perfkit.cli.pages.answer import of_cpi, write_page
+from perfkit.cli.pages.answer import of_cpi, of_exploration, write_page
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=document.title='run'>"
@@ -76,3 +76,21 @@ def test_the_chart_has_the_papers_colour(page: Any, written: Any, scheme: str, l
     seen = Image.open(io.BytesIO(page.locator(".first img").screenshot())).convert("L")
     paper = np.asarray(seen)[6, 20:-20].mean()
     assert paper > 240 if light else paper < 50
+
+
+@pytest.mark.parametrize("width", [390, 700, 1200])
+def test_no_short_word_is_broken(page: Any, tmp_path: Any, width: int):
+    dump = tmp_path / "two runs.csv"
+    dump.write_text("run,cycles,instructions,branch-misses\na,1000,2000,10\nb,2000,3000,25\n")
+    tried: list[Any] = []
+    found = pk.explore(dump, tried_out=tried)
+    written = write_page(of_exploration(found, tried), tmp_path / "look.html")
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(written.as_uri())
+    broken = """() => [...document.querySelectorAll("td")].filter(td => {
+      const range = document.createRange(); range.selectNodeContents(td);
+      return /^\\w{2,14}$/.test(td.textContent.trim()) && range.getClientRects().length > 1;
+    }).map(td => td.textContent)"""
+    assert page.locator("td", has_text="unsupported").count() >= 1
+    assert page.evaluate(broken) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -155,3 +155,16 @@ def test_a_quoted_table_of_dispatches_is_no_output_of_perf(read):
     text += "".join(f'1,{g},"k",8,16,"{n}",{v},1000,2000\n' for g, n, v in ((64, "cycles", 3000),))
     with pytest.raises(FormatError, match="expected 6 fields"):
         read(text)
+
+
+def test_what_is_no_count_among_named_counts(read):
+    samples = read("pid: 4242\ntime_ms: 12\ncycles: 3000\ninstructions: 6000\nthreads: 4\nbranch-misses: 30\n")
+    assert samples.events == ["branch-misses"]
+    assert samples.throughput() == 2
+
+
+@pytest.mark.parametrize(("cycles", "left"), [(3000, 2), (3100, 3)])
+def test_a_place_called_all_in_a_long_table(read, cycles, left):
+    rows = "".join(f"{i},cycles,{i}000\n{i},instructions,{i}500\n" for i in (1, 2))
+    samples = read(f"thread,event,count\n{rows}all,cycles,{cycles}\nall,instructions,4000\n")
+    assert samples.n_intervals == left

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _TRUST = {"supported": "good", "uncertain": "fair", "unsupported": "poor", "not applicable": "none"}
 _ROWS = 40
+_SHORT_WORD = 14  # letters; names of events are longer
 _FEW = 3  # columns that fit a phone beside each other
 # Columns of a ranking that its page shows, and their headings.
 _SHORT = {
@@ -59,7 +60,6 @@ h2 { font-size: 18px; margin: 30px 0 8px; }
 .link { color: var(--link); }
 .good { color: var(--good); } .fair { color: var(--fair); } .poor { color: var(--poor); } .none { color: var(--dim); }
 .first { display: grid; grid-template-columns: minmax(0, 1.7fr) minmax(200px, 1fr); gap: 24px; align-items: start; }
-@media (prefers-color-scheme: dark) { img { filter: invert(.9) hue-rotate(180deg); } }
 .first img { width: 100%; background: #ffffff; border: 1px solid var(--line); border-radius: 6px; }
 .number { border-left: 3px solid var(--line); padding: 0 0 0 12px; margin: 0 0 14px; }
 .number b { display: block; font-size: 25px; line-height: 1.2; }
@@ -72,6 +72,8 @@ pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-spa
   font-size: 13px; margin: 6px 0; }
 .wide { overflow-x: auto; }
 .wide img { max-width: 100%; background: #ffffff; }
+@media (prefers-color-scheme: dark) { .first img, .wide img { filter: invert(0.91) hue-rotate(180deg); }
+  .first img { border-color: #d5dae1; } }
 .numbers { display: flex; flex-wrap: wrap; gap: 6px 36px; }
 .bars { display: grid; grid-template-columns: minmax(0, 17em) minmax(60px, 1fr) auto; gap: 3px 14px; font-size: 14px;
   grid-auto-flow: dense; }
