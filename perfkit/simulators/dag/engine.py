@@ -723,9 +723,10 @@ def run(
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
                 if ways > 0 and rarely(comes):
-                    # A store waits for its set after it issued: its value is there for loads.
-                    begun = max(issue, memory.filling[_U(x & set_mask)])
-                    done += begun - issue
+                    # A line asks for its set when it is fetched: an access that waits for operands holds up no other.
+                    # A store waits after it issued: its value is there for loads.
+                    begun = max(fetch, memory.filling[_U(x & set_mask)])
+                    done += max(begun - issue, np.int64(0))
                     brought = _U((x & set_mask) + set_mask + 1)
                     takes = set_fill
                     if leaves >= 0:
