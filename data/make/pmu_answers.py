@@ -1,6 +1,6 @@
-"""The simulator's answers on a few cases, by which a test notices that data/bottlenecks are of an older model.
+"""The simulator's answers on a few cases, by which a test notices that simulated data are of an older model.
 
-Written beside the data, as data/bottlenecks/answers.json.
+Written beside the data, as data/bottlenecks/answers.json and data/pmu/answers.json.
 """
 
 import json
@@ -25,9 +25,9 @@ def answers() -> dict[str, dict[str, float]]:
     return found
 
 
-def write() -> None:
+def write(path: Path = PATH) -> None:
     """Write the answers of today's simulator."""
-    PATH.write_text(json.dumps(answers(), indent=0, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(answers(), indent=0, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

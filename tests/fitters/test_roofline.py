@@ -27,8 +27,9 @@ def test_bound_keeps_the_shape(roofline):
 
 def test_left_of_the_peak(roofline):
     assert roofline.is_left([0, 3, 3.1, np.inf]).tolist() == [True, True, False, False]
-    never_right = pk.Roofline(roofline.breakpoints, np.inf, 5.0)
-    assert never_right.is_left([1, np.inf]).tolist() == [True, False]
+    level, never_right = (pk.Roofline(roofline.breakpoints, np.inf, height) for height in (4.0, 5.0))
+    assert level.is_left([1, np.inf]).tolist() == [True, False]
+    assert never_right.is_left([1, np.inf]).tolist() == [True, True]
     assert (roofline.peak, never_right.peak) == (4.0, 5.0)
 
 

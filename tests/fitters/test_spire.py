@@ -176,8 +176,8 @@ def test_a_peak_reached_without_the_event_has_no_right_part(without):
     assert roofline.breakpoints.tolist() == [[0, 0], [2, 3], [4, 3]]
     assert roofline.peak_intensity == np.inf
     assert roofline.bound([6, np.inf]).tolist() == [3, without]
-    # Where the event does not happen there is none to take away (the authors' program has it so).
-    assert roofline.is_left([1e30, np.inf]).tolist() == [True, False]
+    # At the peak is left, as in the authors' program; where the peak is level up to infinity, only its finite part.
+    assert roofline.is_left([1e30, np.inf]).tolist() == [True, without > 3.0]
 
 
 def test_the_peak_lies_halfway_to_the_corner_where_the_right_part_begins_to_fall():

@@ -71,3 +71,11 @@ def test_the_league_is_of_these_runs_and_has_no_empty_figure(runs):
     others = [m for m in league.index if not m.startswith("Bottlenecks")]
     assert {"rules", "unusual rates", "SPIRE", "SPIRE, honest", "top-down tree", "one order for all"} <= set(others)
     assert league.loc["Bottlenecks", "first low"] > league.loc[others, "first high"].max()
+
+
+def test_the_page_shows_the_shipped_league(monkeypatch):
+    """Where this fails: python data/make/league.py docs prints the table of docs/bottlenecks.md."""
+    monkeypatch.syspath_prepend(str(MAKE))
+    league = pk.datasets.load("bottlenecks/league").set_index("method")
+    page = (MAKE.parents[1] / "docs" / "bottlenecks.md").read_text(encoding="utf-8")
+    assert script("league").markdown(league) in page

@@ -173,6 +173,7 @@ def _sum(
 ) -> None:
     shares = len(running) > 0
     last = len(x) - 1
+    alone = at_infinity > y.max()
     for i in range(len(time)):
         t, w, m = time[i], work[i], count[i]
         if not (t > 0.0 and w >= 0.0 and m >= 0.0) or (w == 0.0 and m == 0.0):
@@ -191,7 +192,7 @@ def _sum(
             bound = y[k - 1] + (y[k] - y[k - 1]) * ((at - x[k - 1]) / (x[k] - x[k - 1]))
         sums[0] += t
         sums[1] += t * bound
-        if at <= peak_intensity and at < np.inf:
+        if at <= peak_intensity and (at < np.inf or alone):
             sums[2] += t
         if at < lowest or at > highest:
             sums[3] += t

@@ -107,10 +107,12 @@ class Roofline:
     def is_left(self, intensity: Any) -> Any:
         """Return whether each intensity is at or left of the peak: where fewer events would raise the bound.
 
-        Where the event does not happen there is none to take away: infinity is never left of the peak.
+        Infinity, where the event does not happen, is at the peak only where nothing finite is: the authors' program
+        has it so.
         """
         at = np.asarray(intensity, dtype="float64")
-        return (at <= self.peak_intensity) & np.isfinite(at)
+        alone = self.at_infinity > self.breakpoints[:, 1].max()
+        return (at <= self.peak_intensity) & (np.isfinite(at) | alone)
 
     def curve(self, low: float, high: float, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
         """Return intensities and bounds from ``low`` to ``high``, close enough together for a logarithmic axis."""
