@@ -99,14 +99,16 @@ def run_command(
     from perfkit.collectors.dag.own_code import open_dags
     from perfkit.errors import SettingError
     from perfkit.machine.core import Microarchitecture
-    from perfkit.machine.overlays import measured_bandwidths
+    from perfkit.machine.overlays import calibrated_for, measured_bandwidths
 
     given = [str(word) for word in (what, source, python, trace) if word]
     if not given:
         raise SettingError("say what to schedule: WHAT, --source FILE, --python MODULE:FUNCTION or --trace TRACE")
     if host_roofs is not None and picture is None:
         raise SettingError("--host-roofs are drawn: say where with --picture FILE")
-    host = measured_bandwidths(host_roofs) if host_roofs is not None else {}
+    host = {}
+    if host_roofs is not None:
+        host = measured_bandwidths(host_roofs, Microarchitecture.load(calibrated_for(host_roofs)))
     found: list[dict[str, Any]] = []
     machine = Microarchitecture.load(core)
     scheduler = _scheduler(core, change, cold)

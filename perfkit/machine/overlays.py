@@ -111,20 +111,19 @@ def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microar
     return core
 
 
-def measured_bandwidths(calibration: str | Path) -> dict[str, tuple[float, float, float]]:
+def measured_bandwidths(calibration: str | Path, core: Microarchitecture) -> dict[str, tuple[float, float, float]]:
     """Return the bandwidths that a calibration measured, in bytes per cycle, by level (L1, L2, L3, mem).
 
     Of each the median, the least and the most of several measurements; where the file has no spread, the median thrice.
+    `core` is the one it was made for (`calibrated_for`).
 
     Raises
     ------
     FormatError
         It is no calibration, or has no bandwidths (``perfkit calibrate --no-memory``).
     """
-    from perfkit.machine.core import Microarchitecture
-
     path = Path(calibration)
-    read_overlay(path, "calibration", Microarchitecture.load(calibrated_for(path)))  # for its checks
+    read_overlay(path, "calibration", core)  # for its checks
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     found = {}
     for level, name in (("L1", "L1"), ("L2", "L2"), ("L3", "L3"), ("mem", "memory")):

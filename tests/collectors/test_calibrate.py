@@ -237,11 +237,11 @@ def test_spreads_of_bandwidths_are_kept(tmp_path):
     core = Microarchitecture.load("zen4")
     found = made_up(resources={"L2_bandwidth": 30.0, "L1_bandwidth": 60.0}, spreads={"L2_bandwidth": (24.5, 31.0)})
     path = found.save_overlay(tmp_path / "host.toml", core)
-    assert measured_bandwidths(path) == {"L1": (60.0, 60.0, 60.0), "L2": (30.0, 24.5, 31.0)}
+    assert measured_bandwidths(path, core) == {"L1": (60.0, 60.0, 60.0), "L2": (30.0, 24.5, 31.0)}
     assert calibrated_core(core, path).value("L2_bandwidth") == 30
     path.write_text(path.read_text().replace("24.5, 31", "30.5, 31"))
     with pytest.raises(FormatError, match=r"around the figure in \[resources\]"):
-        measured_bandwidths(path)
+        measured_bandwidths(path, core)
     without = made_up(resources={"rob": 512.0}).save_overlay(tmp_path / "other.toml", core)
     with pytest.raises(FormatError, match="no bandwidths"):
-        measured_bandwidths(without)
+        measured_bandwidths(without, core)
