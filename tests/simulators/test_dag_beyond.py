@@ -178,4 +178,5 @@ def test_a_line_that_a_store_of_the_window_wrote_comes_again():
 
 def test_lines_that_stores_alone_bring_take_twice_as_long():
     run = one_set("SSSSS", lines=range(5), set_fill=5, set_fill_written=30)
-    assert run.issue.tolist() == [0, 5, 10, 20, 30]
+    assert run.issue.tolist() == [0] * 5, "their values are there at once"
+    assert run.done.tolist() == [6, 11, 16, 26, 36]
