@@ -127,7 +127,12 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
     if done.returncode:
         raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")
     levels = [_LEVELS.get(flag[2:], 3) for flag in flags if flag.startswith("-O")]
-    return optimised(done.stdout, "-fno-vectorize" not in flags, levels[-1] if levels else 0)
+    level = levels[-1] if levels else 3
+    if level == 0:
+        raise SettingError(
+            f"{path.name} with {' '.join(flags)}: code is traced from -O1 on; trace a program built at -O0"
+        )
+    return optimised(done.stdout, "-fno-vectorize" not in flags, level)
 
 
 def _pointer_flags(program: str) -> list[str]:
