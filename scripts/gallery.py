@@ -40,7 +40,8 @@ h1 { font-size: 28px; } a { color: #0b5cad; }
 @media (prefers-color-scheme: dark) {
   body { background: #111; color: #e0e0e0; color-scheme: dark; } a, .card h2 { color: #7cb7f0; }
   .card { background: #1b1b1b; border-color: #444; } .card a:hover, .card a:focus { background: #26303a; }
-  .card .picture { border-color: #444; } .card p, .card .missing, .muted { color: #b8b8b8; }
+  .card .picture { border-color: #444; filter: invert(.9) hue-rotate(180deg); }
+  .card p, .card .missing, .muted { color: #b8b8b8; }
 }
 """
 
@@ -174,9 +175,9 @@ def first_paragraph(notebook: Any, length: int = 240) -> str:
             continue
         for part in cell.source.split("\n\n"):
             text = " ".join(part.split())
-            if text and not text.startswith(("#", "|", "`", "-", "!", "<")):
+            if text and not text.startswith(("#", "|", "```", "-", "!", "<")):
                 text = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`$]", lambda m: m[1] or "", text)
-                text = re.sub(r"\\(\w+) ?", lambda m: _SIGNS.get(m[1], m[1]), text)  # of formulas
+                text = re.sub(r"\\(\w+)", lambda m: _SIGNS.get(m[1], m[1]), text)  # of formulas
                 return text if len(text) <= length else text[: text.rfind(" ", 0, length)] + " …"
     return ""
 

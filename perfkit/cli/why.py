@@ -33,6 +33,9 @@ def why(
         3.0, "--timeout", min=0.1, max=1e6, callback=options.finite, help="Watch each run for so many seconds."
     ),
     limit: options.Limit = 3_000_000,
+    noise: bool = typer.Option(
+        False, "--noise", help="Of a program: also add instructions to its hot loop and time it, for a minute or so."
+    ),
     html: Path | None = typer.Option(
         None, "--html", metavar="FILE", help="Write one page that needs no server.", callback=options.ends_in(".html")
     ),
@@ -66,8 +69,9 @@ def why(
 
         path, function = _parted(program, function)
         answer = ask(
-            path, function, arguments or [], core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags, say=say
-        )
+            path, function, arguments or [], core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags,
+            noise=noise, say=say,
+        )  # fmt: skip
     if output is not None:
         answer.save(output)
     _write(answer, html, notebook, timeline)

@@ -152,7 +152,7 @@ class Ahead:
             process.send_signal(number)
 
 
-def main(core: str, names: Sequence[str]) -> None:
+def compile_parts(core: str, names: Sequence[str]) -> None:
     """Compile parts, one after the other; print the name of each."""
     # Killed together with the process that waits for it: a stopped one would stay for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -165,4 +165,4 @@ def main(core: str, names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    compile_parts(sys.argv[1], sys.argv[2:])

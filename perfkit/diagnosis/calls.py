@@ -1,6 +1,6 @@
 """Which calls of a function are recorded: whole ones, as like the others as can be, as many as there is room for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from perfkit.trace.trace import Trace
 
 PER_CYCLE = 3.0  # instructions per cycle assumed before any is counted
 _PLACES = 9
+_OTHER = 0.1  # of a part's instructions that may be others than the whole call's mix would have
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,32 @@ def from_address(trace: Trace, address: int, limit: int) -> Trace | None:
     dynamic = np.add.reduceat(np.append(code.size == 0, 0), code.operand_start[code.block_start[:-1]]) * (slots > 0)
     begins, ends = (int(slots[trace.stream[:n]].sum()) for n in (first, last))
     sizes = [int(dynamic[trace.stream[:n]].sum()) for n in (first, last)]
+    origin = trace.provenance
+    if last - first < len(trace.stream):  # or its cycles would be held against those of the whole call
+        origin = replace(origin, complete=False, stopped=origin.stopped or f"limit of {limit} instructions")
     return Trace.from_parts(
-        code, trace.stream[first:last], trace.addresses[begins:ends], trace.sizes[sizes[0] : sizes[1]], trace.provenance
+        code, trace.stream[first:last], trace.addresses[begins:ends], trace.sizes[sizes[0] : sizes[1]], origin
     )
+
+
+def share_of(part: Trace, whole: Trace) -> float | None:
+    """Return which share of a call's instructions a part of it is; None where it runs other code than the whole call.
+
+    Parameters
+    ----------
+    part, whole : Trace
+        Recordings of the same program, which may have been run twice.
+    """
+    frames = [(each.object_addresses(), each.instruction_counts()) for each in (part, whole)]
+    places = np.unique(np.concatenate([addresses for addresses, _ in frames]))
+    mixes = []
+    for addresses, counts in frames:
+        mix = np.zeros(len(places))
+        np.add.at(mix, np.searchsorted(places, addresses), counts / counts.sum())
+        mixes.append(mix)
+    if float(np.abs(mixes[0] - mixes[1]).sum()) / 2 > _OTHER:
+        return None
+    return part.instruction_count / whole.instruction_count
 
 
 def fewer(calls: Calls) -> Calls:

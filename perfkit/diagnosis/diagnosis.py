@@ -52,6 +52,9 @@ class Measured:
         How many calls these are.
     typical : float
         The median of the runs; 0 where it is not known.
+    part : float
+        Of a call that is longer than what is recorded: the recorded share of its instructions, and these figures are
+        that share of the whole call's cycles.
     """
 
     cycles: float
@@ -59,6 +62,7 @@ class Measured:
     runs: int
     calls: int
     typical: float = 0.0
+    part: float = 1.0
 
     @property
     def spread(self) -> float:

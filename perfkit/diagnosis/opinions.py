@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import Profile
 from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
+from perfkit.diagnosis.noise_curves import NONE
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
@@ -17,15 +18,41 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     from perfkit.dag.program import NodeSource
+    from perfkit.diagnosis.noise_result import NoiseResult
     from perfkit.simulators.dag.measures import Schedule
     from perfkit.simulators.dag.schedule import DagScheduler
 
+NOISE = "noise in the hot loop"
 _NEAR = 0.5  # a line's share of the simulated time over its share of the samples: less is another opinion
 DAG_LIMIT = 60_000  # instructions of the trace that the extended roofline schedules
 
 
-def opinions(answer: Diagnosis, found: Profile | None) -> tuple[Opinion, ...]:
-    """Return the methods' opinions, the sensitivity's first."""
+# What `NoiseResult.bottleneck` says -> the group of resources that it speaks of (`perfkit.scoring.dag_gus.group`).
+_OF_NOISE = {
+    "latency": "latency of operations", "front end": "front end", "nop": "front end", "long nop": "front end",
+    "restarts": "mispredicted branches", "integer": "integer units", "shift": "integer units",
+    "branch": "integer units", "load": "load and store units", "vector load": "load and store units",
+    "store": "load and store units", "load L2": "bandwidth of L2", "load L3": "bandwidth of memory",
+    "load memory": "bandwidth of memory", "vector add": "floating-point units",
+    "vector multiply": "floating-point units", "vector integer": "floating-point units",
+    "shuffle": "floating-point units", "divide": "divider",
+}  # fmt: skip
+
+
+def opinions(
+    answer: Diagnosis, found: Profile | None, noise: "NoiseResult | PerfkitError | None" = None
+) -> tuple[Opinion, ...]:
+    """Return the methods' opinions, the sensitivity's first.
+
+    Parameters
+    ----------
+    answer : Diagnosis
+        What was recorded, simulated and measured.
+    found : Profile or None
+        The samples of the run, where there are any.
+    noise : NoiseResult or PerfkitError, optional
+        What adding noise to the hot loop showed, or why none could be added.
+    """
     resource = answer.bottleneck
     gain = float(answer.ranked.speedup[:, -1].max())
     both = answer.together
@@ -35,7 +62,22 @@ def opinions(answer: Diagnosis, found: Profile | None) -> tuple[Opinion, ...]:
     told += [_account(answer), _causality(answer), *_roofline(answer)]
     if found is not None and (seen := _samples(answer, found)) is not None:
         told.append(seen)
+    if noise is not None:
+        told.append(_noise(answer, noise))
     return (*told, _belief(answer, told))
+
+
+def _noise(answer: Diagnosis, noise: "NoiseResult | PerfkitError") -> Opinion:
+    """Return what the machine itself says of the loop that runs most; of the call that is recorded first."""
+    if isinstance(noise, PerfkitError):
+        return Opinion(NOISE, f"cannot say: {noise}")
+    tight = noise.bottleneck
+    meant = _OF_NOISE.get(tight)
+    slack = (
+        f" (no slack: {', '.join(none)})" if (none := [k for k, said in noise.slack.items() if said == NONE]) else ""
+    )
+    agrees = None if meant is None else meant in map(group, _held(answer))
+    return Opinion(NOISE, f"{tight}{slack} (measured)", agrees)
 
 
 def _held(answer: Diagnosis) -> tuple[str, ...]:
@@ -176,6 +218,10 @@ def _before(trace: Trace, instructions: Sequence[int]) -> set[int]:
 
 def _belief(answer: Diagnosis, told: list[Opinion]) -> Opinion:
     against = [each.method for each in told if each.agrees is False]
+    noisy = next((each for each in told if each.method == NOISE and each.agrees is not None), None)
+    if noisy is not None and (not noisy.agrees or answer.is_far):
+        off = f", and its cycles are {answer.apart:+.0%} from the measured ones" if answer.is_far else ""
+        return Opinion("believe", f"the noise: it is measured on this machine, and the sensitivity simulated{off}")
     if answer.uncertain:
         return Opinion("believe", "uncertain: the measured runs disagree on whether the simulation is near them")
     if answer.is_far:
@@ -189,4 +235,4 @@ def _belief(answer: Diagnosis, told: list[Opinion]) -> Opinion:
     trust = (
         "its cycles are those measured" if answer.measured else "it changes one thing and simulates everything again"
     )
-    return Opinion("believe", f"the sensitivity, for {trust}; with care where {', '.join(against)} disagree")
+    return Opinion("believe", f"the sensitivity, for {trust}; with care where {', '.join(against)} {'disagrees' if len(against) == 1 else 'disagree'}")

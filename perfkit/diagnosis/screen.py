@@ -57,7 +57,9 @@ def _cycles(answer: "Diagnosis") -> list[str]:
     lines = []
     if measured is not None and answer.apart is not None:
         runs = f"the least of {measured.runs} runs, the most {measured.high:,.0f}" if measured.runs > 1 else "one run"
-        lines.append(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})")
+        if measured.part < 1:
+            per = f", {measured.part:.1%} of one call's {measured.cycles / measured.part:,.0f}, as of its instructions"
+        lines.append(_wrapped(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})"))
     else:
         lines.append(_wrapped(f"measured   nothing: {answer.not_measured}"))
     core = result.settings.core
@@ -121,6 +123,7 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "measured_cycles": measured.cycles if measured else None,
         "measured_cycles_most": measured.high if measured else None,
         "measured_cycles_median": (measured.typical or None) if measured else None,
+        "measured_part": measured.part if measured else None,
         "not_measured": answer.not_measured,
         "simulated_cycles": result.cycles,
         "apart": answer.apart,

@@ -20,9 +20,11 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import Ahead
-from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle
+from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured, places
 from perfkit.diagnosis.kernel import why_kernel
+from perfkit.diagnosis.noise import Noise
+from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
@@ -56,6 +58,7 @@ def why(
     limit: int = 3_000_000,
     stdin: str | Path | None = None,
     flags: str = "",
+    noise: bool = False,
     say: Say | None = None,
 ) -> Diagnosis:
     """Say why a program is slow: its hot function, what holds that back, on which line, and what would help.
@@ -84,6 +87,9 @@ def why(
         What the program reads from its standard input, in each run; nothing by default.
     flags : str
         What a source is compiled with; optimised for this machine by default.
+    noise : bool
+        Of a program: also add instructions to its hot loop and time it (`perfkit.Noise`), for a minute or so, and set
+        what that says against the other methods.
     say : callable, optional
         Called with what is being done, before each stage.
 
@@ -105,6 +111,10 @@ def why(
     reads = Path(stdin) if stdin else None
     with built(path, flags, say) as made:
         if is_called(made):
+            if noise:
+                raise SettingError(
+                    f"noise is added to programs here; {path.name} is called: ask perfkit noise {path.name}"
+                )
             kernel, values, notes = called_kernel(path, made, function, words, flags)
             say(f"recording, simulating and timing {kernel.function}")
             found = why_kernel(kernel, *values, core=core, limit=limit)
@@ -113,7 +123,7 @@ def why(
         target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
         check_program(target)
         with Ahead(core, say) as ahead:
-            answer = _Inquiry(target, function, core, seconds, limit, say, ahead).answer()
+            answer = _Inquiry(target, function, core, seconds, limit, say, ahead, noise).answer()
         return answer if made == path else replace(answer, program=path.name)
 
 
@@ -143,6 +153,8 @@ class _Inquiry:
     limit: int
     say: Say
     ahead: Ahead
+    noisy: bool = False
+    longer: Trace | None = None  # a call that is longer than what is simulated, as far as it was recorded
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
@@ -172,9 +184,9 @@ class _Inquiry:
             if team is not None and team.explained:
                 calls, trace = Calls(0, 1), team.slowest
             else:
-                calls, trace = self._recorded(hot, timed)
-                trace = self._where_the_samples_are(found, hot, trace)
-        if timed and trace.provenance.complete:
+                calls, trace = self._recorded(hot, timed, found is None or few(found))
+                trace = self._where_the_time_goes(found, hot, trace, core)
+        if timed and self._whole(trace) is not None:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
         self.ahead.wait("memory", "time")
@@ -199,7 +211,7 @@ class _Inquiry:
             answer.lines  # noqa: B018
         self.ahead.wait("roofline")
         with self._stage("asking the other methods"):
-            held = opinions(answer, found)
+            held = opinions(answer, found, self._noise(hot, calls) if self.noisy else None)
         return replace(answer, opinions=held, unseen=tuple(self.unseen), seconds=dict(self.spent))
 
     def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
@@ -360,8 +372,11 @@ class _Inquiry:
                 runs.append(self._once(hot, calls))
         return runs
 
-    def _recorded(self, hot: HotFunction, timed: list[CallTimes]) -> tuple[Calls, Trace]:
-        """Record whole calls, fewer where they are longer than there is room for."""
+    def _recorded(self, hot: HotFunction, timed: list[CallTimes], unsure: bool) -> tuple[Calls, Trace]:
+        """Record whole calls, fewer where they are longer than there is room for.
+
+        More of a longer call is recorded, but not simulated, where it was timed or no samples say where its time goes.
+        """
         calls = Calls(0, 1)
         if timed and len(timed[0].ticks):
             cycles = timed[0].cycles
@@ -372,6 +387,9 @@ class _Inquiry:
                 break
             self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
             calls = fewer(calls)
+        if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
+            self.say(f"one call is more than {self.limit:,} instructions: counting them")
+            self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
         if timed and len(timed[0].ticks):
             part = timed[0].cycles
             here = float(part[calls.skip : calls.skip + calls.count].sum())
@@ -382,8 +400,13 @@ class _Inquiry:
             )
         return calls, trace
 
-    def _where_the_samples_are(self, found: Profile | None, hot: HotFunction, trace: Trace) -> Trace:
+    def _where_the_time_goes(
+        self, found: Profile | None, hot: HotFunction, trace: Trace, core: Microarchitecture
+    ) -> Trace:
         """Return the recording, or of a call that is not whole a later part of it, where the run spends its time.
+
+        The samples say where that is; without enough of them, and where the beginning runs other code than the rest,
+        simulating all that was recorded of the call does.
 
         Raises
         ------
@@ -391,11 +414,21 @@ class _Inquiry:
             The samples lie in code that the recording does not reach: it would explain something else.
         """
         inside = _seen(found, trace) if found is not None and not few(found) else None
-        if trace.provenance.complete or inside is None or inside >= _COVERED:
+        if trace.provenance.complete:
+            return trace
+        if inside is None and self.longer is not None and share_of(trace, self.longer) is None:
+            self.ahead.wait("memory", "time")
+            self.say(f"the beginning of {hot.name} is not like the rest: simulating {self.longer.instruction_count:,}")
+            slowest = int(Gus(core).run(self.longer).spent.sum(axis=1).argmax())
+            later = from_address(self.longer, int(self.longer.object_addresses()[slowest]), self.limit)
+            assert later is not None
+            self.unseen.append(f"what {hot.name} runs outside of the part that takes longest, by simulating the call")
+            return later
+        if inside is None or inside >= _COVERED:
             return trace
         assert found is not None
         self.say(f"the beginning of {hot.name} is not what takes the time: recording further")
-        longer = self._tracer(hot, Calls(0, 1), _FAR_IN * self.limit)
+        longer = self.longer or self._tracer(hot, Calls(0, 1), _FAR_IN * self.limit)
         part = from_address(longer, _hottest(found, hot), self.limit)
         if part is None or (_seen(found, part) or 0.0) < _COVERED:
             raise DataError(
@@ -433,8 +466,9 @@ class _Inquiry:
         """Return the cycles of the recorded calls, or why they are not known."""
         if why_not or not timed:
             return None, why_not
-        if not trace.provenance.complete:
-            return None, f"only a part of one call is recorded ({trace.provenance.stopped})"
+        part = self._whole(trace)
+        if part is None:
+            return None, self._in_part(trace)
         last = calls.skip + calls.count
         whole = [run for run in timed if len(run.ticks) >= last]
         if not whole:
@@ -445,14 +479,48 @@ class _Inquiry:
                 f"the calls are too short to time: about {per_call:,.0f} cycles each with what timing costs; at least "
                 f"{_SHORT:,.0f} are needed. Name the function that makes them (-f)"
             )
-        sums = [float(run.cycles[calls.skip : last].sum()) for run in whole]
+        sums = [part * float(run.cycles[calls.skip : last].sum()) for run in whole]
         least = min(sums)
         if least <= 0 or trace.instruction_count / least > _WIDEST * core.resource("retire").value:
             return None, (
                 f"the timed calls took {least:,.0f} cycles, too few for the {trace.instruction_count:,} instructions "
                 "recorded: the runs of this program are not alike"
             )
-        return Measured(least, max(sums), len(sums), calls.count, float(np.median(sums))), ""
+        return Measured(least, max(sums), len(sums), calls.count, float(np.median(sums)), part), ""
+
+    def _whole(self, trace: Trace) -> float | None:
+        """Return which share of whole calls is recorded: 1, or less of one call that is longer and runs alike."""
+        if trace.provenance.complete:
+            return 1.0
+        if self.longer is None or not self.longer.provenance.complete:
+            return None
+        return share_of(trace, self.longer)
+
+    def _in_part(self, trace: Trace) -> str:
+        """Say why a part of a call is not compared with what the whole call takes."""
+        if self.longer is None:
+            return f"only a part of one call is recorded ({trace.provenance.stopped})"
+        if not self.longer.provenance.complete:
+            return f"one call is longer than can be counted ({self.longer.provenance.stopped})"
+        return (
+            f"the recorded part of one call runs other code than the rest of its "
+            f"{self.longer.instruction_count:,} instructions (--limit records more)"
+        )
+
+    def _noise(self, hot: HotFunction, calls: Calls) -> NoiseResult | PerfkitError:
+        """Return what noise in the hot loop of the first recorded call shows, or why there is none."""
+        place = self._place(hot)
+        function = f"{place}:{hot.symbol}" if place else hot.symbol
+        if self.target.script:
+            return DataError(f"noise is added to programs, and {self.target.subject.name} is a script")
+        self.say(f"adding noise to the hot loop of {hot.name}, and timing it")
+        words, stdin = self.target.arguments, self.target.stdin
+        try:
+            with warnings.catch_warnings(), self.ahead.resting():
+                warnings.simplefilter("ignore", PerfkitWarning)
+                return Noise().run_program(self.target.program, function, words, stdin=stdin, call=calls.skip + 1)
+        except PerfkitError as error:
+            return error
 
     def _look(
         self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace

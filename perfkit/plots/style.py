@@ -1,6 +1,8 @@
 """Colours, number formats and labels that the static pictures and the widgets share."""
 
+import html
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +75,14 @@ def short(number: float, digits: int = 3) -> str:
         if size >= limit:
             return f"{number / divisor:.{digits}g}{unit}"
     return f"{number:,.0f}" if size >= 1000 else f"{number:.{digits}g}"
+
+
+def breakable(text: str) -> str:
+    """Return text as HTML in which names of events may go on in another line after a dot, an underscore and the like.
+
+    Numbers stay whole.
+    """
+    return re.sub(r"([._:/,-])(?=[^\W\d])", r"\1<wbr>", html.escape(text))
 
 
 def abbreviate(text: str, length: int = 34) -> str:

@@ -102,11 +102,20 @@ class TimeAxis:
         return _ratio(_sum(row, count[known], n), _sum(row, base[known], n))
 
     def selection(self, low: float, high: float) -> np.ndarray:
-        """Return which intervals end within the closed range of positions."""
-        return (self.position >= low) & (self.position <= high)
+        """Return which intervals end in a stretch of the axis: after ``low``, up to ``high``.
+
+        An interval is the time before its end, so that the one that ends where the stretch begins lies outside: from 2
+        to 120 seconds are 59 intervals of 2 seconds. Where the dump tells no times, ``low`` and ``high`` are numbers of
+        intervals, and both are inside.
+        """
+        slack = 1e-9 * (float(np.ptp(self.position)) if len(self.position) else 0.0)  # sliders add their steps up
+        until = self.position <= high + slack
+        if self.unit == "intervals":
+            return until & (self.position >= low - slack)
+        return until & ((self.position > low + slack) | (low <= 0))
 
     def select(self, low: float, high: float) -> Samples:
-        """Return the samples of the intervals that end within the closed range of positions."""
+        """Return the samples of the intervals that end in this stretch of the axis (see `selection`)."""
         return self.samples.select(mask=self.selection(low, high)[self.row])
 
     def _rows(self, event: str) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ def expected() -> float:
 
     samples = pk.datasets.load("spire/memory")
     axis = TimeAxis.of(samples)
-    part = axis.select(axis.position[10], axis.position[30])
+    part = axis.select(axis.position[9], axis.position[30])
     model = pk.Spire().fit(pk.datasets.load("spire/train"))
     return float(model.rank(part, bootstrap=0).throughput_bound)
 

@@ -48,7 +48,8 @@ def awkward(seed: int) -> tuple[pk.Samples, pk.Samples]:
 def python_ranking(model: Any, samples: pk.Samples, window: list[int] | None) -> tuple[pd.DataFrame, float]:
     axis = TimeAxis.of(samples)
     if window is not None:
-        samples = axis.select(axis.position[window[0]], axis.position[window[1]])
+        ends = [0.0, *axis.position]  # of an interval, and of the one before it
+        samples = axis.select(ends[window[0]], ends[window[1] + 1])
     ranking = model.rank(samples, bootstrap=0)
     table = ranking.to_frame(details=True)
     return table[table["status"] == "ok"], ranking.throughput

@@ -1,9 +1,11 @@
 """Reports in Chromium: the verdict within the first screen, nothing fetched, names shown as text."""
 
+import io
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import perfkit as pk
 from perfkit.cli.pages.answer import of_cpi, write_page
@@ -16,7 +18,7 @@ HOSTILE = "<img src=x onerror=document.title='run'>"
 def written(tmp_path: Any) -> Any:
     rng = np.random.default_rng(3)
     misses = rng.integers(1_000, 60_000, 80)
-    lines = ["cycles,instructions,L1-dcache-load-misses," + HOSTILE]
+    lines = ["cycles,instructions,mem_load_retired.l1_miss.by_a_very_long_event_name_indeed," + HOSTILE]
     lines += [f"{500_000 + 20 * m},1000000,{m},{rng.integers(1, 99)}" for m in misses]
     dump = tmp_path / "own.csv"
     dump.write_text("\n".join(lines) + "\n")
@@ -41,3 +43,36 @@ def test_a_hostile_name_is_text(page: Any, written: Any):
     assert page.title() != "run"
     assert page.locator("table img").count() == 0
     assert page.locator("td", has_text="<img src=x").count() >= 1
+
+
+# Words, and parts of names of events, that stand in two lines.
+BROKEN = """() => {
+    const found = [], range = document.createRange();
+    const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+    for (let text; (text = texts.nextNode()); ) {
+        if (text.parentElement.closest('pre')) continue;
+        for (const word of text.data.matchAll(/[^\\s._:/,-]+/g)) {
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map((r) => r.top)).size > 1) found.push(word[0]);
+        }
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 780, 1200])
+def test_no_word_is_broken(page: Any, written: Any, width: int):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(written.as_uri())
+    assert page.locator("td", has_text="by_a_very_long").count() >= 1
+    assert page.evaluate(BROKEN) == []
+
+
+@pytest.mark.parametrize(("scheme", "light"), [("light", True), ("dark", False)])
+def test_the_chart_has_the_papers_colour(page: Any, written: Any, scheme: str, light: bool):
+    page.emulate_media(color_scheme=scheme)
+    page.goto(written.as_uri())
+    seen = Image.open(io.BytesIO(page.locator(".first img").screenshot())).convert("L")
+    paper = np.asarray(seen)[6, 20:-20].mean()
+    assert paper > 240 if light else paper < 50

@@ -16,13 +16,17 @@ from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, _check_
 from perfkit.collectors.profile.sampled import Sampled, Target
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
-from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle
+from perfkit.diagnosis.ahead import Ahead
+from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of
 from perfkit.diagnosis.diagnosis import Measured
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.diagnosis.words import held_back, remedy
 from perfkit.errors import DataError, SettingError
+from perfkit.machine.core import Microarchitecture
+from perfkit.scoring.dag_gus import group
+from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import CHAIN, compiled, needed
 from tests.results.examples import EXAMPLES
 
@@ -218,7 +222,7 @@ def test_one_odd_call_does_not_move_the_middle():
 
 
 def inquiry(limit=1000):
-    return _Inquiry(Target("/nowhere"), "", "zen4", 1.0, limit, lambda _: None)
+    return _Inquiry(Target("/nowhere"), "", "zen4", 1.0, limit, lambda _: None, Ahead("zen4", print))
 
 
 def short(cycles, trace):
@@ -316,3 +320,61 @@ def test_a_resource_that_brings_little_is_not_said_to_hold_a_function_back():
     said = little.headline()
     assert said.startswith(f"Nothing dominates {found.function}: the best single resource, made twice as good,")
     assert "would make it 1.02 times as fast" in said
+
+
+def test_a_part_of_a_call_is_never_taken_for_the_whole():
+    """A later part of a recording that was whole was compared with the cycles of the whole call."""
+    trace = pk.datasets.load("traces/fig1a")
+    first = int(trace.object_addresses()[0])
+    assert trace.provenance.complete
+    assert from_address(trace, first, trace.instruction_count).provenance.complete
+    part = from_address(trace, first, trace.instruction_count // 2)
+    assert not part.provenance.complete
+    assert part.provenance.stopped.startswith("limit")
+
+
+def test_a_part_is_measured_where_it_runs_what_the_whole_call_runs():
+    trace = pk.datasets.load("traces/fig1a")
+    part = trace.head(trace.instruction_count // 2)
+    assert share_of(part, trace) == part.instruction_count / trace.instruction_count
+    beginning = trace.head(int(np.diff(trace.code.block_start)[trace.stream[0]]))  # one block
+    assert share_of(beginning, trace) is None
+
+
+def test_without_samples_the_part_is_taken_that_takes_longest_to_simulate():
+    """The beginning was explained, whatever the rest of a long call did."""
+    asked, whole = inquiry(500), pk.datasets.load("traces/correlation-v5-small").head(20_000)
+    first = whole.head(20)
+    cut = dataclasses.replace(first.provenance, complete=False, stopped="limit of 20 instructions")
+    beginning = Trace.from_parts(first.code, first.stream, first.addresses, first.sizes, cut)
+    core = Microarchitecture.load("zen4")
+    assert asked._where_the_time_goes(None, None, beginning, core) is beginning
+    asked.unseen, asked.longer = [], whole
+    part = asked._where_the_time_goes(None, HotFunction("f", "f", "/f", 1, 1.0, 1, 1), beginning, core)
+    slowest = int(pk.Gus("zen4").run(whole).spent.sum(axis=1).argmax())
+    assert part.instruction_counts()[slowest] > beginning.instruction_counts()[slowest]
+    assert not part.provenance.complete
+    assert "takes longest" in asked.unseen[0]
+
+
+def test_noise_is_set_against_the_other_methods_and_believed_where_it_differs():
+    answer = EXAMPLES[pk.Diagnosis]()
+    near = dataclasses.replace(answer, measured=Measured(answer.result.cycles, answer.result.cycles, 3, 1))
+    result = EXAMPLES[pk.NoiseResult]()
+
+    def asked(word, diagnosis=near):
+        class Said:
+            bottleneck, slack, place = word, result.slack, result.place
+
+        *_, told, belief = opinions(diagnosis, None, Said())
+        return told.agrees, belief.says
+
+    latency = group(near.bottleneck) == "latency of operations"
+    assert asked("latency")[0] is latency
+    assert asked("restarts")[0] is False
+    assert asked("restarts")[1].startswith("the noise")
+    assert asked("cannot tell")[0] is None
+    assert not asked("cannot tell")[1].startswith("the noise")
+    *_, told, belief = opinions(near, None, DataError("its loop has no place for it"))
+    assert (told.agrees, told.says) == (None, "cannot say: its loop has no place for it")
+    assert belief.says.startswith("the sensitivity")

@@ -44,10 +44,20 @@ def test_a_missing_count_stays_missing():
 
 
 def test_a_window_selects_intervals_of_every_event():
-    part = TimeAxis.of(samples()).select(4, 6)
+    part = TimeAxis.of(samples()).select(2, 6)
     assert part.n_intervals == 2
     assert len(part) == 6
     assert part.runs.index.tolist() == ["a", "b"]
+
+
+def test_the_interval_that_ends_where_a_window_begins_lies_outside():
+    timed, numbered = TimeAxis.of(samples()), TimeAxis.of(samples(with_times=False))
+    assert timed.position.tolist() == [2, 4, 6, 8]
+    assert timed.selection(0, 8).sum() == 4
+    for low in (2, 2.0000000000000004, 1.9999999999999998, 3):
+        assert timed.selection(low, 8).sum() == 3
+    assert timed.selection(2, 5.999999999999999).sum() == 2
+    assert numbered.selection(1, 2).sum() == 2
 
 
 def test_samples_with_time_and_work_of_their_own_share_intervals():

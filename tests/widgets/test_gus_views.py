@@ -142,12 +142,18 @@ def test_a_comparison_shows_causes_lines_and_resources(change):
 def test_a_lines_instructions_stand_beside_each_other(change):
     view = pw.DiffView(change)
     rows = change.aligned()
-    most = (change.table["cycles_b"] - change.table["cycles_a"]).abs().idxmax()
+    table = change.table
+    most = (table["cycles_b"] - table["cycles_a"]).abs().idxmax()
     assert view.line == most
     mine = rows[rows["line"] == most]
     assert mine["address_a"].iloc[0] in view._code.value  # the line is not in B
     assert set(mine["instruction_b"]) == {""}
-    assert "nothing" in view._code.value
+    # Beside it stands the costliest of the lines that B alone has.
+    new = table[(table["place_a"] == "") & (table["place_b"] != "")]["cycles_b"].idxmax()
+    assert f"not in B, which has {table.loc[new, 'place_b']} that A lacks" in view._code.value
+    assert rows[rows["line"] == new]["address_b"].iloc[0] in view._code.value
+    view.line = int(table[(table["place_a"] != "") & (table["place_b"] != "")]["cycles_b"].idxmax())
+    assert "not in" not in view._code.value
     view._lines.value = int(rows["line"].iloc[-1])
     assert view.line == rows["line"].iloc[-1]
     with pytest.raises(SettingError, match="there is no line 99999"):

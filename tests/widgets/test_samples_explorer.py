@@ -54,12 +54,12 @@ def test_an_unknown_event_is_an_error_that_names_the_nearest(view):
 
 def test_a_window_splits_the_points_and_narrows_the_table(view):
     assert len(points_of(view._scatter["log"]["chosen"])[0]) == 80
-    view.window = (10.0, 20.0)
-    assert len(points_of(view._scatter["log"]["chosen"])[0]) == 11
-    assert len(points_of(view._scatter["log"]["rest"])[0]) == 69
+    view.window = (10.0, 20.0)  # the interval that ends at 10 lies before it
+    assert len(points_of(view._scatter["log"]["chosen"])[0]) == 10
+    assert len(points_of(view._scatter["log"]["rest"])[0]) == 70
     table = view.table().set_index("event")
-    assert table.loc["stalls", "samples"] == 11
-    assert "11 intervals" in view._head.value
+    assert table.loc["stalls", "samples"] == 10
+    assert "10 intervals" in view._head.value
 
 
 def test_the_brush_counts_when_it_is_let_go(view):

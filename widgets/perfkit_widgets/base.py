@@ -4,7 +4,6 @@ import base64
 import functools
 import html
 import io
-import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -146,11 +145,6 @@ def link(filename: str, kind: str, content: bytes, text: str) -> str:
     data = base64.b64encode(content).decode()
     target = f'download="{html.escape(filename)}" href="data:{kind};base64,{data}"'
     return f'<a class="pk-key" {target}>⬇ {html.escape(text)}</a>'
-
-
-def breakable(name: str) -> str:
-    """Return a name of an event as HTML that may go on in another line after a dot, an underscore and the like."""
-    return re.sub(r"([._:/,-])(?=\w)", r"\1<wbr>", html.escape(name))
 
 
 def heading(text: str, note: str = "") -> str:

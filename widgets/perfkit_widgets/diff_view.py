@@ -143,11 +143,22 @@ class DiffView(Explorer):
             return
         line, rows = self.found.table.iloc[self.line], self._listing[self._listing["line"] == self.line]
         change = line["cycles_b"] - line["cycles_a"]
-        sides = "".join(_side(name, rows, name.lower()) for name in "AB")
+        sides = self._side_of("A", "B", rows) + self._side_of("B", "A", rows)
         self._code.value = (
             f'<div class="pk-hint">{html.escape(self._named(self.line))}<br>{line["cycles_a"]:,.0f} to '
             f'{line["cycles_b"]:,.0f} cycles ({change:+,.0f})</div><div class="pk-two">{sides}</div>'
         )
+
+    def _side_of(self, name: str, other: str, rows: pd.DataFrame) -> str:
+        """Return a side of the chosen line; where it lacks the line, the costliest of those that it alone has."""
+        table, mine, theirs = self.found.table, f"place_{name.lower()}", f"place_{other.lower()}"
+        own = table[(table[theirs] == "") & (table[mine] != "")]
+        if table[mine].iloc[self.line] or own.empty:
+            return _side(name, rows)
+        line = int(own[f"cycles_{name.lower()}"].idxmax())
+        told = f"not in {name}, which has {own.loc[line, mine]} that {other} lacks:"
+        shown = _side(name, self._listing[self._listing["line"] == line])
+        return f'<div><div class="pk-muted">{html.escape(told)}</div>{shown}</div>'
 
 
 def _place(row: Any) -> str:
@@ -168,7 +179,8 @@ def _bar(name: str, part: float, told: str, *, both: bool) -> str:
     )
 
 
-def _side(name: str, rows: pd.DataFrame, side: str) -> str:
+def _side(name: str, rows: pd.DataFrame) -> str:
+    side = name.lower()
     cells = "".join(
         f"<tr><td>{html.escape(row[f'address_{side}'])}</td><td>{html.escape(row[f'instruction_{side}'])}</td>"
         f"<td>{row[f'cycles_{side}']:,.0f}</td></tr>"

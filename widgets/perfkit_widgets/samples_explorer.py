@@ -10,11 +10,11 @@ import traitlets
 
 from perfkit.errors import DataError
 from perfkit.plots.samples import PER, check_events, position_label, rate_label, throughput_label
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, typical
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, breakable, short, typical
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
-from perfkit_widgets.base import Downloads, Explorer, breakable, heading, keys, kind_html
+from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.thinning import thin
 from perfkit_widgets.window import TimeWindow
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from perfkit.files import replaced
+from perfkit.plots.style import breakable
 
 if TYPE_CHECKING:
     from perfkit.exploration.exploration import Exploration
@@ -58,6 +59,7 @@ h2 { font-size: 18px; margin: 30px 0 8px; }
 .link { color: var(--link); }
 .good { color: var(--good); } .fair { color: var(--fair); } .poor { color: var(--poor); } .none { color: var(--dim); }
 .first { display: grid; grid-template-columns: minmax(0, 1.7fr) minmax(200px, 1fr); gap: 24px; align-items: start; }
+@media (prefers-color-scheme: dark) { img { filter: invert(.9) hue-rotate(180deg); } }
 .first img { width: 100%; background: #ffffff; border: 1px solid var(--line); border-radius: 6px; }
 .number { border-left: 3px solid var(--line); padding: 0 0 0 12px; margin: 0 0 14px; }
 .number b { display: block; font-size: 25px; line-height: 1.2; }
@@ -65,8 +67,7 @@ h2 { font-size: 18px; margin: 30px 0 8px; }
 ul { padding-left: 20px; margin: 6px 0; } li { margin: 3px 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; vertical-align: top; padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line);
-  overflow-wrap: anywhere; }
-th, td:first-child { overflow-wrap: break-word; }
+  overflow-wrap: break-word; }
 pre { background: var(--soft); padding: 10px 12px; border-radius: 6px; white-space: pre-wrap; overflow-wrap: anywhere;
   font-size: 13px; margin: 6px 0; }
 .wide { overflow-x: auto; }
@@ -149,7 +150,7 @@ def page(answer: AnswerPage) -> str:
         data = base64.b64encode(answer.picture).decode()
         picture = f'<img alt="{_text(answer.alt)}" src="data:image/png;base64,{data}">'
     numbers = "".join(
-        f'<p class="number"><b>{_text(value)}</b><span>{_text(what)}</span></p>' for value, what in answer.numbers
+        f'<p class="number"><b>{_text(value)}</b><span>{breakable(what)}</span></p>' for value, what in answer.numbers
     )
     parts = [
         "<!DOCTYPE html>",
@@ -158,8 +159,8 @@ def page(answer: AnswerPage) -> str:
         # Whatever a name in a dump pretends to be, the page runs nothing and fetches nothing.
         _NOTHING_ELSE,
         f"<title>{_text(answer.title)}</title><style>{_STYLE}</style></head><body><main>",
-        f'<p class="what">{_text(answer.title)}</p>',
-        f"<h1>{_text(answer.verdict)}</h1>",
+        f'<p class="what">{breakable(answer.title)}</p>',
+        f"<h1>{breakable(answer.verdict)}</h1>",
         trust,
         f'<div class="first"><div>{picture}</div><div>{numbers}</div></div>'
         if picture
@@ -177,7 +178,7 @@ def _text(value: object) -> str:
 
 
 def _list(heading: str, items: Sequence[str]) -> str:
-    return f"<h2>{heading}</h2><ul>{''.join(f'<li>{_text(i)}</li>' for i in items)}</ul>" if items else ""
+    return f"<h2>{heading}</h2><ul>{''.join(f'<li>{breakable(i)}</li>' for i in items)}</ul>" if items else ""
 
 
 def _evidence(what: Any) -> str:
@@ -199,7 +200,7 @@ def _table(frame: pd.DataFrame) -> str:
     for row in frame.itertuples(index=False, name=None):
         cells = [(name, _cell(value)) for name, value in zip(names, row, strict=True)]
         rows.append("<tr>" + "".join(f'<td data-label="{name}">{text}</td>' for name, text in cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in names)
+    head = "".join(f"<th>{breakable(str(name))}</th>" for name in frame.columns)
     kind = ' class="cards"' if len(names) > _FEW else ""
     return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
@@ -207,7 +208,7 @@ def _table(frame: pd.DataFrame) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if pd.isna(value) else f"{value:.4g}"
-    return "" if value is None or value is pd.NA else _text(value)
+    return "" if value is None or value is pd.NA else breakable(str(value))
 
 
 def drawn(result: Any, **options: Any) -> bytes:

@@ -330,7 +330,7 @@ class Child:
         )
         if not self.job.pinned:
             return found
-        return renamed(found, self.maps, struct.unpack_from("<5Q", self.context, _PINNED))
+        return renamed(found.executed(), self.maps, struct.unpack_from("<5Q", self.context, _PINNED))
 
     def not_yet_followed(self) -> list[tuple[str, int]]:
         """List functions that were called through pointers and that another attempt may record: file and offset.

@@ -70,10 +70,12 @@ export class SpireModel {
     this.outside = new Uint8Array(n);
     for (let e = 0; e < packed.head.events.length; e++) {
       const from = corner_offsets![e]!, to = corner_offsets![e + 1]!;
+      // A sample without the event is at the peak only where nothing finite is.
+      const alone = corner_y!.subarray(from, to).every((y) => at_infinity![e]! > y);
       for (let i = offsets![e]!; i < offsets![e + 1]!; i++) {
         const at = intensity![i]!;
         this.bounds[i] = bound(corner_x!, corner_y!, from, to, at_infinity![e]!, at);
-        this.left[i] = at <= peak![e]! && Number.isFinite(at) ? 1 : 0;
+        this.left[i] = at <= peak![e]! && (Number.isFinite(at) || alone) ? 1 : 0;
         this.outside[i] = at < least![e]! || at > most![e]! ? 1 : 0;
       }
     }
