@@ -60,6 +60,9 @@ def run_command(
         str, typer.Option("--arguments", metavar="LIST", help='"f8[1000], 2.0, 1000"; N stands for each of --sizes.')
     ] = "",
     sizes: Annotated[str, typer.Option("--sizes", metavar="LIST", help="Sizes to try, with commas between.")] = "",
+    builds: Annotated[
+        str, typer.Option("--builds", metavar="LIST", help='Builds of a C or C++ source: "-O1,-O2,-O3 -mavx2".')
+    ] = "",
     core: Core = "skylake_x",
     cold: Cold = False,
     change: Change = [],  # noqa: B006  typer reads it and copies it
@@ -83,6 +86,10 @@ def run_command(
             callback=options.ends_in(*options.PICTURES, ".html"),
         ),
     ] = None,
+    host_roofs: Annotated[
+        Path | None,
+        typer.Option("--host-roofs", metavar="FILE", help="Draw this host's bandwidths, too (perfkit calibrate -o)."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Schedule your own code: C, C++, Python, a program or a trace.
@@ -92,16 +99,28 @@ def run_command(
     from perfkit.collectors.dag.own_code import open_dags
     from perfkit.errors import SettingError
     from perfkit.machine.core import Microarchitecture
+    from perfkit.machine.overlays import calibrated_for, measured_bandwidths
 
     given = [str(word) for word in (what, source, python, trace) if word]
     if not given:
         raise SettingError("say what to schedule: WHAT, --source FILE, --python MODULE:FUNCTION or --trace TRACE")
+    if host_roofs is not None and picture is None:
+        raise SettingError("--host-roofs are drawn: say where with --picture FILE")
+    host = {}
+    if host_roofs is not None:
+        host = measured_bandwidths(host_roofs, Microarchitecture.load(calibrated_for(host_roofs)))
     found: list[dict[str, Any]] = []
     machine = Microarchitecture.load(core)
     scheduler = _scheduler(core, change, cold)
     counts = [int(size) for size in options.numbers(sizes, "--sizes")] if sizes else []
     for name, dag in open_dags(
-        ",".join(given), function=function, arguments=arguments, sizes=counts, whole=not paper_nodes, core=machine
+        ",".join(given),
+        function=function,
+        arguments=arguments,
+        sizes=counts,
+        builds=[build.strip() for build in builds.split(",") if build.strip()],
+        whole=not paper_nodes,
+        core=machine,
     ).items():
         row = _analysed(name, dag, scheduler, machine, ranked, gus, top)
         if measured:
@@ -110,7 +129,7 @@ def run_command(
         if not as_json:
             typer.echo(row["text"] + "\n")
     if picture is not None:
-        _draw_levels(found, picture)
+        _draw_levels(found, picture, host)
     if as_json:
         print_json([{key: value for key, value in row.items() if key not in ("roofline", "text")} for row in found])
 
@@ -138,17 +157,18 @@ def _measured(dag: Any, row: dict[str, Any], warm: bool) -> dict[str, Any]:
     return {"measured": {"performance": value, "least": least, "most": most, "cycles": timed.cycles}, "text": text}
 
 
-def _draw_levels(found: list[dict[str, Any]], path: Path) -> None:
+def _draw_levels(found: list[dict[str, Any]], path: Path, host: dict[str, tuple[float, float, float]]) -> None:
     """Draw all rows below the core's roofs."""
     import matplotlib as mpl
 
     mpl.use("Agg")
-    from perfkit.plots.roofs_by_level import level_titles, plot_levels, write_picture
+    from perfkit.plots.roofs_by_level import host_titles, level_titles, plot_levels, write_picture
 
     rooflines = {row["name"]: row["roofline"] for row in found}
     timed = {row["name"]: row["measured"] for row in found if "measured" in row}
     bars = {name: (m["performance"], m["least"], m["most"]) for name, m in timed.items()}
-    write_picture(plot_levels(rooflines, bars).figure, path, level_titles(rooflines, bars))
+    titles = level_titles(rooflines, bars) | host_titles(host)
+    write_picture(plot_levels(rooflines, bars, host=host).figure, path, titles)
     typer.echo(f"wrote {path}", err=True)
 
 

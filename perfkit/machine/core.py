@@ -100,6 +100,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "stack_sync": int,
     "scaled_index_latency": (int, float),
     "write_back_lines": (int, float),
+    "L1_set_fill_written": (int, float),
 }
 _FEATURE_UNITS = {
     "line_split_penalty": "uses of a port",
@@ -108,6 +109,7 @@ _FEATURE_UNITS = {
     "stack_sync": "cycles",
     "scaled_index_latency": "cycles",
     "write_back_lines": "lines",
+    "L1_set_fill_written": "cycles",
     "add_forwarding": "cycles",
     "store_boundary": "bytes",
     "op_cache_group": "uops",

@@ -32,9 +32,9 @@ def read_overlay(path: str | Path, layer: str, core: Microarchitecture) -> Layer
 def overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where: str) -> Layer:
     """Check a table of figures against a core and return it as a layer; `where` names it in errors."""
     for key in data:
-        if key not in ("schema", "core", "title", "host", "measured", "forms", "resources"):
+        if key not in ("schema", "core", "title", "host", "measured", "forms", "resources", "spreads"):
             raise FormatError(
-                f"{where}: unknown key {key!r}; known: schema, core, title, host, measured, forms, resources"
+                f"{where}: unknown key {key!r}; known: schema, core, title, host, measured, forms, resources, spreads"
             )
     if data.get("core", core.name) != core.name:
         raise FormatError(
@@ -44,6 +44,7 @@ def overlay(data: Mapping[str, Any], layer: str, core: Microarchitecture, where:
     if layer != "calibration" and "resources" in data:
         raise FormatError(f"{where}: [resources] belongs to a calibration; overrides hold [forms] only")
     _overlay_resources(data.get("resources", {}), core, where)
+    _overlay_spreads(data.get("spreads", {}), data.get("resources", {}), where)
     rows = {}
     for form, entry in data.get("forms", {}).items():
         rows[form] = _overlay_row(entry, core, f'{where}: [forms."{form}"]')
@@ -60,6 +61,18 @@ def _overlay_resources(table: Any, core: Microarchitecture, where: str) -> None:
             raise FormatError(f"{where}: [resources] {name}: {core.name} has no such resource")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise FormatError(f"{where}: [resources] {name}: a number above 0 expected, found {value!r}")
+
+
+def _overlay_spreads(table: Any, resources: Mapping[str, Any], where: str) -> None:
+    """Check that each spread is of a measured resource, and around it."""
+    if not isinstance(table, Mapping):
+        raise FormatError(f"{where}: [spreads] name = [least, most] expected, found {table!r}")
+    for name, ends in table.items():
+        numbers = isinstance(ends, list) and len(ends) == 2 and all(isinstance(v, int | float) for v in ends)
+        if name not in resources or not numbers or not ends[0] <= resources[name] <= ends[1]:
+            raise FormatError(
+                f"{where}: [spreads] {name}: [least, most] around the figure in [resources] expected, found {ends!r}"
+            )
 
 
 def _overlay_row(entry: Any, core: Microarchitecture, place: str) -> Row:
@@ -98,6 +111,30 @@ def calibrated_core(core: Microarchitecture, calibration: str | Path) -> Microar
     return core
 
 
+def measured_bandwidths(calibration: str | Path, core: Microarchitecture) -> dict[str, tuple[float, float, float]]:
+    """Return the bandwidths that a calibration measured, in bytes per cycle, by level (L1, L2, L3, mem).
+
+    Of each the median, the least and the most of several measurements; where the file has no spread, the median thrice.
+    `core` is the one it was made for (`calibrated_for`).
+
+    Raises
+    ------
+    FormatError
+        It is no calibration, or has no bandwidths (``perfkit calibrate --no-memory``).
+    """
+    path = Path(calibration)
+    read_overlay(path, "calibration", core)  # for its checks
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    found = {}
+    for level, name in (("L1", "L1"), ("L2", "L2"), ("L3", "L3"), ("mem", "memory")):
+        if (value := data.get("resources", {}).get(f"{name}_bandwidth")) is not None:
+            least, most = data.get("spreads", {}).get(f"{name}_bandwidth", (value, value))
+            found[level] = (float(value), float(least), float(most))
+    if not found:
+        raise FormatError(f"{path}: no bandwidths: make it with perfkit calibrate -o FILE, without --no-memory")
+    return found
+
+
 def calibrated_for(calibration: str | Path) -> str:
     """Return the name of the core that a calibration was made for; "host" where it names none."""
     path = existing(calibration)
@@ -114,15 +151,19 @@ def write_overlay(
     forms: Mapping[str, Mapping[str, float]],
     header: Iterable[str] = (),
     resources: Mapping[str, float] | None = None,
+    spreads: Mapping[str, tuple[float, float]] | None = None,
 ) -> None:
     """Write figures as an overlay file that `InstructionTables.load` reads; `header` lines become comments.
 
     `resources` are the core's own figures (bandwidths, latencies of the memory levels): `calibrated_core` uses them.
+    `spreads` are the least and the most of some of them: `measured_bandwidths`.
     """
     lines = [f"# {line}" for line in header]
     lines += ["schema = 1", f'core = "{core}"', f'title = "{title}"', ""]
     if resources:
         lines += ["[resources]", *(f"{name} = {value:g}" for name, value in resources.items()), ""]
+    if spreads:
+        lines += ["[spreads]", *(f"{name} = [{low:g}, {high:g}]" for name, (low, high) in spreads.items()), ""]
     for form in sorted(forms):
         lines.append(f'[forms."{form}"]')
         lines += [f"{key} = {value:g}" for key, value in forms[form].items()]

@@ -32,6 +32,7 @@ _CLOSE = 2.5  # relative distance of two roofs whose labels would touch
 _LETTER = 5.5  # points that a letter of a label is wide
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.9}
 _LINE = 11  # points from one label to the next
+HOST = "#8a4b08"  # what was measured of the host: not a colour of the kernels
 _SVG = "http://www.w3.org/2000/svg"
 
 
@@ -39,6 +40,7 @@ def plot_levels(
     rooflines: Mapping[str, Roofs] | Sequence[Roofs],
     measured: Mapping[str, tuple[float, float, float]] | None = None,
     ax: Any = None,
+    host: Mapping[str, tuple[float, float, float]] | None = None,
 ) -> Any:
     """Draw the throughput roofs of a core and the performance of kernels below them.
 
@@ -50,6 +52,9 @@ def plot_levels(
         By the same names flops per cycle: the value, and the ends of its error bar.
     ax
         Where to draw.
+    host
+        By level the bandwidth that a host was measured to have, in bytes per cycle, and the ends of its error bar
+        (`perfkit.machine.overlays.measured_bandwidths`): dashed roofs with a band.
 
     Returns
     -------
@@ -86,6 +91,9 @@ def plot_levels(
     handles = [ax.plot([], [], _MARKERS[level], color=ROOF, linestyle="none", label=NAMES[level])[0] for level in used]
     if measured:
         handles.append(ax.plot([], [], "x", color=ROOF, linestyle="none", label="measured")[0])
+    if host:
+        _draw_host(ax, {level: ends for level, ends in host.items() if level in used})
+        handles.append(ax.plot([], [], "--", color=HOST, label="bandwidth, measured")[0])
     ax.legend(
         handles=handles, fontsize=8, loc="lower right", title="performance, at the\nintensity of", title_fontsize=8
     )
@@ -142,6 +150,19 @@ def level_titles(rooflines: Mapping[str, Roofs], measured: Mapping[str, tuple[fl
             value, least, most = measured[name]
             found[_gid(name, "measured")] = f"{name}: {value:.3g} {s.unit}/cycle measured ({least:.3g} to {most:.3g})"
     return found
+
+
+def host_gid(level: str) -> str:
+    """Return the ``gid`` of a measured roof."""
+    return f"host roof: {level}"
+
+
+def host_titles(host: Mapping[str, tuple[float, float, float]]) -> dict[str, str]:
+    """Return what the measured roofs of `plot_levels` say where the pointer rests, by their ``gid``."""
+    return {
+        host_gid(level): f"{NAMES[level]}: {value:.3g} bytes/cycle measured ({least:.3g} to {most:.3g})"
+        for level, (value, least, most) in host.items()
+    }
 
 
 def _gid(name: str, part: str) -> str:
@@ -205,6 +226,25 @@ def _draw_roofs(ax: Any, bandwidths: Mapping[str, float], peak: float, unit: str
         ax.annotate(
             words, (start, beta * start), rotation=angle, rotation_mode="anchor", ha="left", va="center", fontsize=8,
             color=ROOF, bbox=_PAPER,
+        )  # fmt: skip
+
+
+def _draw_host(ax: Any, host: Mapping[str, tuple[float, float, float]]) -> None:
+    """Draw measured bandwidths as dashed roofs, each with the band and the bar of its spread."""
+    (low, high), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    x = np.geomspace(low, high, 3)
+    for k, (level, (value, least, most)) in enumerate(host.items()):
+        ax.plot(x, value * x, color=HOST, linewidth=1.2, linestyle="--", gid=host_gid(level), zorder=3)
+        ax.fill_between(x, least * x, most * x, color=HOST, alpha=0.2, linewidth=0)
+        # Along the roof, the bars of different levels apart.
+        height = bottom * (top / bottom) ** (0.8 - 0.08 * k)
+        ax.errorbar(
+            [height / value], [height], yerr=[[height * (1 - least / value)], [height * (most / value - 1)]],
+            fmt="none", ecolor=HOST, capsize=3, elinewidth=1.5,
+        )  # fmt: skip
+        ax.annotate(
+            f"{NAMES[level]} measured: {value:.3g}", (height / value, height), xytext=(6, -7),
+            textcoords="offset points", fontsize=7, color=HOST, bbox=_PAPER,
         )  # fmt: skip
 
 

@@ -10,10 +10,10 @@ from perfkit.collectors.host import calibrate as module
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms
 from perfkit.collectors.host.resources import MeasuredFigures, _step, memory_resources
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
-from perfkit.machine.overlays import calibrated_core
+from perfkit.machine.overlays import calibrated_core, measured_bandwidths
 
 needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="perfkit calibrate measures x86-64 hosts only")
 FMA = "VEX_VFMADD231PS_YMM_YMM_YMMM256"
@@ -44,7 +44,10 @@ def test_an_addition_takes_a_cycle_and_a_multiplication_three_on_this_host():
 @needs_x86
 @pytest.mark.measures
 def test_each_level_is_slower_than_the_one_before_it_on_this_host():
-    found, _ = memory_resources(Bench(7))
+    found, spreads, _ = memory_resources(Bench(7))
+    for level in ("L1", "L2", "memory"):
+        least, most = spreads[f"{level}_bandwidth"]
+        assert least <= found[f"{level}_bandwidth"] <= most
     # On a busy host there may be no figure of L3.
     measured = [level for level in ("L1", "L2", "L3", "memory") if f"{level}_latency" in found]
     latencies = [found[f"{level}_latency"] for level in measured]
@@ -228,3 +231,17 @@ def test_one_value_in_three_is_too_few_and_the_reason_is_kept():
         figures.attempt("several", lambda: {"a": 1.0, "b": 2.0})
     assert figures.medians(least=2) == {"a": 1.0, "b": 2.0}
     assert figures.left_out == {"front_end": "busy"}
+
+
+def test_spreads_of_bandwidths_are_kept(tmp_path):
+    core = Microarchitecture.load("zen4")
+    found = made_up(resources={"L2_bandwidth": 30.0, "L1_bandwidth": 60.0}, spreads={"L2_bandwidth": (24.5, 31.0)})
+    path = found.save_overlay(tmp_path / "host.toml", core)
+    assert measured_bandwidths(path, core) == {"L1": (60.0, 60.0, 60.0), "L2": (30.0, 24.5, 31.0)}
+    assert calibrated_core(core, path).value("L2_bandwidth") == 30
+    path.write_text(path.read_text().replace("24.5, 31", "30.5, 31"))
+    with pytest.raises(FormatError, match=r"around the figure in \[resources\]"):
+        measured_bandwidths(path, core)
+    without = made_up(resources={"rob": 512.0}).save_overlay(tmp_path / "other.toml", core)
+    with pytest.raises(FormatError, match="no bandwidths"):
+        measured_bandwidths(without, core)

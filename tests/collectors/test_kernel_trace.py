@@ -1,6 +1,7 @@
 """Kernels traced through LLVM IR: what they compute, how many nodes they have, and which depend on which."""
 
 import shutil
+import subprocess
 import warnings
 
 import numba
@@ -358,3 +359,37 @@ def test_blas_is_named():
 def test_ir_that_cannot_be_read_says_which_llvm():
     with pytest.raises(DataError, match=r"LLVM \d+\.\d+.* cannot read"):
         instrument("define nonsense", "f")
+
+
+@needs_clang
+def test_builds_are_dags_of_their_own(tmp_path):
+    path = tmp_path / "own.c"
+    path.write_text(
+        "double dot(double *a, double *b, long n) {\n"
+        "  double s = 0; for (long i = 0; i < n; i++) s += a[i] * b[i]; return s; }\n"
+    )
+    arguments = {"function": "dot", "arguments": "f8[N], f8[N], N", "sizes": [64]}
+    builds = ["-O1", "-O2", "-O2 -ffast-math"]
+    found = pk.open_dags(str(path), builds=builds, **arguments)
+    assert list(found) == [f"dot(64) {build}" for build in builds]
+    slow, plain, fast = (dag.dag().counts for dag in found.values())
+    assert slow["L"] == plain["L"] == 128
+    with pytest.raises(SettingError, match="from -O1 on"):
+        pk.open_dags(str(path), builds=["-O0"], **arguments)
+    assert (plain["A"], plain["M"], plain.get("F", 0)) == (64, 64, 0), (
+        "no fused operations without a target that has them"
+    )
+    assert fast["M"] < plain["M"], "vectors"
+    with pytest.raises(SettingError, match="no C or C\\+\\+ source"):
+        pk.open_dags("mvm", builds=["-O2"])
+
+
+@needs_clang
+def test_a_program_does_not_hide_another_of_the_same_function(tmp_path, monkeypatch):
+    (tmp_path / "p.c").write_text(
+        "__attribute__((noinline)) double f(double x) { return x * x; } int main(void) { return f(2) != 4; }"
+    )
+    for level in ("O0", "O1"):
+        subprocess.run(["clang", f"-{level}", "-o", str(tmp_path / f"p {level}"), str(tmp_path / "p.c")], check=True)
+    monkeypatch.chdir(tmp_path)
+    assert list(pk.open_dags("./p O0,./p O1", function="f")) == ["f", "f of p O1"]

@@ -9,7 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
-from perfkit.plots.roofs_by_level import level_titles, plot_levels, write_picture
+from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, write_picture
 
 mpl.use("Agg")
 
@@ -85,3 +85,17 @@ def test_what_cannot_be_drawn(rooflines):
     other = pk.DagScheduler(pk.DagCore.load("zen5"), record=False).run(pk.open_dags("mvm", sizes=[20])["mvm(20)"])
     with pytest.raises(SettingError, match="several cores"):
         plot_levels([*rooflines.values(), other.roofline()])
+
+
+def test_measured_bandwidths_are_drawn_with_their_spread(rooflines):
+    host = {"L1": (59.2, 59.0, 59.6), "L2": (31.0, 24.0, 33.0), "mem": (9.0, 8.9, 9.9)}
+    ax = plot_levels(rooflines, host=host)
+    drawn = {line.get_gid(): line for line in ax.lines if str(line.get_gid()).startswith("host")}
+    assert set(drawn) == {host_gid("L1"), host_gid("L2")}, "nothing here accesses memory"
+    x, y = (np.asarray(values) for values in drawn[host_gid("L2")].get_data())
+    assert y == pytest.approx(31.0 * x)
+    bands = [path.vertices for band in ax.collections for path in band.get_paths() if len(path.vertices) > 4]
+    ratios = [v[:, 1] / v[:, 0] for v in bands]
+    assert any(r.min() == pytest.approx(24) and r.max() == pytest.approx(33) for r in ratios)
+    assert "31 bytes/cycle measured (24 to 33)" in host_titles(host)[host_gid("L2")]
+    assert "L2 measured: 31" in [text.get_text() for text in ax.texts]

@@ -1,5 +1,7 @@
 """Schedules solved by hand of what the paper's machine does not have: ports of vectors, splits, renaming, branches."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -137,3 +139,44 @@ def test_cores_have_the_ports_of_their_tables():
     assert [found[n].throughput_L1 for n in ("ice_lake", "skylake_x", "sandy_bridge_erm")] == [4, 3, 2]
     assert (found["zen5"].rs, found["zen5"].vector_rs, found["zen5"].vector_queue) == (186, 72, 96)
     assert found["sandy_bridge_erm"].misprediction_penalty == found["sandy_bridge_erm"].line_splits == 0
+
+
+PAGE = 4096
+
+
+def one_set(op, deps=None, *, lines, **core):
+    """Schedule accesses to lines a page apart, which share a set of two ways, from a cold L1 with all in L2."""
+    address = [PAGE * k for k in lines]
+    free = {"line": 64, "size_L1": 8192, "size_L2": math.inf, "ways_L1": 2, "latency_L1": 2, "latency_L2": 6, **FREE}
+    dag = pk.Dag.from_nodes(op, [[]] * len(op) if deps is None else deps, address)
+    return DagScheduler(DagCore(**free | core), warm=True, record=True).run(dag)
+
+
+def test_lines_of_one_set_drive_each_other_out():
+    """Three lines in two ways: each comes anew, though L1 has room for 128."""
+    assert one_set("LLLLLL", lines=[0, 1, 2, 0, 1, 2]).n_nodes("L2") == 6
+    assert one_set("LLLLLL", lines=[0, 1, 2, 0, 1, 2], ways_L1=0).n_nodes("L2") == 0
+    assert one_set("LLLLLL", lines=[0, 1, 0, 1, 0, 1]).n_nodes("L2") == 0
+
+
+def test_lines_come_into_a_set_one_by_one():
+    run = one_set("LLLL", lines=[0, 1, 2, 3], set_fill=5)
+    assert run.issue.tolist() == [0, 5, 10, 15]
+    assert run.done.tolist() == [6, 11, 16, 21]
+    apart = one_set("LLLL", lines=[0, 1 + 1 / 64, 2 + 2 / 64, 3 + 3 / 64], set_fill=5, ways_L1=1)
+    assert apart.issue.tolist() == [0, 0, 0, 0]
+
+
+def test_a_line_that_a_store_of_the_window_wrote_comes_again():
+    """Each line is loaded and stored; the third and later ones drive out a line that was written two lines before."""
+    lines = [k // 2 for k in range(10)]
+    near = one_set("LS" * 5, lines=lines, set_fill=5, set_fill_written=30, rob=64)
+    assert near.issue[::2].tolist() == [0, 5, 10, 40, 70]
+    far = one_set("LS" * 5, lines=lines, set_fill=5, set_fill_written=30, rob=2)
+    assert np.diff(far.issue[::2]).max() < 30
+
+
+def test_lines_that_stores_alone_bring_take_twice_as_long():
+    run = one_set("SSSSS", lines=range(5), set_fill=5, set_fill_written=30)
+    assert run.issue.tolist() == [0] * 5, "their values are there at once"
+    assert run.done.tolist() == [6, 11, 16, 26, 36]

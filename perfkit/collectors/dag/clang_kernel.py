@@ -18,6 +18,7 @@ from perfkit.errors import DataError, SettingError, UnavailableError
 
 # Scalar code without contraction to fused operations, as the paper's clang made it.
 FLAGS = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-ffp-contract=off")
+_LEVELS = {"0": 0, "": 1, "1": 1, "2": 2, "s": 2, "z": 2, "g": 1}  # of -O: others are 3
 _INTEGERS = re.compile(r"^i(1|8|16|32|64)$")
 
 
@@ -119,9 +120,19 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
         # Clang runs in a folder of its own: a relative path is one of the caller's folder.
         command += ["-fno-exceptions", "-o", "-", str(path.resolve())]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        if "@llvm.fmuladd" in done.stdout and "+fma" not in done.stdout:
+            # What a target without fused operations compiles to a multiplication and an addition.
+            command.insert(-1, "-ffp-contract=off")
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")
-    return optimised(done.stdout, vectorize="-fno-vectorize" not in flags)
+    levels = [_LEVELS.get(flag[2:], 3) for flag in flags if flag.startswith("-O")]
+    level = levels[-1] if levels else 3
+    if level == 0:
+        raise SettingError(
+            f"{path.name} with {' '.join(flags)}: code is traced from -O1 on; trace a program built at -O0"
+        )
+    return optimised(done.stdout, "-fno-vectorize" not in flags, level)
 
 
 def _pointer_flags(program: str) -> list[str]:

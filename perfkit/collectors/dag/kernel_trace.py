@@ -18,7 +18,7 @@ import numpy.typing as npt
 from perfkit.collectors.dag.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BlockProgram, Consumer
-from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
 _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
 _PAGE = 4096
@@ -216,14 +216,28 @@ def _check_resolved(llvm: Any, module: Any) -> None:
         )
 
 
-def optimised(ir: str, vectorize: bool) -> str:
-    """Optimise a module as clang -O3 does, with or without vectorisation, and return its text."""
+def optimised(ir: str, vectorize: bool, level: int = 3) -> str:
+    """Optimise a module as clang does at a level (0 to 3), with or without vectorisation, and return its text.
+
+    Raises
+    ------
+    UnavailableError
+        A function needs instructions that this machine does not have.
+    """
     import llvmlite.binding as llvm
 
     text = "\n".join(line for line in ir.split("\n") if not line.startswith("target "))
     machine, module = _prepared(text)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = vectorize
+    asked = {
+        name for text in re.findall(r'"target-features"="([^"]*)"', ir) for name in re.findall(r"\+([\w.-]+)", text)
+    }
+    host = llvm.get_host_cpu_features()
+    if missing := sorted(name for name in asked if host.get(name) is False):
+        raise UnavailableError(
+            f"this machine lacks {', '.join(missing)}, and kernels are traced as they run: leave it out"
+        )
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = options.slp_vectorization = vectorize and level > 1
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return str(module)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ def open_dags(
     function: str = "",
     arguments: str = "",
     sizes: Sequence[int] = (),
+    builds: Sequence[str] = (),
     whole: bool = True,
     core: Microarchitecture | None = None,
     limit: int = 10_000_000,
@@ -47,6 +49,9 @@ def open_dags(
         command line. ``N`` stands for each of `sizes`: ``"f8[NxN], f8[N], N"``.
     sizes
         Sizes to try, one DAG each.
+    builds
+        Of C and C++ sources options of clang, one DAG for each: ``["-O1", "-O3 -mavx2"]``. Without them scalar code at
+        -O3, as in the paper.
     whole
         Trace integer work, addresses and branches, too; off: floating-point operations and accesses, as in the paper.
     core
@@ -69,7 +74,10 @@ def open_dags(
     for each in (part.strip() for part in what.split(",") if part.strip()):
         for size in sizes or (0,):
             text = re.sub(r"\bN\b|(?<=[\[x])N|N(?=[x\]])", str(size), arguments) if size else arguments
-            found |= _opened(each, functions, text, size, whole, core, limit)
+            for build in builds or ("",):
+                opened = _opened(each, functions, text, size, build, whole, core, limit)
+                # Programs of one function are builds of it: none may hide another.
+                found |= {f"{n} of {Path(each).name}" if n in found else n: dag for n, dag in opened.items()}
     if not found:
         raise SettingError(
             "name a source, a Python function, a program, a trace or a kernel of the paper; found nothing"
@@ -82,6 +90,7 @@ def _opened(
     functions: list[str],
     arguments: str,
     size: int,
+    build: str,
     whole: bool,
     core: Microarchitecture | None,
     limit: int,
@@ -89,11 +98,15 @@ def _opened(
     from perfkit.collectors.dag.paper_kernels import KERNELS
 
     suffix = f"({size})" if size else ""
-    if what in KERNELS:
+    if what in KERNELS and not build:
         source = KERNELS[what].trace(size or None, whole=whole)
         return {source.name: source}
     if Path(what).suffix in _SOURCES:
-        return {f"{name}{suffix}": _from_c(what, name, arguments, whole) for name in _named(what, functions)}
+        built = f" {build}" if build else ""
+        names = _named(what, functions)
+        return {f"{name}{suffix}{built}": _from_c(what, name, arguments, build, whole) for name in names}
+    if build:
+        raise SettingError(f"{what} is no C or C++ source, which builds ({build}) are made of: name the built programs")
     if python := _PYTHON.match(what):
         return {f"{python[2]}{suffix}": _from_python(python[1], python[2], arguments, whole)}
     if _is_program(what):
@@ -113,11 +126,13 @@ def _named(what: str, functions: list[str]) -> list[str]:
     return functions
 
 
-def _from_c(path: str, function: str, arguments: str, whole: bool) -> NodeSource:
-    from perfkit.collectors.dag.clang_kernel import trace_c
+def _from_c(path: str, function: str, arguments: str, build: str, whole: bool) -> NodeSource:
+    from perfkit.collectors.dag.clang_kernel import FLAGS, trace_c
     from perfkit.collectors.open_traces import kernel_arguments
 
-    return trace_c(Path(path), function, *kernel_arguments(arguments), whole=whole)
+    flags = tuple(build.split()) or FLAGS
+    traced = trace_c(Path(path), function, *kernel_arguments(arguments), flags=flags, whole=whole)
+    return replace(traced, name=f"{traced.name} {build}") if build else traced
 
 
 def _from_python(module: str, function: str, arguments: str, whole: bool) -> NodeSource:

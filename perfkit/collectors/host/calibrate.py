@@ -18,7 +18,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,8 @@ class Calibration(Plain):
         were left out because they ran beside a busy thread of the same core.
     left_out
         What could not be measured because of the conditions -> the reason. No figure of these is given.
+    spreads
+        Of resources that were measured several times (bandwidths) the least and the most.
     """
 
     host: Mapping[str, str]
@@ -74,6 +76,7 @@ class Calibration(Plain):
     rejected: float = 0.0
     busy: float = 0.0
     left_out: Mapping[str, str] = field(default_factory=dict)
+    spreads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:
@@ -174,7 +177,8 @@ class Calibration(Plain):
         title = f"perfkit calibrate on {self.host['processor']}, {self.host['date']}"
         header = [f"{key}: {value}" for key, value in self.host.items()]
         resources = {name: float(f"{value:.4g}") for name, value in self.resources.items() if self._counts(name, core)}
-        write_overlay(path, core.name, title, self.overlay(core), header, resources)
+        spreads = {name: ends for name, ends in self.spreads.items() if name in resources}
+        write_overlay(path, core.name, title, self.overlay(core), header, resources, spreads)
         return Path(path)
 
     def _counts(self, name: str, core: Microarchitecture) -> bool:
@@ -186,8 +190,7 @@ class Calibration(Plain):
 
     def to_json(self) -> str:
         """Return everything as JSON text."""
-        fields = ("host", "cycle_seconds", "latencies", "throughputs", "resources", "rejected", "busy", "left_out")
-        return json.dumps({name: _plain(getattr(self, name)) for name in fields}, indent=1)
+        return json.dumps({f.name: _plain(getattr(self, f.name)) for f in fields(self)}, indent=1)
 
 
 def _plain(value: Any) -> Any:
@@ -416,9 +419,10 @@ def _measure_all(work: _Work, say: Callable[[str, Any], None]) -> dict[str, Any]
             if throughput is not None:
                 throughputs.setdefault(form, []).append(throughput)
     resources, refused = core_resources(bench)
+    spreads: dict[str, tuple[float, float]] = {}
     left_out |= refused
     if work.memory:
-        more, refused = memory_resources(bench)
+        more, spreads, refused = memory_resources(bench)
         resources |= more
         left_out |= refused
     if not bench.rates:
@@ -430,6 +434,7 @@ def _measure_all(work: _Work, say: Callable[[str, Any], None]) -> dict[str, Any]
         "latencies": {form: float(np.median(values)) for form, values in latencies.items() if form in settled},
         "throughputs": {form: float(np.median(values)) for form, values in throughputs.items() if form in settled},
         "resources": resources,
+        "spreads": spreads,
         "rejected": bench.rejected / bench.taken,
         "busy": bench.busy / bench.taken,
         "left_out": {name: why for name, why in left_out.items() if name not in settled},

@@ -58,6 +58,10 @@ class MeasuredFigures:
         """Return the median of every figure with at least this many values; fewer are too few to tell an outlier."""
         return {name: float(np.median(values)) for name, values in self.found.items() if len(values) >= least}
 
+    def spreads(self) -> dict[str, tuple[float, float]]:
+        """Return the least and the most of every figure that was measured several times."""
+        return {name: (min(values), max(values)) for name, values in self.found.items() if len(values) > 1}
+
 
 def core_resources(bench: Bench, times: int = 3) -> tuple[dict[str, float], dict[str, str]]:
     """Return front-end and retire widths, store-forward latencies, and the misprediction penalty: medians.
@@ -235,10 +239,12 @@ class HugePages:
         return self.base + 64 * int(self.random.integers(self.size // 64))
 
 
-def memory_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
+def memory_resources(
+    bench: Bench, times: int = 3
+) -> tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, str]]:
     """Return latencies (a pointer chase) and bandwidths (vector loads) of every level, and the ROB's entries.
 
-    Also returns what could not be measured, with the reason.
+    Bandwidths are medians, and their least and most are returned, too; last, what could not be measured, and why.
     """
     figures = MeasuredFigures()
     sizes = cache_sizes()
@@ -259,13 +265,15 @@ def memory_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
         if level == "memory":
             figures.attempt("rob", partial(reorder_buffer, bench, memory))
         memory.words[:] = 0
-        figures.attempt(f"{level}_bandwidth", partial(bandwidth, bench, memory))
+        for _ in range(times):
+            figures.attempt(f"{level}_bandwidth", partial(bandwidth, bench, memory))
     found = figures.medians()
     if found.get("L3_latency", 0.0) > found.get("memory_latency", np.inf) / 2:
         del found["L3_latency"]
         found.pop("L3_bandwidth", None)
         figures.left_out["L3"] = "what else runs on this host evicts it faster than it is read again"
-    return found, figures.left_out
+    spreads = {name: ends for name, ends in figures.spreads().items() if name in found}
+    return found, spreads, figures.left_out
 
 
 def latency(bench: Bench, memory: HugePages, warm: bool) -> float:

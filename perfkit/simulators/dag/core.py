@@ -26,7 +26,8 @@ _WHOLE = (
     "fetch", "rs", "rob", "lb", "sb", "lfb", "load_ports", "store_ports", "agus", "fp_ports", "branch_ports",
     "prefetch_streams", "inflight_merging", "ordered_loads", "whole_lines", "integer_loads_earlier",
     "vector_load_ports", "vector_store_ports", "misprediction_penalty",
-    "line_splits", "memory_renaming", "vector_rs", "vector_queue",
+    "line_splits", "memory_renaming", "vector_rs", "vector_queue", "ways_L1", "set_fill",
+    "set_fill_written",
 )  # fmt: skip
 _FOLLOWS = ("throughput_F", "latency_F", "latency_forward", "latency_forward_FP")  # None: follows from other figures
 _LARGEST = 10_000  # lanes that fit the engine's counters
@@ -95,6 +96,14 @@ class DagCore:
     vector_rs, vector_queue
         Entries of a reservation station of their own for floating-point and vector operations, which then take none of
         `rs`, and how many may wait in order before it; 0 or infinite: there is none (not in the paper's model).
+    ways_L1
+        Lines in a set of L1, replaced by pseudo-LRU; more where there were more sets than lines in a
+        page. 0: L1 is fully associative, as in the paper. The levels below always are: a DAG does not know which page
+        of memory an address is mapped to.
+    set_fill, set_fill_written
+        Cycles from a line that comes into a set of L1 to the next one. `set_fill_written` where a line leaves for it
+        that a store of the same window (`rob`) wrote: it has to come again. Twice `set_fill` where only stores bring
+        lines, and written ones leave. Not in the paper's model.
     sources
         Where each figure comes from.
 
@@ -153,6 +162,9 @@ class DagCore:
     memory_renaming: float = 0
     vector_rs: float = 0
     vector_queue: float = 0
+    ways_L1: float = 0  # noqa: N815
+    set_fill: float = 0
+    set_fill_written: float = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:

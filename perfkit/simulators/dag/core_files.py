@@ -35,6 +35,7 @@ _RESOURCES = {
     "misprediction_penalty": "misprediction_penalty",
     "vector_rs": "vector_scheduler",
     "vector_queue": "vector_queue",
+    "set_fill": "L1_set_fill",
     "throughput_L2": "L2_bandwidth",
     "throughput_L3": "L3_bandwidth",
     "throughput_mem": "memory_bandwidth",
@@ -162,10 +163,12 @@ def _beyond_the_paper(core: Microarchitecture) -> Figures:
         **({"misprediction_penalty": (0.0, core.sources["erm"])} if paper else {}),
         "prefetch_streams": (float(_STREAMS if fetches else 0), streams),
         "inflight_merging": (float(not paper), note),
+        "ways_L1": (0.0, core.sources["erm"]) if paper else _ways(core),
+        "set_fill_written": _feature(core, "L1_set_fill_written"),
         "line_splits": _feature(core, "line_split_penalty"),
         # Cores that rename only loads with the same address expression are taken to forward: a DAG has no expressions.
         "memory_renaming": (
-            float(core.feature("memory_renaming", "none") == "learned"),
+            float(str(core.feature("memory_renaming", "none")).startswith("learned")),
             _feature(core, "memory_renaming")[1],
         ),
         "whole_lines": (float(not paper), core.sources["erm"] if paper else "caches exchange whole lines"),
@@ -174,6 +177,12 @@ def _beyond_the_paper(core: Microarchitecture) -> Figures:
             core.sources["erm"] if paper else "loads go ahead of order, checked afterwards",
         ),
     }
+
+
+def _ways(core: Microarchitecture) -> tuple[float, str]:
+    """Return the ways of L1."""
+    figure = core.caches[0].figures["ways"]
+    return float(core.caches[0].ways), _words(core, figure.source, figure.note)
 
 
 def _feature(core: Microarchitecture, name: str) -> tuple[float, str]:

@@ -95,6 +95,9 @@ from perfkit.simulators.dag.layout import (
     RS,
     SB,
     SB_NOW,
+    SET_FILL,
+    SET_WRITTEN,
+    SETS,
     SHAPE_BITS,
     SIZE,
     SKIP,
@@ -120,6 +123,7 @@ from perfkit.simulators.dag.layout import (
     VECTOR_QUEUE,
     VECTOR_RS,
     VECTORS,
+    WAYS,
     WHEN_FULL,
     WIDE,
     WIDE_BITS,
@@ -127,7 +131,17 @@ from perfkit.simulators.dag.layout import (
     WORD_SHIFT,
     X86_ORDER,
 )
-from perfkit.simulators.dag.reuse import UNLIMITED, apart, compiled, index_of, inlined, rarely, touch, untouched
+from perfkit.simulators.dag.reuse import (
+    UNLIMITED,
+    apart,
+    compiled,
+    index_of,
+    inlined,
+    rarely,
+    touch,
+    touch_set,
+    untouched,
+)
 
 # An index of unsigned type saves numba the test for a negative one.
 _U = np.uint64
@@ -240,11 +254,30 @@ def _place(rings: Any, mask: Any, units: Any, unit: Any, kind: Any, count: Any, 
 
 @apart
 def _second_line(
-    rings: Any, mask: Any, units: Any, unit: Any, count: Any, level: Any, x: Any, stack: Any, splits: Any, at: Any
+    rings: Any,
+    mask: Any,
+    units: Any,
+    unit: Any,
+    count: Any,
+    level: Any,
+    x: Any,
+    stack: Any,
+    sets: Any,
+    trees: Any,
+    ways: Any,
+    write: Any,
+    splits: Any,
+    at: Any,
 ) -> Any:
     """Take an access's units again for the line that it crosses into; return when it is there."""
     if not untouched(x, stack):
         level = touch(x, stack)
+        if ways > 0:
+            level = (
+                max(level, np.int64(1))
+                if touch_set(x, write, sets, trees, x & (trees.shape[0] - 1), ways)[0]
+                else np.int64(0)
+            )
     kind = FIRST_LEVEL + level
     unit += _U(kind << (UNIT_BITS + KIND_BITS))
     for _ in range(splits):
@@ -464,6 +497,8 @@ def run(
     rs_one, lb_one = np.int64(rs_size < UNLIMITED), np.int64(lb_size < UNLIMITED) << HIGH
     sb_one, lfb_one = np.int64(sb_size < UNLIMITED), np.int64(lfb_size < UNLIMITED) << HIGH
     x86_order, inflight, memory_deps = parameters[X86_ORDER], parameters[INFLIGHT], parameters[MEMORY_DEPS]
+    ways = np.int64(0) if paper else parameters[WAYS]
+    set_mask, set_fill, set_written = parameters[SETS] - 1, parameters[SET_FILL], parameters[SET_WRITTEN]
     prefetching = not paper and parameters[STREAMS] > 0
     lines_follow = prefetching or (not paper and inflight == MERGED)
     line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
@@ -636,12 +671,15 @@ def run(
                 load = code == LOAD
                 address_at += 1
                 level = ops[op + _U(LEVEL)]
-                forwarded = False
+                forwarded, comes, leaves = False, False, np.int64(-1)
                 integer = level == INTEGER_LOAD
                 if not rarely(x < 0):
                     reused = touch(x, stack)
                     if level < 0:
                         level = reused
+                        if ways > 0:
+                            comes, leaves = touch_set(x, not load, memory.sets, memory.trees, x & set_mask, ways)
+                            level = max(level, np.int64(1)) if rarely(comes) else np.int64(0)
                 kind = FIRST_LEVEL + level
                 shape, row_of_kind = count, unit
                 count += kind
@@ -661,6 +699,8 @@ def run(
                 if rarely(level > 0):
                     lfb_now, taken_b = _entry(rows, mask, LEAVE + 1, HIGH, taken_b, max(lfb_now, fetch), lfb_size)
                     issue, ahead = max(issue, lfb_now), max(ahead, lfb_now)
+                    if ways > 0 and comes and load:
+                        issue = max(issue, memory.filling[_U(x & set_mask)])
                 # The order of memory operations.
                 if x86_order:
                     issue = max(issue, last_load)
@@ -682,6 +722,22 @@ def run(
                 issue = _place(rings, mask, units, unit, kind, count, True, issue)
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
+                if ways > 0 and rarely(comes):
+                    # A line asks for its set when it is fetched: an access that waits for operands holds up no other.
+                    # A store waits after it issued: its value is there for loads.
+                    begun = max(fetch, memory.filling[_U(x & set_mask)])
+                    done += max(begun - issue, np.int64(0))
+                    brought = _U((x & set_mask) + set_mask + 1)
+                    takes = set_fill
+                    if leaves >= 0:
+                        if not load and memory.filling[brought] == 0:
+                            takes = 2 * set_fill
+                        elif slots - memory.written[_U(leaves)] < rob_size:
+                            takes = set_written
+                    memory.filling[_U(x & set_mask)] = begun + takes
+                    memory.filling[brought] = np.int64(load)
+                if ways > 0 and not load and x >= 0:
+                    memory.written[_U(x)] = slots
                 if rarely(lines_follow) and x >= 0:
                     if level == 0:
                         done = max(done, memory.lines[_U(2 * x)])
@@ -692,7 +748,22 @@ def run(
                     rows[row] += table[unit + _U(ADD)]  # for the second not to find it free
                     done = max(
                         done,
-                        _second_line(rings, mask, units, row_of_kind, shape, level, second, stack, splits, issue),
+                        _second_line(
+                            rings,
+                            mask,
+                            units,
+                            row_of_kind,
+                            shape,
+                            level,
+                            second,
+                            stack,
+                            memory.sets,
+                            memory.trees,
+                            ways,
+                            not load,
+                            splits,
+                            issue,
+                        ),
                     )
                     rows[row] -= table[unit + _U(ADD)]
                 if not paper and rarely(integer) and load:

@@ -79,8 +79,8 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 (
     WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
     STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PENALTY, SPLITS, RENAMED, VECTOR_RS,
-    VECTOR_QUEUE, PARAMETERS,
-) = range(24)  # fmt: skip
+    VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, PARAMETERS,
+) = range(28)  # fmt: skip
 # Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
 # there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)
@@ -134,12 +134,19 @@ def countdown(latency: Ints) -> Ints:
 class Memory(NamedTuple):
     """Per line: when its outstanding miss returns, and when any of its words was last stored. Per word: the same.
 
-    Of the prefetcher's streams: the line before the next one, its direction (0: not known), in order of use.
+    Of the prefetcher's streams: the line before the next one, its direction (0: not known), in order of use. Of the
+    sets of L1: their lines as ``2 * index + written``, -1 for none; the trees that tell
+    which is replaced; until when each takes in its
+    last line, and after those whether a load brought it. Per line the slot of its last store.
     """
 
     lines: Ints
     stored: Ints
     streams: Ints
+    sets: Ints
+    trees: Ints
+    filling: Ints
+    written: Ints
 
 
 class Frames(NamedTuple):

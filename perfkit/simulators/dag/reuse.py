@@ -18,11 +18,12 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from perfkit.errors import SettingError
+from perfkit.simulators.memory.cache import victim
 
 Ints = npt.NDArray[np.int64]
 
 LEVELS = 4  # L1, L2, L3, memory
-_PAGE = 64  # lines that share one entry of the page table
+MOST_SETS = _PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
 _UNTOUCHED = 255
 # Places in `LruStack.scalars`; the markers and the table's own small cache follow.
 _LINES, _PAGES, _FIRST, _MARKER, _CAPACITY, _CACHE = 0, 1, 2, 3, 6, 16
@@ -211,6 +212,54 @@ def touch(index: Any, stack: Any) -> Any:
 def untouched(index: Any, stack: Any) -> Any:
     """Whether the line of this index was never used."""
     return stack.lines[_U((index << _COLUMNS) + _PLACE)] == _UNTOUCHED
+
+
+@inlined
+def touch_set(index: Any, write: Any, sets: Any, trees: Any, number: Any, ways: Any) -> Any:
+    """Use a line in its set: return whether it comes, and which written line leaves for it (-1: none).
+
+    A set's ways are ``2 * index + written``; which of them a line replaces is told by a tree of bits (pseudo-LRU), as
+    in `perfkit.simulators.memory.cache`.
+    """
+    first, bits = number * ways, trees[_U(number)]
+    way = np.int64(-1)
+    for k in range(ways):
+        if sets[_U(first + k)] >> 1 == index:
+            way = np.int64(k)
+            break
+    comes, left, written = way < 0, np.int64(-1), np.int64(write)
+    if comes:
+        way = np.int64(victim(bits, ways))
+        last = sets[_U(first + way)]
+        if last >= 0 and last & 1:
+            left = last >> 1
+    else:
+        written |= sets[_U(first + way)] & 1
+    sets[_U(first + way)] = 2 * index + written
+    low, high, at = np.int64(0), np.int64(ways), np.int64(1)
+    while high - low > 1:  # point away from it
+        middle = (low + high + 1) >> 1
+        if way < middle:
+            bits |= np.int64(1) << at
+            high, at = middle, 2 * at
+        else:
+            bits &= ~(np.int64(1) << at)
+            low, at = middle, 2 * at + 1
+    trees[_U(number)] = bits
+    return comes, left
+
+
+@compiled
+def _use_all(lines: Any, sets: Any, trees: Any, ways: Any) -> None:
+    for i in range(lines.shape[0]):
+        touch_set(lines[i], False, sets, trees, lines[i] & (trees.shape[0] - 1), ways)
+
+
+def fill_sets(used: Ints, sets: Ints, trees: Ints) -> None:
+    """Leave in the sets what use leaves there, none written, given when each line was used last (0: never)."""
+    order = np.argsort(used, kind="stable")
+    order = order[used[order] > 0]
+    _use_all(order[-4 * len(sets) :], sets, trees, len(sets) // len(trees))
 
 
 @compiled

@@ -18,7 +18,7 @@ from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
-from perfkit.simulators.dag.reuse import UNLIMITED, filled, grown, line_shift, new_stack
+from perfkit.simulators.dag.reuse import UNLIMITED, fill_sets, filled, grown, line_shift, new_stack
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import ExtendedRoofline
@@ -119,6 +119,8 @@ class DagScheduler:
         if self.warm:
             dag.replay(work.warm_up)
             work.stack = filled(work.stack, work.used)
+            if work.parameters[layout.WAYS]:
+                fill_sets(work.used, work.memory.sets, work.memory.trees)
         dag.replay(work.schedule)
         return work.finish()
 
@@ -171,7 +173,7 @@ class _Run:
         self.saved[layout.BASE] = layout.BETWEEN
         self.ops = tables.operations(program, self.word_shift)
         self.stack = new_stack(tables.capacities(settings, self.line_shift))
-        self.memory = tables.new_memory(settings, self.stack, self.line_shift - self.word_shift)
+        self.memory = tables.new_memory(settings, self.parameters, self.stack, self.line_shift - self.word_shift)
         self.used, self.time = np.zeros(self.stack.room, dtype=np.int64), 0
         self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
         rob_size = int(self.parameters[layout.ROB])
@@ -270,4 +272,5 @@ class _Run:
         self.stack = grown(self.stack)
         factor = 2 * self.stack.room // len(self.memory.lines)
         lines, stored = (tables.longer(array, factor * len(array)) for array in self.memory[:2])
-        self.memory = layout.Memory(lines, stored, self.memory.streams)
+        written = tables.longer(self.memory.written, self.stack.room)
+        self.memory = self.memory._replace(lines=lines, stored=stored, written=written)

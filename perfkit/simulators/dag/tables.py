@@ -27,7 +27,7 @@ from perfkit.dag.program import (
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import layout
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, lanes
-from perfkit.simulators.dag.reuse import UNLIMITED, LruStack
+from perfkit.simulators.dag.reuse import MOST_SETS, UNLIMITED, LruStack
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.core import DagCore
@@ -247,6 +247,13 @@ def parameters(
         values[layout.INFLIGHT] = layout.BLOCKED
     values[layout.TYPES_USED] = types_used(program)
     values[layout.STREAMS] = streams(settings)
+    if core.ways_L1 and core.size_L1 and not math.isinf(core.size_L1):
+        lines = int(core.size_L1) >> line_bits
+        wanted = max(1, int(min(lines / core.ways_L1, MOST_SETS)))
+        values[layout.SETS] = 1 << wanted.bit_length() - 1
+        values[layout.WAYS] = lines // values[layout.SETS]
+        values[layout.SET_FILL] = _finite(core.set_fill)
+        values[layout.SET_WRITTEN] = _finite(core.set_fill_written) or _finite(core.set_fill)
     for place, latency in (
         (layout.FORWARDS, core.latency_forward),
         (layout.FORWARDS_FP, core.latency_forward_FP),
@@ -259,7 +266,9 @@ def parameters(
     values[layout.MEMORY_DEPS] = settings.memory_dependences
     values[layout.LINE_SHIFT] = line_bits
     values[layout.WORD_SHIFT] = word_bits
-    values[layout.MARGIN] = units.latency.max() + 2 * longest_hold(units) + 8
+    values[layout.MARGIN] = (
+        units.latency.max() + 2 * longest_hold(units) + values[[layout.SET_FILL, layout.SET_WRITTEN]].sum() + 8
+    )
     values[layout.IDLE] = _idle(units)
     return values
 
@@ -270,7 +279,7 @@ def beyond_paper(program: BlockProgram, values: Any) -> bool:
     The engine that `perfkit.simulators.dag.engine.run` compiles for ``beyond=None`` knows none of them.
     """
     limits = values[[layout.VECTOR_RS, layout.VECTOR_QUEUE]] < UNLIMITED
-    features = values[[layout.STREAMS, layout.SPLITS]] > 0
+    features = values[[layout.STREAMS, layout.SPLITS, layout.WAYS]] > 0
     follows = values[layout.INFLIGHT] == layout.MERGED or values[layout.FORWARDS_FP] != layout.AS_L1
     integer_loads = (program.op == LOAD) & (program.delay > 0)
     nodes = types_used(program) > layout.PAPER_TYPES or np.isin(program.op, (JOIN, REDIRECT)).any()
@@ -295,12 +304,19 @@ def capacities(settings: DagScheduler, line_bits: int) -> tuple[float, float, fl
     return l1, l2, l3
 
 
-def new_memory(settings: DagScheduler, stack: LruStack, word_bits: int) -> layout.Memory:
+def new_memory(settings: DagScheduler, values: Any, stack: LruStack, word_bits: int) -> layout.Memory:
     """Return what is kept of the lines and words of the stack."""
     lines = stack.room
     followed = np.full(2 * streams(settings), -9, dtype=np.int64)
-    kept, stored = zeros(2 * lines, lines << word_bits if settings.memory_dependences else 0)
-    return layout.Memory(kept, stored, followed)
+    kept, stored, trees, filling, written = zeros(
+        2 * lines,
+        lines << word_bits if settings.memory_dependences else 0,
+        values[layout.SETS],
+        2 * values[layout.SETS],
+        lines,
+    )
+    sets = np.full(values[layout.SETS] * values[layout.WAYS], -1, dtype=np.int64)
+    return layout.Memory(kept, stored, followed, sets, trees, filling, written)
 
 
 def new_rings(size: int, idle: int) -> layout.Rings:

@@ -111,7 +111,7 @@ def _pointers() -> NDArray[np.int64]:
 
 
 @inlined
-def _victim(bits: Any, ways: Any) -> Any:  # pragma: no cover - compiled
+def victim(bits: Any, ways: Any) -> Any:  # pragma: no cover - compiled
     """Follow the bits to the way to be replaced; a bit that is set points to the upper half."""
     low, high, at = 0, ways, 1
     while high - low > 1:
@@ -148,7 +148,7 @@ def touch(  # pragma: no cover - compiled
     hit = way >= 0
     lru = g[k, LRU] == 1
     if not hit:
-        way = _oldest(used, base, ways) if lru else _victim(tree[node], ways)
+        way = _oldest(used, base, ways) if lru else victim(tree[node], ways)
         old = tags[_U(base + way)]
         if old >= 0:
             where[_U(old), k] = ABSENT
