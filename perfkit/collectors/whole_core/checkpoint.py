@@ -1,4 +1,4 @@
-"""Figures kept as soon as they are known, so that an interrupted calibration goes on where it stopped."""
+"""Figures kept as soon as they are known, so that an interrupted calibration resumes where it stopped."""
 
 import errno
 import json

@@ -62,7 +62,7 @@ def test_a_busy_machine_is_refused_and_nothing_is_written(bench, tmp_path: Path)
 
     bench(busy)
     with Checkpoint(tmp_path / "partial", {}) as kept:
-        with pytest.raises(UnavailableError, match=r"no quiet core.*goes on where it stopped"):
+        with pytest.raises(UnavailableError, match=r"no quiet core.*resumes where it stopped"):
             course(kept).measured(FIGURES)
         assert not kept.known
 
