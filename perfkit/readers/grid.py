@@ -17,7 +17,7 @@ import pyarrow.csv as pc
 
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN, SCALES, Token, settle
-from perfkit.readers.report import Report
+from perfkit.readers.report import Report, quoted
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 MISSING = (
@@ -346,7 +346,10 @@ def _parse(
         report.note(f"numbers: {style.describe()}")
     return {
         i: np.array(
-            [np.nan if c is None or (grid.lines[row], c) in bad else style.parse(c) for row, c in enumerate(column)]
+            [
+                np.nan if c is None or (bad and (grid.lines[row], quoted(c)) in bad) else style.parse(c)
+                for row, c in enumerate(column)
+            ]
         )
         for i, column in cells.items()
     }

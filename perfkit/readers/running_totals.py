@@ -222,7 +222,7 @@ def note_few_that_rise(names: dict[int, str], values: dict[int, np.ndarray], row
     if few and report.asked.cumulative is None and len(steps) > 1 and all((s > 0).all() for s in steps):
         report.note(
             f"caution: every count rises in each of the {len(rows.before):,} rows, which are read as counts; if they "
-            "are running totals, say cumulative=True (in a shell: --cumulative)"
+            "are running totals, say cumulative=True (in a shell: perfkit convert FILE OUT.parquet --cumulative)"
         )
 
 

@@ -124,9 +124,10 @@ def test_a_place_called_all_is_left_out_where_it_is_the_sum(read, called, misses
     assert samples.n_intervals == left
 
 
-def test_few_rows_that_rise_beside_a_clock_are_cautioned_about(read):
+def test_few_rows_that_rise_beside_a_clock_are_cautioned_about(read, tmp_path):
     text = "timestamp,cycles,instructions\n0,100,200\n1,1100,2200\n2,3100,6200\n3,4100,8200\n"
     assert "caution: every count rises in each of the 4 rows" in told(read(text))
+    assert any("every count rises" in q for q in pk.explore(tmp_path / "my dump.txt").quality)
     assert "caution" not in told(read(text, cumulative=False))
     assert total(read(text, cumulative=True), "cycles") == 4000
     assert "caution" not in told(read(text.replace("4100,8200", "2100,8300")))
