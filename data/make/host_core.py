@@ -31,7 +31,7 @@ def main() -> None:
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "format": "core",
         "kind": "measured",
-        "holds": f"a core file: {measured:,} measured forms of {len(core.forms):,}, their ports, and the core's figures",
+        "holds": f"a core: {measured:,} measured forms of {len(core.forms):,}, their ports, and the core's figures",
         "units": "cycles, operations, bytes per cycle, entries",
         "source": core.sources["here"],
         "licence": "Apache-2.0 WITH LLVM-exception",

@@ -3,8 +3,8 @@
     .venv/bin/perfkit calibrate --full -o host.toml
     python -m tests.benchmarks.port_map --keep host.toml.partial
 
-Draws mixtures of two to four forms at random (two thirds within vectors or within integers), one to four of each, and measures
-them on this machine. Forms of the basis are as likely as others; nothing is fitted.
+Draws mixtures of two to four forms at random (two thirds within vectors or within integers), one to four of each, and
+measures them on this machine. Forms of the basis are as likely as others; nothing is fitted.
 """
 
 import argparse
