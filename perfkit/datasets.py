@@ -39,6 +39,7 @@ FORMATS = {
     "truth": "perfkit.simulators.pmu.truth:Truth.from_parquet",
     "noise": "perfkit.diagnosis.noise_result:NoiseResult.load",
     "forest": "perfkit.fitters.bottlenecks.forest:Forest.load",
+    "core": "perfkit.machine.core:Microarchitecture.load",
     "text": "pathlib:Path.read_text",
 }
 _FIELDS = ("file", "sha256", "format", "kind", "holds", "units", "source", "licence", "made_by")

@@ -10,6 +10,7 @@ What instructions cost is not in the core file but in the instruction tables (`p
 from __future__ import annotations
 
 import difflib
+import lzma
 import math
 import re
 import tomllib
@@ -274,7 +275,9 @@ class Microarchitecture:
 
     @classmethod
     def load(cls, name: str | Path) -> Microarchitecture:
-        """Load a bundled core by name or alias, a core file by its path (``*.toml``), or ``"host"``: this machine's.
+        """Load a bundled core by name or alias, a core file by its path, or ``"host"``: this machine's.
+
+        Core files end with ``.toml``, or ``.toml.xz`` where they are compressed.
 
         Where no core file describes this machine, ``"host"`` is the nearest, with a warning that says so.
 
@@ -295,10 +298,13 @@ class Microarchitecture:
                     stacklevel=2,
                 )
             return cls.load(found.core)
-        if isinstance(name, Path) or str(name).endswith(".toml"):
+        if isinstance(name, Path) or str(name).endswith((".toml", ".toml.xz")):
             path = Path(name)
             if not path.is_file():
                 raise MissingFileError(f"{path}: no such core file; bundled cores: {', '.join(cls.names())}")
+            if path.suffix == ".xz":
+                with reading(path, "a core file (TOML, compressed with xz)"):
+                    return cls.from_toml(lzma.decompress(path.read_bytes()), str(path))
             return cls.from_toml(whole_text(path, "a core file (TOML)"), str(path))
         if name in _bundled_names():
             return _bundled(str(name))

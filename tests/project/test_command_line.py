@@ -27,7 +27,7 @@ VOCABULARY = """
 --form             --method           --events           --aggregate        --between          --paper --trim
 --collect          --input            --parameter -p     --list             --set              --size
 --cumulative --counts
---count-all        --small            --all              --memory --no-memory
+--count-all        --small            --all --full       --memory --no-memory
 --skip             --repeat           --callees          --backend          --begin            --end
 --dry-run          --yes              --jobs             --batch            --retry --cluster --budget
 --function-b       --flags-b          --compiler-b       --define-b         --processes        --confidence

@@ -1,4 +1,4 @@
-"""Figures kept as soon as they are known, so that an interrupted calibration goes on where it stopped."""
+"""Figures kept as soon as they are known, so that an interrupted calibration resumes where it stopped."""
 
 import errno
 import json
@@ -35,7 +35,7 @@ class Checkpoint:
         self.path = path
         self._head = {"perfkit calibration": SCHEMA, "host": dict(host)}
         self.known: dict[str, float | None] = {}
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
         """Read what there is, and open the file to add to it."""
@@ -49,11 +49,14 @@ class Checkpoint:
                 raise FormatError(self._damaged(number, line))
             self.known[key] = value
         try:
-            self._file = self.path.open("w", encoding="utf-8")
-            self._file.writelines(lines or [json.dumps(self._head) + "\n"])
-            self._file.flush()
+            self._file = self.path.open("r+b" if lines else "wb", buffering=0)
         except OSError as error:
             raise self._unwritable(error) from error
+        if lines:
+            self._file.seek(len("".join(lines).encode()))
+            self._file.truncate()
+        else:
+            self._write(json.dumps(self._head))
         return self
 
     def __exit__(self, kind: type | None, value: BaseException | None, trace: TracebackType | None) -> None:
@@ -64,11 +67,17 @@ class Checkpoint:
     def add(self, key: str, value: float | None) -> None:
         """Keep a figure; None says that it cannot be measured here, ever (a form that ends the measuring process)."""
         self.known[key] = value
+        self._write(json.dumps([key, value]))
+
+    def _write(self, line: str) -> None:
+        """Write a line at once; what a full disk cuts off is no line for the next reader."""
         assert self._file is not None  # only inside the with block
+        data = (line + "\n").encode()
         try:
-            self._file.write(json.dumps([key, value]) + "\n")
-            self._file.flush()
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, "No space left on device")
         except OSError as error:
+            self._file.close()
             raise self._unwritable(error) from error
 
     def _lines(self) -> list[str]:

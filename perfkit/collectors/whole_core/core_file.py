@@ -211,7 +211,7 @@ def _costs(form: str, row: Row, found: CoreMeasurement) -> Row:
 
 def _tidy(value: float) -> float:
     whole = round(value)
-    return float(whole) if whole and abs(value - whole) <= 0.04 * whole else float(f"{value:.{_DIGITS}g}")
+    return float(whole) if whole and abs(value - whole) <= min(0.04 * whole, 0.1) else float(f"{value:.{_DIGITS}g}")
 
 
 def _interval(found: CoreMeasurement, form: str) -> tuple[float, float] | None:

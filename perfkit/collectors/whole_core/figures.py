@@ -100,7 +100,7 @@ class Course:
                     if busy >= _HOPELESS:
                         raise UnavailableError(
                             f"{busy} figures in a row found no quiet core: another thread of the core was at work, or "
-                            "its clock changed; the same command goes on where it stopped when the machine is quieter"
+                            "its clock changed; the same command resumes where it stopped when the machine is quieter"
                         )
                     continue
                 busy = 0
