@@ -208,8 +208,16 @@ def targets(folder: Path) -> dict[str, Target]:
 
 def _read(path: Path, rng: random.Random) -> None:
     import perfkit as pk
+    from perfkit.errors import FormatError
 
-    samples = pk.read_samples(path, errors=rng.choice(("raise", "collect")))
+    try:
+        samples = pk.read_samples(path, errors=rng.choice(("raise", "collect")))
+    except FormatError as error:
+        cause = error.__cause__
+        if "it cannot be read: damaged, or another file" in str(error) and not isinstance(cause, MemoryError | OSError):
+            # No reader gave a reason: something in it failed, and was taken for the file's fault.
+            raise (cause or error) from None
+        raise
     for row in samples.accounting.itertuples():
         if row.total != row.counts + row.describes + row.left_out + row.problems:
             raise AssertionError(f"lines are lost without a word: {row}")

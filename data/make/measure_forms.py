@@ -23,6 +23,7 @@ import numpy as np
 
 from perfkit.collectors.host import code as host_code
 from perfkit.collectors.host.bench import Bench
+from perfkit.collectors.whole_core.candidates import measurable
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
@@ -35,26 +36,12 @@ PARTNERS = {
     "with_mul": "VEX_VMULPD_YMM_YMM_YMMM256",
     "with_shuffle": "VEX_VPERMD_YMM_YMM_YMMM256",
 }
-# Left out: what changes the machine's state, traps, or depends on its operands' values.
-_SKIPPED = """
-XSAVE FX LDMXCSR WR RD SYS CLI STI HLT INT IN_ OUT MOV_DR MOV_CR J CALL RET LOOP ENTER LEAVE PUSH POP
-XABORT XBEGIN XEND MONITOR MWAIT CLFLUSH CLWB CLZERO WBINVD UD SALC LAR LSL VER S STR LMSW SMSW SLDT
-SGDT SIDT LLDT LTR DIV_ IDIV_ AAM AAD BOUND IRET CPUID PAUSE TPAUSE UMWAIT
-"""
-SKIPPED = tuple(_SKIPPED.split())
-KEPT = ("SUB", "SBB", "SHL", "SHR", "SAR", "SAL", "SHLD", "SHRD", "SHUFP", "SQRT", "SET", "SHA", "RDPID_NONE")
 
 
 def candidates(table: str) -> list[str]:
     """Return the forms of the core's base table that operate on registers (and the plain loads)."""
     base = InstructionTables.load(Microarchitecture.load(table)).layers[-1].rows
-    forms = []
-    for form in base:
-        stem = form.removeprefix("VEX_").removeprefix("EVEX_")
-        if "/" in form or "RSP" in form or (stem.startswith(SKIPPED) and not stem.startswith(KEPT)):
-            continue
-        forms.append(form)
-    return forms
+    return measurable(base)
 
 
 class Measurement:

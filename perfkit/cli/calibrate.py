@@ -18,6 +18,9 @@ def calibrate(
     repetitions: int = typer.Option(
         25, "--repetitions", min=3, help="Samples per figure; the tenth percentile counts."
     ),
+    full: bool = typer.Option(
+        False, "--full", help="Measure all forms, their ports and the core, and write a core file: at most 5 minutes."
+    ),
     every: bool = typer.Option(False, "--all", help="Print every figure, not only those that differ."),
     as_json: options.Json = False,
 ) -> None:
@@ -25,7 +28,17 @@ def calibrate(
 
     No hardware counters are needed. What differs from the core's tables is printed; --output writes it as an overlay
     for perfkit gus --calibration.
+
+    With --full, --output is a core file of this machine, for --core of every command. Each figure is kept beside it as
+    soon as it is known: the same command goes on after an interruption.
     """
+    if full:
+        if core or form or output is None:
+            raise typer.BadParameter(
+                "--full measures all forms for a core file: it needs --output, and no --core, --form"
+            )
+        _full(output, as_json)
+        return
     from perfkit.collectors.host.calibrate import calibrate as measure
     from perfkit.collectors.host.calibrate import host_core
     from perfkit.errors import SettingError
@@ -54,3 +67,34 @@ def calibrate(
     if output is not None:
         found.save_overlay(output, machine)
         typer.echo(f"wrote {output}: InstructionTables.load(core, calibration={str(output)!r})", err=True)
+
+
+def _full(output: Path, as_json: bool) -> None:
+    """Measure a core file of this machine."""
+    import sys
+    from collections import Counter
+
+    from perfkit.cli.output import print_json
+    from perfkit.collectors.whole_core.core_file import measured_core
+    from perfkit.collectors.whole_core.whole import measure_core
+    from perfkit.files import replaced
+
+    keep = output.with_name(output.name + ".partial")
+
+    def progress(what: str, done: int, total: int) -> None:
+        sys.stderr.write(f"\r{what}: {done:,} of {total:,}   ")
+        sys.stderr.flush()
+
+    found = measure_core(keep, progress=progress if sys.stderr.isatty() else None)
+    core = measured_core(found, output.stem)
+    with replaced(output) as temporary:
+        temporary.write_text(core.to_toml(), encoding="utf-8")
+    if as_json:
+        print_json({"core": str(output), "left_out": dict(found.left_out), **found.counts})
+    else:
+        typer.echo(found.summary())
+        for why, count in Counter(found.left_out.values()).most_common(8):
+            typer.echo(f"{count:,} {'figure' if count == 1 else 'figures'} left out: {why}")
+    if found.left_out:
+        typer.echo(f"the same command measures again what was left out; {keep} has the rest", err=True)
+    typer.echo(f"wrote {output}: --core {output} in every command", err=True)

@@ -15,6 +15,7 @@ def stages() -> Iterator[Callable[[str], None]]:
     """Yield a function that is called with each stage; while one lasts, a line tells how long already.
 
     On a terminal the line is rewritten; elsewhere each stage is one line, and every second adds a dot to a long one.
+    What ends with a full stop is no stage but something found out: it stays.
     """
     state: dict[str, Any] = {"what": "", "since": time.monotonic()}
     over = threading.Event()
@@ -34,6 +35,13 @@ def stages() -> Iterator[Callable[[str], None]]:
                 sys.stderr.flush()
 
     def say(what: str) -> None:
+        if what.endswith("."):
+            sys.stderr.write(
+                f"\r\x1b[K{what}\n" if terminal else f"{chr(10) if state['what'] else ''}perfkit: {what}\n"
+            )
+            sys.stderr.flush()
+            state.update(what="")
+            return
         if not terminal:
             sys.stderr.write(f"{chr(10) if state['what'] else ''}perfkit: {what} ")
             sys.stderr.flush()

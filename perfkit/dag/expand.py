@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from perfkit.dag.program import CALL, FORWARD, JOIN, LEVELS, LOAD, OPS, OTHER, REDIRECT, RETURN, STORE
+from perfkit.dag.program import CALL, FORWARD, HOLD, JOIN, LEVELS, LOAD, OPS, OTHER, REDIRECT, RETURN, STORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
         for k in range(p.block_ops[block], p.block_ops[block + 1]):
             code, into = int(p.op[k]), int(p.into[k])
             needs = values.get(p.left[k]) | values.get(p.right[k])
-            if code == FORWARD:
+            if code in (FORWARD, HOLD):
                 values.set(into, needs)
             elif code == CALL:
                 values.call(k)

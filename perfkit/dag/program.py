@@ -21,7 +21,10 @@ LEVELS = ("L1", "L2", "L3", "mem")
 # in the reorder buffer.
 # JOIN says that the next node is of the same instruction as the one before: they share a slot of fetch and of the ROB.
 # REDIRECT says that what follows was mispredicted: it is fetched after the operand (the branch) and a penalty.
-ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT = range(14)
+# HOLD is a FORWARD to the slot that says when the integer divider, which is not pipelined, is free again.
+ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER, BRANCH, JOIN, REDIRECT, HOLD = range(
+    15
+)
 OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
 
 
@@ -51,8 +54,8 @@ class BlockProgram(NamedTuple):
     frame
         Slots of each function's frame, the entry function's first.
     delay
-        Of a FORWARD the cycles after which it passes its operands on; of a LOAD or STORE 1 if it accesses an integer;
-        of an INTEGER operation 1 if it is one of vector registers; else 0.
+        Of a FORWARD or HOLD the cycles after which it passes its operands on; of a LOAD or STORE 1 if it accesses an
+        integer; of an INTEGER operation 1 if it is one of vector registers; else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.
     """

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perfkit.simulators.gus.causality import Causality
+    from perfkit.trace.trace import Trace
 
 WEIGHT = 2.0
 _LITTLE = 0.05  # a resource that brings less, made twice as good, is not said to hold a function back
@@ -109,6 +110,13 @@ class Opinion:
     method: str
     says: str
     agrees: bool | None = None
+
+
+def places(trace: "Trace") -> list[str]:
+    """Return where each static instruction is: ``file:line``, or its address as objdump prints it."""
+    code, addresses = trace.code, trace.object_addresses().tolist()
+    each = zip(code.file, code.line.tolist(), addresses, strict=True)
+    return [f"{Path(name).name}:{line}" if line else f"{address:#x}" for name, line, address in each]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,13 +291,9 @@ class Diagnosis(Summarised):
 
         code, spent = self.result.trace.code, self.result.spent
         causes = [*CAUSES, *self.result.program.groups]
-        addresses = self.result.trace.object_addresses()
         table = pd.DataFrame(
             {
-                "place": [
-                    f"{Path(f).name}:{n}" if n else f"{a:#x}"
-                    for f, n, a in zip(code.file, code.line.tolist(), addresses.tolist(), strict=True)
-                ],
+                "place": places(self.result.trace),
                 "file": list(code.file),
                 "line": code.line,
                 "function": list(code.function),

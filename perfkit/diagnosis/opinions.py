@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from perfkit.collectors.profile.hot import Profile
 from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
 from perfkit.errors import PerfkitError
+from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
 from perfkit.trace.trace import Trace
 
@@ -63,7 +64,12 @@ def _causality(answer: Diagnosis) -> Opinion:
 
 
 def scheduled(answer: Diagnosis) -> "tuple[NodeSource, DagScheduler, Schedule]":
-    """Return the graph of the beginning of the trace, what schedules it, and the schedule.
+    """Return `scheduled_part` of the beginning of the trace."""
+    return scheduled_part(answer.result.trace.head(DAG_LIMIT), answer.result.settings.core)
+
+
+def scheduled_part(trace: Trace, core: Microarchitecture) -> "tuple[NodeSource, DagScheduler, Schedule]":
+    """Return the graph of a trace, what schedules it, and the schedule.
 
     Raises
     ------
@@ -74,7 +80,6 @@ def scheduled(answer: Diagnosis) -> "tuple[NodeSource, DagScheduler, Schedule]":
     from perfkit.simulators.dag.core import DagCore
     from perfkit.simulators.dag.schedule import DagScheduler
 
-    trace, core = answer.result.trace.head(DAG_LIMIT), answer.result.settings.core
     dag = trace_source(trace, whole=True, core=core).in_memory()
     scheduler = DagScheduler(DagCore.from_microarchitecture(core))
     return dag, scheduler, scheduler.run(dag)

@@ -4,6 +4,7 @@ import math
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,8 +19,9 @@ from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
+from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle
-from perfkit.diagnosis.diagnosis import Diagnosis, Measured
+from perfkit.diagnosis.diagnosis import Diagnosis, Measured, places
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
@@ -27,7 +29,7 @@ from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR
 from perfkit.errors import DataError, PerfkitError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
-from perfkit.simulators.gus.gus import Gus, GusResult
+from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.trace import Trace
 
 Say = Callable[[str], None]
@@ -110,7 +112,8 @@ def why(
         is_script = path.suffix == ".py"
         target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
         check_program(target)
-        answer = _Inquiry(target, function, core, seconds, limit, say).answer()
+        with Ahead(core, say) as ahead:
+            answer = _Inquiry(target, function, core, seconds, limit, say, ahead).answer()
         return answer if made == path else replace(answer, program=path.name)
 
 
@@ -139,6 +142,7 @@ class _Inquiry:
     seconds: float
     limit: int
     say: Say
+    ahead: Ahead
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
@@ -173,6 +177,7 @@ class _Inquiry:
         if timed and trace.provenance.complete:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
+        self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"):
             measured, why_not = self._measured(timed, calls, trace, why_not, core)
             result = self._simulated(trace, core, calls, measured)
@@ -185,13 +190,30 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
         )  # fmt: skip
+        self._answer_first(hot, result, measured)
+        self.ahead.wait("lanes")
         with self._stage("asking what would help"):
             answer.ranked  # noqa: B018 - worked out here, where its time is seen
+        self.ahead.wait("causality")
         with self._stage("asking which instructions are responsible"):
             answer.lines  # noqa: B018
+        self.ahead.wait("roofline")
         with self._stage("asking the other methods"):
             held = opinions(answer, found)
         return replace(answer, opinions=held, unseen=tuple(self.unseen), seconds=dict(self.spent))
+
+    def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
+        """Say what is known already: how long it takes, and where."""
+        by_place: Counter[str] = Counter()
+        for where, ticks in zip(places(result.trace), result.spent.sum(axis=1).tolist(), strict=True):
+            by_place[where] += ticks
+        place, most = by_place.most_common(1)[0]
+        cause, cycles = next(iter(cpi_by_cause(result).items()))
+        taken = f"{measured.cycles:,.0f} cycles measured" if measured else "nothing measured"
+        self.say(
+            f"{hot.name}: {taken}, {result.cycles:,.0f} simulated; {most / max(result.ticks, 1):.0%} of these at "
+            f"{place}, {cycles / result.cpi:.0%} for {cause}. What would help comes next."
+        )
 
     @contextmanager
     def _stage(self, what: str) -> Iterator[None]:
@@ -247,7 +269,8 @@ class _Inquiry:
         """Return the function's calls timed in some runs, or why they cannot be."""
         runs: list[CallTimes] = []
         try:
-            runs.append(self._once(hot))
+            with self.ahead.resting():
+                runs.append(self._once(hot))
         except (Refusal, UnavailableError) as error:
             return runs, f"{hot.name} cannot be timed call by call: {error}"
         if runs[0].others:
@@ -332,8 +355,9 @@ class _Inquiry:
         """Time the first so many calls a few times more: the least disturbed run counts."""
         runs: list[CallTimes] = []
         began = time.monotonic()
-        while len(runs) < _RUNS and time.monotonic() - began < _AGAIN:
-            runs.append(self._once(hot, calls))
+        with self.ahead.resting():
+            while len(runs) < _RUNS and time.monotonic() - began < _AGAIN:
+                runs.append(self._once(hot, calls))
         return runs
 
     def _recorded(self, hot: HotFunction, timed: list[CallTimes]) -> tuple[Calls, Trace]:

@@ -83,6 +83,7 @@ def _named(samples: Samples) -> str:
 def quality(samples: Samples) -> list[str]:
     """Return what its reader should know of the counts, the gravest first."""
     told = [
+        *[n.partition(": caution: ")[2] for n in samples.notes if ": caution: " in n],
         *_modes(samples),
         *_other_cores(samples),
         *_aliases(samples),

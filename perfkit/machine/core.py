@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError
 from perfkit.files import reading, whole_text
+from perfkit.machine.measured_forms import MeasuredForm, read_forms, write_forms
 from perfkit.machine.recognise import Recognised, host
 
 if TYPE_CHECKING:
@@ -253,6 +254,7 @@ class Microarchitecture:
     weights: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     processors: tuple[str, ...] = ()
     uops_info: tuple[str, ...] = ()
+    forms: Mapping[str, MeasuredForm] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
     def is_processor(self, vendor: str, family: int, model: int) -> bool:
         """Say whether a processor, as /proc/cpuinfo describes it, has this core (``processors`` of its file)."""
@@ -435,7 +437,8 @@ def _bundled(name: str) -> Microarchitecture:
 
 
 def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
-    _known(data, ("schema", *_LISTS, "sources", "clock", *_TEXTS, *_SECTIONS, "ports", "caches", "features"), where)
+    sections = (*_SECTIONS, "ports", "caches", "features", "forms")
+    _known(data, ("schema", *_LISTS, "sources", "clock", *_TEXTS, *sections), where)
     if data.get("schema") != SCHEMA:
         raise FormatError(f"{where}: schema = {SCHEMA} expected, found {data.get('schema')!r}")
     texts = {key: _text(data, key, where) for key in _TEXTS}
@@ -475,6 +478,7 @@ def _read_core(data: dict[str, Any], where: str) -> Microarchitecture:
         resources=MappingProxyType(resources),
         caches=_read_caches(data.get("caches", {}), sources, where),
         features=MappingProxyType(_read_features(data.get("features", {}), sources, f"{where}: [features]")),
+        forms=read_forms(data.get("forms", {}), data.get("ports", {}), f"{where}: [forms]"),
     )
 
 
@@ -635,6 +639,8 @@ def _write_core(core: Microarchitecture) -> str:
         lines += [f"{key} = {_toml_figure(figure)}" for key, figure in level.figures.items()]
     lines += ["", "[features]"]
     lines += [f"{name} = {_toml_figure(figure)}" for name, figure in core.features.items()]
+    if core.forms:
+        lines += write_forms(core.forms)
     return "\n".join(lines) + "\n"
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.errors import FormatError, PerfkitWarning, SettingError
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
+from perfkit.machine.measured_forms import form_layers
 from perfkit.machine.overlays import overlay, read_overlay
 from perfkit.trace import aarch64 as decode_aarch64
 from perfkit.trace import x86 as decode
@@ -110,6 +111,9 @@ class InstructionTables:
             from perfkit.machine.uops_info import read_uops_info
 
             layers.append(read_uops_info(uops_info, core))
+        if core.forms:
+            layers += form_layers(core.forms, core.title, f"{core.table}'s table, not measured here")
+            return cls(core, tuple(layers), look_up)
         shipped = core.name in core.names()
         layers += _bundled_layers(core.name, core.table, core.load if shipped else None)
         if shipped and not any(layer.name in COMPLETE for layer in layers):

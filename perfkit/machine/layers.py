@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-LAYERS = ("user", "calibration", "uops.info", "correction", "llvm", "llvm-mca", "class default")
-COMPLETE = ("llvm", "llvm-mca")  # layers whose rows say everything; the stronger ones change part of such a row
+LAYERS = ("user", "calibration", "uops.info", "correction", "measured", "llvm", "llvm-mca", "class default")
+# Layers whose rows say everything; the stronger ones change part of such a row.
+COMPLETE = ("measured", "llvm", "llvm-mca")
 
 
 @dataclass(frozen=True)

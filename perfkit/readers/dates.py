@@ -29,7 +29,8 @@ def date_columns(grid: Grid, which: list[int], report: Report) -> dict[int, np.n
         times = pd.to_datetime(pd.Series(texts, dtype=object), format="ISO8601", utc=True, errors="coerce")
         for row in np.flatnonzero(times.isna().to_numpy() & np.array([t is not None for t in texts])).tolist():
             report.problem(grid.lines[row], str(texts[row]), f"no such date, in column {grid.names[i]}")
-        found[i] = (times - pd.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy()
+        # Microseconds reach farther than any four digits of a year; nanoseconds end in 2262.
+        found[i] = (times.dt.as_unit("us") - pd.Timestamp(0, tz="UTC").as_unit("us")).dt.total_seconds().to_numpy()
     return found
 
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from perfkit.errors import FormatError
-from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
-from perfkit.readers.report import Report
+from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN, SCALES, Token, settle
+from perfkit.readers.report import Report, quoted
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 MISSING = (
     "", "NA", "N/A", "n/a", "n.a.", "N.A.", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "-", "--", "?",
@@ -267,17 +268,21 @@ def as_text(column: Column) -> list[str | None]:
     return [None if v is None else str(v).strip() for v in column.to_pylist()]
 
 
-def numbers(grid: Grid, which: list[int], report: Report) -> dict[int, np.ndarray]:
+def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = False) -> dict[int, np.ndarray]:
     """Return those of the columns that hold numbers, as float64.
 
-    Grouped digits and decimal commas are settled by all cells of all columns together. A column with fewer numbers than
-    other words is text and left out; a word in a column of numbers, a negative or an infinite number is a problem.
+    Scales behind them (``1.2K``) are multiplied out where all columns are ``counted``, or time or work are so written:
+    elsewhere they may be sizes, which are text. Grouped digits and decimal commas are settled by all cells of all
+    columns together. A column with fewer numbers than other words is text and left out; a word in a column of numbers,
+    a negative or an infinite number is a problem.
     """
     out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
     cells = {i: as_text(grid.columns[i]) for i in which if i not in out}
+    factors = _undress(grid, cells, counted, report)
     cells = {i: c for i, c in cells.items() if _mostly_numbers(c)}
     if cells:
-        out |= _parse(grid, cells, out, report)
+        parsed = _parse(grid, cells, out, report)
+        out |= {i: np.round(v * factors[i], 6) if i in factors else v for i, v in parsed.items()}
     return {i: counts(grid, i, values, report) for i, values in out.items()}
 
 
@@ -289,6 +294,31 @@ def counts(grid: Grid, i: int, values: np.ndarray, report: Report) -> np.ndarray
     for row in np.flatnonzero(wrong).tolist():
         report.problem(grid.lines[row], f"{values[row]:g}", f"column {grid.names[i]}: expected a finite count >= 0")
     return np.where(wrong, np.nan, values)
+
+
+def _undress(grid: Grid, cells: dict[int, list[str | None]], counted: bool, report: Report) -> dict[int, np.ndarray]:
+    """Take scales and spreads off the numbers of columns that hold nothing else; return what each is multiplied by."""
+    found = {i: [c and DRESSED.fullmatch(c) for c in column] for i, column in cells.items()}
+    found = {
+        i: matches
+        for i, matches in found.items()
+        if all(m is not None for m in matches) and any(m and (m["scale"] or m["spread"]) for m in matches)
+    }
+    axes = {*TIME_EVENTS, *WORK_EVENTS}
+    scaled = {i for i, matches in found.items() if any(m and m["scale"] for m in matches)}
+    if not counted and not any(normalise(grid.names[i]) in axes for i in scaled):
+        found = {i: m for i, m in found.items() if i not in scaled}
+        scaled = set()
+    spread = [i for i, matches in found.items() if any(m and m["spread"] for m in matches)]
+    for which, what in (
+        (scaled, "K, M, G or T behind them, multiplied out; as rounded as they were printed"),
+        (spread, "their spread behind them, which is left out"),
+    ):
+        if which:
+            report.note(f"numbers with {what}: {', '.join(grid.names[i] for i in sorted(which))}")
+    for i, matches in found.items():
+        cells[i] = [m and m["number"] for m in matches]
+    return {i: np.array([SCALES[m["scale"] or ""] if m else 1.0 for m in found[i]]) for i in scaled}
 
 
 def _mostly_numbers(cells: list[str | None]) -> bool:
@@ -316,7 +346,10 @@ def _parse(
         report.note(f"numbers: {style.describe()}")
     return {
         i: np.array(
-            [np.nan if c is None or (grid.lines[row], c) in bad else style.parse(c) for row, c in enumerate(column)]
+            [
+                np.nan if c is None or (bad and (grid.lines[row], quoted(c)) in bad) else style.parse(c)
+                for row, c in enumerate(column)
+            ]
         )
         for i, column in cells.items()
     }

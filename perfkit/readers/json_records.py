@@ -1,4 +1,7 @@
-"""Records in JSON: an object a line, or a list of objects, each a row of a table of counts, wide or long."""
+"""Records in JSON, each a row of a table of counts, wide or long.
+
+They are an object a line, a list of objects, an object of lists (a column each) or an object of objects.
+"""
 
 import json
 from collections.abc import Sequence
@@ -12,6 +15,7 @@ from perfkit.readers import plain_table
 from perfkit.readers.grid import Column, Grid
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 NAME = "json-records"
 TITLE = "records in JSON, one an interval or a count"
@@ -26,6 +30,9 @@ def recognise(head: str) -> bool:
         first, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return False
+    if not head.lstrip("\ufeff \t\r\n").startswith("[") and _turned(first) is not None:
+        return True
+    first = _flat(first)
     if any(isinstance(v, dict | list) for v in first.values()):
         return False
     numbers = sum(isinstance(v, int | float) for v in first.values())
@@ -34,15 +41,63 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
+    lines: Sequence[int] | None = None
     if content.text().lstrip("\ufeff \t\r\n").startswith("["):
-        records, lines = _listed(content, report), None
+        records = _listed(content, report)
+    elif (turned := _one_object(content)) is not None:
+        records = turned
+        report.document(len(records), len(records), 0, unit="row")
     else:
         records, lines = _by_line(content, report)
+    records = [_flat(r) for r in records]
     if not records:
         raise FormatError(f"{report.file}: records in JSON without a single one that can be read")
     names = tuple(dict.fromkeys(k for r in records for k in r))
     columns = tuple(_column([r.get(n) for r in records]) for n in names)
     return plain_table.to_dump(Grid(names, columns, first_line=1, kept_lines=lines), report, run)
+
+
+def _one_object(content: Opened) -> list[dict[str, Any]] | None:
+    """Return the records of a file that is one JSON object, if it holds them in one of the usual shapes."""
+    try:
+        return _turned(json.loads(content.text().lstrip("\ufeff")))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _turned(whole: Any) -> list[dict[str, Any]] | None:
+    """Return records of a list per column, of a record per run, or of a record per column (what pandas writes)."""
+    if not isinstance(whole, dict) or len(whole) < 2:
+        return None
+    names = {normalise(k) for k in whole}
+    columns = bool(names & set(TIME_EVENTS) and names & set(WORK_EVENTS))
+    inner = list(whole.values())
+    if columns and all(isinstance(v, list) for v in inner):
+        if len({len(v) for v in inner}) != 1 or any(isinstance(x, dict | list) for v in inner for x in v):
+            return None
+        return [dict(zip(whole, row, strict=True)) for row in zip(*inner, strict=True)]
+    if not all(isinstance(v, dict) and v and not any(isinstance(x, dict | list) for x in v.values()) for v in inner):
+        return None
+    if columns:
+        return [{name: of.get(key) for name, of in whole.items()} for key in dict.fromkeys(k for v in inner for k in v)]
+    if any("run" in v for v in inner) or not all(sum(_is_number(x) for x in v.values()) > 1 for v in inner):
+        return None
+    return [{"run": name, **of} for name, of in whole.items()]
+
+
+def _flat(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with what one object in it holds (``{"run": "a", "counters": {"cycles": 1, ...}}``)."""
+    inside = [k for k, v in record.items() if isinstance(v, dict)]
+    if len(inside) != 1 or any(isinstance(v, list) for v in record.values()):
+        return record
+    inner = record[inside[0]]
+    if not inner or set(inner) & set(record) or not all(v is None or _is_number(v) for v in inner.values()):
+        return record
+    return {k: v for k, v in record.items() if k != inside[0]} | inner
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _by_line(content: Opened, report: Report) -> tuple[list[dict[str, Any]], Sequence[int]]:
@@ -78,6 +133,6 @@ def _listed(content: Opened, report: Report) -> list[dict[str, Any]]:
 
 
 def _column(values: list[Any]) -> Column:
-    if all(v is None or (isinstance(v, int | float) and not isinstance(v, bool)) for v in values):
+    if all(v is None or _is_number(v) for v in values):
         return np.array([np.nan if v is None else float(v) for v in values])
     return pa.chunked_array([pa.array([None if v is None else str(v) for v in values], pa.string())])

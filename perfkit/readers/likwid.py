@@ -160,8 +160,11 @@ def _timeline(lines: list[str], report: Report) -> pd.DataFrame:
             report.describes(number)
         elif re.match(r"^\d+[ ,|]\d+[ ,|]\d+[ ,|]", line):
             for group in _timeline_rows(line, number, events, threads, report):
+                at = _number(group[0], number, line, report)
+                if np.isnan(at):
+                    report.problem(number, line, f"expected the runtime in seconds, found {group[0]!r}")
+                    continue
                 report.counts(number)
-                at = float(str(group[0]))
                 for place, event, count in group[1]:
                     rows.append(
                         {

@@ -7,7 +7,7 @@ from perfkit.errors import FormatError
 from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.readers.row_order import begins_anew, even
-from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals
+from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals, note_few_that_rise
 from perfkit.samples.clocks import Clock, clock_of, is_name_of_length, since_1970
 
 _FEW = 10  # lengths rise by accident in fewer intervals than these
@@ -171,6 +171,8 @@ def counts_of_totals(table: pd.DataFrame, stamps: bool, report: Report) -> pd.Da
     found = find_totals(called, values, rows, stamps, False, report)
     if found is None:
         alone = [called[i] for i in lone_totals(called, values, rows, stamps, report)]
+        if stamps:
+            note_few_that_rise(called, values, rows, report)
         return table[~table["event"].isin(alone)] if alone else table
     known = {"row": np.arange(len(groups), dtype="float64")}
     if "at" in made:

@@ -143,6 +143,18 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         _STAT,
     ),
     (
+        r"(?m)^-- Cachegrind profile|^(?:I +refs|Events recorded) *: +\w.*\n[\s\S]*(?:PROGRAM TOTALS|file:function)",
+        "cg_annotate's text: counts and shares for people to read",
+        "Give the file it was made from (cachegrind.out.PID).",
+    ),
+    (
+        r"(?m)\A(?:Attaching \d+ probes?\.*\n|\^C\n?|\s*\n)*@\w*(?:\[[^\n]*\])?: ?-?[\d\[(]",
+        "bpftrace's maps: one reading of each, and no intervals between",
+        "Print them in intervals as CSV, a line each with the time (`interval:s:1 { printf(...) }`), or "
+        + _STAT[0].lower()
+        + _STAT[1:],
+    ),
+    (
         r"(?m)^\s*Maximum resident set size \(kbytes\): \d+",
         "`time -v`: times and memory, no counts of hardware events",
         _STAT,

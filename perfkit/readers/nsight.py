@@ -73,6 +73,12 @@ def _long_rows(content: Opened, report: Report) -> list[tuple[int, str, str, str
             continue
         cells = cells_of(line)
         if "Kernel Name" in cells:
+            lacking = {"Metric Name", "Metric Unit", "Metric Value"} - set(cells) if "Metric Name" in cells else set()
+            if lacking:
+                raise FormatError(
+                    f"{report.file}, line {number}: expected the columns Metric Name, Metric Unit and Metric Value, as "
+                    f"ncu --csv writes them; {', '.join(sorted(lacking))} is not there"
+                )
             header, units = cells, None
             report.describes(number)
             continue

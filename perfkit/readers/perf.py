@@ -81,6 +81,8 @@ def samples_of_rows(found: PerfRows, report: Report, run: str) -> Dump:
         }
     )
     rows = rows[~np.isnan(values) | (rows["mark"] != "")]  # numbers that fit no style are problems already
+    if rows.empty:
+        raise without_counts(report, "output of perf stat")
     report.counts(rows["line"].to_numpy())
     rows.loc[rows["mark"] == NOT_SUPPORTED, "running"] = np.nan
     _note_missing(rows, report)

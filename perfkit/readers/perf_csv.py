@@ -31,7 +31,7 @@ TITLE = "perf stat -x, fields with any separator"
 # A count, an event and the share of time, with the same separator between: any string without digits and points.
 _FIELDS = re.compile(
     r"(?:<not counted>|<not supported>|\d[\d.,]*)(?P<sep>[^\d.]{1,3}?)(?P<unit>[^\d]{0,12}?)(?P=sep)"
-    r"(?P<event>[^\s#].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
+    r"(?P<event>[^\s#\x22\d].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
 _AT = re.compile(r"\d+\.\d{9}$")
 _COMMA_AT = re.compile(r"\d+,\d+$")

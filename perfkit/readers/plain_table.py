@@ -16,14 +16,15 @@ from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
 from perfkit.readers.long_rows import counts_of_totals, dated_lengths, numbered, refuse_gaps, stamped
-from perfkit.readers.numbers import NUMBER_PATTERN
+from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
-from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals
+from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals, note_few_that_rise
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
+from perfkit.readers.units_row import without_units_row
 from perfkit.samples.clocks import clock_of, is_name_of_clock, is_name_of_length, since_1970
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
@@ -37,8 +38,8 @@ _KEYS = {
     "interval": ("interval", "sample", "index"),
     "at": ("at",),
     "seconds": ("seconds",),
-    "event": ("event", "metric", "counter"),
-    "count": ("count", "value", "counter-value"),
+    "event": ("event", "metric", "counter", "counter_name"),
+    "count": ("count", "value", "counter-value", "counter_value"),
     "time": ("time",),
     "work": ("work",),
     "running": ("running",),
@@ -100,6 +101,7 @@ def _is_aligned(header: str, below: str) -> bool:
 
 def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     """Make a dump of a table of cells, wide or long."""
+    grid = without_units_row(grid, report)
     keys = _key_columns(grid.names)
     grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
@@ -141,7 +143,7 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"columns that say nothing of counts, left out: {', '.join(left)}")
     wanted = [keys[k] for k in ("interval", "at", "seconds", "count", "time", "work", "running") if k in keys]
     dates = date_columns(grid, [*(keys[k] for k in ("at", "time") if k in keys), *clocks], report)
-    values = numbers(grid, [i for i in {*wanted, *clocks} if i not in dates], report)
+    values = numbers(grid, [i for i in {*wanted, *clocks} if i not in dates], report, counted=True)
     values |= {i: v - np.fmin.reduce(v) for i, v in dates.items()}
     if keys["count"] not in values:
         raise FormatError(f"{report.file}: expected numbers in the column {grid.names[keys['count']]}; it holds text")
@@ -162,9 +164,10 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     nameless = (table["event"] == "").to_numpy()
     for row in np.flatnonzero(nameless).tolist():
         report.problem(grid.lines[row], "", "a count without the name of its event")
+    ratio = table["event"].map({e: is_ratio(e) for e in table["event"].unique()}).to_numpy(dtype=bool)
     if unit is not None:
         table["count"] *= _unit_factors(grid, unit, report)
-    ratio = table["event"].map({e: is_ratio(e) for e in table["event"].unique()}).to_numpy(dtype=bool)
+        ratio = ratio | _rates_by_unit(grid, unit)
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
     table = table[~nameless & ~ratio].reset_index(drop=True)
@@ -215,6 +218,13 @@ def _unit_factors(grid: Grid, unit: int, report: Report) -> np.ndarray:
     return np.array([factors[u] for u in units])
 
 
+def _rates_by_unit(grid: Grid, unit: int) -> np.ndarray:
+    """Tell which rows hold rates or shares, by their unit (``1/s``, ``%``, ``GHz``)."""
+    units = _names(grid, unit)
+    rates = {u: is_rate(f"count ({u})") for u in dict.fromkeys(units)}
+    return np.array([rates[u] for u in units], dtype=bool)
+
+
 def _note_ratios(events: pd.Series, report: Report) -> None:
     report.note(f"{len(events):,} row(s) of rates and quotients, left out: {', '.join(events.unique()[:8])}")
 
@@ -238,14 +248,14 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     """Read a table that was turned: a row per event, and a column per run."""
     rest = [i for i in range(len(grid.names)) if i != events]
     statistics = _statistics(grid, [i for i in rest if _holds_numbers(grid, i)], report)
-    values = numbers(grid, [i for i in rest if i not in statistics], report)
+    values = numbers(grid, [i for i in rest if i not in statistics], report, counted=True)
     spreads = [
         i
         for i in values
         if is_spread(grid.names[i], set(grid.names)) or is_spread_alone(grid.names[i]) or is_ratio(grid.names[i])
     ]
     runs = [i for i in values if i not in spreads]
-    runs = [i for i in runs if not _of_other_runs(i, runs, values)]
+    runs = [i for i in runs if _one_of_several(i, runs, grid) or not _of_other_runs(i, runs, values)]
     unit = next((i for i in rest if i not in values and grid.names[i].lower() in ("unit", "units")), None)
     left = [grid.names[i] or f"column {i + 1}" for i in rest if i not in runs and i != unit]
     if left:
@@ -261,6 +271,8 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     ]
     table = pd.concat(parts, ignore_index=True)
     ratio = table["event"].map(is_ratio).to_numpy(dtype=bool)
+    if unit is not None:
+        ratio = ratio | np.tile(_rates_by_unit(grid, unit), len(runs))
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
     return Dump(table[~ratio].reset_index(drop=True).assign(interval=0))
@@ -268,7 +280,7 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
 
 def _holds_numbers(grid: Grid, i: int) -> bool:
     cells = as_text(grid.columns[i])
-    return sum(c is not None and NUMBER_PATTERN.fullmatch(c) is not None for c in cells) * 2 > len(cells)
+    return sum(c is not None and DRESSED.fullmatch(c) is not None for c in cells) * 2 > len(cells)
 
 
 def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
@@ -288,6 +300,12 @@ def _statistics(grid: Grid, columns: list[int], report: Report) -> list[int]:
         f"{report.file}: the columns {', '.join(grid.names[i] for i in found)} sum up or compare runs; none holds the "
         "counts of one. Give a column per run, or one called mean or total."
     )
+
+
+def _one_of_several(i: int, runs: list[int], grid: Grid) -> bool:
+    """Whether a column is named like another but for its number (``run3`` beside ``run1``)."""
+    shape = re.sub(r"\d+", "0", grid.names[i])
+    return shape != grid.names[i] and any(j != i and re.sub(r"\d+", "0", grid.names[j]) == shape for j in runs)
 
 
 def _of_other_runs(i: int, runs: list[int], values: dict[int, np.ndarray]) -> bool:
@@ -361,6 +379,8 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     else:
         for i in lone_totals(names, values, rows, "at" in keys, report):
             del values[i], names[i]
+        if any(is_name_of_clock(n) for n in grid.names):
+            note_few_that_rise(names, values, rows, report)
     missing = {names[i]: int(np.isnan(values[i]).sum()) for i in names}
     if any(missing.values()):
         report.note(f"missing counts: {', '.join(f'{e} {n:,} of {grid.n_rows:,}' for e, n in missing.items() if n)}")

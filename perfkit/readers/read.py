@@ -18,7 +18,7 @@ from perfkit.samples.events import printable
 from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
 
 # Formats that anybody may have written; the outputs of counting tools hold what was counted.
-_TABLES = ("plain-table", "json-records", "parquet")
+_TABLES = ("plain-table", "framed-table", "named-counts", "json-records", "parquet")
 
 
 def read_samples(
@@ -119,7 +119,9 @@ def _clean(dump: Dump) -> Dump:
     for column in ("event", "place", "run"):
         if column not in dump.counts:
             continue
-        names = [str(n) for n in pd.unique(dump.counts[column].dropna())]
+        values = dump.counts[column]
+        coded = isinstance(values.dtype, pd.CategoricalDtype)
+        names = [str(n) for n in (values.cat.categories if coded else pd.unique(values.dropna()))]
         renamed = {n: printable(n) for n in names if printable(n) != n}
         if renamed:
             changed[column] = dump.counts[column].astype(object).replace(renamed)
@@ -168,7 +170,7 @@ def _together(
     dumps: list[Dump], reports: list[Report], time_event: str | None, work_event: str | None, kind: Kind
 ) -> Samples:
     dumps = _name_apart(dumps)
-    problems = pd.concat([r.problems() for r in reports], ignore_index=True)
+    problems = _concatenated([r.problems() for r in reports])
     notes = tuple(n for r in reports for n in r.notes)
     accounts = account_table([r.accounting() for r in reports])
     if any(d.axes for d in dumps):
@@ -178,7 +180,7 @@ def _together(
         parts = [_with_own_axes(d, time_event, work_event, kind) for d in dumps]
         return replace(Samples.concat(parts), problems=problems, notes=notes, accounting=accounts)
     prefer = dumps[0].prefer if len({d.prefer for d in dumps}) == 1 else None
-    counts = dumps[0].counts if len(dumps) == 1 else pd.concat([d.counts for d in dumps], ignore_index=True)
+    counts = _concatenated([d.counts for d in dumps])
     return Samples.from_counts(
         counts,
         time_event=time_event or (prefer[0] if prefer else None),
@@ -189,6 +191,10 @@ def _together(
         notes=notes,
         accounting=accounts,
     )
+
+
+def _concatenated(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
 
 
 def _with_own_axes(

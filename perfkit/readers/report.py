@@ -55,8 +55,7 @@ class Report:
 
     def problem(self, line: int, text: str, reason: str) -> None:
         """Take down a line that cannot be used; raise FormatError with it unless problems are collected."""
-        shown = text.rstrip("\r\n")
-        shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 4] + " ..."
+        shown = quoted(text)
         if not self.collect:
             where = f"{self.file}, line {line}" if line else self.file
             raise FormatError(
@@ -116,6 +115,12 @@ class Report:
         if not self.rows:
             return no_problems()
         return pd.DataFrame(self.rows, columns=["file", "line", "text", "reason"]).astype({"line": "int64"})
+
+
+def quoted(text: str) -> str:
+    """Return a text as problems quote it: without a newline, and not longer than a line of a screen or two."""
+    text = text.rstrip("\r\n")
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 4] + " ..."
 
 
 class Lines:

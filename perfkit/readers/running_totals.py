@@ -215,6 +215,17 @@ def counts_between(
     return {i: counts[i] for i in values if i in counts}, out, grid.only(keep)
 
 
+def note_few_that_rise(names: dict[int, str], values: dict[int, np.ndarray], rows: Rows, report: Report) -> None:
+    """Say that all counts of a table with a clock rise in every row, where its rows are too few to prove anything."""
+    steps = [rows.steps(values[i]) for i in names]
+    few = 3 <= len(rows.later) < _SURE * rows.n_series
+    if few and report.asked.cumulative is None and len(steps) > 1 and all((s > 0).all() for s in steps):
+        report.note(
+            f"caution: every count rises in each of the {len(rows.before):,} rows, which are read as counts; if they "
+            "are running totals, say cumulative=True (in a shell: perfkit convert FILE OUT.parquet --cumulative)"
+        )
+
+
 def lone_totals(
     names: dict[int, str], values: dict[int, np.ndarray], rows: Rows, stamped: bool, report: Report
 ) -> list[int]:

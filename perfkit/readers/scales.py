@@ -5,12 +5,14 @@ import re
 from perfkit.samples.divided import is_rate
 
 _FACTORS = {
-    **dict.fromkeys(("k", "K", "thousand", "thousands", "1e3", "10^3", "x1000", "x1e3", "×1000", "×10^3"), 1e3),
-    **dict.fromkeys(("M", "Mio", "million", "millions", "mln", "1e6", "10^6", "x1e6", "×1e6", "×10^6"), 1e6),
-    **dict.fromkeys(("G", "B", "billion", "billions", "bn", "1e9", "10^9", "x1e9", "×1e9", "×10^9"), 1e9),
+    **dict.fromkeys(
+        ("k", "K", "thousand", "thousands", "1e3", "10^3", "x1000", "x1e3", "x10^3", "×1000", "×10^3"), 1e3
+    ),
+    **dict.fromkeys(("M", "Mio", "million", "millions", "mln", "1e6", "10^6", "x1e6", "x10^6", "×1e6", "×10^6"), 1e6),
+    **dict.fromkeys(("G", "B", "billion", "billions", "bn", "1e9", "10^9", "x1e9", "x10^9", "×1e9", "×10^9"), 1e9),
 }
 _IN_NAME = re.compile(
-    r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+))$"
+    r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+)|\s*/\s*(?P<over>1e[369]|10\^[369]))$"
 )
 _SPREAD = re.compile(
     r"^(?P<of>.+?)[ _.\-(\[]+(?:std(?:[ _.-]?dev(?:iation)?)?|stdev|sd|std[ _.-]?err(?:or)?|stderr|sem|error|err|"
@@ -25,7 +27,7 @@ _RATIOS = re.compile(
 _STATISTIC = re.compile(
     r"^(?:speed[ _-]?ups?|gains?|improvements?|changes?|deltas?|diff(?:erence)?s?|ratios?|factors?|relative|"
     r"min(?:imum)?|max(?:imum)?|means?|avg|averages?|medians?|(?:grand[ _-]?)?totals?|sums?|overall|range|"
-    r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|n[ _-]?(?:runs|samples)|samples|repeats?|repetitions?)$",
+    r"geo[ _-]?mean|gmean|p\d\d|q[123]|n|(?:n[ _-]?)?(?:runs|samples|reps|iters|iterations)|repeats?|repetitions?)$",
     re.IGNORECASE,
 )
 # Readings of a moment that monitors write beside counts.
@@ -42,7 +44,7 @@ _GAUGE = re.compile(
 def scaled(name: str) -> tuple[str, float]:
     """Return a column's name without the scale in it, and that scale: ``cycles (M)`` gives cycles and a million."""
     match = _IN_NAME.match(name.strip())
-    factor = 1.0 if match is None else factor_of(match["unit"] or match["words"])
+    factor = 1.0 if match is None else factor_of(match["unit"] or match["words"] or match["over"])
     return (name, 1.0) if match is None or factor == 1.0 else (match["name"].strip(), factor)
 
 

@@ -34,6 +34,8 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
     if called:  # functions may be called max, but hardly where another row is a mean
         called += [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label)]
     drop = set(called if len(called) < grid.n_rows else [])
+    named = [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label) and i not in drop]
+    drop |= {i for i in named if _is_sum_of_others(grid, i, sorted(set(range(grid.n_rows)) - drop))}
     drop |= _sums(grid, sorted(set(range(grid.n_rows)) - drop))
     return _left_out(grid, drop, labels, report)
 
@@ -74,6 +76,17 @@ def _sums(grid: Grid, rows: list[int]) -> set[int]:
         if sum(np.ptp(v) > 0 and v.mean() > _LARGE for v in columns) >= 2 and all(_is_mean(v, row) for v in columns):
             return {rows[row]}
     return set()
+
+
+def _is_sum_of_others(grid: Grid, row: int, rows: list[int]) -> bool:
+    """Whether a row is the sum of at least two others in every column of counts, of which there are at least two."""
+    columns = [
+        as_float(c)[rows] for n, c in zip(grid.names, grid.columns, strict=True) if is_number(c) and not _orders(n)
+    ]
+    at = rows.index(row)
+    if len(rows) < _FEWEST or len(columns) < 2 or any(not v[at] > 0 for v in columns):
+        return False
+    return all(bool(abs(np.nansum(v) - 2 * v[at]) <= _NEAR * v[at]) for v in columns)
 
 
 def _is_mean(values: np.ndarray, row: int) -> bool:

@@ -44,6 +44,8 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     own = {i: m for i, m in events.items() if (m["kind"] or "Self").lower() == "self"}
     if len(own) < len(events):
         report.note(f"{len(events) - len(own)} column(s) of totals with all callees, not read")
+    if not own:
+        raise FormatError(f"{report.file}: no column is called Hardware Event Count:EVENT, as VTune names its counts")
     values = numbers(grid, list(own), report)
     text = [grid.names[i] for i in own if i not in values]
     if text:

@@ -28,7 +28,8 @@ _PER = re.compile(
 _SHARE = re.compile(
     r"(?:%\s*[)\]]?|[ _.\-(\[](?:pct|per[ _-]?cent(?:age)?|ratio|rate|fraction|share|utili[sz]ation|frequency|freq|"
     r"[kmg]?hz|gflops?|mflops?|mips|per[ _.-]?(?:s|sec|second|ms|us|cycle))[)\]]?|(?:/|[ _]p)(?:s|sec|second)[)\]]?|"
-    r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate)$|"
+    r"(?:hit|miss)[ _-]?(?:rate|ratio)s?)$|^(?:utili[sz]ation|gflops?|mflops?|mips|percent|ratio|rate|"
+    r"speed[ _-]?ups?|slow[ _-]?downs?)$|"
     r"^(?:cpu|avg|mean|core|clock|bzy|tsc|cur)?[ _.-]?(?:freq(?:uency)?|[kmg]hz)(?:[ _.\-(\[]?[kmg]?hz[)\]]?)?$",
     re.IGNORECASE,
 )

@@ -19,6 +19,8 @@ TIME_EVENTS = (
     "ls_not_halted_cyc",
     "papi_tot_cyc",
     "cycles_not_in_halt",
+    "core_active_cycle",
+    "fixed_cycles",
     "smsp__cycles_active.sum",
     "smsp__cycles_elapsed.sum",
     "sm__cycles_active.sum",
@@ -35,6 +37,8 @@ WORK_EVENTS = (
     "ex_ret_instr",
     "retired_inst",
     "papi_tot_ins",
+    "inst_all",
+    "fixed_instructions",
     "smsp__inst_executed.sum",
 )
 

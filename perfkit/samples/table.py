@@ -759,21 +759,17 @@ def _check_runs(runs: pd.DataFrame, table: pd.DataFrame) -> None:
 def complete_runs(table: pd.DataFrame, runs: pd.DataFrame | None, kind: str) -> pd.DataFrame:
     """Return the table of runs of a table of samples: what is given, and defaults for the rest."""
     names = [str(r) for r in table["run"].cat.categories]
-    given = pd.DataFrame(index=pd.Index([], dtype="str")) if runs is None else runs
-    out = given.reindex(pd.Index(names, name="run", dtype="str"))
-    empty = {
-        "workload": out.index.to_series(),
-        "host": "",
-        "command": "",
-        "parameters": "{}",
-        "source": "",
-        "kind": kind,
-    }
-    for column, default in empty.items():
-        if column not in out.columns:
-            out[column] = default
-        out[column] = out[column].astype(object).where(out[column].notna(), default).astype("str")
-    return out[[*RUN_COLUMNS, *[c for c in out.columns if c not in RUN_COLUMNS]]]
+    index = pd.Index(names, name="run", dtype="str")
+    given = pd.DataFrame(index=index) if runs is None else runs.reindex(index)
+    empty = {"workload": names, "parameters": ["{}"] * len(names), "kind": [kind] * len(names)}
+    filled = {}
+    for column in RUN_COLUMNS:
+        default = empty.get(column, [""] * len(names))
+        said = given[column].astype(object).tolist() if column in given.columns else default
+        filled[column] = [d if pd.isna(v) else str(v) for v, d in zip(said, default, strict=True)]
+    out = pd.DataFrame(filled, index=index, dtype="str")
+    further = [c for c in given.columns if c not in RUN_COLUMNS]
+    return out.join(given[further]) if further else out
 
 
 def _choose(table: pd.DataFrame, candidates: Sequence[str], role: str, beside: str = "") -> str:

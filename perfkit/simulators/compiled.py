@@ -4,7 +4,9 @@ They allocate nothing, so the counting of references to arrays, which costs more
 (the option's underscore is why `njit` loses its type here).
 """
 
+import fcntl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,24 @@ def compiled(*built_from: str) -> Callable[[Callable[..., Any]], Any]:
                 index._load_index()
             except (AttributeError, ImportError):  # of a version whose types are gone: numba would raise, not compile
                 Path(index._index_path).unlink(missing_ok=True)
+            index.save = partial(_save_alone, index.save, Path(index._index_path).with_suffix(".lock"))
         return found
 
     return decorate
+
+
+def _save_alone(save: Callable[[Any, Any], None], lock: Path, key: Any, data: Any) -> None:
+    """Keep what was compiled, while no other process does: two would give their machine code one file's name."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        save(key, data)
+
+
+def kept(function: Any) -> int | None:
+    """Return how many specialisations of a function numba has kept for this processor; None where it keeps none."""
+    index = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    if index is None:
+        return None
+    processor = function.targetctx.codegen().magic_tuple()
+    return sum(processor in key for key in index._load_index())

@@ -36,11 +36,11 @@ def test_fma_tree_and_explorer(page: Any, lab: Lab):
     typed.press("Enter")
     page.get_by_text("2 categories").first.wait_for(timeout=20_000)
 
-    # The handle on the boundary can be dragged.
-    handle = page.locator(".bqplot .dot").first
-    handle.scroll_into_view_if_needed()
+    # The handle on the boundary can be dragged, once it stands at the new boundary: the heading is drawn first.
+    page.wait_for_function("() => document.querySelectorAll('.bqplot .object_grp').length === 1", timeout=20_000)
+    handle = page.locator(".bqplot .object_grp .dot")
+    handle.hover()  # when it stands still
     box = handle.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"] + 120, box["y"] + box["height"] / 2, steps=10)
     page.mouse.up()

@@ -6,6 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import perfkit as pk
+from perfkit.collectors.dag.paper_kernels import kernel
 from perfkit.dag.graph import Dag
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, lanes
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -301,3 +303,13 @@ def compare(rng, cases, label, **ranges):
         assert dict(zip(found.states.tolist(), found.counts.tolist(), strict=True)) == expected.histogram(), where
         masks = [sum(1 << BUFFERS.index(b) for b in stall) for stall in expected.stalls]
         assert found.stall_mask.tolist() == masks, where
+
+
+@pytest.mark.parametrize("name", ["mmm_triple", "fft", "stencil", "wht_recursive"])
+def test_the_engine_of_the_papers_machine_is_the_whole_engine_with_parts_left_out(name):
+    """No access of these crosses the end of a line: what the larger engine is compiled for changes nothing."""
+    core = pk.DagCore.sandy_bridge_erm()
+    source = kernel(name).trace(16)
+    small, whole = (pk.DagScheduler(c, record=True).run(source) for c in (core, core.replace(line_splits=1)))
+    for part in ("issue", "done", "type", "stall_mask", "states", "counts", "nodes"):
+        assert np.array_equal(getattr(small, part), getattr(whole, part)), part

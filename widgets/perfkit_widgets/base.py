@@ -1,15 +1,19 @@
 """What every view shares: its frame, its plain picture for readers without widgets, and downloads."""
 
 import base64
+import functools
 import html
 import io
 import re
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anywidget
 import ipywidgets as widgets
+import traitlets
+from IPython.core.getipython import get_ipython
 
 from perfkit.plots.style import kind_note
 
@@ -20,13 +24,40 @@ if TYPE_CHECKING:
 
 
 class Frame(anywidget.AnyWidget):
-    """The style of a view, and its right to the arrow keys while one of its controls has the focus.
+    """The style of a view, its right to the arrow keys while one of its controls has the focus, and the order of acts.
 
     It has nothing to show: that it exists is enough.
+
+    Attributes
+    ----------
+    view : str
+        The model of the view: a click on one of its buttons waits until the kernel is done with its controls' values.
     """
 
     _esm = Path(__file__).parent / "static" / "frame.js"
     _css = Path(__file__).parent / "static" / "frame.css"
+    view = traitlets.Unicode().tag(sync=True)
+
+
+def one_at_a_time() -> None:
+    """Let this kernel handle the messages of widgets one after the other.
+
+    JupyterLab has them handled by a thread of their own, but each control's first by the thread of the cells: two at
+    once left a view with the window of one message and the ranking of the other, because links of traits drop a change
+    that comes during another.
+    """
+    handlers = getattr(getattr(get_ipython(), "kernel", None), "shell_handlers", {})
+    handle = handlers.get("comm_msg")
+    if handle is None or hasattr(handle, "__wrapped__"):
+        return
+    lock = threading.RLock()
+
+    @functools.wraps(handle)
+    def alone(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return handle(*args, **kwargs)
+
+    handlers["comm_msg"] = alone
 
 
 def own_axes(width: float, height: float) -> "Axes":
@@ -68,10 +99,11 @@ class Explorer(Pictured, widgets.VBox):
     """
 
     def __init__(self, **kwargs: Any) -> None:
+        one_at_a_time()
         super().__init__(**kwargs)
         self.add_class("pk-view")
         self.layout.width = "100%"
-        self._frame = Frame()
+        self._frame = Frame(view=self.model_id or "")
 
     def table(self) -> "pd.DataFrame":
         """Return what the view shows as a table."""

@@ -290,6 +290,8 @@ class StudyExplorer(Explorer):
             importance = self._rank(frame, categories) if self._rank is not None else None
         except PerfkitError as error:
             self._say(str(error))
+            self.boundaries = tuple(self.categories.boundaries)
+            self._draw_distribution()  # a handle that was dragged there goes back
             return
         self.frame, self.categories, self.tree, self.importance = frame, categories, tree, importance
         self._say("")

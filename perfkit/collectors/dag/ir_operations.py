@@ -21,6 +21,7 @@ from perfkit.dag.program import (
     DIVIDE,
     FORWARD,
     FUSED,
+    HOLD,
     INTEGER,
     LOAD,
     MULTIPLY,
@@ -244,7 +245,7 @@ class IrReader:
         """Add a division of integers, which begins when the divider is free: it is not pipelined."""
         self.node(part, INTEGER, i, [*names, _DIVIDER], _INTEGER[i.opcode])
         begun = next(o for o in reversed(part.operations) if o.code == INTEGER)
-        part.operations.append(IrOperation(FORWARD, begun.into, "", _DIVIDER, delay=_DIVISION - 1))
+        part.operations.append(IrOperation(HOLD, begun.into, "", _DIVIDER, delay=_DIVISION - 1))
 
     def node(self, part: IrPart, code: int, i: IrInstruction, names: list[str], delay: int = 0) -> None:
         """Add a node of any number of operands, and what passes its result on after a delay."""

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.program import ADD, BRANCH, DIVIDE, FORWARD, FUSED, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
+from perfkit.dag.program import ADD, BRANCH, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
 
@@ -105,7 +105,7 @@ class WholeReader:
             self.join(block, before)
             for _ in range(self.further_slots(i) if i != merged else 0):
                 block.add(OTHER, -1, -1, -1)
-            block.covered += any(op[0] not in (FORWARD, OTHER, JOIN) for op in block.ops[before:]) or i == merged
+            block.covered += any(op[0] not in (FORWARD, HOLD, OTHER, JOIN) for op in block.ops[before:]) or i == merged
         return block
 
     def further_slots(self, i: int) -> int:
@@ -124,7 +124,7 @@ class WholeReader:
 
     def join(self, block: X86Block, before: int) -> None:
         """Let the nodes of an instruction share its slot."""
-        nodes = [k for k in range(before, len(block.ops)) if block.ops[k][0] not in (FORWARD, JOIN)]
+        nodes = [k for k in range(before, len(block.ops)) if block.ops[k][0] not in (FORWARD, HOLD, JOIN)]
         for k in reversed(nodes[1:]):
             block.ops.insert(k, (JOIN, -1, -1, -1, (1, 8), 0))
 
@@ -256,7 +256,7 @@ class WholeReader:
         free, value = self.slot("integer divider"), self.new_slot()
         known = [source for source in sources if source >= 0]
         block.add(INTEGER, self.joined(known, block) if known else -1, free, value)
-        block.add(FORWARD, value, -1, free, (1, 8), max(0, busy - self.usual.get(INTEGER, 1)))
+        block.add(HOLD, value, -1, free, (1, 8), max(0, busy - self.usual.get(INTEGER, 1)))
         return self.delayed(value, i, INTEGER, block)
 
     def joined(self, sources: list[int], block: X86Block) -> int:

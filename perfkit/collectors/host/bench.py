@@ -174,7 +174,7 @@ class Bench:
 
     def form(self, form: str) -> tuple[float | None, float | None]:
         """Return latency (None where operand and result cannot be chained) and cycles per instruction of a form."""
-        self._fill("PS" if re.search(r"[PS]S(_|$)", form) else "PD")
+        self.fill("PS" if re.search(r"[PS]S(_|$)", form) else "PD")
         chain, several = chained(form), independent(form)
         before: list[Any] = []
         if "MM" in form and not form.startswith(("VEX_", "EVEX_")) and "avx" in flags():
@@ -187,7 +187,7 @@ class Bench:
             throughput = self.cycles(many, len(many), before)
         return latency, throughput
 
-    def _fill(self, kind: str) -> None:
+    def fill(self, kind: str) -> None:
         """Fill the vector registers' source with numbers just above one: no chain leaves the normal numbers."""
         line = (self.base - self.data.ctypes.data) // 8 + 8
         self.data[line : line + 8] = {"PS": 0x3F80_0001_3F80_0001, "PD": 0x3FF0_0000_1000_0001}[kind]

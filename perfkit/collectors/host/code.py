@@ -111,6 +111,12 @@ _SOURCES = {"R8": ("CL", "BPL"), "R32": ("ECX", "EBP"), "R64": ("RCX", "RBP")}
 _SOURCES |= {stem: (f"{stem}13", f"{stem}14") for stem in ("XMM", "YMM", "ZMM")}
 
 
+# Kinds of constants -> iced-x86's kind of an operand.
+_IMMEDIATES = {"IMM8": "IMMEDIATE8", "IMM8_CONST_1": "IMMEDIATE8", "IMM8SEX64": "IMMEDIATE8TO64"}
+_IMMEDIATES |= {"IMM8SEX32": "IMMEDIATE8TO32", "IMM32": "IMMEDIATE32", "IMM32SEX64": "IMMEDIATE32TO64"}
+_IMMEDIATES |= {"IMM64": "IMMEDIATE64"}
+
+
 def one_of(form: str, destination: int, chained: bool) -> Any | None:
     """Return one instruction of a form: its destination from the pool; sources constant, or the destination too."""
     ix = iced()
@@ -143,9 +149,8 @@ def one_of(form: str, destination: int, chained: bool) -> Any | None:
             register = _POOLS[stem][destination] if same else _SOURCES[stem][index % 2]
             instruction.set_op_register(index, getattr(ix.Register, register))
             classes.append(stem)
-        elif kind in ("IMM8", "IMM8_CONST_1", "IMM8SEX64", "IMM8SEX32"):
-            sizes = {"IMM8SEX64": ix.OpKind.IMMEDIATE8TO64, "IMM8SEX32": ix.OpKind.IMMEDIATE8TO32}
-            instruction.set_op_kind(index, sizes.get(kind, ix.OpKind.IMMEDIATE8))
+        elif kind in _IMMEDIATES:
+            instruction.set_op_kind(index, getattr(ix.OpKind, _IMMEDIATES[kind]))
             instruction.set_immediate_i32(index, 1)
         else:
             return None

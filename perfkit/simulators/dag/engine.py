@@ -262,32 +262,32 @@ def _early(kind: Any) -> Any:
 
 
 @inlined
-def _executing(cycle: Any, issued: Any, units: Any, tally: Any) -> Any:
+def _executing(cycle: Any, issued: Any, units: Any, tally: Any, beyond: Any) -> Any:
     """Return which types execute in a cycle, after those that issue in it (from bit `LASTING` on: with latency)."""
-    busy = tally.busy
+    busy, paper = tally.busy, beyond is None
     lasting = issued >> LASTING
-    executing = issued & ((1 << LASTING) - 1)
+    executing = lasting if paper else issued & ((1 << LASTING) - 1)
     early = executing & ~lasting
     if rarely(lasting >> MEMORY & 1 != 0):
         busy[1] = cycle + units.latency[MEMORY]
     if busy[1] > cycle:
         executing |= 1 << MEMORY
-    if rarely(lasting >> PAPER_TYPES != 0):
+    if not paper and rarely(lasting >> PAPER_TYPES != 0):
         for k in range(PAPER_TYPES, units.latency.shape[0]):
             if lasting >> k & 1:
                 busy[_U(UNTIL + k)] = cycle + units.latency[_U(k)]
                 busy[LATEST] = max(busy[LATEST], busy[_U(UNTIL + k)])
-    if rarely(early != 0):
+    if not paper and rarely(early != 0):
         for k in range(FIRST_LEVEL + 1, PAPER_TYPES):
             if early >> k & 1:
                 busy[_U(UNTIL + k)] = max(busy[_U(UNTIL + k)], cycle + units.latency[_U(_early(k))])
                 busy[LATEST] = max(busy[LATEST], busy[_U(UNTIL + k)])
-    if rarely(busy[LATEST] > cycle):
+    if not paper and rarely(busy[LATEST] > cycle):
         for k in range(units.latency.shape[0]):
             executing |= np.int64(busy[_U(UNTIL + k)] > cycle) << k
     if not rarely(units.countdown[0] < 0):
         # Cycles left, for six types in one word: restart those that issue; which are not 0; one off those.
-        i = _U(2 * (lasting & ((1 << PAPER_TYPES) - 1)))
+        i = _U(2 * (lasting if paper else lasting & ((1 << PAPER_TYPES) - 1)))
         left = (busy[0] & units.countdown[i]) | units.countdown[i + _U(1)]
         active = ((left + LEFT_MAX) >> LEFT_BITS) & LEFT_ONES
         busy[0] = left - active
@@ -301,12 +301,23 @@ def _executing(cycle: Any, issued: Any, units: Any, tally: Any) -> Any:
 
 @inlined
 def _close(
-    cycle: Any, mask: Any, stall: Any, idle: Any, types: Any, rings: Any, units: Any, tally: Any, record: Any
+    cycle: Any,
+    mask: Any,
+    stall: Any,
+    idle: Any,
+    types: Any,
+    rings: Any,
+    units: Any,
+    tally: Any,
+    record: Any,
+    beyond: Any,
 ) -> None:
     """Count a cycle that fetch leaves behind, and make its place in the rings free for a later one."""
     i = _row(cycle, mask)
-    issued = rings.rows[i + _U(ISSUED)] & LOW
-    executing = _executing(cycle, issued, units, tally)
+    issued = rings.rows[i + _U(ISSUED)]
+    if beyond is not None:
+        issued &= LOW
+    executing = _executing(cycle, issued, units, tally, beyond)
     issued &= (1 << LASTING) - 1
     tally.histogram[_U(executing | (issued << types) | (stall << 2 * types))] += 1
     if rarely(cycle < record.stalls.shape[0]):
@@ -317,6 +328,26 @@ def _close(
             rings.skip[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
     rings.rows[i] = idle
     rings.rows[i + _U(ISSUED)] = 0
+
+
+@inlined
+def _next_cycle(
+    fetch: Any, stall: Any, taken: Any, core: Any, rings: Any, units: Any, tally: Any, record: Any, beyond: Any
+) -> Any:
+    """Close the cycle of fetch and return the next one, and the entries of the buffers that are taken in it."""
+    mask, idle, types, has_vectors = core
+    taken_a, taken_b, taken_c = taken
+    _close(fetch, mask, stall, idle, types, rings, units, tally, record, beyond)
+    fetch += 1
+    rows, i = rings.rows, _row(fetch, mask)
+    taken_a -= rows[i + _U(LEAVE)]
+    taken_b -= rows[i + _U(LEAVE + 1)]
+    rows[i + _U(LEAVE)] = 0
+    rows[i + _U(LEAVE + 1)] = 0
+    if has_vectors:
+        taken_c -= rows[i + _U(ISSUED)] & ~LOW
+        rows[i + _U(ISSUED)] &= LOW
+    return fetch, (taken_a, taken_b, taken_c)
 
 
 @inlined
@@ -390,7 +421,7 @@ def warm_up(
 
 
 @compiled
-def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, record: Any) -> Any:
+def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, record: Any, beyond: Any) -> Any:
     """Close the cycles up to the last completion."""
     if saved[END] > record.stalls.shape[0] > 0:
         return GROW_CYCLES
@@ -398,7 +429,7 @@ def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, recor
         cycle = saved[FETCH]
         stall = _waits(cycle, saved[LB_NOW], saved[SB_NOW], saved[LFB_NOW])
         mask = (rings.rows.shape[0] >> ROW_BITS) - 1
-        _close(cycle, mask, stall, parameters[IDLE], parameters[TYPES_USED], rings, units, tally, record)
+        _close(cycle, mask, stall, parameters[IDLE], parameters[TYPES_USED], rings, units, tally, record, beyond)
         saved[FETCH] = cycle + 1
     return DONE
 
@@ -420,22 +451,28 @@ def run(
     frames: Any,
     tally: Any,
     record: Any,
+    beyond: Any,
 ) -> Any:
-    """Schedule the nodes of the records; return DONE, or what has no room left (nothing is lost: call again)."""
+    """Schedule the nodes of the records; return DONE, or what has no room left (nothing is lost: call again).
+
+    Where `beyond` is None, numba compiles an engine that knows the paper's machine and nodes only, which is faster.
+    """
+    paper = beyond is None
     width, rob_size, rs_size = parameters[WIDTH], parameters[ROB], parameters[RS]
     lb_size, sb_size, lfb_size = parameters[LB], parameters[SB], parameters[LFB]
     # An unlimited buffer is not counted.
     rs_one, lb_one = np.int64(rs_size < UNLIMITED), np.int64(lb_size < UNLIMITED) << HIGH
     sb_one, lfb_one = np.int64(sb_size < UNLIMITED), np.int64(lfb_size < UNLIMITED) << HIGH
     x86_order, inflight, memory_deps = parameters[X86_ORDER], parameters[INFLIGHT], parameters[MEMORY_DEPS]
-    prefetching = parameters[STREAMS] > 0
-    beyond_paper = prefetching or inflight == MERGED
+    prefetching = not paper and parameters[STREAMS] > 0
+    lines_follow = prefetching or (not paper and inflight == MERGED)
     line_shift, word_shift = parameters[LINE_SHIFT], parameters[WORD_SHIFT]
     # An access that ends beyond its line takes its units again; without that rule no line ends.
     splits = parameters[SPLITS]
     line_end = np.int64(1) << line_shift if splits else UNLIMITED
     within = (np.int64(1) << line_shift) - 1
-    margin, idle, types = parameters[MARGIN], parameters[IDLE], parameters[TYPES_USED]
+    margin, idle = parameters[MARGIN], parameters[IDLE]
+    types = np.int64(PAPER_TYPES) if paper else parameters[TYPES_USED]
     rows, table, ready_at = rings.rows, units.table, frames.ready
     ring_size = rows.shape[0] >> ROW_BITS
     mask = ring_size - 1
@@ -444,7 +481,8 @@ def run(
 
     # The vector scheduler: entries in order, held until issue; whoever waits for one is in the queue before it.
     vector_size, vector_one = parameters[VECTOR_RS], np.int64(1) << HIGH
-    has_vectors = vector_size < UNLIMITED
+    has_vectors = not paper and vector_size < UNLIMITED
+    core = mask, idle, types, has_vectors
     queue_size, queue_mask = parameters[VECTOR_QUEUE], np.int64(queue.shape[0] - 1)
     queue_limited = -np.int64(queue_size < UNLIMITED)
     taken_c, vector_now, vectors = saved[TAKEN_C], saved[VECTOR_NOW], saved[VECTORS]
@@ -481,7 +519,8 @@ def run(
             ready = max(ready_at[_U(base + ops[op + _U(READS)])], ready_at[_U(base + ops[op + _U(READS_TOO)])])
             if rarely(code >= FORWARD):
                 if code == FORWARD:
-                    ready_at[_U(base + ops[op + _U(INTO)])] = ready + ops[op + _U(SIZE)]
+                    late = np.int64(0) if paper else ops[op + _U(SIZE)]
+                    ready_at[_U(base + ops[op + _U(INTO)])] = ready + late
                 elif code == CALL:
                     call = ops[op + _U(SIZE)]
                     inner = base + program.call_frame[call] + BETWEEN
@@ -495,10 +534,10 @@ def run(
                     frames.into[depth] = ops[op + _U(INTO)]
                     depth += 1
                     base = inner
-                elif code == JOIN:
+                elif not paper and code == JOIN:
                     left += 1
                     slots -= 1
-                elif code == REDIRECT:
+                elif not paper and code == REDIRECT:
                     # Fetch goes on when the branch is known, and after the penalty.
                     goal = ready + parameters[PENALTY]
                     if goal >= room:
@@ -506,16 +545,9 @@ def run(
                         break
                     while fetch < goal:
                         stall = _waits(fetch, lb_now, sb_now, lfb_now)
-                        _close(fetch, mask, stall, idle, types, rings, units, tally, record)
-                        fetch += 1
-                        i = _row(fetch, mask)
-                        taken_a -= rows[i + _U(LEAVE)]
-                        taken_b -= rows[i + _U(LEAVE + 1)]
-                        rows[i + _U(LEAVE)] = 0
-                        rows[i + _U(LEAVE + 1)] = 0
-                        if has_vectors:
-                            taken_c -= rows[i + _U(ISSUED)] & ~LOW
-                            rows[i + _U(ISSUED)] &= LOW
+                        taken = taken_a, taken_b, taken_c
+                        fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
+                        taken_a, taken_b, taken_c = taken
                         left = width
                     room = min(fetch + ring_size, cycle_room) - margin
                 else:
@@ -539,17 +571,18 @@ def run(
                     if rarely(x < 0):
                         status = GROW_LINES
                         break
-                    if rarely((address & within) + (ops[op + _U(SIZE)] << word_shift) > line_end):
+                    if not paper and rarely((address & within) + (ops[op + _U(SIZE)] << word_shift) > line_end):
                         second = index_of((address >> line_shift) + 1, stack)
                         if second < 0:
                             status = GROW_LINES
                             break
 
             # Fetch. A full RS, then a full ROB, holds it up.
-            free = rob[_U((slots - rob_size) & rob_mask)]
+            slot = nodes if paper else slots
+            free = rob[_U((slot - rob_size) & rob_mask)]
             vector = has_vectors and code >= 0 and code <= DIVIDE and table[_U(ops[op + _U(UNIT)] + VECTOR)] != 0
             queued = np.int64(0)
-            if rarely(vector):
+            if has_vectors and rarely(vector):
                 queued = queue[_U((vectors - queue_size) & queue_mask)]
             if (taken_a & LOW >= rs_size) | (fetch < max(free, queued)) | (left == 0):
                 wanted = fetch
@@ -560,23 +593,16 @@ def run(
                     stall = _waits(fetch, lb_now, sb_now, lfb_now) if rarely(ahead > fetch) else np.int64(0)
                     if fetch > wanted:
                         stall |= STALL_RS if rs_full else STALL_ROB
-                    _close(fetch, mask, stall, idle, types, rings, units, tally, record)
-                    fetch += 1
-                    i = _row(fetch, mask)
-                    taken_a -= rows[i + _U(LEAVE)]
-                    taken_b -= rows[i + _U(LEAVE + 1)]
-                    rows[i + _U(LEAVE)] = 0
-                    rows[i + _U(LEAVE + 1)] = 0
-                    if has_vectors:
-                        taken_c -= rows[i + _U(ISSUED)] & ~LOW
-                        rows[i + _U(ISSUED)] &= LOW
+                    taken = taken_a, taken_b, taken_c
+                    fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
+                    taken_a, taken_b, taken_c = taken
                 left = width
                 room = min(fetch + ring_size, cycle_room) - margin
             left -= 1
             if rarely(code < 0):
                 # No node: it takes its slot of fetch, and its place in the ROB for a cycle.
                 retired = max(retired, fetch + 1)
-                rob[_U(slots & rob_mask)] = retired & rob_limited
+                rob[_U(slot & rob_mask)] = retired & rob_limited
                 slots += 1
                 end = max(end, fetch + 1)
                 if recorded:
@@ -591,7 +617,7 @@ def run(
             if code <= DIVIDE:
                 kind = count & ((1 << SHAPE_BITS) - 1)
                 types_begun = table[unit + _U(BIT)]
-                if rarely(vector):
+                if has_vectors and rarely(vector):
                     begin = max(vector_now, fetch)
                     vector_now, taken_c = _entry(rows, mask, ISSUED, HIGH, taken_c, begin, vector_size)
                     queue[_U(vectors & queue_mask)] = vector_now & queue_limited
@@ -599,7 +625,7 @@ def run(
                     issue = max(issue, vector_now)
                 issue = _place(rings, mask, units, unit, kind, count, False, issue)
                 row = _row(issue, mask)
-                if rarely(vector):
+                if has_vectors and rarely(vector):
                     taken_c = _hold_entry(rows, mask, ISSUED, vector_one, taken_c, vector_now, issue)
                 else:
                     waits = rs_one if issue > fetch else np.int64(0)
@@ -656,22 +682,22 @@ def run(
                 issue = _place(rings, mask, units, unit, kind, count, True, issue)
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
-                if rarely(beyond_paper) and x >= 0:
+                if rarely(lines_follow) and x >= 0:
                     if level == 0:
                         done = max(done, memory.lines[_U(2 * x)])
                     elif level > 1 and prefetching and _prefetched(address >> line_shift, memory.streams):
                         done = issue + units.latency[_U(_early(kind))]
                         types_begun &= (1 << LASTING) - 1
-                if rarely(second >= 0):
+                if not paper and rarely(second >= 0):
                     rows[row] += table[unit + _U(ADD)]  # for the second not to find it free
                     done = max(
                         done,
                         _second_line(rings, mask, units, row_of_kind, shape, level, second, stack, splits, issue),
                     )
                     rows[row] -= table[unit + _U(ADD)]
-                if rarely(integer) and load:
+                if not paper and rarely(integer) and load:
                     done -= earlier
-                if rarely(forwarded):
+                if not paper and rarely(forwarded):
                     own = parameters[FORWARDS if integer else FORWARDS_FP]
                     if own >= 0:
                         done = issue + own
@@ -694,7 +720,7 @@ def run(
             rows[row + _U(ISSUED)] |= types_begun
             ready_at[_U(base + ops[op + _U(INTO)])] = done
             retired = max(retired, done)
-            rob[_U(slots & rob_mask)] = retired & rob_limited
+            rob[_U(slot & rob_mask)] = retired & rob_limited
             slots += 1
             tally.nodes[_U(count)] += 1
             end = max(end, done, issue + 1)

@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfkit.dag.program import REDIRECT, STORE
+import numpy as np
+import numpy.typing as npt
+
+from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, MULTIPLY, REDIRECT, STORE
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfkit.dag.program import BlockProgram, NodeSource
+    from perfkit.dag.program import BlockProgram, Consumer, NodeSource
     from perfkit.simulators.dag.core import DagCore
     from perfkit.simulators.dag.measures import Schedule
     from perfkit.simulators.dag.schedule import DagScheduler
@@ -30,7 +33,10 @@ _BUFFERS = {
     "sb": "store buffer",
     "lfb": "line fill buffers",
 }
+_KINDS = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds", "I": "integer work"}
+_CODES = {ADD: "A", MULTIPLY: "M", DIVIDE: "D", FUSED: "F", INTEGER: "I"}
 _ALL = "latency of all operations"
+_DIVIDER = "integer divider"  # what it takes until the result, and until the next division
 _TOLD = 0.02  # by how much it must gain more than the best single resource
 _L1_PORTS = ("load_ports", "store_ports", "agus", "vector_load_ports")
 _FORWARDS = ("latency_forward", "latency_forward_FP")
@@ -133,15 +139,16 @@ def relax(
     before = schedule or base.run(dag)
     wanted = candidates(before, dag.program)
     after: list[int] = []
-    for done, changes in enumerate(wanted.values()):
+    for done, (words, changes) in enumerate(wanted.items()):
         if progress is not None:
             progress(done, len(wanted))
-        after.append(replace(base, core=base.core.replace(**changes)).run(dag).cycles)
+        source = _Delayed(dag, _relaxed_delays(dag.program, before.core, words))
+        after.append(replace(base, core=base.core.replace(**changes)).run(source).cycles)
     # All latencies at once are told where they gain more than the best of them.
     single = min((cycles for words, cycles in zip(wanted, after, strict=True) if words != _ALL), default=0)
     if _ALL in wanted and single <= after[place := list(wanted).index(_ALL)] * (1 + _TOLD):
         del wanted[_ALL], after[place]
-    texts = tuple(", ".join(f"{name}={value:g}" for name, value in changes.items()) for changes in wanted.values())
+    texts = tuple(", ".join(f"{name}={v:g}" for name, v in wanted[words].items()) or "halved" for words in wanted)
     return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), texts, tuple(after))
 
 
@@ -159,11 +166,11 @@ def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[
     mispredictions = program is not None and bool((program.op == REDIRECT).any())
     stores = program is None or bool(((program.op == STORE) & (program.delay == 0)).any())
     found: dict[str, dict[str, float]] = {}
-    kinds = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
-    kinds |= {"I": "integer work"}
-    for kind, words in kinds.items():
+    for kind, words in _KINDS.items():
         if schedule.n_nodes(kind):
             _add(found, f"latency of {words}", {f"latency_{kind}": core.latency(kind)}, halved=True)
+    if program is not None and (program.op == HOLD).any():
+        found[_DIVIDER] = {}
     if len(found) > 1:  # chains go through all of them
         every = [changes for words, changes in found.items() if words.startswith("latency of")]
         found[_ALL] = {name: value for changes in every for name, value in changes.items()}
@@ -196,6 +203,56 @@ def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[
     _add(found, "vector scheduler", {name: getattr(core, name) for name in ("vector_rs", "vector_queue")})
     _add(found, "fetch", {"fetch": core.fetch})
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Delayed:
+    """A source whose FORWARDs pass their operands on after other delays."""
+
+    source: NodeSource
+    delay: npt.NDArray[np.int64]
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def program(self) -> BlockProgram:
+        return self.source.program._replace(delay=self.delay)
+
+    def replay(self, consume: Consumer) -> None:
+        self.source.replay(consume)
+
+
+def _relaxed_delays(program: BlockProgram, core: DagCore, words: str) -> npt.NDArray[np.int64]:
+    """Return the delays of a program's operations with a resource twice as good.
+
+    An instruction that takes longer than its type has the rest in the FORWARD behind its node, and the time for which
+    an integer division keeps the divider in a HOLD: halved is the whole of them.
+    """
+    delay = program.delay.copy()
+    divided = set(program.left[program.op == HOLD].tolist())
+    for k in np.flatnonzero(np.isin(program.op, (FORWARD, HOLD)) & (program.delay > 0)):
+        kind = _producer(program, int(k))
+        if kind not in _KINDS:
+            continue
+        of_type = f"latency of {_KINDS[kind]}"
+        own = _DIVIDER if int(program.left[k]) in divided else of_type
+        latency, whole = int(core.latency(kind)), int(core.latency(kind) + delay[k])
+        if words == own or (words == _ALL and program.op[k] != HOLD):
+            whole = int(_half(whole))
+        # What the node itself takes of it is its type's latency, which may be halved for others.
+        delay[k] = max(0, whole - int(_half(latency) if words in (_ALL, of_type) else latency))
+    return delay
+
+
+def _producer(program: BlockProgram, k: int) -> str:
+    """Return the type of the node whose result a FORWARD passes on, "" where it is of another block."""
+    first = int(program.block_ops[np.searchsorted(program.block_ops, k, side="right") - 1])
+    for j in range(k - 1, first - 1, -1):
+        if program.into[j] == program.left[k]:
+            return _CODES.get(int(program.op[j]), "")
+    return ""
 
 
 def _add(found: dict[str, dict[str, float]], words: str, values: Mapping[str, float], halved: bool = False) -> None:

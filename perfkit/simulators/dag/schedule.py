@@ -162,6 +162,7 @@ class _Run:
         self.units = tables.units(settings, program, 1 << self.line_shift)
         self.parameters = tables.parameters(settings, program, self.units, self.line_shift, self.word_shift)
         self.idle = int(self.parameters[layout.IDLE])
+        self.beyond = True if tables.beyond_paper(program, self.parameters) else None
         self.saved = np.zeros(layout.SCALARS, dtype=np.int64)
         self.saved[layout.LEFT] = self.parameters[layout.WIDTH]
         self.saved[layout.PREVIOUS] = -1
@@ -219,6 +220,7 @@ class _Run:
                 self.frames,
                 self.tally,
                 self.record,
+                self.beyond,
             )
             if status == layout.DONE:
                 return
@@ -226,7 +228,7 @@ class _Run:
 
     def finish(self) -> Schedule:
         parts = self.parameters, self.rings, self.units, self.tally
-        while engine.drain(self.saved, *parts, self.record) != layout.DONE:
+        while engine.drain(self.saved, *parts, self.record, self.beyond) != layout.DONE:
             self._grow(layout.GROW_CYCLES)
         n, cycles = int(self.saved[layout.NODES]), int(self.saved[layout.END])
         codes = np.flatnonzero(self.tally.histogram)

@@ -14,10 +14,13 @@ from perfkit.dag.program import (
     DIVIDE,
     FORWARD,
     FUSED,
+    HOLD,
     INTEGER,
+    JOIN,
     LOAD,
     MULTIPLY,
     OTHER,
+    REDIRECT,
     STORE,
     BlockProgram,
 )
@@ -189,6 +192,7 @@ def operations(program: BlockProgram, word_bits: int) -> Any:
     unit = np.where(arithmetic, (kind << layout.KIND_BITS) + work, access) << layout.UNIT_BITS
     count = (program.shape.astype(np.int64) << layout.SHAPE_BITS) + np.where(arithmetic, kind, 0)
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
+    code[code == HOLD] = FORWARD
     size = np.where(code == CALL, program.call, np.where(code == FORWARD, program.delay, words))
     into = np.where(program.into < 0, layout.NOBODY, program.into)
     code[arithmetic] = ADD
@@ -258,6 +262,19 @@ def parameters(
     values[layout.MARGIN] = units.latency.max() + 2 * longest_hold(units) + 8
     values[layout.IDLE] = _idle(units)
     return values
+
+
+def beyond_paper(program: BlockProgram, values: Any) -> bool:
+    """Whether a program has nodes, or a core (its scalar parameters) has features, that the paper's do not have.
+
+    The engine that `perfkit.simulators.dag.engine.run` compiles for ``beyond=None`` knows none of them.
+    """
+    limits = values[[layout.VECTOR_RS, layout.VECTOR_QUEUE]] < UNLIMITED
+    features = values[[layout.STREAMS, layout.SPLITS]] > 0
+    follows = values[layout.INFLIGHT] == layout.MERGED or values[layout.FORWARDS_FP] != layout.AS_L1
+    integer_loads = (program.op == LOAD) & (program.delay > 0)
+    nodes = types_used(program) > layout.PAPER_TYPES or np.isin(program.op, (JOIN, REDIRECT)).any()
+    return bool(nodes or integer_loads.any() or limits.any() or features.any() or follows)
 
 
 def streams(settings: DagScheduler) -> int:

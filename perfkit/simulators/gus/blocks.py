@@ -211,7 +211,7 @@ def _row(block: str, instructions: int) -> dict[str, Any]:
 
 def _batch(gus: Gus, blocks: Sequence[BasicBlock]) -> list[dict[str, Any]]:
     """Predict blocks that are decoded as one program: block 2 k of it is a block, 2 k + 1 its loop's end."""
-    code = _static(blocks)
+    code = static_code(blocks)
     tables = gus.instruction_tables(Trace.from_parts(code, ()))
     program = lower(code, gus.core, cache(tables.form))
     slots = np.add.reduceat(program.slots, code.block_start[:-1])
@@ -247,7 +247,7 @@ def _rounded(turns: NDArray[np.float64]) -> NDArray[np.int64]:
     return _STEPS * np.maximum(1, np.ceil(turns / _STEPS)).astype(np.int64)
 
 
-def _static(blocks: Sequence[BasicBlock]) -> StaticCode:
+def static_code(blocks: Sequence[BasicBlock]) -> StaticCode:
     """Return the program: every block, and the end of its loop."""
     pc: list[int] = []
     encoding: list[bytes] = []

@@ -160,7 +160,7 @@ class MemoryPass:
         window = Window(chunk.stream, control, granule, kind, size)
         progress = Progress(self.served, np.zeros(3, dtype=np.int64), self.walks)
         while True:
-            _pass(
+            go_through(
                 window,
                 chunk.addresses,
                 chunk.sizes,
@@ -331,7 +331,7 @@ def _ahead(pages: Any, operand: Any, slot: Any, line: Any, inside: Any) -> Any: 
 
 
 @compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program")
-def _pass(  # pragma: no cover - compiled
+def go_through(  # pragma: no cover - compiled
     window: Any,
     addresses: Any,
     sizes: Any,
@@ -342,6 +342,7 @@ def _pass(  # pragma: no cover - compiled
     recent: Any,
     progress: Any,
 ) -> None:
+    """Go through a chunk until its end, or until there is no room for more pages; `Progress` tells how far."""
     stream, control, granule, kind, size = window.stream, window.control, window.granule, window.code, window.size
     first, operand, expression, fall_through = layout.first, layout.operand, layout.expression, layout.fall_through
     served, at = progress.served, progress.at

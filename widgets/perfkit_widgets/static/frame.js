@@ -2,6 +2,10 @@
 // list for moves between cells. And lets bars of a ranking be chosen by their whole rows, by their names, and by keys: a
 // bar may have no width. The listeners are the document's, so that they wait for no view to be drawn; every view of a
 // page brings its own, and the first that acts tells the others by preventDefault.
+//
+// And keeps the order of acts: while the kernel works on a control's last value, ipywidgets keeps the next one back, but
+// sends a click at once, and JupyterLab has messages handled by two threads. A slider moved before "Whole" was pressed
+// then overrode it. So a click waits until the kernel is done with the values of its view.
 const MIDDLE = (bar) => {
   const { top, bottom } = bar.getBoundingClientRect();
   return (top + bottom) / 2;
@@ -31,17 +35,41 @@ function key(event) {
   choose(bars[now + by], event);
 }
 
+// The models of a view: its children, and what acts on its figures.
+function* controls(model) {
+  yield model;
+  for (const name of ['children', 'marks']) for (const one of model.get(name) ?? []) yield* controls(one);
+  const acting = model.get('interaction');
+  if (acting?.get) yield acting;
+}
+
+const WAITS = 20; // milliseconds
+function inOrder(found, event) {
+  const button = event.target.closest?.('.pk-view button');
+  const kept = () => [...controls(found)].some((one) => one._pending_msgs || one._msg_buffer);
+  if (!button || !found || !kept()) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const later = () => (kept() ? setTimeout(later, WAITS) : button.isConnected && button.click());
+  setTimeout(later, WAITS);
+}
+
 export default {
-  initialize() {
+  initialize({ model }) {
+    let found;
+    const ordered = (event) => inOrder(found, event);
     const mark = ({ target }) => {
       const view = target.closest?.('.pk-view');
       if (!view) return;
+      if (!found && model.get('view')) model.widget_manager.get_model(model.get('view')).then((one) => (found = one));
       target.setAttribute('data-lm-suppress-shortcuts', 'true');
       for (const place of view.querySelectorAll('.pk-ranked')) place.tabIndex = 0; // bqplot leaves it out of the tabs
     };
     const heard = { focusin: mark, click, keydown: key };
     for (const [name, listener] of Object.entries(heard)) document.addEventListener(name, listener);
+    document.addEventListener('click', ordered, true);
     return () => {
+      document.removeEventListener('click', ordered, true);
       for (const [name, listener] of Object.entries(heard)) document.removeEventListener(name, listener);
     };
   },

@@ -1,0 +1,1 @@
+"""Measure a core file of this machine: what instruction forms cost, on which ports, and the core's own figures."""

@@ -1,0 +1,53 @@
+"""A name and a count on each line (``cycles: 3000``, ``PAPI_TOT_CYC = 3000``), as small programs print them."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from perfkit.readers import plain_table
+from perfkit.readers.grid import Grid
+from perfkit.readers.numbers import Token, settle
+from perfkit.readers.open import Opened
+from perfkit.readers.report import Dump, Report
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
+
+NAME = "named-counts"
+TITLE = "a name and a count on each line (name: count, name = count)"
+
+# Whole numbers only: means and ratios have fractions, and are no counts.
+_LINE = re.compile(
+    r"^\s*\"?(?P<event>[A-Za-z][\w.:/\-]*?)\"?\s*[:=]\s*(?P<count>\d+(?:[,'\u2019\u202f\u00a0_]\d{2,3})*)\s*,?$"
+)
+_LOOKED_AT = 200
+
+
+def recognise(head: str) -> bool:
+    """Whether the beginning of a file looks like this format: nothing but such lines, time and work among them."""
+    lines = [x for x in head.lstrip("\ufeff").splitlines()[:_LOOKED_AT] if x.strip() and not x.startswith("#")]
+    found = [_LINE.match(x) for x in lines]
+    known = {normalise(m["event"]) for m in found if m}
+    return all(found) and bool(known & set(TIME_EVENTS)) and bool(known & set(WORK_EVENTS))
+
+
+def read(content: Opened, report: Report, run: str) -> Dump:
+    """Read all counts of a file; an event that comes again begins the next interval."""
+    tokens, events, comments = [], [], []
+    for number, line in enumerate(content.lines(), 1):
+        match = _LINE.match(line.lstrip("\ufeff"))
+        if match is not None:
+            events.append(match["event"])
+            tokens.append(Token(match["count"].replace("_", ""), number, whole=True))
+        elif line.startswith("#"):
+            comments.append(number)
+        elif line.strip():
+            report.problem(number, line, "expected a name, a colon or an equals sign, and a whole number")
+    if comments:
+        report.left_out(comments, "of comments, not read")
+    style = settle([t for t in tokens if not t.text.isdigit()], report)
+    bad = {line for _, line, _, _ in report.rows}
+    counts = np.array([np.nan if t.line in bad else style.parse(t.text) for t in tokens])
+    report.counts([t.line for t in tokens])
+    names = pa.chunked_array([pa.array(events, pa.string())])
+    grid = Grid(("event", "count"), (names, counts), kept_lines=[t.line for t in tokens])
+    return plain_table.to_dump(grid, report, run)
