@@ -77,9 +77,9 @@ def whole_runs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def told(name: str, values: pd.Series) -> None:
-    print(
-        f"{name:58} mean {values.mean():.3f}  p90 {values.quantile(0.9):.3f}  median {values.median():.3f}  ({len(values)})"
-    )
+    """Print one line of figures."""
+    figures = f"mean {values.mean():.3f}  p90 {values.quantile(0.9):.3f}  median {values.median():.3f}"
+    print(f"{name:58} {figures}  ({len(values)})", flush=True)
 
 
 def beside_regression(frame: pd.DataFrame, core: str) -> pd.DataFrame:
