@@ -72,8 +72,14 @@ PARTS = {
 
 
 def recorded(name: str) -> dict[str, Trace]:
-    """Trace a kernel of the corpus in every build that is long enough for intervals."""
-    of = {f"{name}/{build}": corpus_kernel(name, build).trace() for build in BUILDS}
+    """Trace a kernel of the corpus in every build that is long enough for intervals; an earlier call's are read."""
+    of = {}
+    for build in BUILDS:
+        path = FOLDER.with_suffix(".parts") / "traces" / f"{name}@{build}.trace"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            corpus_kernel(name, build).trace().save(path)
+        of[f"{name}/{build}"] = Trace.load(path)
     return {run: trace for run, trace in of.items() if trace.instruction_count >= LEAST}
 
 

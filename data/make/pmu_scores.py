@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import perfkit as pk
 from perfkit import scoring
-from perfkit.simulators.pmu.truth import truth_of
+from perfkit.simulators.pmu.truth import Truth, truth_of
 
+Importances = dict[str, dict[str, float]]
 CORES = ("skylake_x", "zen4")
 
 
@@ -18,21 +19,30 @@ def all_scores(core: str) -> list[scoring.Scores]:
     """Return every scoring of one core's shipped runs."""
     samples, truth = pk.datasets.load(f"pmu/{core}"), pk.datasets.load(f"pmu/{core}-truth")
     counted = [e for e in samples.events if not e.startswith("stall.")]
-    frame = pk.datasets.load(f"pmu/{core}-roofs")
-    warm, cold = (dict(list(frame[frame["caches"] == caches].groupby("run"))) for caches in ("warm", "cold"))
-    roofs = {
-        "both warm": scoring.roof_scores(warm, pk.datasets.load(f"pmu/{core}-truth-warm")),
-        "warm roofs, cold truth": scoring.roof_scores(warm, truth),
-        "both cold": scoring.roof_scores(cold, truth),
-    }
-    importances = pk.datasets.load(f"pmu/{core}-importances").set_index("run").to_dict("index")
     return [
         scoring.spire_scores(samples, truth, events=counted),
         scoring.topdown_scores(samples, truth),
         scoring.stack_scores(samples, truth),
-        *(replace(found, method=f"{found.method}, {caches}") for caches, found in roofs.items()),
-        scoring.importance_scores(importances, truth),
+        *(replace(found, method=f"{found.method}, {caches}") for caches, found in roofs_of(core).items()),
+        scoring.importance_scores(*forest_of(core)),
     ]
+
+
+def forest_of(core: str) -> tuple[Importances, Truth]:
+    """Return one core's shipped importances by run, and the truth."""
+    found = pk.datasets.load(f"pmu/{core}-importances").set_index("run").to_dict("index")
+    return found, pk.datasets.load(f"pmu/{core}-truth")
+
+
+def roofs_of(core: str) -> dict[str, scoring.Scores]:
+    """Return the scores of one core's shipped roofs: by what is warm."""
+    truth, frame = pk.datasets.load(f"pmu/{core}-truth"), pk.datasets.load(f"pmu/{core}-roofs")
+    warm, cold = (dict(list(frame[frame["caches"] == caches].groupby("run"))) for caches in ("warm", "cold"))
+    return {
+        "both warm": scoring.roof_scores(warm, pk.datasets.load(f"pmu/{core}-truth-warm")),
+        "warm roofs, cold truth": scoring.roof_scores(warm, truth),
+        "both cold": scoring.roof_scores(cold, truth),
+    }
 
 
 def without_prefetcher(core: str) -> scoring.Scores:

@@ -45,7 +45,6 @@ def run(
     budget: int | None = typer.Option(
         None,
         "--budget",
-        min=54,
         metavar="N",
         help="Measure at most N configurations, chosen by a model, and predict the others.",
     ),

@@ -7,6 +7,7 @@ that others can use another one.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
 
 _FORWARD = ("store_forward_latency", "vector_store_forward_latency", "blocked_store_forward_latency")
@@ -106,11 +107,15 @@ class Evidence:
         Event -> resources; an event that is not listed belongs to none.
     compute_ports, access_ports : tuple of str
         The port groups that floating-point operations, and loads and stores, go through.
+    dividers, integer_ports : tuple of str
+        Those that divisions and integer work go through (roofs that the paper does not have).
     """
 
     events: Mapping[str, tuple[str, ...]]
     compute_ports: tuple[str, ...] = ()
     access_ports: tuple[str, ...] = ()
+    dividers: tuple[str, ...] = ()
+    integer_ports: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, core: Microarchitecture) -> "Evidence":
@@ -121,7 +126,9 @@ class Evidence:
         ports = {f"uops.{group}": (group,) for group in core.ports}
         groups = [tuple(dict.fromkeys(g for name in names for g in tables.form(name).uses if g in core.resources))
                   for names in (_COMPUTE, _ACCESS)]  # fmt: skip
-        return cls({**RESOURCES_OF_EVENTS, **ports}, *groups)
+        classes = classes_of(core)
+        beyond = (classes.get(name, ()) for name in ("dividers", "integer units"))
+        return cls({**RESOURCES_OF_EVENTS, **ports}, *groups, *beyond)
 
     def right_events(self, events: Iterable[str], bottlenecks: Collection[str]) -> set[str]:
         """Return the events that belong to any of the bottlenecks."""
@@ -138,6 +145,8 @@ class Evidence:
         if kind == "stall":
             return (_BUFFERS[buffer],)
         (part,) = of
+        if part in ("D", "I"):
+            return self.dividers if part == "D" else self.integer_ports
         if part == "comp":
             return ("instruction_latency",) if kind == "latency" else self.compute_ports
         level = _LEVELS[part]

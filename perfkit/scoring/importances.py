@@ -64,7 +64,8 @@ def importance_scores(importances: Mapping[str, Mapping[str, float]], truth: Tru
         if not bottlenecks:
             left_out["no resource gives a speedup"].append(run)
             continue
-        order = sorted(importance, key=lambda name: -importance[name])
+        known = [name for name in importance if name in truth.speedup.columns]  # others do nothing in the simulator
+        order = sorted(known, key=lambda name: -importance[name])
         score = rank_score(order, bottlenecks, truth.speedup.loc[run].to_dict())
         rows[run] = {
             "bottleneck": ", ".join(bottlenecks),

@@ -104,16 +104,20 @@ def _row(fit: object, exact: dict[str, float], components: Components) -> dict[s
 
 def _measures(table: pd.DataFrame, components: Components) -> list[tuple[Measure, pd.DataFrame]]:
     against = "everything is base"
-    found = [(Measure("distance, median", _median("distance"), _median("base_only"), against), table)]
+    found = [
+        (Measure(f"distance, {name}", of("distance"), of("base_only"), against), table)
+        for name, of in (("mean", mean), ("p90", _p90), ("median", _median))
+    ]
     for level in ("supported", "uncertain", "unsupported"):
         part = table[table["verdict"] == level]
         if len(part):
-            measure = Measure(f"distance, verdict {level}", _median("distance"), _median("base_only"), against)
+            measure = Measure(f"distance, verdict {level}, mean", mean("distance"), mean("base_only"), against)
             found.append((measure, part))
     found.append((Measure("nearer than everything in the base", mean("nearer"), zero, against), table))
     of_parts = [
         Measure(f"variance explained, {name}", _explained(name), zero, "the mean of all runs")
         for name in (BASE, *components)
+        if (table[f"true:{name}"] / table["cpi"]).std(ddof=0) > 1e-6  # nothing to explain otherwise
     ]
     return [*found, *((measure, table) for measure in of_parts)]
 
@@ -122,8 +126,12 @@ def _median(column: str) -> Callable[[pd.DataFrame], float]:
     return lambda table: float(table[column].median())
 
 
+def _p90(column: str) -> Callable[[pd.DataFrame], float]:
+    return lambda table: float(table[column].quantile(0.9))
+
+
 def _explained(name: str) -> Callable[[pd.DataFrame], float]:
-    """Return the function that gives 1 - SSE / SST of a component's shares; NaN where it has one share in all runs."""
+    """Return the function that gives 1 - SSE / SST of a component's shares; NaN in draws where all have one share."""
 
     def explained(table: pd.DataFrame) -> float:
         true, fitted = table[f"true:{name}"] / table["cpi"], table[f"fitted:{name}"] / table["cpi"]

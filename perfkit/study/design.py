@@ -21,6 +21,7 @@ _FIRST = 24  # configurations of the first round, all drawn at random
 _ROUND = 12  # of each later one
 _LEAST_CHECKED = 30  # random configurations that an error estimate needs
 _CHECKED = 60  # the latest ones that it looks at
+_LEAST_BUDGET = _FIRST + 2 * _LEAST_CHECKED  # half of each later round is drawn at random
 
 
 @dataclass
@@ -49,8 +50,11 @@ class SequentialDesign:
     """Relative errors of predictions of random configurations, in the order of measurement."""
 
     def __post_init__(self) -> None:
-        if self.budget < _FIRST + _LEAST_CHECKED:
-            raise SettingError(f"a budget of {self.budget}: an error estimate needs at least {_FIRST + _LEAST_CHECKED}")
+        if self.budget < _LEAST_BUDGET:
+            raise SettingError(
+                f"a budget of {self.budget} measurements: an estimate of the error needs at least {_LEAST_BUDGET}; "
+                "raise it, or measure the whole space without one"
+            )
         if not 0 < self.error < 1:
             raise SettingError(f"an error lies between 0 and 1, not {self.error}")
         self._random = np.random.default_rng(self.seed)

@@ -255,6 +255,8 @@ def test_roofs_of_a_real_schedule_are_read():
 def test_what_each_roof_speaks_of():
     evidence = Evidence.of(pk.Microarchitecture.load("skylake_x"))
     assert evidence.of_roof("latency", ("comp",), "") == ("instruction_latency",)
+    assert evidence.of_roof("throughput", ("D",), "") == evidence.dividers != ()
+    assert evidence.of_roof("throughput", ("I",), "") == evidence.integer_ports != ()
     assert "p01" in evidence.of_roof("throughput", ("comp",), "")
     assert evidence.of_roof("stall", ("L1",), "LFB") == ("line_fill_buffers",)
     assert evidence.of_roof("issue", ("mem",), "") == ("memory_bandwidth",)

@@ -49,12 +49,22 @@ def test_a_target_that_nothing_explains_uses_the_budget_up_and_says_so():
 def test_failed_configurations_are_spent_and_no_target():
     features = pd.DataFrame({"N": np.arange(100)})
     values = [math.nan if n % 2 else 10.0 + n for n in range(100)]
-    design = run(SequentialDesign(features, 60), values)
+    design = run(SequentialDesign(features, 84), values)
     assert sum(math.isnan(value) for value in design.values.values()) > 10
     left = design.predictions()
     assert (left["predicted"] / (10 + left.index) - 1).abs().max() < 0.05
 
 
-def test_a_budget_too_small_to_judge_itself_is_refused():
-    with pytest.raises(SettingError, match="an error estimate needs at least 54"):
-        SequentialDesign(pd.DataFrame({"N": [1, 2]}), 20)
+@pytest.mark.parametrize("budget", [20, 83])
+def test_a_budget_too_small_to_judge_itself_is_refused(budget):
+    with pytest.raises(SettingError, match="an estimate of the error needs at least 84"):
+        SequentialDesign(pd.DataFrame({"N": [1, 2]}), budget)
+
+
+def test_the_least_budget_is_enough_for_an_estimate():
+    design = SequentialDesign(pd.DataFrame({"N": range(200)}), 84, error=1e-9)
+    noise = np.random.default_rng(0).lognormal(0, 0.01, 200)
+    while rows := design.propose():
+        design.observe(rows, [float(noise[row]) for row in rows])
+    assert len(design.values) == 84
+    assert 0 < design.estimate < 0.05

@@ -272,10 +272,12 @@ class Microbenchmark:
             "wanted_error": self.error, "error_estimate": None if math.isnan(design.estimate) else design.estimate,
         }  # fmt: skip
         write_whole(store.folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
-        said = "not known" if math.isnan(design.estimate) else f"{design.estimate:.1%}"
+        said = f"is estimated at {design.estimate:.1%} or less"
+        if math.isnan(design.estimate):
+            said = "is not known: too few were predicted before they were measured"
         logging.getLogger(__name__).warning(
-            "%d of %d configurations were measured and %d predicted; the median error of a prediction is estimated at "
-            "%s or less, %.1f%% were asked for", len(seen), len(space), len(found), said, 100 * self.error,
+            "%d of %d configurations were measured and %d predicted; the median error of a prediction %s (%.1f%% were "
+            "asked for)", len(seen), len(space), len(found), said, 100 * self.error,
         )  # fmt: skip
         message, out = f"not measured: predicted from {len(seen)} measured configurations", {}
         for row, one in found.iterrows():
