@@ -235,7 +235,5 @@ def _belief(answer: Diagnosis, told: list[Opinion]) -> Opinion:
     trust = (
         "its cycles are those measured" if answer.measured else "it changes one thing and simulates everything again"
     )
-    return Opinion(
-        "believe",
-        f"the sensitivity, for {trust}; with care where {', '.join(against)} {'disagrees' if len(against) == 1 else 'disagree'}",
-    )
+    verb = "disagrees" if len(against) == 1 else "disagree"
+    return Opinion("believe", f"the sensitivity, for {trust}; with care where {', '.join(against)} {verb}")
