@@ -153,6 +153,10 @@ def test_documents_show_commands_and_options_that_exist():
         else:
             spellings |= {s for p in known[name].params for s in (*p.opts, *p.secondary_opts)}
         # A compiler's flags are the value of an option.
-        mine = [word for before, word in itertools.pairwise(["", *words]) if before not in ("--flags", "--flags-b", "--builds")]
+        mine = [
+            word
+            for before, word in itertools.pairwise(["", *words])
+            if before not in ("--flags", "--flags-b", "--builds")
+        ]
         wrong = [word for word in mine if re.match(r"--?[A-Za-z]", word) and word not in spellings]
         assert not wrong, f"{page}: {line}: {wrong}"
