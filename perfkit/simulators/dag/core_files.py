@@ -57,6 +57,7 @@ def _resources(core: Microarchitecture) -> Figures:
     found: Figures = {"latency_forward_FP": (None, "not in the core file: the latency of L1")}
     one = core.sources.get("erm", "not in the core file: one reservation station for all operations")
     found |= {"vector_rs": (0.0, one), "vector_queue": (0.0, one)}
+    found["set_fill"] = (0.0, core.sources.get("erm", "not in the core file: lines come into a set as fast as into L1"))
     for name, resource in _RESOURCES.items():
         if resource in core.resources:
             figure = core.resource(resource)
