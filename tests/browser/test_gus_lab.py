@@ -289,6 +289,23 @@ def test_wheel_and_drag_move_and_zoom_the_timeline(opened: Any):
     assert span() == first
 
 
+def test_shift_and_drag_in_the_timeline_chooses_no_cells(opened: Any):
+    """JupyterLab takes Shift and a press for a choice of cells, which the next keys would be for."""
+    opened.locator(".jp-Cell").first.locator(".jp-InputPrompt, .jp-InputArea-prompt").first.click()
+    canvas = view(opened, "Timeline in a test").locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    opened.mouse.move(box["x"] + 500, box["y"] + 100)
+    opened.keyboard.down("Shift")
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + 700, box["y"] + 100, steps=5)
+    opened.mouse.up()
+    opened.keyboard.up("Shift")
+    assert opened.locator(".jp-Cell.jp-mod-multiSelected").count() == 0
+    assert canvas.evaluate("c => document.activeElement === c")
+    opened.keyboard.press("0")
+
+
 def test_a_better_core_takes_fewer_cycles(opened: Any):
     here = view(opened, "What if?")
     words = here.locator(".pk-hint")

@@ -8,6 +8,7 @@ import perfkit as pk
 from perfkit.fitters.cpi.counts import CpiCounts, block_starts
 from perfkit.fitters.cpi.solvers import System
 from perfkit.fitters.cpi.validation import CpiBracket, blocked_folds, f_test, random_folds, variance_inflation
+from perfkit.fitters.cpi.verdict import verdict_of
 
 
 def test_folds_cover_every_row_once():
@@ -122,3 +123,10 @@ def test_aggregated_intervals_keep_the_totals_and_narrow_the_noise():
     assert twenty.rows["seconds"].iloc[0] == pytest.approx(20 * counts.rows["seconds"].iloc[0])
     fit = pk.CpiStack(resamples=0).fit(samples)
     assert fit.refit(aggregate=20).r2.blocked > fit.r2.blocked
+
+
+def test_a_verdict_without_phases_says_why_and_no_nan():
+    verdict = verdict_of(np.nan, "phases", 0.1, CpiBracket(ipc=0.4, cpi=0.4, aggregate=0.4), 0.1, False, (0, 0, 0))
+    assert verdict.level == "unsupported"
+    assert "too few intervals to keep phases out" in str(verdict)
+    assert "nan" not in str(verdict)

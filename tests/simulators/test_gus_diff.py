@@ -50,6 +50,16 @@ def test_lines_are_found_again_below_new_ones_and_when_they_changed():
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "found"), [("k.c", [("k.c:3", "k.c:3", "same")]), ("k.py", [("k.py:3", "k.py:3", "text")])]
+)
+def test_a_comment_at_the_end_of_a_line_is_no_change(name, found):
+    """In Python // divides, and what follows it counts."""
+    before = [Line(f"{name}:3", "s += x // y", 90.0, 20, "m")]
+    after = [Line(f"{name}:3", "s += x // z and more", 80.0, 20, "m")]
+    assert [(row[0], row[1], row[7]) for row in _aligned(before, after)] == found
+
+
 def test_what_makes_two_runs_hard_to_compare_is_said(results):
     trace = results[0].trace
     cut = pk.Gus("zen5").run(trace.head(1000))

@@ -472,7 +472,7 @@ def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]
 
 def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
     """Pair lines of equal text in order, and those that replace each other where their texts are alike."""
-    keys = [[line.text or line.place for line in side] for side in (a, b)]
+    keys = [[_code(line) or line.place for line in side] for side in (a, b)]
     rows = []
     for what, i, i2, j, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
         pairs = list(zip(range(i, i2), range(j, j2), strict=False))
@@ -486,10 +486,17 @@ def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
 
 
 _NOTHING = Line("", "", 0.0, 0, "")
+_SLASHES = re.compile(r"\.(c|cc|cpp|cxx|h|hh|hpp|rs):\d+$")  # of files where // begins a comment
+_COMMENT = re.compile(r"\s*(//.*|/\*((?!\*/).)*\*/\s*)$")
+
+
+def _code(line: Line) -> str:
+    """Return a line's text without the comment at its end."""
+    return _COMMENT.sub("", line.text) if _SLASHES.search(line.place) else line.text
 
 
 def _row(a: Line, b: Line) -> tuple[Any, ...]:
-    code = "text" if a.text != b.text else "same" if a.mix == b.mix else "operations"
+    code = "text" if _code(a) != _code(b) else "same" if a.mix == b.mix else "operations"
     return a.place, b.place, b.text or a.text, a.cycles, b.cycles, a.instructions, b.instructions, code
 
 

@@ -505,6 +505,13 @@ function render({ model, el }) {
     drag = { x: event.clientX, y: event.clientY, moved: false, at: x0, row: row0, zooms: event.shiftKey, from, to: from };
     canvas.setPointerCapture(event.pointerId);
   };
+  // A notebook takes Shift and a press for a choice of cells, and the keys with it.
+  const keep = (event) => {
+    if (!event.shiftKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    canvas.focus();
+  };
   // Pointers and wheels report faster than the screen draws.
   let pending = 0;
   const drawSoon = () => {
@@ -612,6 +619,7 @@ function render({ model, el }) {
 
   canvas.addEventListener('keydown', keys);
   canvas.addEventListener('pointerdown', down);
+  canvas.addEventListener('mousedown', keep);
   canvas.addEventListener('pointermove', move);
   canvas.addEventListener('pointerup', up);
   canvas.addEventListener('wheel', wheel, { passive: false });
