@@ -131,6 +131,14 @@ def open_and_run(page: Any, lab: Lab, notebook: str, views: int = 1, timeout: fl
     page.wait_for_selector(IDLE, timeout=timeout)
 
 
+def at_rest(page: Any) -> None:
+    """Wait until the kernel has had nothing to do for a second: what an act began is worked out then."""
+    rested = 0
+    while rested < 4:
+        page.wait_for_timeout(250)
+        rested = rested + 1 if page.locator(IDLE).count() else 0
+
+
 @contextmanager
 def launched() -> Iterator[Any]:
     """Give a Chromium, or skip the test where there is none."""

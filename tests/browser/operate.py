@@ -5,7 +5,7 @@ from typing import Any
 
 import nbformat
 
-from tests.browser.lab import Lab, open_and_run
+from tests.browser.lab import IDLE, Lab, open_and_run
 
 # Everything that a view draws: lines, bars, texts of axes, the pixels of its canvases, its words.
 DRAWN = """view => [
@@ -62,8 +62,9 @@ class Opened:
         )
 
     def settle(self, view: Any) -> None:
-        """Wait until a view draws itself no more."""
-        before = ""
-        while before != (now := view.evaluate(DRAWN) + view.evaluate(WORDS)):
+        """Wait until a view draws itself no more, and the kernel works nothing out for it."""
+        before, idle = "", 0
+        while before != (now := view.evaluate(DRAWN) + view.evaluate(WORDS)) or not idle:
             before = now
             self.page.wait_for_timeout(250)
+            idle = self.page.locator(IDLE).count()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, open_and_run
+from tests.browser.lab import Lab, at_rest, open_and_run
 
 pytestmark = pytest.mark.browser
 
@@ -36,7 +36,8 @@ def test_fma_tree_and_explorer(page: Any, lab: Lab):
     typed.press("Enter")
     page.get_by_text("2 categories").first.wait_for(timeout=20_000)
 
-    # The handle on the boundary can be dragged, once it stands at the new boundary: the heading is drawn first.
+    # The handle on the boundary can be dragged, once all is drawn anew: the heading comes first.
+    at_rest(page)
     page.wait_for_function("() => document.querySelectorAll('.bqplot .object_grp').length === 1", timeout=20_000)
     handle = page.locator(".bqplot .object_grp .dot")
     handle.hover()  # when it stands still

@@ -293,10 +293,12 @@ function render({ model, el }) {
   function arrow(producer, consumer, colour, place) {
     // A load may know its address long before the store that it waits for has its value.
     // What waited for a resource did not wait for the end of the instruction that used it before: it began when that left it.
-    const waited = colour === ARROW && !producersOf(consumer).includes(producer) && model.get('waits')[at(consumer, 7)];
-    const needed = waited && waited !== 'a cache line'
-      ? at(consumer, 1)
-      : Math.max(at(consumer, 1), Math.min(at(producer, 2), at(consumer, 2)));
+    // What waited for an entry of a buffer was dispatched when it got one.
+    const used = colour === ARROW && !producersOf(consumer).includes(producer);
+    const through = model.get('waits')[at(consumer, 7)];
+    let needed = Math.max(at(consumer, 1), Math.min(at(producer, 2), at(consumer, 2)));
+    if (used && !through && resources.length) needed = at(consumer, 0);
+    else if (used && through && through !== 'a cache line') needed = at(consumer, 1);
     const ready = Math.min(at(producer, 2), needed);
     const from = [x(ready), place(producer)[0]], to = [x(needed), place(consumer)[1]];
     if (!(Number.isFinite(from[1]) && Number.isFinite(to[1]))) return;
