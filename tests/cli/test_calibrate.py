@@ -43,4 +43,5 @@ def test_json():
         "rejected",
         "busy",
         "left_out",
+        "spreads",
     }
