@@ -228,10 +228,11 @@ class SpireExplorer(Explorer):
         self.ranking = ranking
         self._ranks = ranking.to_frame()
         events = list(self._ranked()["event"])
-        chosen = self.event
+        chosen = self.event if self.event in events else events[0]
         with self._list.hold_trait_notifications():
             self._list.options = events
-            self._list.value = chosen if chosen in events else events[0]
+            self._list.value = chosen
+        self.event = chosen  # new options make a list choose its first one
         self._draw_ranking()
         self._draw_event()
 
