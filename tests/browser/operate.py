@@ -15,7 +15,8 @@ DRAWN = """view => [
     ...[...view.querySelectorAll('svg text')].map(e => e.textContent),
     ...[...view.querySelectorAll('canvas')].map(e => e.toDataURL()),
 ].join('|')"""
-WORDS = "view => view.innerText"
+# Lines in an order of their own: an axis drawn anew may stand behind another one in the page.
+WORDS = "view => view.innerText.split('\\n').sort().join('\\n')"
 # anywidget gives its modules two seconds, less than a busy machine may need; it goes on when they come later.
 _SLOW = "[anywidget] Failed to initialize model"
 
