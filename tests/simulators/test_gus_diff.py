@@ -60,6 +60,12 @@ def test_a_comment_at_the_end_of_a_line_is_no_change(name, found):
     assert [(row[0], row[1], row[7]) for row in _aligned(before, after)] == found
 
 
+def test_what_looks_like_a_comment_within_quotes_is_a_change():
+    before = [Line("k.c:3", 'puts("http://one");', 9.0, 2, "m")]
+    after = [Line("k.c:3", 'puts("http://two"); // said', 9.0, 2, "m")]
+    assert [row[7] for row in _aligned(before, after)] == ["text"]
+
+
 def test_what_makes_two_runs_hard_to_compare_is_said(results):
     trace = results[0].trace
     cut = pk.Gus("zen5").run(trace.head(1000))

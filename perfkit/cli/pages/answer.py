@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _TRUST = {"supported": "good", "uncertain": "fair", "unsupported": "poor", "not applicable": "none"}
 _ROWS = 40
-_SHORT_WORD = 14  # letters; names of events are longer
 _FEW = 3  # columns that fit a phone beside each other
 # Columns of a ranking that its page shows, and their headings.
 _SHORT = {

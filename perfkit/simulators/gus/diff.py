@@ -487,12 +487,14 @@ def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
 
 _NOTHING = Line("", "", 0.0, 0, "")
 _SLASHES = re.compile(r"\.(c|cc|cpp|cxx|h|hh|hpp|rs):\d+$")  # of files where // begins a comment
-_COMMENT = re.compile(r"\s*(//.*|/\*((?!\*/).)*\*/\s*)$")
+# What looks like a comment within quotes is none: "http://...".
+_COMMENT = re.compile(r"""((?:[^"']|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*?)\s*(?://.*|/\*(?:(?!\*/).)*\*/\s*)""")
 
 
 def _code(line: Line) -> str:
     """Return a line's text without the comment at its end."""
-    return _COMMENT.sub("", line.text) if _SLASHES.search(line.place) else line.text
+    found = _COMMENT.fullmatch(line.text) if _SLASHES.search(line.place) else None
+    return found[1] if found else line.text
 
 
 def _row(a: Line, b: Line) -> tuple[Any, ...]:
