@@ -1,5 +1,5 @@
 // CPI stacks: events on and off, form, method and window, fitted anew at each change.
-import { h, choice, key, listbox, table } from './dom';
+import { breakable, h, choice, key, listbox, table } from './dom';
 import { NoStack, fit, select, type CpiFit, type Counts, type Form, type Method, type Settings } from './cpi';
 import type { Head, Packed } from './packed';
 import { Strip, type StripData, type Stretch } from './strip';
@@ -50,7 +50,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
     const box = h('input', { type: 'checkbox' });
     box.addEventListener('change', () => change(() => (box.checked ? off.delete(event) : off.add(event))));
     const bar = h('i'), component = h('span', { class: 'pkl-value' }), cost = h('span', { class: 'pkl-muted' });
-    const row = h('label', { title: event }, box, h('i', { class: 'pkl-swatch', style: `background:${head.colours[event]}` }), h('span', { class: 'pkl-label' }, event), h('span', { class: 'pkl-bar' }, bar), component, cost);
+    const row = h('label', { title: event }, box, h('i', { class: 'pkl-swatch', style: `background:${head.colours[event]}` }), h('span', { class: 'pkl-label' }, ...breakable(event)), h('span', { class: 'pkl-bar' }, bar), component, cost);
     events.append(row);
     return { event, box, bar, component, cost, row };
   });
@@ -138,7 +138,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
         bar.append(h('i', { class: 'pkl-mark', style: `left:${((100 * each.cpi) / top).toFixed(2)}%` }));
       }
       const label = kind === 'measured' ? name : `${name} (${kind})`;
-      return h('div', { title: name }, h('span', { class: 'pkl-label' }, label), bar, h('span', { class: 'pkl-value' }, each instanceof NoStack ? '–' : each.cpi.toFixed(3)));
+      return h('div', { title: name }, h('span', { class: 'pkl-label' }, ...breakable(label)), bar, h('span', { class: 'pkl-value' }, each instanceof NoStack ? '–' : each.cpi.toFixed(3)));
     }), chosen);
   }
 

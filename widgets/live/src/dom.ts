@@ -20,6 +20,11 @@ export function s<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attr
   return filled(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, content);
 }
 
+// A name that may go on in another line after a dot, an underscore and the like, as perfkit.plots.style.breakable has it.
+export function breakable(text: string): Node[] {
+  return text.split(/(?<=[._:/,-])(?=[^\W\d])/).flatMap((part, i) => (i ? [h('wbr'), new Text(part)] : [new Text(part)]));
+}
+
 let last = 0;
 export const unique = (stem: string): string => `pkl-${stem}-${++last}`;
 
@@ -90,6 +95,6 @@ export function table(caption: string, head: string[], rows: (string | number)[]
   return h(
     'table', { class: 'pkl-table' }, h('caption', {}, caption),
     h('thead', {}, h('tr', {}, ...head.map((cell) => h('th', { scope: 'col' }, cell)))),
-    h('tbody', {}, ...rows.map((row) => h('tr', {}, ...row.map((cell, i) => (i ? h('td', {}, cell) : h('th', { scope: 'row' }, cell)))))),
+    h('tbody', {}, ...rows.map((row) => h('tr', {}, ...row.map((cell, i) => (i ? h('td', {}, ...breakable(`${cell}`)) : h('th', { scope: 'row' }, cell)))))),
   );
 }

@@ -1,6 +1,6 @@
 // Results on a grid of settings: each was worked out in Python, and sliders go from one to the next. Nothing is
 // interpolated.
-import { h } from './dom';
+import { breakable, h } from './dom';
 
 export interface Axis {
   name: string;
@@ -33,7 +33,7 @@ export class Sliders {
       this.at[i] = Number(input.value);
       moved();
     }));
-    this.element = h('div', { class: 'pkl-sliders' }, ...axes.map((axis, i) => h('label', {}, h('span', { class: 'pkl-label', title: axis.name }, axis.name), this.inputs[i]!, this.outputs[i]!, h('span', { class: 'pkl-muted' }, axis.about))), reset);
+    this.element = h('div', { class: 'pkl-sliders' }, ...axes.map((axis, i) => h('label', {}, h('span', { class: 'pkl-label', title: axis.name }, ...breakable(axis.name)), this.inputs[i]!, this.outputs[i]!, h('span', { class: 'pkl-muted' }, axis.about))), reset);
   }
 
   get place(): number {

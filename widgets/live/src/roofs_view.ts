@@ -1,6 +1,6 @@
 // The extended roofline: all roofs of a schedule and the performance point, for each core of a grid.
 import { Chart, line } from './chart';
-import { h, key, listbox, s } from './dom';
+import { breakable, h, key, listbox, s } from './dom';
 import { Sliders, type Axis } from './grid';
 import type { Head, Packed } from './packed';
 import { percent, short } from './text';
@@ -85,7 +85,7 @@ export function roofsView(root: HTMLElement, packed: Packed<RoofsHead>, changed:
     verdict.replaceChildren(...reasons.map((reason) => h('div', {}, reason)));
     buttons.forEach((button, i) => button.setAttribute('aria-pressed', `${!hidden.has(KINDS[i]!)}`));
     const rows = nearest(), most = Math.max(1, ...rows.map(({ distance }) => distance).filter(Number.isFinite));
-    list.fill(rows.map((roof) => h('div', { title: told(roof) }, h('span', { class: 'pkl-label' }, roof.label),
+    list.fill(rows.map((roof) => h('div', { title: told(roof) }, h('span', { class: 'pkl-label' }, ...breakable(roof.label)),
       h('span', { class: 'pkl-bar' }, h('i', { style: `width:${Math.min(100, (100 * roof.distance) / most).toFixed(1)}%;background:${roof.colour || 'var(--pkl-ink)'}` }),
         h('i', { class: 'pkl-mark', style: `left:${(100 / most).toFixed(1)}%` })),
       h('span', { class: 'pkl-value' }, roof.distance.toFixed(2)))), rows.findIndex(({ label }) => label === chosen));

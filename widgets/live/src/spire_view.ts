@@ -1,6 +1,6 @@
 // SPIRE: events ranked for a stretch of the run, and the chosen event's roofline with its samples.
 import { Chart, dots, fitted, line } from './chart';
-import { choice, h, key, listbox, s, table } from './dom';
+import { breakable, choice, h, key, listbox, s, table } from './dom';
 import type { Packed } from './packed';
 import { SpireModel, bound, type Ranked, type Ranking, type SpireHead } from './spire';
 import { Strip, type Stretch } from './strip';
@@ -87,7 +87,7 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
       const event = head.events[one.event]!, rank = ranking.ranked.indexOf(one) + 1;
       const bar = h('i', { style: `width:${((100 * one.bound) / limit).toFixed(2)}%;background:${event.colour}` });
       const measured = h('i', { class: 'pkl-mark', style: `left:${((100 * (ranking.throughput || 0)) / limit).toFixed(2)}%` });
-      return h('div', { title: event.name }, h('span', { class: 'pkl-label' }, `${rank}. ${event.name}`), h('span', { class: 'pkl-bar' }, bar, measured), h('span', { class: 'pkl-value' }, short(one.bound)));
+      return h('div', { title: event.name }, h('span', { class: 'pkl-label' }, ...breakable(`${rank}. ${event.name}`)), h('span', { class: 'pkl-bar' }, bar, measured), h('span', { class: 'pkl-value' }, short(one.bound)));
     }), each.findIndex((one) => one.event === chosen));
     const areas = new Map(each.map((one) => [head.events[one.event]!.area, head.events[one.event]!.colour]));
     legend.replaceChildren(...[...areas].map(([area, colour]) => key(area, colour, 'bar')), key(`measured ${short(ranking.throughput)}`, 'currentColor', 'dash'));
