@@ -106,7 +106,9 @@ def fit_points(corners: np.ndarray, start: float) -> tuple[np.ndarray, float, fl
 
 
 def corners_of(
-    intensity: np.ndarray, throughput: np.ndarray, surveyed: tuple[float, float, float, float, float, float] | None = None
+    intensity: np.ndarray,
+    throughput: np.ndarray,
+    surveyed: tuple[float, float, float, float, float, float] | None = None,
 ) -> np.ndarray:
     """Return the samples (n, 2) that the roofline of these and of any further samples rests on.
 
