@@ -79,7 +79,7 @@ class Sensitivity(Tabled):
         weight, speedup = self.weights[-1], self.speedup[:, -1]
         tried = f"{len(self.resources)} {'pairs of resources' if len(self.resources[0]) > 1 else 'resources'} tried"
         run = f"{self.cycles:,.0f} cycles on {self.core} (simulated)"
-        found = [f"{' + '.join(self.resources[k])} {speedup[k]:+.1%}" for k in self._ranked() if speedup[k] > 0]
+        found = [f"{' + '.join(self.resources[k])} {speedup[k]:+z.1%}" for k in self._ranked() if speedup[k] > 0]
         if not found:
             return f"no resource {weight:g} times better makes the run faster; {run}, {tried}"
         rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
