@@ -553,10 +553,8 @@ class _Inquiry:
             unseen.append(f"source lines: {note}")
 
 
-def _nearest(
-    states: Sequence[GusResult], calls: Calls, measured: Measured | None
-) -> tuple[GusResult, GusResult, str]:
-    """Return, of the simulations with empty caches and with the calls' own data in them, the one nearer to the measured.
+def _nearest(states: Sequence[GusResult], calls: Calls, measured: Measured | None) -> tuple[GusResult, GusResult, str]:
+    """Return, of the simulations with empty caches and with the calls' own data, the one nearer to the measured.
 
     What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
     Returned are the one that is taken, the other, and why.

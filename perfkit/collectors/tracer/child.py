@@ -245,8 +245,7 @@ class Session:
     def code_changed(self) -> bool:
         """Whether the traced code is no longer what was cloned."""
         return any(
-            self._original(*_extent(block)) != code
-            for block, code in zip(self.region.blocks, self._code, strict=True)
+            self._original(*_extent(block)) != code for block, code in zip(self.region.blocks, self._code, strict=True)
         )
 
     def _run_program(self) -> None:

@@ -280,7 +280,9 @@ class Region:
         for first, last in pairwise(cuts):
             part = code[first:last]
             known = self._accesses
-            found.append(ClonedBlock(function.name, part, [known[i.ip] if i.ip in known else accesses(i) for i in part]))
+            found.append(
+                ClonedBlock(function.name, part, [known[i.ip] if i.ip in known else accesses(i) for i in part])
+            )
         inside = {i.ip for i in code}
         stray = [t for t in leaders if t not in inside]
         if stray:

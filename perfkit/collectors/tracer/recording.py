@@ -12,7 +12,6 @@ from perfkit.errors import DataError
 from perfkit.trace.code import Provenance, StaticCode
 from perfkit.trace.trace import Trace
 
-
 _FORMATTER = Formatter(FormatterSyntax.INTEL)
 
 
