@@ -251,7 +251,7 @@ class GusDiff(Tabled):
 
     def _gains(self, column: str, count: int = 3) -> str:
         best = self.resources[self.resources[column] >= LEAST].nlargest(count, column)
-        said = [f"{name} {gain:+.0%}" for name, gain in zip(best["resource"], best[column], strict=True)]
+        said = [f"{name} {gain:+z.0%}" for name, gain in zip(best["resource"], best[column], strict=True)]
         return ", ".join(said) or "no single resource"
 
     def markdown(self, top: int = 10) -> str:
@@ -362,7 +362,7 @@ def said_of(row: Any) -> str:
     more = row.instructions_b - row.instructions_a
     executed = f", {more:+,} instructions executed" if more else ""
     what = {"text": "", "operations": ", compiled otherwise", "same": ", the same code"}[row.code]
-    return f"{place_of(row)}{text}: {row.change:+,.0f} cycles{executed}{what}"
+    return f"{place_of(row)}{text}: {row.change:+z,.0f} cycles{executed}{what}"
 
 
 def _notes(a: Side, b: Side) -> Iterator[str]:
@@ -517,15 +517,15 @@ def place_of(row: Any) -> str:
 
 def _largest(changes: Iterable[tuple[str, float]], count: int = 4) -> str:
     ranked = sorted(((name, change) for name, change in changes if round(change)), key=lambda one: -abs(one[1]))
-    return ", ".join(f"{name} {change:+,.0f}" for name, change in ranked[:count]) or "no change"
+    return ", ".join(f"{name} {change:+z,.0f}" for name, change in ranked[:count]) or "no change"
 
 
 def _counts(a: float, b: float) -> tuple[str, str, str]:
-    return f"{a:,.0f}", f"{b:,.0f}", f"{b - a:+,.0f}"
+    return f"{a:,.0f}", f"{b:,.0f}", f"{b - a:+z,.0f}"
 
 
 def _percent(speedup: float) -> str:
-    return "no such resource" if speedup != speedup else f"{speedup:+.1%}"
+    return "no such resource" if speedup != speedup else f"{speedup:+z.1%}"
 
 
 def _cell(text: str) -> str:

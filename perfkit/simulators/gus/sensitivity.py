@@ -80,7 +80,7 @@ class Sensitivity(Tabled):
         run = f"{self.cycles:,.0f} cycles on {self.core} (simulated)"
         if best.empty:
             return f"no resource {weight:g} times better makes the run faster; {run}, {tried}"
-        found = [f"{name} {speedup:+.1%}" for name, speedup in zip(best["resource"], best.iloc[:, -1], strict=True)]
+        found = [f"{name} {speedup:+z.1%}" for name, speedup in zip(best["resource"], best.iloc[:, -1], strict=True)]
         rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
         return f"speedup by {weight:g} times better {', '.join(found[:5])}{rest}\n{run}, {tried}"
 
