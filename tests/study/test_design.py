@@ -96,5 +96,5 @@ def test_a_study_with_a_budget_goes_on_with_its_own_estimate(tmp_path, monkeypat
     assert again == first
     assert len(measured) == len(set(measured)) == first["measured"]
     (tmp_path / "out" / "predictions.json").write_text("{")
-    with pytest.raises(DataError, match="predictions.json is damaged"):
+    with pytest.raises(DataError, match=r"predictions\.json is damaged"):
         collector.collect(study)
