@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.studies.categories import Categories, as_frame, column
 from perfkit.fitters.studies.folds import ToldCategories
+from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 _NOISE = ": what it splits by may be noise"
@@ -220,7 +221,8 @@ class Tree(Plain, ToldCategories):
             node = self.nodes[index]
             what = f"{node.value[0]:.4g}" if self.is_regression else self.classes[int(self.said_by(node))]
             if node.is_leaf:
-                lines.append(f"{'  ' * node.depth}-> {what}  ({node.samples} rows, impurity {node.impurity:.3g})")
+                rows = counted(node.samples, "rows")
+                lines.append(f"{'  ' * node.depth}-> {what}  ({rows}, impurity {node.impurity:.3g})")
                 return
             for child, right in ((node.left, False), (node.right, True)):
                 lines.append(f"{'  ' * node.depth}{self.condition(index, right)}:")
