@@ -56,15 +56,13 @@ def colour(roof: Roof) -> str:
     return GREY if roof.kind == "overlap" else COLOURS[roof.of[0]]
 
 
-def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only: bool = False, labels: int = 8) -> Any:
+def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: int = 8) -> Any:
     """Draw the generalized roofline plot (the paper's Figs. 8 to 13) on log-log axes.
 
     Original bounds are solid; issue bounds dashed, latency bounds dash-dotted, stall bounds dotted; overlaps are grey.
 
     Parameters
     ----------
-    hits_only
-        Draw only the classical roofs and those that hit the point.
     labels
         How many of the roofs nearest to the point are named in the legend.
 
@@ -77,8 +75,6 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
     hits = set(roofline.hits)
     named = set(roofline.roofs[:labels])
     for roof in reversed(roofline.roofs):
-        if hits_only and roof not in hits and roof.kind != "throughput":
-            continue
         ax.plot(
             x,
             roof.at(x),

@@ -133,8 +133,8 @@ def typical(values: "ArrayLike") -> float:
     return float(np.median(known)) if len(known) else math.nan
 
 
-def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) -> tuple[float, float]:
-    """Return the range of an axis on which all finite values but a share `outside` at either end are seen.
+def visible_range(values: "ArrayLike", margin: float) -> tuple[float, float]:
+    """Return the range of an axis that shows all finite values but 0.2 % at either end: no outlier squeezes it.
 
     Parameters
     ----------
@@ -142,11 +142,9 @@ def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) ->
         What is drawn.
     margin : float
         Room at either end, as a share of the range.
-    outside : float
-        Share of the values at either end that may lie outside of the range, so that an outlier does not squeeze it.
     """
     known = np.asarray(values, dtype="float64")
-    low, high = (float(v) for v in np.quantile(known[np.isfinite(known)], [outside, 1 - outside]))
+    low, high = (float(v) for v in np.quantile(known[np.isfinite(known)], [0.002, 0.998]))
     room = margin * (high - low) or 0.01
     return low - room, high + room
 

@@ -356,8 +356,8 @@ class CpiStackExplorer(Explorer):
         figures.set_range(self._residual_x, *ends)
         figures.set_range(self._residual_y, *visible_range(residual, 0.1))
 
-    def _draw_intervals(self, fit: Any, at_most: int = 9) -> None:
-        order = fit.components.drop("base").sort_values(ascending=False, kind="stable").index[: at_most - 1]
+    def _draw_intervals(self, fit: Any) -> None:
+        order = fit.components.drop("base").sort_values(ascending=False, kind="stable").index[:8]
         parts = ["base", *order]
         low, high = (end[parts].to_numpy() for end in fit.intervals_of(fit.component_draws))
         y = np.arange(len(parts), dtype="float64")
