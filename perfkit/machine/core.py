@@ -314,7 +314,7 @@ class Microarchitecture:
                 return core
         known = sorted(bundled) + sorted(alias for core in bundled.values() for alias in core.aliases)
         near = difflib.get_close_matches(str(name), known, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = f"; did you mean {near[0]}?" if near else "."
         raise SettingError(f"no core named {name!r}{hint} Known: {', '.join(known)}")
 
     @classmethod
