@@ -197,7 +197,7 @@
     for (const list of area.querySelectorAll('select')) {
       const [, data] = getComputedStyle(list).backgroundImage.match(/url\("data:image\/svg\+xml;base64,([^"]+)"\)/) ?? [];
       if (!visible(list) || !data) continue;
-      const colour = atob(data).match(/fill\s*[:=]\s*"?(#[0-9a-f]{3,6})/i)?.[1] ?? '#000000';
+      const colour = atob(data).match(/fill\s*[:=]\s*["']?(#[0-9a-f]{3,6})/i)?.[1] ?? '#000000';
       const long = colour.length > 4 ? colour : colour.replace(/[0-9a-f]/gi, '$&$&');
       const ink = [1, 3, 5].map((at) => parseInt(long.slice(at, at + 2), 16)).concat(1), ground = paper(list);
       tellFaint(list, colour, contrast(ink, ground), 2.98, ground);
@@ -226,7 +226,8 @@
         if (!visible(number) || !number.textContent.trim()) continue;
         const other = number.getBoundingClientRect();
         const [across, down] = [Math.max(box.left - other.right, other.left - box.right), Math.max(box.top - other.bottom, other.top - box.bottom)];
-        if (across < NEAR && down < 0 && across > -1.5) say(place, 'crowded', `${name.textContent} / ${number.textContent} (${across.toFixed(1)} px)`);
+        // Boxes of text are higher than its letters.
+        if ((down < 0 && across < NEAR && across > -1.5) || (across < 0 && down < -2.5)) say(place, 'crowded', `${name.textContent} / ${number.textContent} (${across.toFixed(1)}, ${down.toFixed(1)} px)`);
       }
     }
     for (const line of area.querySelectorAll('.axis path.domain')) {

@@ -31,8 +31,8 @@ class StackBars(widgets.VBox):
             stroke=figures.INK,
             padding=0.35,
             interactions={"click": "select"},
-            selected_style={"opacity": "1"},
-            unselected_style={"opacity": "0.55"},
+            selected_style={"stroke-width": "2.5px"},
+            unselected_style={"stroke-width": "0.5px"},
         )
         self._up = figures.axis(scales["y"], "left", "CPI (cycles per instruction)")
         across = figures.bq.Axis(scale=scales["x"], tick_style=figures.TEXT, grid_lines="none")
