@@ -69,7 +69,8 @@ SOUND = (
     + SVG.format("<path class='line' d='M0,0L90,60' style='stroke:#222;fill:none'/><text x='120' y='30'>a label</text>")
     + "<p style='width:60px;overflow-wrap:anywhere'>hottest functions one_name_<wbr>of_parts averylongwordwithout</p>"
     + CANVAS_WITH.format(
-        "c.fillStyle = '#0072B2'; c.fillRect(0, 0, 90, 14); c.fillStyle = getComputedStyle(document.body).color; c.fillText('a label', 99, 11)"
+        "c.fillStyle = '#0072B2'; c.fillRect(0, 0, 90, 14);"
+        "c.fillStyle = getComputedStyle(document.body).color; c.fillText('a label', 99, 11)"
     )
     + "<table><tr><td>none</td><td>–</td><td>1-0.05</td></tr></table>"
     + "<div style='height:40px;overflow:auto'><p>one</p><p>two, scrolled out of sight</p></div>"

@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import numpy as np
 import traitlets
 
-from perfkit.plots.style import ACCENT, SERIES, abbreviate, short
+from perfkit.plots.style import ACCENT, SERIES, fitted, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 
@@ -133,7 +133,7 @@ class EventList(widgets.VBox):
         box = widgets.Checkbox(
             value=False,
             indent=False,
-            description=abbreviate(event, 38),
+            description=fitted(event, 238),
             tooltip=event,
             layout={"width": "270px", "flex": "0 0 270px"},
         )
