@@ -186,11 +186,14 @@
       tellFaint(line, style.stroke, ratio, veils.length ? 2.5 : 2.98, ground);
     }
     // Bars, and the boxes and dots of legends.
-    for (const bar of area.querySelectorAll('svg rect.bar, .pkl-bar i, .pkl-key i.bar, .pkl-key i.dot, .pk-key i.bar, .pk-key i:not([class]), .pk-track i')) {
+    for (const bar of area.querySelectorAll('svg rect.bar, .pkl-bar i, .pkl-key i.bar, .pkl-key i.dot, .pk-key i.bar, .pk-key i:not([class]), .pk-track i, .pk-share b')) {
       const style = getComputedStyle(bar), inSvg = bar.namespaceURI.endsWith('svg');
       const ink = parse(inSvg ? style.fill : style.backgroundColor), box = bar.getBoundingClientRect();
       if (!visible(bar) || !ink || box.width < 2 || box.height < 2) continue;
       const ground = paper(inSvg ? bar.ownerSVGElement : bar.parentElement), shown = ink[3] * opacity(bar);
+      // An edge that is seen shows where it ends.
+      const edge = parse(inSvg ? style.stroke : style.outlineStyle === 'none' ? 'none' : style.outlineColor);
+      if (edge && contrast(over(edge, ground), ground) >= 2.98) continue;
       if (shown > FADED) tellFaint(bar, inSvg ? style.fill : style.backgroundColor, contrast(over([ink[0], ink[1], ink[2], shown], ground), ground), 2.98, ground);
     }
     // The mark of a list that opens: a picture.

@@ -270,7 +270,7 @@ class CpiStackExplorer(Explorer):
         self._spans = figures.line(scales, "#4A8FCC", 6)
         self._here = figures.cloud(scales, SERIES[0], 9)
         self._other = figures.cloud(scales, ACCENT, 6)
-        self._span_x = figures.axis(scales["x"], "bottom", "CPI (cycles per instruction)")
+        self._span_x = figures.axis(scales["x"], "bottom", "CPI (cycles per instruction)", label_location="end")
         self._span_y = figures.axis(scales["y"], "left", grid_lines="none")
         fig = figures.figure(
             [self._spans, self._here, self._other],

@@ -156,8 +156,8 @@ def gauges_html(fit: Any) -> str:
     form = fit.settings.form.upper()
     rows = [
         _gauge("R² in sample", fit.r2.in_sample, SERIES[0]),
-        _gauge("random split", fit.r2.random, "#5fa3d3"),
-        _gauge("split by time", fit.r2.blocked, "#9ec5e8"),
+        _gauge("random split", fit.r2.random, SERIES[0]),
+        _gauge("split by time", fit.r2.blocked, SERIES[0]),
         _gauge("placebo", fit.placebo_r2, ACCENT),
     ]
     bracket = fit.bracket
