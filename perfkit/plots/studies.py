@@ -219,6 +219,8 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
     ax.set_xlabel(
         f"importance for {importance.target} (share; held-out score {importance.score:.3f} +- {importance.spread:.3f})"
     )
+    if importance.caveat:
+        ax.set_title(importance.caveat, fontsize=9, wrap=True)
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 

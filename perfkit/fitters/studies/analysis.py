@@ -165,6 +165,7 @@ class AnalysisResult(Summarised):
         if self.importance is not None:
             ranked = self.importance.to_frame()
             lines.append("importance (MDI): " + ", ".join(f"{name} {row.mdi:.3f}" for name, row in ranked.iterrows()))
+            lines += [f"  {self.importance.caveat}"] if self.importance.caveat else []
         lines.append(f"{self.rows_read} rows read, {len(self.table)} left by the filters{labelled(self.kind)}")
         return "\n".join(lines)
 

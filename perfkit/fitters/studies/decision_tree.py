@@ -20,6 +20,8 @@ from perfkit.fitters.studies.folds import ToldCategories
 from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
+_NOISE = ": what it splits by may be noise"
+
 
 @dataclass(frozen=True)
 class Node:
@@ -126,11 +128,12 @@ class Tree(Plain, ToldCategories):
         if self.is_regression:
             return (
                 f"R^2 {self.score:.3f} +- {self.spread:.3f}, median error {self.error:.1%} on held-out rows "
-                f"({self.rows} rows, {len(self.nodes)} nodes)"
+                f"({self.rows} rows, {len(self.nodes)} nodes){self._against_guessing(_NOISE)}"
             )
         return (
             f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
             f"guessing the commonest of {len(self.classes)} categories ({self.rows} rows, {len(self.nodes)} nodes)"
+            f"{self._against_guessing(_NOISE)}"
         )
 
     def summary(self) -> str:
