@@ -1,4 +1,4 @@
-"""Run generated loops and the corpus on four simulated cores: event rates of whole runs, and their truth.
+"""Run generated loops, generated kernels and the corpus on four simulated cores: event rates of whole runs, and their truth.
 
 What `perfkit.Bottlenecks` learns from and is scored on: data/bottlenecks/runs.parquet, one row per program and core.
 Run from the repository's root, on x86-64 with gcc and GNU as: python data/make/pmu_runs.py.
@@ -16,6 +16,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from loops import PIECES, generate
 from pmu_answers import write as write_answers
+from programs import generate as generate_kernel
 
 import perfkit as pk
 from perfkit import SimulatedPmu
@@ -26,10 +27,12 @@ from perfkit.trace.trace import Trace
 
 CORES = ("skylake_x", "golden_cove", "zen4", "zen5")
 BUILDS = ("avx2",)  # builds of one kernel are no independent witnesses
-EACH = 23  # generated programs that begin with each of the pieces
+EACH = 23  # generated loops that begin with each of the pieces
+KERNELS = 100  # numbers of generated kernels; those of an unfit length are left out
 LEAST, INTERVALS, SEED = 2000, 4, 20261123
 TURNS = {"counters": 8, "rotations": 1, "noise": 0.05}
 ORDERS = 4  # of the classes, for their credit
+ORIGINS = {"loop": "generated", "kernel": "generated kernel"}
 _DIGITS = 3
 
 
@@ -50,7 +53,7 @@ def one_run(core: str, name: str, trace: Trace, warm: bool, variants: Variants) 
         "core": core,
         "run": name,
         "workload": origin.workload or name,
-        "origin": "generated" if name.startswith("loop-") else "corpus",
+        "origin": ORIGINS.get(name.partition("-")[0], "corpus"),
         "piece": origin.function if name.startswith("loop-") else "",
         "cycles": cycles,
         "instructions": length,
@@ -67,6 +70,14 @@ def programs(which: range) -> Iterator[tuple[str, Trace, bool]]:
     for number in which:
         loop = generate(number, SEED)
         yield loop.name, loop.trace, loop.warm
+
+
+def kernel_programs(numbers: range) -> Iterator[tuple[str, Trace, bool]]:
+    """Yield the generated kernels, every other one with its data in the caches."""
+    for number in numbers:
+        trace = generate_kernel(number, SEED)
+        if trace is not None:
+            yield f"kernel-{number:03d}", trace, bool(number % 2)
 
 
 def corpus_programs(names: list[str]) -> Iterator[tuple[str, Trace, bool]]:
