@@ -1,8 +1,8 @@
 """Random kernels in C: loop nests, recurrences, lookups and branches over arrays, compiled and run like the corpus's.
 
 Loops of one piece (data/make/loops.py) are purer than what a compiler makes of a program: here several statements share
-a loop, compilers choose the instructions, and data is cold at first. No statement was taken from a kernel of the corpus;
-subscripts, bounds, orders of loops, sizes and operations are drawn at random. For data/make/pmu_runs.py.
+a loop, compilers choose the instructions, and data is cold at first. No statement was taken from a kernel of the
+corpus; subscripts, bounds, orders of loops, sizes and operations are drawn at random. For data/make/pmu_runs.py.
 """
 
 from collections.abc import Callable
@@ -70,60 +70,62 @@ class Nest:
 
 
 def elementwise(n: Nest) -> str:
-    """Each element from others: nothing is carried."""
+    """Make each element of others: nothing is carried."""
     return f"{n.array()}[i] = {n.expression(n.flat)};"
 
 
 def reduction(n: Nest) -> str:
-    """A sum in a register."""
+    """Sum in a register."""
     return f"s += {n.expression(n.flat)};"
 
 
 def recurrence(n: Nest) -> str:
-    """An element from one that was written a few iterations before, through memory."""
+    """Take an element from one that was written a few iterations before, through memory."""
     name, back = n.array(), n.between(1, 6)
     return f"{name}[i + {back}] = {name}[i] * {n.constant()} + {n.expression(n.flat, 1)};"
 
 
 def in_memory(n: Nest) -> str:
-    """A sum that stays in memory, because the compiler cannot exclude an alias."""
+    """Sum in memory, because the compiler cannot exclude an alias."""
     return f"*{n.pick('at', 'other')} += {n.expression(n.flat, 1)};"
 
 
 def lookup(n: Nest) -> str:
-    """Reads through indices."""
+    """Read through indices."""
     return f"s += {n.array()}[P[i]]{n.pick('', f' * {n.flat()}')};"
 
 
 def scatter(n: Nest) -> str:
-    """Updates through indices, some of them of the same element soon after."""
+    """Update through indices, some of them the same element soon after."""
     return f"{n.array()}[P[i] & {(1 << n.between(2, 12)) - 1}] += {n.expression(n.flat, 1)};"
 
 
 def branch(n: Nest) -> str:
-    """A decision on data: more or less at random."""
+    """Decide on data: more or less at random."""
     limit = n.rng.uniform(0.05, 0.95)
     body = f"{n.array()}[i] = {n.expression(n.flat, 1)};"
     return f"if (D[i] > {limit:.2f}) {{ {body} KEEPX(s); }} else {{ s += {n.flat()}; KEEPX(s); }}"
 
 
 def walk(n: Nest) -> str:
-    """A list: the next place is known when this one is there."""
+    """Walk a list: the next place is known when this one is there."""
     return f"p = P[p]; s += {n.pick(n.flat(), '1')};"
 
 
 def hashing(n: Nest) -> str:
-    """Integers carried along."""
+    """Carry an integer along."""
     return f"h = (h ^ P[i]) * {n.between(3, 1 << 20) | 1}u{n.pick('', '; h ^= h >> 7')};"
 
 
 def bits(n: Nest) -> str:
-    """Integers side by side."""
-    return f"Q[i] = {n.pick('__builtin_popcount(P[i])', 'P[i] % (h | 7)', '(P[i] << 3) ^ (P[i] >> 2)', 'P[i] * 7 + i')};"
+    """Compute integers side by side."""
+    return (
+        f"Q[i] = {n.pick('__builtin_popcount(P[i])', 'P[i] % (h | 7)', '(P[i] << 3) ^ (P[i] >> 2)', 'P[i] * 7 + i')};"
+    )
 
 
 def machine(n: Nest) -> str:
-    """A state and a table."""
+    """Go from state to state by a table."""
     return f"p = T[(p & 15) * 16 + (P[i] & 15)]{n.pick('', '; Q[p]++')};"
 
 
@@ -131,29 +133,36 @@ FLAT = (elementwise, reduction, recurrence, in_memory, lookup, scatter, branch, 
 
 
 def stencil(n: Nest) -> str:
-    """A square array from its neighbours, in place or not, by rows or by columns."""
+    """Make a square array of its neighbours, in place or not, by rows or by columns."""
     order, j = n.pick("ij", "ij", "ji"), n.pick("0", "0", "i")
     body = f"{n.square()}[i + 1][j + 1] = {n.expression(n.grid)};"
-    outer, inner = (f"for (int {v} = {'0' if k == 0 or order == 'ji' else j}; {v} < {n.side}; {v}++)" for k, v in enumerate(order))
+    outer, inner = (
+        f"for (int {v} = {'0' if k == 0 or order == 'ji' else j}; {v} < {n.side}; {v}++)" for k, v in enumerate(order)
+    )
     return f"{outer} {inner} {body}"
 
 
 def product(n: Nest) -> str:
-    """Three loops in some order, over a product of two square arrays."""
+    """Multiply two square arrays: three loops in some order."""
     a, b, c = n.square(), n.square(), n.square()
     body = f"{a}[i][j] += {b}{n.pick('[i][k]', '[k][i]')} * {c}{n.pick('[k][j]', '[j][k]')};"
     order = n.pick("ijk", "ikj", "jki", "kij", "jik")
     side = max(8, round(n.between(*ITERATIONS) ** (1 / 3)))
-    ends = {"i": str(side), "j": n.pick(str(side), "i + 1") if order.index("i") < order.index("j") else str(side), "k": str(side)}
+    ends = {
+        "i": str(side),
+        "j": n.pick(str(side), "i + 1") if order.index("i") < order.index("j") else str(side),
+        "k": str(side),
+    }
     return " ".join(f"for (int {v} = 0; {v} < {ends[v]}; {v}++)" for v in order) + f" {body}"
 
 
 def rows(n: Nest) -> str:
-    """A vector times an array or from one: a sum for each row, kept in memory or not."""
+    """Go by rows with a vector: a sum for each row, kept in memory or not."""
     a, v, w = n.square(), n.array(), n.array()
     inner = n.pick(f"s += {a}[i][j] * {v}[j];", f"{w}[i] += {a}[i][j] * {v}[j];", f"{w}[j] += {a}[i][j] * {v}[i];",
                    f"{w}[i] -= {a}[j][i] * {v}[(i - j) & MASK];")  # fmt: skip
-    return f"for (int i = 0; i < {n.side}; i++) {{ for (int j = 0; j < {n.pick(str(n.side), 'i')}; j++) {inner} {n.array()}[i] = {n.expression(lambda: 's', 1)}; }}"
+    end, after = n.pick(str(n.side), "i"), f"{n.array()}[i] = {n.expression(lambda: 's', 1)};"
+    return f"for (int i = 0; i < {n.side}; i++) {{ for (int j = 0; j < {end}; j++) {inner} {after} }}"
 
 
 SQUARE = (stencil, stencil, product, rows, rows)
@@ -172,8 +181,12 @@ OUTPUT(A)
 EXPORT void setup(void) {{
     FILL(D);
     for (int i = 0; i < SIZE + 16; i++) {{ A[i] = next(); B[i] = next(); C[i] = next(); P[i] = i & MASK; }}
-    for (int i = 0; i < {side} + 4; i++) for (int j = 0; j < {side} + 4; j++) {{ X[i][j] = next(); Y[i][j] = next(); Z[i][j] = next(); }}
-    for (int i = MASK; i > 0; i--) {{ int j = (int)(next() * {shuffled}); j = j > i ? i : i - j; unsigned t = P[i]; P[i] = P[j]; P[j] = t; }}
+    real *squares[] = {{X[0], Y[0], Z[0]}};
+    for (int k = 0; k < 3; k++) for (int i = 0; i < ({side} + 4) * ({side} + 4); i++) squares[k][i] = next();
+    for (int i = MASK; i > 0; i--) {{
+        int j = (int)(next() * (i < {reach} ? i + 1 : {reach}));
+        unsigned t = P[i]; P[i] = P[i - j]; P[i - j] = t;
+    }}
     for (int i = 0; i < 256; i++) T[i] = (unsigned)(next() * 16);
 }}
 
@@ -204,7 +217,9 @@ def source(number: int, seed: int) -> str:
         several.append(
             f"for (int t = 0; t < {max(1, iterations // inner)}; t++) for (int i = 0; i < {inner}; i++) {{ {body} }}"
         )
-    return _TEXT.format(size=size, side=side, real=nest.real, shuffled=nest.pick("1", "64", "1e9"), body="\n    ".join(several))
+    return _TEXT.format(
+        size=size, side=side, real=nest.real, reach=nest.pick("1", "64", "SIZE"), body="\n    ".join(several)
+    )
 
 
 def generate(number: int, seed: int) -> Trace | None:
