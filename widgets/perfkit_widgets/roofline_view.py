@@ -99,7 +99,7 @@ class RooflineView(Explorer):
         self._across = figures.axis(scales["x"], "bottom", "operational intensity [flops/byte, all levels]")
         self._up = figures.axis(scales["y"], "left", "performance [flops/cycle]", label_offset="48px")
         margin = {"left": 70, "right": 20, "top": 8, "bottom": 48}
-        self._labels = RoofLabels(scales)
+        self._labels = RoofLabels(scales, self._clicked)
         self._figure = figures.figure([self._point], [self._across, self._up], height=400, margin=margin)
         self._figure.add_class("pk-roofs")
         self._title, self._verdict, self._legend = widgets.HTML(), widgets.HTML(), widgets.HTML()
@@ -226,11 +226,8 @@ class RooflineView(Explorer):
         self._explain()
 
     def _shade(self) -> None:
-        hits = {roof.label for roof in self.roofline.hits}
         for roof in self.roofline.roofs:
-            strong = roof.label in hits or roof.kind == "throughput"
-            faded = bool(self.roof) and roof.label != self.roof
-            self._marks[roof.label].opacities = [0.15 if faded else 1.0 if strong or self.roof else 0.8]
+            self._marks[roof.label].opacities = [0.15 if self.roof and roof.label != self.roof else 1.0]
 
     def _mark(self, roof: Any) -> Any:
         if roof.label not in self._marks:
