@@ -5,10 +5,10 @@
 LLVM 22 schedules znver5 with its Zen 4 model: four integer units, 256-bit vectors. So the rows that come from LLVM
 (operations, macro-operations, latencies not measured) are put on each core's units here, and every register form that
 data/make/measure_forms.py could measure on a host of that core takes its latency, its throughput and, for vectors, its
-ports from data/make/measured/CORE.csv. Where data/cores has the core as `perfkit calibrate --full` measured it, what that
-says comes first: throughputs, latencies, and the ports of forms that use one group of them. The rows that were measured
-are marked M in the table's flags. LLVM's own rows are checked against its reciprocal throughputs first, as for every
-other core.
+ports from data/make/measured/CORE.csv. Where data/cores has the core as `perfkit calibrate --full` measured it, that
+comes first: throughputs, latencies, and the ports of forms that use one group of them. The rows that were measured are
+marked M in the table's flags. LLVM's own rows are checked against its reciprocal throughputs first, as for every other
+core.
 """
 
 import argparse
@@ -291,11 +291,11 @@ def read_measured(core):
     return lines[0], {row["form"]: {key: float(v) for key, v in row.items() if key != "form" and v} for row in rows}
 
 
-# Ports of the measured core -> of the table: what runs on each is known (additions, multiplications, shuffles, branches).
+# Ports of the measured core -> of the table: additions, multiplications, shuffles and branches tell which is which.
 UNITS = {
-    "zen4-host": dict(
-        P0="FP0", P2="FP1", P3="FP2", P1="FP3", P7="ALU0", P10="ALU1", P9="ALU2", P8="ALU3",
-    ),
+    "zen4-host": {
+        "P0": "FP0", "P2": "FP1", "P3": "FP2", "P1": "FP3", "P7": "ALU0", "P10": "ALU1", "P9": "ALU2", "P8": "ALU3",
+    },
 }  # fmt: skip
 PARTNERS = ("VEX_VADDPD_YMM_YMM_YMMM256", "VEX_VMULPD_YMM_YMM_YMMM256", "VEX_VPERMD_YMM_YMM_YMMM256")
 BY_VALUE = re.compile(r"(DIV|SQRT|REDUCE)")  # what they load while they are measured is slow to divide
@@ -309,7 +309,9 @@ def read_core(name):
         core = Microarchitecture.load(path)
     sets = {group: frozenset(port.units) for group, port in core.ports.items()}
     forms = {form: about for form, about in core.forms.items() if about.source == "measured"}
-    return {form: figures(form, forms, sets, UNITS[name]) for form in forms if not ("/m" in form and BY_VALUE.search(form))}
+    return {
+        form: figures(form, forms, sets, UNITS[name]) for form in forms if not ("/m" in form and BY_VALUE.search(form))
+    }
 
 
 def figures(form, forms, sets, units):

@@ -28,9 +28,7 @@ def same_place(_iteration: int, operand: int) -> int:
     return 4096 + 64 * operand
 
 
-def loop(
-    body: str, iterations: int, address: Callable[[int, int], int] = same_place, at: int = 0x1000
-) -> Trace:
+def loop(body: str, iterations: int, address: Callable[[int, int], int] = same_place, at: int = 0x1000) -> Trace:
     """A block of assembly executed so many times; ``address(iteration, operand)`` says where its operands lie.
 
     Its first byte lies at `at`.

@@ -1,8 +1,8 @@
 """What only some cores do, as measured on Zen 3 and 4: uops come line by line of the code, stores go by 32 bytes.
 
 The cycles are those of loops on a Zen 3 server processor (family 25, model 1, 2026-11-23), measured as
-data/make/measure_loops.py does; the loops begin on a line of 64 bytes, as the assembled ones here do. Those of Zen 4 are from a
-server processor (family 25, model 17, 2026-11-24), and begin where they say.
+data/make/measure_loops.py does; the loops begin on a line of 64 bytes, as the assembled ones here do. Those of
+Zen 4 are from a server processor (family 25, model 17, 2026-11-24), and begin where they say.
 """
 
 from dataclasses import replace

@@ -243,7 +243,11 @@ def _group(core: Microarchitecture) -> tuple[Any, Any, Any]:
     uops = int(core.feature("op_cache_group", 0)) if "op_cache" in core.resources else 0
     room = uops * _parts(core) + (_parts(core) > 1 and uops > 0)
     constants = core.feature("op_cache_constants", None)
-    return np.int64(room), np.int64(1 << 30 if constants is None else uops + int(constants)), np.int64(core.feature("op_cache_lines", False))
+    return (
+        np.int64(room),
+        np.int64(1 << 30 if constants is None else uops + int(constants)),
+        np.int64(core.feature("op_cache_lines", False)),
+    )
 
 
 def _any(flags: NDArray[np.bool_], start: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -54,7 +54,7 @@ class Program:
     ending : (n,) int8
         `CONDITIONAL`, `INDIRECT`, `CALL` (direct ones only this), `RETURN`, or 0 for what needs no prediction.
     constants, wide : (n,) uint8
-        Constants of 32 bits (immediate values and displacements; one of 64 bits counts as two, of 8 as none) and whether
+        Constants of 32 bits (values and displacements; one of 64 bits counts as two, of 8 as none) and whether
         the instruction has the prefix EVEX: what takes room in the micro-op cache beside uops.
     expression : (operands,) int32
         A number for each way in which memory operands are addressed (base, index, scale, displacement), -1 for operands
