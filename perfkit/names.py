@@ -1,7 +1,19 @@
-"""Suggest the nearest known name when a user writes an unknown one."""
+"""Words of messages: how many of what, and the nearest known name where a user writes an unknown one."""
 
 import difflib
 from collections.abc import Iterable
+
+
+def counted(number: int, plural: str) -> str:
+    """Return a number of things, of which there may be one.
+
+    Examples
+    --------
+    >>> counted(1, "categories"), counted(1, "divisions"), counted(1200, "runs")
+    ('1 category', '1 division', '1,200 runs')
+    """
+    one = f"{plural[:-3]}y" if plural.endswith("ies") else plural[:-2] if plural.endswith("sses") else plural[:-1]
+    return f"{number:,} {one if number == 1 else plural}"
 
 
 def did_you_mean(name: str, known: Iterable[str], shown: int = 12) -> str:

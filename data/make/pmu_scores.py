@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import perfkit as pk
 from perfkit import scoring
+from perfkit.names import counted
 from perfkit.simulators.pmu.truth import Truth, truth_of
 
 Importances = dict[str, dict[str, float]]
@@ -81,7 +82,7 @@ def lines(of_method: tuple[scoring.Scores, ...]) -> list[str]:
             cells += [f"{known['score']:.2f} ({spread})", f"{known['baseline']:.2f}"]
         shown.append(f"| {of_method[0].method} | {name} | {first['against']} | " + " | ".join(cells) + " |")
     for reason in of_method[0].left_out:
-        counts = " | ".join(f"{len(one.left_out.get(reason, ()))} runs | " for one in of_method)
+        counts = " | ".join(f"{counted(len(one.left_out.get(reason, ())), 'runs')} | " for one in of_method)
         shown.append(f"| {of_method[0].method} | *excluded: {reason}* | | {counts} |")
     return shown
 

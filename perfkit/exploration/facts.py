@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.fitters.cpi.checks import same_names
+from perfkit.names import counted
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import mode_cautions, modes, other_core
 from perfkit.samples.table import Samples
@@ -136,7 +137,7 @@ def _missing(samples: Samples) -> list[str]:
     if len(some):
         worst = (some["missing"] / some["samples"]).idxmax()
         share = some.loc[worst, "missing"] / some.loc[worst, "samples"]
-        out.append(f"{len(some)} events have gaps (most {worst}, missing in {share:.0%} of its intervals)")
+        out.append(f"gaps in {counted(len(some), 'events')} (most {worst}, missing in {share:.0%} of its intervals)")
     return [*out, *([f"zero throughout: {_names(zero)}"] if zero else [])]
 
 

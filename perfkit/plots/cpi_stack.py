@@ -89,7 +89,7 @@ def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
     ax.set_xlabel(label)
     ax.set_ylabel(_CPI)
     ax.set_title(
-        f"{fit.name}: R² {fit.r2.in_sample:.2f} in sample, {fit.r2.blocked:.2f} in phases kept out", fontsize=9
+        f"{fit.name}: R² {fit.r2.in_sample:z.2f} in sample, {fit.r2.blocked:z.2f} in phases kept out", fontsize=9
     )
     ax.legend(fontsize=8, frameon=False)
     return ax
@@ -139,7 +139,7 @@ def plot_gauges(fit: "CpiFit", ax: Any = None) -> Any:
     shown = np.clip(np.nan_to_num(values), 0, 1)
     axes[0].barh(names[::-1], shown[::-1], color=["#d62728", "#1f77b4", "#6fa8dc", "#b6cfe8"])
     for y, value in enumerate(values[::-1]):
-        axes[0].annotate(f" {value:.2f}", (shown[::-1][y], y), va="center", fontsize=8)
+        axes[0].annotate(f" {value:z.2f}", (shown[::-1][y], y), va="center", fontsize=8)
     axes[0].set_xlim(0, 1.12)
     axes[0].set_xlabel(f"R²: share of the variance explained ({fit.settings.form.upper()} form, {fit.kind})")
     bracket = fit.bracket
@@ -169,7 +169,7 @@ def plot_correlation(correlation: pd.DataFrame, ax: Any = None) -> Any:
             value = values[i, j]
             if np.isfinite(value):
                 ink = ink_on(image.to_rgba(value))
-                ax.text(j, i, f"{round(value, 1) + 0.0:.1f}", ha="center", va="center", fontsize=8, color=ink)
+                ax.text(j, i, f"{value:z.1f}", ha="center", va="center", fontsize=8, color=ink)
     ax.figure.colorbar(image, ax=ax, shrink=0.6, label="correlation (from -1 to 1)")
     return ax
 
@@ -185,7 +185,7 @@ def plot_paper_stack(fit: "PaperCpiFit", ax: Any = None) -> Any:
     for part, height in fit.stack.items():
         ax.bar([0], [height], 0.6, [top], color=palette[str(part)], edgecolor="#444444", lw=0.4, label=str(part))
         top += float(height)
-    ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:.3f} on test rows)"])
+    ax.set_xticks([0], [f"paper's procedure\n({fit.kind}, R² {fit.r2:z.3f} on test rows)"])
     ax.set_xlim(-0.6, 0.6)
     ax.set_ylabel("CPI (cycles per instruction, mean of the intervals)")
     handles, labels = ax.get_legend_handles_labels()

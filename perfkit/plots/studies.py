@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from perfkit.errors import SettingError
 from perfkit.files import replaced
+from perfkit.names import counted
 from perfkit.plots.style import as_written, ink_on
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
     if table is not None:
         values = as_frame(table)[categories.target].dropna().to_numpy(dtype=float)
         counts, edges = distribution_bars(values, categories.log, 80)
-        ax.stairs(counts, edges, fill=True, color="#c8ccd0", label=f"{len(values)} configurations")
+        ax.stairs(counts, edges, fill=True, color="#c8ccd0", label=counted(len(values), "configurations"))
     if categories.grid:
         other = ax.twinx() if table is not None else ax
         other.plot(categories.grid, categories.density, color="#3b4cc0", lw=1.5)
@@ -108,13 +109,13 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
     for colour, label, centre, count in zip(
         colours, categories.labels, categories.centroids, categories.counts, strict=True
     ):
-        ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {count} rows")
+        ax.axvline(centre, color=colour, ls="--", lw=1.5, label=f"{label}: peak {centre:.4g}, {counted(count, 'rows')}")
     ax.set_xlabel(with_unit(categories.target))
     if table is not None:
         ax.set_ylabel("configurations (count)")
     beside = (1.15, 1) if table is not None and categories.grid else (1.01, 1)
     ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=beside, frameon=False)
-    ax.set_title(f"{categories.target}: {len(categories)} categories ({categories.method})", fontsize=10)
+    ax.set_title(f"{categories.target}: {counted(len(categories), 'categories')} ({categories.method})", fontsize=10)
     return ax
 
 
@@ -178,7 +179,7 @@ def node_text(tree: "Tree", index: int) -> str:
     node = tree.nodes[index]
     what = f"{node.value[0]:.4g}" if tree.is_regression else tree.classes[int(tree.said_by(node))]
     split = "" if node.is_leaf else f"{tree.condition(index, right=False)}?\n"
-    return f"{split}{what}\n{node.samples} rows"
+    return f"{split}{what}\n{counted(node.samples, 'rows')}"
 
 
 def node_colours(tree: "Tree") -> list[str]:
@@ -218,6 +219,8 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
     ax.set_xlabel(
         f"importance for {importance.target} (share; held-out score {importance.score:.3f} +- {importance.spread:.3f})"
     )
+    if importance.caveat:
+        ax.set_title(importance.caveat, fontsize=9, wrap=True)
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import existing, json_object, reading, replaced
-from perfkit.names import did_you_mean
+from perfkit.names import counted, did_you_mean
 from perfkit.results import Summarised, answering, draw
 from perfkit.samples.parts import Intervals, Part, load_part, load_rows, part_of, rows_of
 from perfkit.samples.table import Samples
@@ -133,8 +133,9 @@ class Fleet(Summarised):
         """Say how much there is, of how many machines, and which files are not in it."""
         lines = [
             (
-                f"{len(self):,} samples of {len(self.events)} events in {len(self.parts):,} files, {len(self.runs):,} "
-                f"runs of {len(self.machines):,} machines, {self.kind}; time = {self.time_event}, work = "
+                f"{counted(len(self), 'samples')} of {counted(len(self.events), 'events')} in "
+                f"{counted(len(self.parts), 'files')}, {counted(len(self.runs), 'runs')} of "
+                f"{counted(len(self.machines), 'machines')}, {self.kind}; time = {self.time_event}, work = "
                 f"{self.work_event}; not in memory"
             )
         ]
@@ -146,7 +147,7 @@ class Fleet(Summarised):
             lines.append(f"{failed.sum():,} of {len(self.files):,} files could not be read ({names}): see files")
         dropped = int(self.files[["left_out", "problems"]].sum().sum())
         if dropped:
-            lines.append(f"{dropped:,} lines were left out of the files that were read: see files")
+            lines.append(f"left out of the files that were read: {counted(dropped, 'lines')}, see files")
         return "\n".join([*lines, *self.notes[:3]])
 
     def to_frame(self) -> pd.DataFrame:

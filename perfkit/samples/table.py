@@ -16,6 +16,7 @@ import pandas as pd
 
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
+from perfkit.names import counted
 from perfkit.results import KINDS, Kind, Summarised, draw
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise
 
@@ -275,8 +276,8 @@ class Samples(Summarised):
         t, names = self.table, [str(w) for w in dict.fromkeys(self.runs["workload"])]
         lines = [
             (
-                f"{len(t):,} samples of {len(self.events)} events in {self.n_intervals:,} intervals of "
-                f"{len(self.runs)} run{'s' * (len(self.runs) != 1)}, {self.kind}; "
+                f"{counted(len(t), 'samples')} of {counted(len(self.events), 'events')} in "
+                f"{counted(self.n_intervals, 'intervals')} of {counted(len(self.runs), 'runs')}, {self.kind}; "
                 f"time = {self.time_event}, work = {self.work_event}"
                 f"{self._axes_counted()}"
             )
@@ -289,7 +290,7 @@ class Samples(Summarised):
             known = "" if np.isnan(shared) else f"; counted {shared:.0%} of the time on average (multiplexing)"
             lines.append(f"{missing:.1%} of the samples are missing{known}")
         if len(self.problems):
-            lines.append(f"{len(self.problems)} lines of the input could not be read: see problems")
+            lines.append(f"{len(self.problems):,} of the input's lines could not be read: see problems")
         return "\n".join(lines)
 
     def _axes_counted(self) -> str:

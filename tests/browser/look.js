@@ -158,14 +158,22 @@
     }
     return true;
   };
+  const FADED = 0.25; // what is fainter steps back on purpose: something else was chosen
   const lookAtStrokes = (place, area) => {
     const told = new Set();
-    for (const line of area.querySelectorAll('svg path.line, svg .axis path.domain, svg line, svg polyline')) {
-      if (!visible(line) || line.closest('.tick, .grid, .axis .tick, .pk-grid')) continue;
+    const tellFaint = (what, colour, ratio, least, ground) => {
+      if (ratio >= least || told.has(colour)) return;
+      told.add(colour);
+      say(place, 'faint line', `${what.getAttribute('class') || what.tagName} ${colour} (${ratio.toFixed(2)} on ${ground.slice(0, 3).map(Math.round)})`);
+    };
+    for (const line of area.querySelectorAll('svg path.line, svg .axis path.domain, svg line, svg polyline, .pkl-chart path')) {
+      if (!visible(line) || line.matches('.tick *, .grid *, .pk-grid *, clipPath *, .pkl-axes path:not(.pkl-base)')) continue;
       const style = getComputedStyle(line);
       const ink = parse(style.stroke);
       const box = line.getBoundingClientRect();
       if (!ink || ink[3] === 0 || (box.width < 2 && box.height < 2)) continue;
+      const shown = ink[3] * Number(style.strokeOpacity) * opacity(line);
+      if (shown <= FADED) continue;
       const ground = paper(line.ownerSVGElement);
       // A brush lies over the line that it chooses from.
       const veils = [...line.ownerSVGElement.querySelectorAll('rect.selection')].filter((rect) => {
@@ -173,27 +181,54 @@
         return visible(rect) && frame.left < box.left + box.width / 2 && frame.right > box.left + box.width / 2;
       }).map((rect) => { const veil = parse(getComputedStyle(rect).fill); return veil && [...veil.slice(0, 3), veil[3] * Number(getComputedStyle(rect).fillOpacity)]; }).filter(Boolean);
       const veiled = (colour) => veils.reduce((low, veil) => over(veil, low), colour);
-      const seen = veiled(over([ink[0], ink[1], ink[2], 1], ground)), beside = veiled(ground);
+      const seen = veiled(over([ink[0], ink[1], ink[2], shown], ground)), beside = veiled(ground);
       const ratio = contrast(seen, beside);
-      if (ratio < (veils.length ? 2.5 : 3) && !told.has(style.stroke)) {
-        told.add(style.stroke);
-        say(place, 'faint line', `${line.getAttribute('class') || line.tagName} ${style.stroke} (${ratio.toFixed(2)} on ${ground.slice(0, 3).map(Math.round)})`);
-      }
+      tellFaint(line, style.stroke, ratio, veils.length ? 2.5 : 2.98, ground);
+    }
+    // Bars, and the boxes and dots of legends.
+    for (const bar of area.querySelectorAll('svg rect.bar, .pkl-bar i, .pkl-key i.bar, .pkl-key i.dot, .pk-key i.bar, .pk-key i:not([class]), .pk-track i')) {
+      const style = getComputedStyle(bar), inSvg = bar.namespaceURI.endsWith('svg');
+      const ink = parse(inSvg ? style.fill : style.backgroundColor), box = bar.getBoundingClientRect();
+      if (!visible(bar) || !ink || box.width < 2 || box.height < 2) continue;
+      const ground = paper(inSvg ? bar.ownerSVGElement : bar.parentElement), shown = ink[3] * opacity(bar);
+      if (shown > FADED) tellFaint(bar, inSvg ? style.fill : style.backgroundColor, contrast(over([ink[0], ink[1], ink[2], shown], ground), ground), 2.98, ground);
+    }
+    // The mark of a list that opens: a picture.
+    for (const list of area.querySelectorAll('select')) {
+      const [, data] = getComputedStyle(list).backgroundImage.match(/url\("data:image\/svg\+xml;base64,([^"]+)"\)/) ?? [];
+      if (!visible(list) || !data) continue;
+      const colour = atob(data).match(/fill\s*[:=]\s*"?(#[0-9a-f]{3,6})/i)?.[1] ?? '#000000';
+      const long = colour.length > 4 ? colour : colour.replace(/[0-9a-f]/gi, '$&$&');
+      const ink = [1, 3, 5].map((at) => parseInt(long.slice(at, at + 2), 16)).concat(1), ground = paper(list);
+      tellFaint(list, colour, contrast(ink, ground), 2.98, ground);
     }
   };
   const lookAtWords = (place, area) => {
     const words = area.innerText || '';
+    for (const [found] of words.matchAll(/(?<![\w.])[-−]0(\.0+)?(?![\w.]).{0,20}/g)) say(place, 'negative zero', found);
     for (const pattern of [/<Figure[^\n]*/, /<Axes[^\n]*/, /\bText\([^\n]*/, /<[\w.]+ object at 0x[^\n]*/, /\[<matplotlib[^\n]*/, /Traceback \(most/, /Error displaying widget[^\n]*/, /Loading widget\.\.\./]) {
       const found = words.match(pattern);
       if (found) say(place, 'raw output', found[0]);
     }
     for (const cell of area.querySelectorAll('td, th')) {
+      if (/^(nan|none|nat|<na>|-?inf)$/i.test(cell.textContent.trim()) && !/^none$/.test(cell.textContent.trim())) say(place, 'missing value', `${cell.textContent} in ${cell.parentElement.textContent}`);
       if (/(\.\.\.|…)$/.test(cell.textContent.trim()) && !cell.closest('.pk-abbreviated')) say(place, 'cut cell', cell.textContent);
     }
   };
 
-  // An axis that is drawn through one of its numbers.
+  const NEAR = 3; // pixels
+  // An axis that is drawn through one of its numbers, and a name that stands so near to them that they read as one.
   const lookAtAxes = (place, area) => {
+    for (const name of area.querySelectorAll('.axis text.axislabel, .pkl-axes .pkl-title-x, .pkl-axes .pkl-title-y')) {
+      if (!visible(name) || !name.textContent.trim()) continue;
+      const box = name.getBoundingClientRect();
+      for (const number of name.ownerSVGElement.querySelectorAll('.axis .tick text, .pkl-axes text:not([class])')) {
+        if (!visible(number) || !number.textContent.trim()) continue;
+        const other = number.getBoundingClientRect();
+        const [across, down] = [Math.max(box.left - other.right, other.left - box.right), Math.max(box.top - other.bottom, other.top - box.bottom)];
+        if (across < NEAR && down < 0 && across > -1.5) say(place, 'crowded', `${name.textContent} / ${number.textContent} (${across.toFixed(1)} px)`);
+      }
+    }
     for (const line of area.querySelectorAll('.axis path.domain')) {
       if (!visible(line)) continue;
       const matrix = line.getScreenCTM(), length = line.getTotalLength();
@@ -248,6 +283,11 @@
     }
   };
 
+  // What canvases were given to draw (`look.py`'s script notes it).
+  const lookAtCanvases = (place, area) => {
+    for (const canvas of area.querySelectorAll('canvas')) for (const fault of canvas.drawnFaults?.values() ?? []) if (visible(canvas)) say(place, ...fault);
+  };
+
   const areas = [...document.querySelectorAll(root)];
   areas.forEach((area, index) => {
     const cell = area.closest('.jp-Cell');
@@ -258,6 +298,7 @@
     lookAtBreaks(place, area);
     lookAtAxes(place, area);
     lookAtScrollbars(place, area);
+    lookAtCanvases(place, area);
   });
   const sources = new Set();
   for (const image of document.querySelectorAll(`${root} img`)) {

@@ -13,7 +13,11 @@ from tests.browser.lab import IDLE, Lab
 WIDTHS = (900, 1200, 1500)
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 OPERATED = (("dark", 1500), ("light", 1200))  # looked at once more after everything was used
+# Fonts differ from machine to machine: text of other widths, in the same fonts (font-size-adjust scales them to this
+# height of an x; DejaVu Sans, among the widest, has 0.55, Arial 0.52 and is narrower).
+FONTS = {"wide": (0.6, 1300), "narrow": (0.46, 1200)}
 EYE = (Path(__file__).parent / "look.js").read_text()
+CANVAS = (Path(__file__).parent / "canvas.js").read_text()
 PICTURES = """() => document.querySelectorAll(
     '.jp-OutputArea-output img, .jp-OutputArea-output svg.svg-figure, .jp-OutputArea-output canvas, ' +
     '.jp-OutputArea-output .pk-tree-svg, .jp-OutputArea-output .pk-listing table').length"""
@@ -86,6 +90,7 @@ def look_at_notebook(
     """Open and run a notebook, look at it in every width and theme, and save the screenshots in ``folder``."""
     seen = Seen(notebook.removesuffix(".ipynb"))
     page = browser.new_page(viewport={"width": 1500, "height": 3000})
+    page.add_init_script(CANVAS)
     _listen(page, seen)
     try:
         lab.pictures()  # those of the notebook before
@@ -99,6 +104,13 @@ def look_at_notebook(
                 seen.add(f"{width} {theme}", in_pictures(page.evaluate(SHOWN), drawn))
                 if folder is not None:
                     _save(page, folder / f"{seen.name}-{width}-{theme}.png")
+        for name, (x_height, width) in FONTS.items():
+            style = page.add_style_tag(content=f"*, ::before {{ font-size-adjust: {x_height} !important; }}")
+            _settle(page, width)
+            seen.add(f"{width}, {name} font", _look(page))
+            if folder is not None:
+                _save(page, folder / f"{seen.name}-{width}-{name}.png")
+            style.evaluate("style => style.remove()")
         seen.pictures = page.evaluate(PICTURES)
         operate_all(page)
         for theme, width in OPERATED:

@@ -41,6 +41,7 @@ def started(tmp_path: Path) -> Iterator[str]:
     }  # fmt: skip
     options = [
         "--no-browser",
+        "--ip=127.0.0.1",  # a person may say what ./kit says itself
         f"--port={port}",
         f"--IdentityProvider.token={TOKEN}",
         "--LabApp.expose_app_in_browser=1",

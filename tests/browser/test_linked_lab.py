@@ -159,6 +159,27 @@ def test_a_click_on_a_roof_chooses_it_and_hovering_tells_its_equation(opened: Op
     opened.page.mouse.move(0, 0)
 
 
+# Where dashed roofs have their gaps, on the page.
+GAPS = """view => [...view.querySelectorAll('svg path.line')].filter(
+    line => line.style.strokeDasharray.replace(/[ px]/g, '') === '10,10' && line.checkVisibility()).map(line => {
+        const at = 15 + 20 * Math.floor(line.getTotalLength() * 0.35 / 20);
+        const { x, y } = line.getPointAtLength(at).matrixTransform(line.getScreenCTM());
+        return [x, y];
+    })"""
+
+
+def test_a_click_in_a_gap_of_a_dashed_roof_or_beside_it_chooses_it(opened: Opened):
+    roofs = opened.view(ROOFS)
+    gaps = roofs.evaluate(GAPS)
+    assert len(gaps) >= 2
+    for x, y in gaps:
+        for beside in (0, 4):
+            opened.changes(
+                roofs, partial(opened.page.mouse.click, x, y + beside), "view => view.querySelector('select').value"
+            )
+            opened.page.mouse.move(0, 0)
+
+
 def roof_points(roofs: Any) -> list[tuple[float, float]]:
     """Return where roofs run, on the page: the middle of each line."""
     found: list[list[float]] = roofs.evaluate("""view => [...view.querySelectorAll('svg path.line')].map(line => {

@@ -59,6 +59,16 @@ def test_loops_are_found_by_their_backward_jump():
     lines = [*plain[:3], Disassembled(6, "jne", "2 <f+0x2>"), plain[3]]
     assert [line.mnemonic for line in hottest_loop([lines])] == ["add", "dec", "jne"]
     assert [line.mnemonic for line in hottest_loop([lines[:1] + lines[-1:]])] == ["xor"]
+    outer = [Disassembled(0, "mov", ""), *lines[:4], Disassembled(8, "inc", ""), Disassembled(9, "jl", "0 <f>")]
+    outer[1] = Disassembled(1, "xor", "")
+    assert [line.mnemonic for line in hottest_loop([outer])] == ["add", "dec", "jne"]
+    twice = [
+        *lines[:3],
+        Disassembled(5, "je", "2 <f+0x2>"),
+        Disassembled(6, "inc", ""),
+        Disassembled(7, "jne", "2 <f>"),
+    ]
+    assert len(hottest_loop([twice])) == 5  # two jumps back to one place are one loop
     assert missing_instructions(lines, {"add": 1}) == ""
     assert missing_instructions(lines, {"add": 2}) == "add: 1 found, 2 expected"
 

@@ -385,6 +385,26 @@ def test_builds_are_dags_of_their_own(tmp_path):
 
 
 @needs_clang
+def test_the_only_function_of_a_source_need_not_be_named(tmp_path):
+    path = tmp_path / "own.cpp"
+    helper = "static double twice(double x) { return 2 * x; }\ntemplate <class T> T same(T x) { return x; }\n"
+    only = "double scale(double *a, long n) { for (long i = 0; i < n; i++) a[i] = twice(same(a[i])); return a[0]; }\n"
+    path.write_text(helper + only)
+    assert list(pk.open_dags(str(path), arguments="f8[8], 8")) == ["scale"]
+    path.write_text(helper + only + only.replace("scale", "other"))
+    with pytest.raises(SettingError, match=r"2 that qualify \(other, scale\)"):
+        pk.open_dags(str(path), arguments="f8[8], 8")
+
+
+def test_a_program_needs_a_function_and_says_how_each_interface_names_it(tmp_path):
+    path = tmp_path / "program"
+    path.write_bytes(b"\x7fELF")
+    path.chmod(0o755)
+    with pytest.raises(SettingError, match="--function NAME, or -p function=NAME in a report"):
+        pk.open_dags(str(path))
+
+
+@needs_clang
 def test_a_program_does_not_hide_another_of_the_same_function(tmp_path, monkeypatch):
     (tmp_path / "p.c").write_text(
         "__attribute__((noinline)) double f(double x) { return x * x; } int main(void) { return f(2) != 4; }"

@@ -1,3 +1,4 @@
+import itertools
 from pathlib import Path
 
 import matplotlib as mpl
@@ -230,6 +231,24 @@ def test_forest_ranks_what_decides_and_is_repeatable():
     assert frame.loc["nothing", "permutation"] == pytest.approx(0, abs=0.02)
     assert frame.loc["N", "permutation"] > 0.2
     assert frame["mdi"].sum() == pytest.approx(1)
+    assert found.without_effect == ("nothing",)
+    assert "shuffling nothing changes nothing" in found.summary()
+
+
+def test_shares_of_dimensions_without_effect_are_called_noise():
+    """Shares sum to 1 whatever they share: 64 equal configurations must not name an important dimension."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(list(itertools.product(range(4), repeat=3)), columns=list("ABC"))
+    table["t"] = 1000 * (1 + 0.002 * rng.standard_normal(64))
+    result = pk.Analysis(
+        categories={"target": "t"}, tree={"features": list("ABC")}, forest={"features": list("ABC")},
+        regression={"features": list("ABC")},
+    ).run(table)  # fmt: skip
+    said = result.summary()
+    assert said.count("not shown to be better than guessing: what it splits by may be noise") == 2
+    assert "its shares may divide up noise" in said
+    assert "may divide up noise" in result.pictures()["importance"].get_title()
+    assert "guessing:" not in pk.DecisionTree(["N", "layout"]).fit(planted(), "t").summary()
 
 
 def test_rows_with_missing_features_are_counted_not_guessed():
@@ -371,3 +390,16 @@ def test_rows_of_two_processors_are_not_mixed():
     with pytest.raises(DataError, match=r"rows of 2 processors \(one, other\) do not compare"):
         pk.DecisionTree(["N"]).fit(table, "t")
     assert pk.DecisionTree(["N"]).fit(table.query("processor == 'one'"), "t").rows == 200
+    runs = pk.StudyRuns(table.assign(status="ok", settled=True), pd.DataFrame(), ("N", "layout"), {})
+    for fit in (pk.FixedBins("t", 2).fit, lambda runs: pk.DecisionTree(["N"]).fit(runs, "t")):
+        with pytest.raises(DataError, match=r"rows of 2 processors \(one, other\) do not compare"):
+            fit(runs)
+
+
+def test_a_files_kind_of_data_is_that_of_its_study(tmp_path):
+    pk.datasets.load("studies/fma").save(tmp_path / "fma.parquet")
+    planted().to_csv(tmp_path / "t.csv", index=False)
+    assert pk.Analysis(input="fma.parquet", folder=tmp_path).run().kind == "measured"
+    assert pk.Analysis(input="t.csv", folder=tmp_path).run().kind == "unknown"
+    both = pk.Analysis(input=("fma.parquet", "t.csv"), folder=tmp_path).run()
+    assert both.kind == "mixed (measured, unknown)"

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,29 @@ def texts(executed: Any) -> str:
     return "\n".join("".join(p) for p in plain)
 
 
+# What a table or a line says of a number that is missing, and of one that was rounded to zero from below.
+_UNREADABLE = re.compile(r"<t[dh][^>]*>\s*(?:nan|NaN|None|NaT|<NA>|-0(?:\.0+)?)\s*</t[dh]>|(?<![\w.])-0\.0+(?![\w.])")
+
+
+def unreadable(executed: Any) -> list[str]:
+    """Return the cells of tables that hold NaN and the like where a reader expects a dash, and negative zeros."""
+    outputs = [o for cell in executed.cells for o in cell.get("outputs", [])]
+    shown = [
+        o.get("text") or o.get("data", {}).get("text/html") or o.get("data", {}).get("text/plain", "") for o in outputs
+    ]
+    return [found for text in shown for found in _UNREADABLE.findall("".join(text).replace("&lt;", "<"))]
+
+
+def test_a_missing_number_and_a_negative_zero_are_seen():
+    html = "<table><tr><td>NaN</td><td>none</td><td>–</td></tr></table>"
+    outputs = [
+        nbformat.v4.new_output("display_data", {"text/html": html}),
+        nbformat.v4.new_output("stream", text="R2 -0.00, 1-0.05"),
+    ]
+    cell = nbformat.v4.new_code_cell("", outputs=outputs)
+    assert unreadable(nbformat.v4.new_notebook(cells=[cell])) == ["<td>NaN</td>", "-0.00"]
+
+
 def test_there_are_notebooks():
     assert {"00_tour", "10_spire_walkthrough"} <= {p.stem for p in NOTEBOOKS}
 
@@ -213,6 +237,7 @@ def test_notebook_runs_with_its_defaults(path: Path, tmp_path: Path):
     executed = run(path, tmp_path / path.name, {})
     errors = [o for cell in executed.cells for o in cell.get("outputs", []) if o.output_type == "error"]
     assert not errors
+    assert unreadable(executed) == []
     views = [o for c in executed.cells for o in c.get("outputs", []) if _is_view(o)]
     # A reader without widgets sees a picture in place of each view of perfkit's.
     assert all("image/png" in v.data for v in views)
@@ -228,7 +253,9 @@ def test_notebook_is_a_report_with_other_parameters(stem: str, case: int, dumps:
     parameters, expected = CHANGED[stem][case]
     given = json.loads(json.dumps(parameters).replace("{dumps}", str(dumps)))
     (path,) = (p for p in NOTEBOOKS if p.stem == stem)
-    text = texts(run(path, tmp_path / "out.ipynb", given))
+    executed = run(path, tmp_path / "out.ipynb", given)
+    assert unreadable(executed) == []
+    text = texts(executed)
     for words in expected:
         assert words in text
     if "{dumps}" in str(parameters):

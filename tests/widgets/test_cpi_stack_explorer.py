@@ -78,7 +78,7 @@ def test_a_window_refits_that_phase_of_the_chosen_workload_only(view, stacks):
     expected = stacks["before"].refit(rows=np.arange(300) <= 100, resamples=0, placebos=1)
     assert view.fit.components.to_dict() == pytest.approx(expected.components.to_dict())
     assert heights(view)["after"] == other
-    assert view._slider.value == view.window
+    assert view._slider.window == view.window
     assert len(view._predicted.x) == 101
     assert len(view._whole_run.x) == 300
     view.events = view.events[1:]  # the window stays
@@ -95,7 +95,7 @@ def test_the_brush_counts_when_it_is_let_go_and_the_slider_works_too(view):
     view.brush.brushing = False
     assert view.window == (low, high)
     assert len(view.fit.data) == 61
-    view._slider.set_state({"value": list(view._whole)})
+    view._slider.set_state({"value": [0, len(view._time) - 1]})
     assert view.window == view._whole
     assert len(view.fit.data) == 300
 

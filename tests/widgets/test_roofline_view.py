@@ -97,6 +97,7 @@ def test_schedule_view_draws_the_cycles_it_shows(dag):
     assert view.png().startswith(b"\x89PNG")
     view.schedule = Schedule.from_table(["A"], [0], [3], {}, run.core)
     assert view.first == 0
+    assert "most at once: 1 addition<" in view._title.value
 
 
 def test_every_roof_that_fits_has_its_name(view):

@@ -73,8 +73,15 @@ def test_the_brush_counts_when_it_is_let_go(view):
 
 
 def test_the_slider_selects_by_keyboard(view):
-    view._bar._slider.value = (0.0, 30.0)
+    view._bar._slider.set_state({"value": [0, 30]})  # the borders of intervals, of a second each
     assert view.window == (0.0, 30.0)
+
+
+def test_a_handle_that_is_not_moved_keeps_its_end_of_the_window(view):
+    view._bar.brush.selected = np.array([5.3, 9.4])  # a brush stops between the borders of intervals
+    low, high = view._bar._slider.value
+    view._bar._slider.set_state({"value": [low, high + 1]})
+    assert view.window == (5.3, 10.0)
 
 
 def test_an_empty_window_says_so(view):
@@ -84,7 +91,7 @@ def test_an_empty_window_says_so(view):
 
 def test_zero_rates_are_counted_where_a_logarithm_hides_them(view):
     view.y = "clears"
-    assert "60 intervals with a zero rate" in view._pair_note.value
+    assert "Not on log axes: 60 intervals" in view._pair_note.value
     view.axes = "linear"
     assert "zero rate" not in view._pair_note.value
 
@@ -96,7 +103,7 @@ def test_missing_and_multiplexed_counts_are_shown(make_samples):
     row = next(r for r in view._health.value.split("<tr>") if ">hits" in r)
     assert ">1</td>" in row
     assert "50%" in row
-    assert "1 intervals lack one of the two" in view._pair_note.value
+    assert "Not drawn: 1 interval without one of the two" in view._pair_note.value
 
 
 def test_dumps_without_times_are_laid_out_by_interval(make_samples):

@@ -10,12 +10,14 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import DataError, SettingError
+from perfkit.names import counted
 from perfkit.plots.cpi_stack import colours, named_fits, time_axis
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, visible_range
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges_html, verdict
 from perfkit_widgets.thinning import thin
+from perfkit_widgets.window import BorderSlider
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -231,16 +233,10 @@ class CpiStackExplorer(Explorer):
             margin={"left": 64, "right": 14, "top": 8, "bottom": 42},
             interaction=self.brush,
         )
-        self._slider = widgets.FloatRangeSlider(
-            readout=False,
-            continuous_update=False,
-            description="Phase",
-            tooltip="The part of the run to fit: Tab to a handle, then arrow keys",
-            layout={"flex": "1 1 auto", "width": "auto"},
-        )
+        self._slider = BorderSlider("Phase", "The part of the run to fit")
         whole = widgets.Button(description="Whole run", tooltip="Fit all intervals", layout={"width": "100px"})
         whole.on_click(lambda _: setattr(self, "window", self._whole))
-        self._slider.observe(self._slid, "value")
+        self._slider.observe(self._slid, "window")
         self.brush.observe(self._brushed, ["brushing", "selected"])
         self._time_title, self._phase = widgets.HTML(), widgets.HTML(layout={"margin": "0 4px 0 14px"})
         self._time_box = widgets.VBox(
@@ -254,7 +250,7 @@ class CpiStackExplorer(Explorer):
 
     def _build_residuals(self) -> None:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
-        self._residuals = figures.cloud(scales, SERIES[0], 4, 0.6)
+        self._residuals = figures.cloud(scales, SERIES[0], 4, 0.9)
         self._zero = figures.line(scales, figures.INK, 1)
         self._residual_x = figures.axis(scales["x"], "bottom", "predicted CPI (cycles per instruction)")
         self._residual_y = figures.axis(scales["y"], "left", "CPI (cycles per instruction)", label_offset="50px")
@@ -292,12 +288,7 @@ class CpiStackExplorer(Explorer):
         low, high = float(self._time[0]), float(self._time[-1])
         self._whole = (low, high if high > low else low + 1.0)
         self._quiet = True
-        with self._slider.hold_trait_notifications():
-            # The range first grows to hold both the old and the new one.
-            self._slider.min, self._slider.max = min(low, self._slider.min), max(self._whole[1], self._slider.max)
-            self._slider.value = self._whole
-            self._slider.min, self._slider.max = self._whole
-            self._slider.step = (self._whole[1] - low) / 500
+        self._slider.lay(self._whole, self._time)
         self.window = self._whole
         self._quiet = False
         self._time_x.label = self._time_label
@@ -305,7 +296,7 @@ class CpiStackExplorer(Explorer):
 
     def _slid(self, change: Any) -> None:
         if not getattr(self, "_quiet", True):
-            self.window = tuple(change["new"])
+            self.window = change["new"]
 
     def _brushed(self, _: Any) -> None:
         # While the brush moves, nothing is fitted: only where it is let go counts.
@@ -321,8 +312,8 @@ class CpiStackExplorer(Explorer):
         self._note.value = ""
         residual = fit.residual if abs(fit.residual) > 1e-9 else 0.0
         about = (
-            f"CPI {fit.cpi:.4f} over {len(fit.data):,} intervals; base {fit.base:.3f}; unattributed {residual:+.4f}"
-            f" CPI; {fit.misplaced:.3f} CPI in the wrong intervals"
+            f"CPI {fit.cpi:.4f} over {counted(len(fit.data), 'intervals')}; base {fit.base:.3f}; "
+            f"unattributed {residual:+z.4f} CPI; {fit.misplaced:.3f} CPI in the wrong intervals"
         )
         self._head.value = heading(f"CPI stack of {self.workload}", about) + kind_html(fit.kind)
         self._bars.draw(self._fits, self.workload)
@@ -351,7 +342,7 @@ class CpiStackExplorer(Explorer):
         unit = "s" if self._time_label.startswith("time") else "(intervals)"
         self._phase.value = "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)} {unit}"
         self._quiet = True
-        self._slider.value = self.window
+        self._slider.window = self.window
         # The brush lies where the window is, however that was chosen.
         marked = None if whole else np.array(self.window)
         if not (marked is None and self.brush.selected is None):

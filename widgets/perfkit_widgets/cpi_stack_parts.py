@@ -125,9 +125,9 @@ class EventList(widgets.VBox):
                 text.value = f'{swatch}<span class="pk-muted">{reason}</span>'
                 continue
             component, vif = components[event], inflation[event]
-            ends = "" if math.isnan(low[event]) else f" [{low[event]:.3f}, {high[event]:.3f}]"
+            ends = "" if math.isnan(low[event]) else f" [{low[event]:z.3f}, {high[event]:z.3f}]"
             warn = f' <span class="pk-note">VIF {short(vif)}</span>' if vif > 10 else ""
-            text.value = f"{swatch}{short(penalties[event])} cycles → <b>{component:.4f}</b>{ends}{warn}"
+            text.value = f"{swatch}{short(penalties[event])} cycles → <b>{component:z.4f}</b>{ends}{warn}"
 
     def _box(self, event: str) -> widgets.Checkbox:
         box = widgets.Checkbox(
@@ -190,4 +190,4 @@ def verdict(fit: Any) -> str:
 def _gauge(name: str, value: float, colour: str) -> str:
     share = 100 * min(max(value, 0.0), 1.0) if math.isfinite(value) else 0.0
     bar = f'<span class="pk-share" style="width:130px"><b style="width:{share:.0f}%;background:{colour}"></b></span>'
-    return f"<tr><td>{name}</td><td>{bar}</td><td>{'–' if math.isnan(value) else f'{value:.2f}'}</td></tr>"
+    return f"<tr><td>{name}</td><td>{bar}</td><td>{'–' if math.isnan(value) else f'{value:z.2f}'}</td></tr>"

@@ -115,7 +115,7 @@ class DiffView(Explorer):
         shown = self._changes[self.by].head(self._top)
         names = shown["cause"] if self.by == "cause" else [_place(row) for row in shown.itertuples()]
         return [
-            (str(name), float(row.change), f"{row.cycles_a:,.0f} to {row.cycles_b:,.0f} ({row.change:+,.0f})")
+            (str(name), float(row.change), f"{row.cycles_a:,.0f} to {row.cycles_b:,.0f} ({row.change:+z,.0f})")
             for name, row in zip(names, shown.itertuples(), strict=True)
             if abs(row.change) >= 0.5
         ]
@@ -129,7 +129,7 @@ class DiffView(Explorer):
             (
                 f"{row['resource']}: {side}",
                 float(row[f"speedup_{side.lower()}"]),
-                f"{row[f'speedup_{side.lower()}']:+.1%}",
+                f"{row[f'speedup_{side.lower()}']:+z.1%}",
             )
             for row in rows
             for side in "AB"
@@ -146,7 +146,7 @@ class DiffView(Explorer):
         sides = self._side_of("A", "B", rows) + self._side_of("B", "A", rows)
         self._code.value = (
             f'<div class="pk-hint">{html.escape(self._named(self.line))}<br>{line["cycles_a"]:,.0f} to '
-            f'{line["cycles_b"]:,.0f} cycles ({change:+,.0f})</div><div class="pk-two">{sides}</div>'
+            f'{line["cycles_b"]:,.0f} cycles ({change:+z,.0f})</div><div class="pk-two">{sides}</div>'
         )
 
     def _side_of(self, name: str, other: str, rows: pd.DataFrame) -> str:

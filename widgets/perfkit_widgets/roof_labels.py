@@ -1,6 +1,7 @@
 """The names of roofs, beside their lines: in a column on the right, and right of the feet of those that rise."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,15 @@ class RoofLabels:
     """Marks that name the roofs of a plot on logarithmic axes; ``marks`` go into its figure.
 
     A name of the column stands as near to its line's height as the others allow, and a thin line in the roof's colour
-    leads to it.
+    leads to it, which chooses the roof as well: ``chosen`` is called with its label.
     """
 
-    def __init__(self, scales: dict[str, Any]) -> None:
-        self._scales = scales
+    def __init__(self, scales: dict[str, Any], chosen: Callable[[str], None]) -> None:
+        self._scales, self._chosen = scales, chosen
+        self._of: list[str] = []  # the label of each lead's roof
         self._leads = [figures.line(scales, figures.INK, 1) for _ in range(MOST)]
+        for k, lead in enumerate(self._leads):
+            lead.on_element_click(lambda *_, k=k: self._chosen(self._of[k]))
         self._column, self._feet = _texts(scales), _texts(scales)
         self.marks = [*self._leads, self._column, self._feet]
 
@@ -53,6 +57,7 @@ class RoofLabels:
             lead.colors = [colour]
             figures.set_xy(lead, np.array([_where(roof, x, y), at]), np.array([y, y]))
         _write(self._feet, beside, rising, [name_of(roof) for roof, *_ in feet])
+        self._of = [roof.label for roof, *_ in [*column, *feet]]
         return right
 
 

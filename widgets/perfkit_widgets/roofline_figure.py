@@ -100,7 +100,7 @@ class _View:
         scales = {"x": scale(), "y": scale()}
         unit = {"x": figures.bq.LinearScale(min=0, max=1), "y": figures.bq.LinearScale(min=0, max=1)}
         self.points: dict[str, Points] = dict.fromkeys(("training", "outside", "chosen", "roof"), _NONE)
-        self.training = figures.cloud(unit, CLOUD, 4, 0.75)
+        self.training = figures.cloud(unit, CLOUD, 4, 0.9)
         self.outside = figures.cloud(unit, OUTSIDE, 5)
         self.halo = figures.cloud(unit, figures.INK, 7.5)
         self.chosen = figures.cloud(unit, CLOUD, 5.5)

@@ -99,7 +99,7 @@ class RooflineView(Explorer):
         self._across = figures.axis(scales["x"], "bottom", "operational intensity [flops/byte, all levels]")
         self._up = figures.axis(scales["y"], "left", "performance [flops/cycle]", label_offset="48px")
         margin = {"left": 70, "right": 20, "top": 8, "bottom": 48}
-        self._labels = RoofLabels(scales)
+        self._labels = RoofLabels(scales, self._clicked)
         self._figure = figures.figure([self._point], [self._across, self._up], height=400, margin=margin)
         self._figure.add_class("pk-roofs")
         self._title, self._verdict, self._legend = widgets.HTML(), widgets.HTML(), widgets.HTML()

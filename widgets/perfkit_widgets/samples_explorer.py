@@ -9,6 +9,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import DataError
+from perfkit.names import counted
 from perfkit.plots.samples import PER, check_events, position_label, rate_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, breakable, short, typical
 from perfkit.plots.time_axis import TimeAxis
@@ -130,9 +131,9 @@ class SamplesExplorer(Explorer):
         kinds = html.escape(", ".join(abbreviate(str(r), 40) for r in samples.runs.index[:4]))
         more = f" and {len(samples.runs) - 4} more" if len(samples.runs) > 4 else ""
         about = (
-            f"{len(samples):,} samples of {len(self._events)} events in {samples.n_intervals:,} intervals; run"
-            f"{'s' if len(samples.runs) > 1 else ''}: {kinds}{more}. Time: {html.escape(samples.time_event)}; work: "
-            f"{html.escape(samples.work_event)}."
+            f"{counted(len(samples), 'samples')} of {counted(len(self._events), 'events')} in "
+            f"{counted(samples.n_intervals, 'intervals')}; run{'s' if len(samples.runs) > 1 else ''}: {kinds}{more}. "
+            f"Time: {html.escape(samples.time_event)}; work: {html.escape(samples.work_event)}."
         )
         self._about = widgets.HTML(heading("Samples at a glance", about) + kind_html(samples.kind))
         left = widgets.VBox(
@@ -214,9 +215,9 @@ class SamplesExplorer(Explorer):
         self._pair_box.children = [view["fig"]]
         legend = keys({"in the window": (SERIES[0], "dot"), "outside": (CLOUD, "dot")})
         hidden = int((known & ~shown).sum())
-        left_out = f"{hidden} intervals with a zero rate cannot be on log axes." if hidden else ""
+        left_out = f"Not on log axes: {counted(hidden, 'intervals')} with a zero rate." if hidden else ""
         absent = int((~known).sum())
-        left_out += f" {absent} intervals lack one of the two." if absent else ""
+        left_out += f" Not drawn: {counted(absent, 'intervals')} without one of the two." if absent else ""
         self._pair_note.value = f"{legend}<span class='pk-muted'>{left_out}</span>"
 
     def _draw_window(self) -> None:
@@ -230,7 +231,7 @@ class SamplesExplorer(Explorer):
             return
         label = throughput_label(self.samples).split(" (")[0]
         note = (
-            f"{where}: {chosen.n_intervals:,} intervals, {html.escape(label)} {short(chosen.throughput())} "
+            f"{where}: {counted(chosen.n_intervals, 'intervals')}, {html.escape(label)} {short(chosen.throughput())} "
             "(total work over total time)."
         )
         self._head.value = heading("Events: how much of each was counted", note)

@@ -7,6 +7,7 @@ import numpy as np
 import traitlets
 
 from perfkit.errors import UnavailableError
+from perfkit.names import counted
 from perfkit.plots.extended_roofline import STALL_COLOURS, TYPE_COLOURS, binned_counts, plot_schedule, type_name
 from perfkit.plots.style import short
 from perfkit_widgets import figures
@@ -159,7 +160,7 @@ class ScheduleView(Explorer):
         figures.set_ticks(self._up, -0.5, len(present) - 0.5, rows, names)
         self._controls(cycles)
         step = int(edges[1] - edges[0])
-        most = ", ".join(f"{short(executing[k].max())} {type_name(name)}" for name, k in tallest.items())
+        most = ", ".join(_several(executing[k].max(), type_name(name)) for name, k in tallest.items())
         means = f", means over {step} cycles" if step > 1 else ""
         note = (
             f"cycles {first:,} to {last:,} of {cycles:,}{means}; full colour where nodes issue, pale where they "
@@ -198,6 +199,11 @@ class ScheduleView(Explorer):
                 _fill(mark, edges, stalled[k] * rows, -0.5)
                 entries[f"{name} stall ({int(np.rint(stalled[k] @ lengths)):,} cycles)"] = (STALL_COLOURS[name], "bar")
         self._legend.value = keys(entries) + kind_html("simulated")
+
+
+def _several(most: float, things: str) -> str:
+    """Return how many at once: a mean over several cycles need not be whole."""
+    return counted(int(most), things) if most == int(most) else f"{short(most)} {things}"
 
 
 def _button(text: str, tooltip: str, act: Any) -> Any:

@@ -9,6 +9,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import DataError, SettingError
+from perfkit.names import counted
 from perfkit.plots.samples import throughput_label
 from perfkit.plots.spire_views import sample_positions
 from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, fitted, short
@@ -274,7 +275,7 @@ class SpireExplorer(Explorer):
         note = (
             f"{html.escape(self._throughput)}: at most <b>{short(self.ranking.throughput_bound)}</b> by the lowest "
             f"bound, measured {short(measured)} (total work over total time); {html.escape(where)}; "
-            f"{len(self._ranked())} events ranked of {len(self._ranks)}."
+            f"{counted(len(self._ranked()), 'events')} ranked of {len(self._ranks)}."
         )
         labels = kind_html(self.samples.kind)
         if measured > self.ranking.throughput_bound:
@@ -331,7 +332,7 @@ class SpireExplorer(Explorer):
                 f"<b>Raise it.</b> {1 - left:.0%} of the time lies right of the peak: more {event} per {work} would "
                 "raise the bound."
             )
-        figures = f"Bound {short(float(row['throughput_bound']))} from {int(row['n_samples']):,} samples."
+        figures = f"Bound {short(float(row['throughput_bound']))} from {counted(int(row['n_samples']), 'samples')}."
         pool = ""
         candidates = list(getattr(self.ranking, "candidates", []))
         if self.event in candidates and len(candidates) > 1:

@@ -10,7 +10,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import PerfkitError, SettingError
-from perfkit.names import did_you_mean
+from perfkit.names import counted, did_you_mean
 from perfkit.plots.studies import category_colours, coinciding, distribution_bars, median_lines, with_unit
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, short, typical
 from perfkit_widgets import figures
@@ -305,7 +305,7 @@ class StudyExplorer(Explorer):
     # ------------------------------------------------------------- drawing
 
     def _draw(self) -> None:
-        rows = f"{len(self.frame)} of {len(self._all)} configurations, {len(self.categories)} categories"
+        rows = f"{len(self.frame)} of {len(self._all)} configurations, {counted(len(self.categories), 'categories')}"
         self._head.value = heading(f"What decides {self.target}", f"{rows}; {html.escape(self.tree.verdict)}")
         self._draw_distribution()
         self._draw_importance()
@@ -340,9 +340,7 @@ class StudyExplorer(Explorer):
         ranked = self.importance.to_frame()
         figures.set_bars(self._ranked, list(ranked.index), ranked["mdi"].to_numpy())
         # "+ 0.0": a fall that rounds to nothing has no sign.
-        falls = ", ".join(
-            f"{html.escape(str(name))} {round(row['permutation'], 3) + 0.0:.3f}" for name, row in ranked.iterrows()
-        )
+        falls = ", ".join(f"{html.escape(str(name))} {row['permutation']:z.3f}" for name, row in ranked.iterrows())
         self._rank_note.value = f'<span class="pk-muted">Held-out score lost when shuffled: {falls}</span>'
 
     def _draw_lines(self) -> None:
@@ -381,6 +379,6 @@ class StudyExplorer(Explorer):
                 across.tick_values = np.array(list(ticks))
             figures.set_range(up, 0.0, float(np.nanmax(ys)) * 1.1 or 1.0)
         over_all = short(typical(rows[self.target]))
-        note = f'<span class="pk-muted">{len(rows)} rows; medians ({over_all} over all rows)</span>'
+        note = f'<span class="pk-muted">{counted(len(rows), "rows")}; medians ({over_all} over all rows)</span>'
         self._line_keys.value = keys(labels) + note
         self._downloads.refresh()

@@ -11,6 +11,7 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import SettingError
+from perfkit.names import counted
 from perfkit.plots.studies import node_colours, node_text, tree_layout, tree_size
 from perfkit.plots.style import ink_on
 from perfkit_widgets.base import Downloads, Explorer, heading
@@ -80,7 +81,7 @@ class TreeView(Explorer):
         """Show another tree; the root is chosen."""
         self.tree, self.source = tree, table
         self.node = 0
-        self._canvas.label = f"Decision tree of {tree.target}, {len(tree.nodes)} nodes; arrow keys move"
+        self._canvas.label = f"Decision tree of {tree.target}, {counted(len(tree.nodes), 'nodes')}; arrow keys move"
         self._canvas.nodes = _nodes(tree)
         self._head.value = heading(f"Decision tree of {tree.target}", html.escape(tree.verdict))
         self._describe()
@@ -114,7 +115,7 @@ class TreeView(Explorer):
     def _describe(self) -> None:
         node = self.tree.nodes[self.node]
         way = " and ".join(self.tree.path(self.node)) or "all rows"
-        parts = [f"<b>{html.escape(way)}</b>: {node.samples} rows of the fit"]
+        parts = [f"<b>{html.escape(way)}</b>: {counted(node.samples, 'rows')} of the fit"]
         if self.tree.is_regression:
             parts.append(f"mean {node.value[0]:.4g}")
         else:
@@ -142,7 +143,7 @@ def _nodes(tree: Any) -> list[dict[str, Any]]:
                 "left": node.left,
                 "share": node.samples / max(tree.nodes[0].samples, 1),
                 "side": "" if parent is None else ("yes" if parent.left == index else "no"),
-                "title": f"{' and '.join(tree.path(index)) or 'all rows'} ({node.samples} rows)",
+                "title": f"{' and '.join(tree.path(index)) or 'all rows'} ({counted(node.samples, 'rows')})",
             }
         )
     return out

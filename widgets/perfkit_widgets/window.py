@@ -15,6 +15,55 @@ from perfkit_widgets import figures
 _LABELLED_RUNS = 8
 
 
+class BorderSlider(widgets.IntRangeSlider):
+    """A slider over the borders of intervals: each press of a key moves a handle to the next one.
+
+    A handle that is not moved keeps its end of the window where it is, also between borders (a brush stops anywhere).
+
+    Attributes
+    ----------
+    window : (float, float)
+        The ends of the chosen stretch, in the borders' unit.
+    """
+
+    window = traitlets.Tuple(traitlets.Float(), traitlets.Float())
+
+    def __init__(self, description: str, tooltip: str) -> None:
+        super().__init__(
+            value=(0, 1),
+            min=0,
+            max=1,
+            readout=False,
+            continuous_update=False,
+            description=description,
+            tooltip=f"{tooltip}: Tab to a handle, then arrow keys",
+            layout={"flex": "1 1 auto", "width": "auto"},
+        )
+        self._borders = np.array([0.0, 1.0])
+        self.observe(self._moved, "value")
+        self.observe(self._placed, "window")
+
+    def lay(self, whole: tuple[float, float], ends: np.ndarray) -> None:
+        """Take the borders of other intervals, which end at ``ends``, and choose all of them."""
+        before = len(self._borders) - 1
+        self._borders = np.unique([*whole, *ends])
+        top = len(self._borders) - 1
+        self.max = max(before, top)
+        self.window = whole
+        self._placed(None)
+        self.max = top
+
+    def _places(self) -> tuple[int, ...]:
+        return tuple(int(np.abs(self._borders - end).argmin()) for end in self.window)
+
+    def _placed(self, _: Any) -> None:
+        self.value = self._places()
+
+    def _moved(self, change: Any) -> None:
+        ends = zip(self.window, self._places(), change["new"], strict=True)
+        self.window = tuple(end if was == now else float(self._borders[now]) for end, was, now in ends)
+
+
 class TimeWindow(widgets.VBox):
     """The throughput of every interval, and a window that is chosen by a brush, a slider or the trait.
 
@@ -47,17 +96,8 @@ class TimeWindow(widgets.VBox):
         self.figure = figures.figure(
             [borders, mark], [across, up], height=height, margin=margin, interaction=self.brush
         )
-        self._slider = widgets.FloatRangeSlider(
-            min=self.whole[0],
-            max=self.whole[1],
-            step=timeline.spacing or (self.whole[1] - self.whole[0]) or 1.0,  # every key press moves by an interval
-            value=self.whole,
-            readout=False,
-            continuous_update=False,
-            description="Window",
-            tooltip="Part of the time axis to look at: Tab to a handle, then arrow keys",
-            layout={"flex": "1 1 auto", "width": "auto"},
-        )
+        self._slider = BorderSlider("Window", "Part of the time axis to look at")
+        self._slider.lay(self.whole, timeline.position)
         self._all = widgets.Button(description="Whole", tooltip="Select all intervals", layout={"width": "80px"})
         self._text = widgets.HTML(layout={"margin": "0 4px 0 14px"})  # the slider's handle sticks out to the right
         runs = _run_names(timeline)
@@ -70,7 +110,7 @@ class TimeWindow(widgets.VBox):
         ]
         self.unit = timeline.unit
         self.window = self.whole
-        self._slider.observe(lambda change: setattr(self, "window", tuple(change["new"])), "value")
+        traitlets.link((self._slider, "window"), (self, "window"))
         self._all.on_click(lambda _: setattr(self, "window", self.whole))
         self.brush.observe(self._brushed, ["brushing", "selected"])
         self.observe(lambda _: self._show(), "window")
@@ -92,7 +132,6 @@ class TimeWindow(widgets.VBox):
         self.window = self.whole if high <= low else (low, high)
 
     def _show(self) -> None:
-        self._slider.value = self.window
         whole = self.window == self.whole
         # The brush lies where the window is, however that was chosen.
         marked = None if whole else np.array(self.window)
@@ -123,5 +162,5 @@ def _run_names(timeline: TimeAxis) -> str:
     if len(names) < 2:
         return ""
     if len(names) > _LABELLED_RUNS:
-        return f"; {len(names)} runs, dashed lines between them"
+        return f"; {len(names):,} runs, dashed lines between them"
     return "; runs from left: " + html.escape(", ".join(abbreviate(n, 24) for n in names))

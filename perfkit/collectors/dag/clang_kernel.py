@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, sizes, working_copy
-from perfkit.collectors.dag.llvm_ir import instrument
+from perfkit.collectors.dag.llvm_ir import instrument, only_function
 from perfkit.errors import DataError, SettingError, UnavailableError
 
 # Scalar code without contraction to fused operations, as the paper's clang made it.
@@ -38,7 +38,8 @@ def trace_c(
     source
         A C or C++ file (C++ by its suffix), a file of LLVM IR (``*.ll``), or C source text.
     function
-        The function to trace; of a C++ function its plain name, where only one has it.
+        The function to trace; of a C++ function its plain name, where only one has it. "" where the source has only
+        one that is not static.
     *arguments
         Contiguous arrays for pointers (or bytes, which get a zero at their end), numbers for numbers. The kernel works
         on copies of the arrays.
@@ -59,6 +60,8 @@ def trace_c(
         If there is no such compiler (``apt-get install clang``); numba kernels need none.
     DataError
         If the source does not compile, or defines no such function.
+    SettingError
+        If no function is named and the source has several.
 
     Examples
     --------
@@ -66,7 +69,9 @@ def trace_c(
     >>> dag = pk.trace_c("kernel.c", "dot", x, x, 100)  # doctest: +SKIP
     """
     arguments = tuple(_characters(a) if isinstance(a, bytes | bytearray) else a for a in arguments)
-    code = instrument(_ir(source, list(flags), compiler), function, count_all, whole)
+    ir = _ir(source, list(flags), compiler)
+    function = function or only_function(ir)
+    code = instrument(ir, function, count_all, whole)
     if len(code.parameters) != len(arguments):
         raise SettingError(f"{function} has {len(code.parameters)} parameters, {len(arguments)} arguments were given")
     copies = [working_copy(a) if isinstance(a, np.ndarray) else None for a in arguments]

@@ -18,10 +18,12 @@ from perfkit.collectors.dag.ir_module import IrFunction, IrModule, IrValue, read
 from perfkit.collectors.dag.ir_operations import MEMCPY, MEMSET, MOVES, IrOperation, IrPart, IrReader
 from perfkit.collectors.tracer.demangle import demangled, matching
 from perfkit.dag.program import CALL, LOAD, RETURN, STORE, BlockProgram
-from perfkit.errors import DataError
+from perfkit.errors import DataError, SettingError
 
 REPEAT = "erm_repeat"
 ENTRY_SYMBOLS = ("erm_cursor", "erm_end", "erm_flush")
+# Of functions that other files cannot call, or that any file with the same header has.
+_INSIDE = {"internal", "private", "linkonce", "linkonce_odr", "weak_odr", "available_externally"}
 
 # Recording is one reservation in the buffer per block; the block's stores into it follow in line.
 _RUNTIME = """
@@ -173,6 +175,21 @@ def _entry(module: IrModule, entry: str) -> str:
         raise DataError(f"several functions are called {entry!r}: {', '.join(mangled)}; name one of them")
     known = ", ".join(sorted(_plain(name) or name for name in module.functions)[:8]) or "none"
     raise DataError(f"the IR defines no function {entry!r}; it defines: {known}")
+
+
+def only_function(ir: str) -> str:
+    """Return the name of a module's only function that other files can call, without C++'s mangling.
+
+    Raises
+    ------
+    SettingError
+        If there is none, or several: the message names them.
+    """
+    own = [f.name for f in read_module(ir).functions.values() if not _INSIDE & set(f.header.partition("@")[0].split())]
+    if len(own) == 1:
+        return _plain(own[0]) or own[0]
+    known = ", ".join(sorted(_plain(name) or name for name in own)[:8]) or "none"
+    raise SettingError(f"name the function to trace: the source has {len(own)} that qualify ({known})")
 
 
 def _plain(name: str) -> str:

@@ -43,7 +43,7 @@ def open_dags(
         (``module:function`` or ``file.py:function``); programs, run and recorded (``./program``); kernels of the paper
         (``mmm_triple``); and all that `perfkit.open_traces` knows: trace files and shipped traces.
     function
-        Of a source or a program the function; several with commas between.
+        Of a source or a program the function; several with commas between. "" for a source that has only one.
     arguments
         What the function is called with, as in `perfkit.open_traces`: ``"f8[1000], 2.0, 1000"``; of a program its
         command line. ``N`` stands for each of `sizes`: ``"f8[NxN], f8[N], N"``.
@@ -103,8 +103,8 @@ def _opened(
         return {source.name: source}
     if Path(what).suffix in _SOURCES:
         built = f" {build}" if build else ""
-        names = _named(what, functions)
-        return {f"{name}{suffix}{built}": _from_c(what, name, arguments, build, whole) for name in names}
+        traced = [_from_c(what, name, arguments, build, whole) for name in functions or [""]]
+        return {f"{each.name.partition('(')[0]}{suffix}{built}": each for each in traced}
     if build:
         raise SettingError(f"{what} is no C or C++ source, which builds ({build}) are made of: name the built programs")
     if python := _PYTHON.match(what):
@@ -122,7 +122,10 @@ def _opened(
 
 def _named(what: str, functions: list[str]) -> list[str]:
     if not functions:
-        raise SettingError(f"say which function of {what} to trace: --function NAME (function=... in Python)")
+        raise SettingError(
+            f"say which function of {what} to trace: --function NAME, or -p function=NAME in a report (in Python and "
+            'in a notebook: function="NAME")'
+        )
     return functions
 
 

@@ -145,24 +145,28 @@ def operand_kinds(operands: str) -> list[str]:
 
 
 def hottest_loop(functions: Iterable[Sequence[Disassembled]]) -> tuple[Disassembled, ...]:
-    """Return the longest loop body of some functions that ends in a backward jump, else all of the first function."""
+    """Return the longest innermost loop of some functions, else all of the first function.
+
+    A loop ends in a backward jump; one around another is no innermost loop: most of its time passes in the other.
+    """
     functions = list(functions)
-    loops = [_longest_loop(lines) for lines in functions]
-    best = max(loops, key=len, default=())
+    best = max((loop for lines in functions for loop in _innermost_loops(lines)), key=len, default=())
     if best or not functions:
         return best
     return tuple(line for line in functions[0] if not line.mnemonic.startswith("ret"))
 
 
-def _longest_loop(lines: Sequence[Disassembled]) -> tuple[Disassembled, ...]:
-    best: tuple[Disassembled, ...] = ()
+def _innermost_loops(lines: Sequence[Disassembled]) -> list[tuple[Disassembled, ...]]:
     start = {line.address: at for at, line in enumerate(lines)}
+    ends: dict[int, int] = {}  # of the jump back that lies furthest: a loop may have several (`continue`)
     for at, line in enumerate(lines):
         target = re.match(r"([0-9a-f]+)\b", line.operands) if line.mnemonic.startswith("j") else None
         begin = start.get(int(target[1], 16)) if target else None
-        if begin is not None and begin <= at and at - begin >= len(best):
-            best = tuple(lines[begin : at + 1])
-    return best
+        if begin is not None and begin <= at:
+            ends[begin] = at
+    return [
+        tuple(lines[begin : end + 1]) for begin, end in ends.items() if not any(begin < other <= end for other in ends)
+    ]
 
 
 def same_mnemonic(found: str, asked: str) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perfkit.errors import SettingError
 from perfkit.fitters.bottlenecks.features import PORTS, RULES
 from perfkit.fitters.bottlenecks.names import names_for
-from perfkit.names import did_you_mean
+from perfkit.names import counted, did_you_mean
 from perfkit.results import Tabled, draw
 
 CANNOT_TELL = "cannot tell"
@@ -106,7 +106,7 @@ class Explanation(Tabled):
         if len(names) > told:
             lines.append(f"and {len(names) - told} more runs")
         source = "" if self.kind == "simulated" else f" ({self.kind} data; the model was learnt on simulated runs only)"
-        return "\n".join([f"bottlenecks of {len(names)} runs on {self.core}{source}", *lines])
+        return "\n".join([f"bottlenecks of {counted(len(names), 'runs')} on {self.core}{source}", *lines])
 
     def why(self, run: str) -> str:
         """Say in words what holds a run back, by which evidence, and what would decide."""

@@ -157,12 +157,12 @@ def check_fit(
         )
     if placebo_r2 > 0.5 * r2.in_sample:
         told.append(
-            f"shuffled counts reach an R2 of {placebo_r2:.2f} where the real ones reach {r2.in_sample:.2f} ({form} "
+            f"shuffled counts reach an R2 of {placebo_r2:z.2f} where the real ones reach {r2.in_sample:z.2f} ({form} "
             "form): most of this R2 comes from the division, not from the events."
         )
     if r2.random - r2.blocked > 0.2 and not sorted_rows:
         told.append(
-            f"R2 falls from {r2.random:.2f} on random splits to {r2.blocked:.2f} on splits by time: other phases are "
+            f"R2 falls from {r2.random:z.2f} on random splits to {r2.blocked:z.2f} on splits by time: other phases are "
             "explained less well than random splits make believe."
         )
     return told

@@ -101,7 +101,7 @@ class PaperCpiFit(Tabled):
     def summary(self) -> str:
         """Say what the CPI consists of by the paper's procedure, and how well it predicts the rows kept for testing."""
         parts = self.stack.sort_values(ascending=False, kind="stable").head(4)
-        listed = ", ".join(f"{part} {value:.3f}" for part, value in parts.items())
+        listed = ", ".join(f"{part} {value:z.3f}" for part, value in parts.items())
         more = f" and {len(self.stack) - 4} more" if len(self.stack) > 4 else ""
         return "\n".join(
             [
@@ -109,7 +109,7 @@ class PaperCpiFit(Tabled):
                     f"predicted CPI {self.predicted_cpi:.4f}, average CPI {self.average_cpi:.4f}{labelled(self.kind)} "
                     f"(cycles per instruction): {listed}{more}"
                 ),
-                f"R2 {self.r2:.3f}, RMSE {self.rmse:.4g} on {self.test_rows} test rows of {self.rows}",
+                f"R2 {self.r2:z.3f}, RMSE {self.rmse:.4g} on {self.test_rows} test rows of {self.rows}",
                 "by the paper's procedure, without placebo or bracket: see CpiStack for what the data support",
             ]
         )

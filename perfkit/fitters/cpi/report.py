@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfkit.names import counted
 from perfkit.results import labelled
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def report_text(fit: "CpiFit", width: int = 110) -> str:
 def summary(fit: "CpiFit") -> str:
     """Return the CPI and its largest parts, the verdict, placebo and bracket: a few lines."""
     parts = fit.components.sort_values(ascending=False, kind="stable").head(4)
-    listed = ", ".join(f"{part} {value:.3f} ({value / fit.cpi:.0%})" for part, value in parts.items())
+    listed = ", ".join(f"{part} {value:z.3f} ({value / fit.cpi:.0%})" for part, value in parts.items())
     more = f" and {len(fit.components) - len(parts)} more" if len(fit.components) > len(parts) else ""
     lines = [
         f"CPI {fit.cpi:.4f} of {fit.name}{labelled(fit.kind)} (cycles per instruction): {listed}{more}",
@@ -42,8 +43,8 @@ def gauges(fit: "CpiFit") -> str:
 
 def _head(fit: "CpiFit") -> str:
     return (
-        f"CPI stack of {fit.name}{labelled(fit.kind)}: CPI {fit.cpi:.4f} over {len(fit.data):,} intervals, "
-        f"{len(fit.events)} events, {fit.settings.form.upper()} form, {fit.settings.method}"
+        f"CPI stack of {fit.name}{labelled(fit.kind)}: CPI {fit.cpi:.4f} over {counted(len(fit.data), 'intervals')}, "
+        f"{counted(len(fit.events), 'events')}, {fit.settings.form.upper()} form, {fit.settings.method}"
     )
 
 
@@ -69,8 +70,8 @@ def _evidence(fit: "CpiFit") -> list[str]:
     r2, bracket = fit.r2, fit.bracket
     folds = fit.settings.folds
     scores = (
-        f"R2 {r2.in_sample:.3f} in sample, {r2.random:.3f} random and {r2.blocked:.3f} blocked {folds}-fold "
-        f"cross-validation (adjusted {fit.adjusted_r2:.3f}, F {fit.f:.4g}, p {fit.p:.2g}, RMSE {fit.rmse:.4g} "
+        f"R2 {r2.in_sample:z.3f} in sample, {r2.random:z.3f} random and {r2.blocked:z.3f} blocked {folds}-fold "
+        f"cross-validation (adjusted {fit.adjusted_r2:z.3f}, F {fit.f:.4g}, p {fit.p:.2g}, RMSE {fit.rmse:.4g} "
         f"{fit.settings.form.upper()})"
     )
     bases = (
@@ -79,6 +80,6 @@ def _evidence(fit: "CpiFit") -> list[str]:
     )
     return [
         scores,
-        f"placebo R2 {fit.placebo_r2:.3f}: what shuffled counts reach in this form (median of {len(fit.placebos)})",
+        f"placebo R2 {fit.placebo_r2:z.3f}: what shuffled counts reach in this form (median of {len(fit.placebos)})",
         bases,
     ]

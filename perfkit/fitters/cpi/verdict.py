@@ -43,7 +43,7 @@ def verdict_of(
     impossible, unlikely, twice = wrong
     beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
     reasons = [
-        f"on {split} kept out the events reach an R2 of {outside:.2f}, shuffled ones {placebo_r2:.2f} in sample"
+        f"on {split} kept out the events reach an R2 of {outside:z.2f}, shuffled ones {placebo_r2:z.2f} in sample"
         if math.isfinite(outside)
         else f"there are too few intervals to keep {split} out, so nothing tells whether it holds there",
         f"the two forms put the base at {bracket.ipc:.3f} and {bracket.cpi:.3f}, {bracket.width:.1%} of the CPI apart",

@@ -24,6 +24,7 @@ from perfkit.fitters.spire.points import Points, arrange, measured_throughput
 from perfkit.fitters.spire.ranking import Ranking, rank_points
 from perfkit.fitters.spire.roofline import fit_points
 from perfkit.fitters.spire.summary import EventSummary, counted_table, merge_events, summarise, summarise_pieces
+from perfkit.names import counted
 from perfkit.results import Settings, Summarised, draw, kinds_of
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, other_core
@@ -134,7 +135,7 @@ def _model(
         elif _counts_time(event, time_event) or summary.is_even:
             rows.append((np.nan, np.nan, "fixed rate"))
         elif summary.is_trainable:
-            rooflines[event] = Roofline(*fit_points(*summary.points()), event)
+            rooflines[event] = Roofline(*fit_points(summary.corners, summary.at_infinity), event)
             rows.append((summary.lowest, summary.highest, "ok"))
         else:
             rows.append((np.nan, np.nan, "untrained"))
@@ -236,8 +237,9 @@ class SpireModel(Summarised):
         reach = f"; peaks from {min(peaks):.4g} to {max(peaks):.4g}" if peaks else ""
         lines = [
             (
-                f"rooflines of {len(self.rooflines)} events, trained on {int(self.training['n_samples'].sum()):,} "
-                f"{self.kind} samples; throughput in {self.work_event} per {self.time_event}{reach}"
+                f"rooflines of {counted(len(self.rooflines), 'events')}, trained on "
+                f"{int(self.training['n_samples'].sum()):,} {self.kind} samples; throughput in {self.work_event} per "
+                f"{self.time_event}{reach}"
             )
         ]
         rest = self.training.loc[self.training["status"] != "ok", "status"].value_counts()

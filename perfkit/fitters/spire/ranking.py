@@ -12,6 +12,7 @@ from numba import njit
 from perfkit.errors import SettingError
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
+from perfkit.names import counted
 from perfkit.results import Tabled, draw
 
 _AS_LOW = 0.05  # share of training within which percentiles are alike
@@ -99,7 +100,7 @@ class Ranking(Tabled):
         share = f" (lower in {first['percentile']:.0%} of the training)" if "percentile" in self.table else ""
         lines = [
             (
-                f"{first['event']} has the lowest bound of {ok.sum()} events{share}: at most "
+                f"{first['event']} has the lowest bound of {counted(ok.sum(), 'events')}{share}: at most "
                 f"{first['throughput_bound']:.4g} {self.work_event} per {self.time_event}, where "
                 f"{self.throughput:.4g} was reached ({kinds} data)"
             )

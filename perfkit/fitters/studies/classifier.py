@@ -68,6 +68,7 @@ class Classification(Plain, ToldCategories):
         return (
             f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
             f"guessing the commonest of {len(self.classes)} categories ({self.rows} rows)"
+            f"{self._against_guessing()}"
         )
 
     def summary(self) -> str:

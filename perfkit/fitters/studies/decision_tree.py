@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.studies.categories import Categories, as_frame, column
 from perfkit.fitters.studies.folds import ToldCategories
+from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
+
+_NOISE = ": what it splits by may be noise"
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,12 @@ class Tree(Plain, ToldCategories):
         if self.is_regression:
             return (
                 f"R^2 {self.score:.3f} +- {self.spread:.3f}, median error {self.error:.1%} on held-out rows "
-                f"({self.rows} rows, {len(self.nodes)} nodes)"
+                f"({self.rows} rows, {len(self.nodes)} nodes){self._against_guessing(_NOISE)}"
             )
         return (
             f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
             f"guessing the commonest of {len(self.classes)} categories ({self.rows} rows, {len(self.nodes)} nodes)"
+            f"{self._against_guessing(_NOISE)}"
         )
 
     def summary(self) -> str:
@@ -217,7 +221,8 @@ class Tree(Plain, ToldCategories):
             node = self.nodes[index]
             what = f"{node.value[0]:.4g}" if self.is_regression else self.classes[int(self.said_by(node))]
             if node.is_leaf:
-                lines.append(f"{'  ' * node.depth}-> {what}  ({node.samples} rows, impurity {node.impurity:.3g})")
+                rows = counted(node.samples, "rows")
+                lines.append(f"{'  ' * node.depth}-> {what}  ({rows}, impurity {node.impurity:.3g})")
                 return
             for child, right in ((node.left, False), (node.right, True)):
                 lines.append(f"{'  ' * node.depth}{self.condition(index, right)}:")

@@ -6,9 +6,10 @@ import numpy as np
 
 
 class CrossValidated:
-    """A result with `scores`, one per fold."""
+    """A result with `scores`, one per fold, beside the `baseline` of a guess that looks at nothing."""
 
     scores: tuple[float, ...]
+    baseline: float
 
     @property
     def score(self) -> float:
@@ -19,6 +20,14 @@ class CrossValidated:
     def spread(self) -> float:
         """Standard deviation of the folds' held-out scores; NaN for a single fold."""
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else math.nan
+
+    @property
+    def beats_guessing(self) -> bool:
+        """Whether the score lies over the baseline by more than two standard errors of its mean over the folds."""
+        return self.score - self.baseline > 2 * self.spread / math.sqrt(len(self.scores))
+
+    def _against_guessing(self, what: str = "") -> str:
+        return "" if self.beats_guessing else f"; not shown to be better than guessing{what}"
 
 
 class ToldCategories(CrossValidated):

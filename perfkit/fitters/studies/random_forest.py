@@ -1,5 +1,6 @@
 """Which dimensions matter: random forests, by mean decrease in impurity and by permutation (MARTA, section II-B)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,19 +63,40 @@ class Importance(Plain, CrossValidated):
         )
         return frame.rename_axis("feature").sort_values("mdi", ascending=False)
 
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """The features whose shuffling lowers the held-out score by no more than two standard errors.
+
+        They have no effect, or others carry what they say. A forest gives a share to them, too: the shares sum to 1.
+        """
+        bound = 2 / math.sqrt(len(self.scores))
+        return tuple(
+            name for name, fall in self.permutation.items() if not fall > bound * self.permutation_spread[name]
+        )
+
+    @property
+    def caveat(self) -> str:
+        """What the shares do not say: that the forest may not predict, or which features could as well be shuffled."""
+        if not self.beats_guessing:
+            return "the forest is not shown to predict better than guessing: its shares may divide up noise"
+        if self.without_effect:
+            names = ", ".join(self.without_effect)
+            return f"shuffling {names} changes nothing: without effect, or others carry the same"
+        return ""
+
     def summary(self) -> str:
         """Say which features decide the target, and how well they predict it."""
         table = self.to_frame().head(5)
         ranked = ", ".join(f"{name} {mdi:.3f}" for name, mdi in table["mdi"].items())
-        return "\n".join(
-            [
-                f"importance for {self.target} (share of the decrease in impurity){labelled(self.kind)}: {ranked}",
-                (
-                    f"held-out score {self.score:.3f} +- {self.spread:.3f}, {self.baseline:.3f} for always guessing "
-                    f"the commonest; {self.rows} rows, {self.left_out} left out for a missing value"
-                ),
-            ]
-        )
+        lines = [
+            f"importance for {self.target} (share of the decrease in impurity){labelled(self.kind)}: {ranked}",
+            (
+                f"held-out score {self.score:.3f} +- {self.spread:.3f}, {self.baseline:.3f} for guessing; "
+                f"{self.rows} rows, {self.left_out} left out for a missing value"
+            ),
+            self.caveat,
+        ]
+        return "\n".join(line for line in lines if line)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw bars (`perfkit.plots.studies.plot_importance`)."""

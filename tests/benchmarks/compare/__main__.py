@@ -1,6 +1,8 @@
 """How often ``perfkit compare`` is wrong, on this machine: A/A comparisons, and a planted slowdown of 2 %.
 
-    python -m tests.benchmarks.compare --alike 200 --planted 100
+    python -m tests.benchmarks.compare --alike 200 --planted 100 --rows rows.jsonl
+
+With ``--rows`` it can be stopped at any time: the same command goes on.
 
 Kernels of the corpus are compared with themselves (two copies of one library), and with themselves followed by a chain
 of multiplications that takes 2 % of their cycles (both sides have a fence and a short chain after the kernel). Programs
@@ -10,6 +12,7 @@ difference (a false alarm), the share of planted ones that are found, and how of
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +21,9 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from scipy.stats import binomtest
 
 from perfkit.collectors import compile_kernel, corpus
 from perfkit.collectors.host.compare import compare
@@ -68,50 +74,71 @@ def neighbours(measured: int) -> Iterator[int]:
                 one.wait()
 
 
+def interval(called: int, made: int) -> str:
+    """Return the 95 % interval of a share that was counted (Clopper and Pearson)."""
+    found = binomtest(called, made).proportion_ci(0.95, "exact")
+    return f"{found.low:.1%} to {found.high:.1%}"
+
+
+def row(what: str, number: int, a: Kernel, b: Kernel, options: argparse.Namespace) -> dict[str, Any]:
+    """Make one comparison; returns what is stored of it."""
+    start = time.monotonic()
+    about = {"what": what, "number": number, "kernel": a.name}
+    try:
+        found = compare(a, b, processes=options.processes, seed=number, processor=min(os.sched_getaffinity(0)))
+    except UnavailableError as error:
+        return about | {"verdict": "refused", "message": str(error)}
+    return about | {
+        "verdict": found.verdict, "effect": found.effect, "low": found.interval[0], "high": found.interval[1],
+        "busy": found.busy_share, "quiet": found.quiet, "seconds": time.monotonic() - start,
+    }  # fmt: skip
+
+
 def main() -> None:
-    """Print the figures."""
+    """Make what the file does not hold yet, and print the figures of all that it holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--alike", type=int, default=200)
     parser.add_argument("--planted", type=int, default=100)
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--kernels", default=",".join(KERNELS))
+    parser.add_argument("--rows", type=Path, help="keep a line per comparison here, and go on after them")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    known = options.rows.read_text().splitlines() if options.rows is not None and options.rows.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in known]
     names = options.kernels.split(",")
-    processor = min(os.sched_getaffinity(0))
     pairs = {}
     for name in names:
         links = round(SLOWDOWN * true_cycles(lengthened(name, CHAIN)).cycles / LINK)
         pairs[name] = (lengthened(name, CHAIN), lengthened(name, CHAIN + links), lengthened(name, CHAIN))
-    with neighbours(processor) as busy:
-        for what, count, right in (("alike", options.alike, None), ("planted", options.planted, "slower")):
-            start, verdicts, held, shares, refused = time.monotonic(), [], 0, [], 0
-            for number in range(count):
-                a, slow, same = pairs[names[number % len(names)]]
-                b = same if right is None else slow
-                try:
-                    found = compare(a, b, processes=options.processes, processor=processor, seed=number)
-                except UnavailableError as error:
-                    refused += 1
-                    print(f"{what} {a.name}: {error}", file=sys.stderr, flush=True)
-                    continue
-                low, high = found.interval
-                held += low <= (0 if right is None else SLOWDOWN) <= high
-                verdicts.append(found.verdict)
-                shares.append(found.busy_share)
-                line = f"{what} {a.name} {found.effect:+.3%} ({low:+.3%} to {high:+.3%}) {found.verdict}"
-                print(line, "" if found.quiet else "beside a busy thread", file=sys.stderr, flush=True)
-            if not verdicts:
+    done = {(one["what"], one["number"]) for one in rows}
+    wanted = [("alike", number) for number in range(options.alike)]
+    wanted += [("planted", number) for number in range(options.planted)]
+    # In turns, so that a part of them says something of both.
+    wanted.sort(key=lambda one: (one[1] / max(getattr(options, one[0]), 1), one[0]))
+    with neighbours(min(os.sched_getaffinity(0))) as busy:
+        for what, number in wanted:
+            if (what, number) in done:
                 continue
-            called = sum(verdict in ("slower", "faster") for verdict in verdicts)
-            slower = "" if right is None else f", {verdicts.count('slower')} of them slower"
-            seconds = (time.monotonic() - start) / count
-            print(f"{what}: {called} of {len(verdicts)} called a difference{slower}; {held} intervals hold the truth;")
-            print(
-                f"    {refused} refused; {sum(shares) / len(shares):.0%} of the rounds beside a busy thread, "
-                f"{busy} other processors kept busy; {seconds:.1f} s per comparison",
-                flush=True,
-            )
+            a, slow, same = pairs[names[number % len(names)]]
+            one = row(what, number, a, same if what == "alike" else slow, options)
+            rows.append(one)
+            print(json.dumps(one), file=sys.stderr, flush=True)
+            if options.rows is not None:
+                with options.rows.open("a") as file:
+                    file.write(json.dumps(one) + "\n")
+    for what, truth in (("alike", 0.0), ("planted", SLOWDOWN)):
+        made = [one for one in rows if one["what"] == what]
+        told = [one for one in made if one["verdict"] != "refused"]
+        if not told:
+            continue
+        called = [one for one in told if one["verdict"] in ({"slower"} if truth else {"slower", "faster"})]
+        held = sum(one["low"] <= truth <= one["high"] for one in told)
+        mean = {name: sum(one[name] for one in told) / len(told) for name in ("busy", "seconds")}
+        print(f"{what}: {len(called)} of {len(told)} called {'slower' if truth else 'a difference'}")
+        print(f"    (95 % interval of the share: {interval(len(called), len(told))});")
+        print(f"    {held} intervals hold the truth; {len(made) - len(told)} refused; {mean['busy']:.0%} of the rounds")
+        print(f"    beside a busy thread, {busy} other processors kept busy; {mean['seconds']:.1f} s per comparison")
 
 
 main()

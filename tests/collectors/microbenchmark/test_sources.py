@@ -107,6 +107,17 @@ def test_a_complaint_that_is_repeated_for_every_copy_is_told_once_without_its_te
     assert shortened(told) == "Error: no such instruction: `foo %xmm0'"
 
 
+def test_words_of_the_flags_that_are_no_options_are_named():
+    """`;` and what follows are files to a compiler: the row says which is missing, and nothing runs them."""
+    study = Study(
+        "PK_REGION { long n = N; PK_KEEP(n); }", {"N": [1]}, flags=["-O2 ; touch 'an owned file'"], policy=QUICK
+    )
+    row = Microbenchmark(jobs=1).collect(study).table.iloc[0]
+    assert row["status"] == "failed"
+    assert "cannot find ;" in row["message"]
+    assert "collect2" not in row["message"]
+
+
 @pytest.mark.measures
 def test_flags_with_spaces_and_quotes_are_taken_once(tmp_path):
     kernel = 'PK_REGION { PK_REPORT("length", sizeof TEXT - 1); PK_REPORT("n", N); }'

@@ -3,7 +3,7 @@ import { breakable, h, choice, key, listbox, table } from './dom';
 import { NoStack, fit, select, type CpiFit, type Counts, type Form, type Method, type Settings } from './cpi';
 import type { Head, Packed } from './packed';
 import { Strip, type StripData, type Stretch } from './strip';
-import { count, percent, short } from './text';
+import { count, fixed, percent, short } from './text';
 import { Frame, Reader, type State, type View } from './view';
 
 export interface CpiHead extends Head {
@@ -110,12 +110,12 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
       evidence.textContent = '';
     } else {
       const attributed = now.components.reduce((a, b) => a + b, 0), residual = now.cpi - attributed;
-      frame.words.textContent = `CPI stack of ${head.stacks[chosen]!.name} (${head.stacks[chosen]!.kind}): CPI ${now.cpi.toFixed(4)} over ${count(now.data.cycles.length)} intervals; `
-        + `base ${short(now.base)}; unattributed ${(Math.abs(residual) > 1e-9 ? residual : 0).toFixed(4)}.`;
+      frame.words.textContent = `CPI stack of ${head.stacks[chosen]!.name} (${head.stacks[chosen]!.kind}): CPI ${fixed(now.cpi, 4)} over ${count(now.data.cycles.length)} intervals; `
+        + `base ${short(now.base)}; unattributed ${fixed(residual, 4)}.`;
       const singular = now.data.events.filter((_, i) => now.vif[i] === Infinity);
       const apart = Math.abs(now.base - now.other[0]!) / now.cpi;
       evidence.style.setProperty('--area', apart <= 0.1 ? '#009E73' : '#D55E00');
-      evidence.textContent = `R² ${now.r2.toFixed(2)} in sample, ${Number.isNaN(now.r2Blocked) ? '– (too few intervals)' : now.r2Blocked.toFixed(2)} in phases kept out. `
+      evidence.textContent = `R² ${fixed(now.r2, 2)} in sample, ${Number.isNaN(now.r2Blocked) ? '– (too few intervals)' : fixed(now.r2Blocked, 2)} in phases kept out. `
         + `The base is ${short(now.base)} by the ${form === 'ipc' ? 'IPC' : 'CPI'} form and ${short(now.other[0]!)} by the other, ${percent(apart, 1)} of the CPI apart.`
         + (singular.length ? ` ${singular.join(', ')} are linear combinations of each other: their penalties cannot be told apart.` : '')
         + now.leftOut.map(({ event, reason }) => ` ${event} ${reason}; it is left out.`).join('');
@@ -138,7 +138,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
         bar.append(h('i', { class: 'pkl-mark', style: `left:${((100 * each.cpi) / top).toFixed(2)}%` }));
       }
       const label = kind === 'measured' ? name : `${name} (${kind})`;
-      return h('div', { title: name }, h('span', { class: 'pkl-label' }, ...breakable(label)), bar, h('span', { class: 'pkl-value' }, each instanceof NoStack ? '–' : each.cpi.toFixed(3)));
+      return h('div', { title: name }, h('span', { class: 'pkl-label' }, ...breakable(label)), bar, h('span', { class: 'pkl-value' }, each instanceof NoStack ? '–' : fixed(each.cpi, 3)));
     }), chosen);
   }
 

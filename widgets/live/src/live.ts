@@ -13,7 +13,7 @@ export { roofAt } from './roofs_view';
 export { eigen, leastSquares, nnls } from './solve';
 export { SpireModel } from './spire';
 export { unpack } from './packed';
-export { general, short } from './text';
+export { fixed, general, percent, short } from './text';
 
 const MAKERS: Record<string, Make> = { spire: spireView as Make, cpi: cpiView as Make, whatif: whatIfView as Make, roofs: roofsView as Make };
 

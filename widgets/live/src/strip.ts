@@ -94,6 +94,7 @@ export class Strip {
 
   private listen(): void {
     const box = this.chart.element, place = (event: PointerEvent): number => event.clientX - box.getBoundingClientRect().left;
+    box.addEventListener('mousedown', (event) => event.preventDefault()); // the page would take the focus from the handle
     box.addEventListener('pointerdown', (event) => {
       if (event.button !== 0 || !this.x) return;
       const at = place(event), [a, b] = this.ends();
@@ -102,7 +103,7 @@ export class Strip {
       const end = Math.abs(at - b) < near && Math.abs(at - b) <= Math.abs(at - a) ? 1 : Math.abs(at - a) < near ? 0 : !whole && at > a && at < b ? 'move' : 'new';
       this.grabbed = { end, from: this.nearest(at), at: [...this.stretch] };
       box.setPointerCapture(event.pointerId);
-      if (end === 0 || end === 1) this.handles[end].focus({ preventScroll: true });
+      this.handles[end === 0 ? 0 : 1].focus({ preventScroll: true }); // arrow keys go on from where the pointer ends
     });
     box.addEventListener('pointermove', (event) => {
       const grabbed = this.grabbed;

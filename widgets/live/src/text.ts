@@ -21,6 +21,9 @@ export function short(value: number, digits = 3): string {
   return size >= 1000 ? Math.round(value).toLocaleString('en-US') : general(value, digits);
 }
 
-export const percent = (share: number, digits = 0): string => `${(100 * share).toFixed(digits)} %`;
+// So many digits after the point, without a sign before a zero.
+export const fixed = (value: number, digits: number): string => value.toFixed(digits).replace(/^-(?=0(\.0*)?$)/, '');
+
+export const percent = (share: number, digits = 0): string => `${fixed(100 * share, digits)} %`;
 
 export const count = (value: number): string => Math.round(value).toLocaleString('en-US');

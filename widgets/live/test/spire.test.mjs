@@ -1,7 +1,7 @@
 // The built file itself is tested, not its sources: it is what ships.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SpireModel } from '../../perfkit_widgets/static/live.js';
+import { SpireModel, fixed, percent } from '../../perfkit_widgets/static/live.js';
 
 const f = (...values) => Float64Array.from(values);
 // One event, the classic roofline min(4, I / 2), three samples of times 1, 1 and 2 in three intervals.
@@ -34,4 +34,9 @@ test('where the events of an interval disagree on its time, all samples are adde
 
 test('an event without a sample in the window is not ranked', () => {
   assert.deepEqual(model({ at: Int32Array.of(0, 0, 2) }).rank(1, 1).ranked, []);
+});
+
+test('a number that rounds to zero has no sign', () => {
+  assert.deepEqual([-0.001, -0.6, 0.001, -10].map((value) => fixed(value, 2)), ['0.00', '-0.60', '0.00', '-10.00']);
+  assert.equal(percent(-0.001), '0 %');
 });

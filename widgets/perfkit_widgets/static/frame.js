@@ -1,6 +1,6 @@
 // Lets the views' controls have their keys: without a mark on the control itself, JupyterLab takes arrow keys on a focused
 // list for moves between cells. And lets bars of a ranking be chosen by their whole rows, by their names, and by keys: a
-// bar may have no width. The listeners are the document's, so that they wait for no view to be drawn; every view of a
+// bar may have no width. Roofs are chosen by a click near their lines. The listeners are the document's, so that they wait for no view to be drawn; every view of a
 // page brings its own, and the first that acts tells the others by preventDefault.
 //
 // And keeps the order of acts: while the kernel works on a control's last value, ipywidgets keeps the next one back, but
@@ -35,6 +35,57 @@ function key(event) {
   choose(bars[now + by], event);
 }
 
+// A roof is one or two pixels wide, and has gaps where it is dashed: what lies nearest to the pointer is meant.
+const REACH = 8; // pixels
+const apart = ([x, y], [ax, ay], [bx, by]) => {
+  const along = [bx - ax, by - ay], length = along[0] ** 2 + along[1] ** 2;
+  const at = length ? Math.min(1, Math.max(0, ((x - ax) * along[0] + (y - ay) * along[1]) / length)) : 0;
+  return Math.hypot(x - ax - at * along[0], y - ay - at * along[1]);
+};
+export function nearest(event) {
+  const place = event.target.closest?.('.pk-roofs');
+  let best = null, least = REACH;
+  for (const line of place?.querySelectorAll('path.line') ?? []) {
+    if (!line.checkVisibility()) continue;
+    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(line.getScreenCTM().inverse());
+    const points = (line.getAttribute('d') ?? '').match(/[^MLZ]+/g)?.map((pair) => pair.split(',').map(Number)) ?? [];
+    for (let k = 1; k < points.length; k++) {
+      const far = apart([x, y], points[k - 1], points[k]);
+      if (far < least) [best, least] = [line, far];
+    }
+  }
+  return best;
+}
+
+function clickNear(event) {
+  const line = event.isTrusted && nearest(event);
+  if (!line || line === event.target) return;
+  event.stopImmediatePropagation();
+  line.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: event.clientX, clientY: event.clientY }));
+}
+
+// The tooltip of the nearest roof, which bqplot shows over the line itself only.
+function hovering() {
+  let shown = null;
+  const tell = (line, what, { clientX, clientY }) => line.dispatchEvent(new MouseEvent(what, { bubbles: true, clientX, clientY }));
+  return {
+    mouseout: (event) => {
+      if (event.isTrusted && event.target === shown) shown = null; // bqplot has hidden it
+    },
+    mousemove: (event) => {
+      if (!event.isTrusted || event.defaultPrevented) return;
+      const line = nearest(event);
+      if (shown && shown !== line) tell(shown, 'mouseout', event);
+      if (line && line !== event.target) {
+        event.preventDefault(); // for the listeners of other views
+        if (shown !== line) tell(line, 'mouseover', event);
+        tell(line, 'mousemove', event);
+      }
+      shown = line;
+    },
+  };
+}
+
 // The models of a view: its children, and what acts on its figures.
 function* controls(model) {
   yield model;
@@ -65,11 +116,13 @@ export default {
       target.setAttribute('data-lm-suppress-shortcuts', 'true');
       for (const place of view.querySelectorAll('.pk-ranked')) place.tabIndex = 0; // bqplot leaves it out of the tabs
     };
-    const heard = { focusin: mark, click, keydown: key };
+    const heard = { focusin: mark, click, keydown: key, ...hovering() };
     for (const [name, listener] of Object.entries(heard)) document.addEventListener(name, listener);
     document.addEventListener('click', ordered, true);
+    document.addEventListener('click', clickNear, true);
     return () => {
       document.removeEventListener('click', ordered, true);
+      document.removeEventListener('click', clickNear, true);
       for (const [name, listener] of Object.entries(heard)) document.removeEventListener(name, listener);
     };
   },

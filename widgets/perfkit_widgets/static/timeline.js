@@ -1,10 +1,11 @@
 // A window of the schedule over cycles, on a canvas. Rows are resources (bars: which instruction occupied them when) or
 // executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
 // last waited for, back to the window's start, and where its other operands came from.
-const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, DRAWN = 200_000;
-const WAIT = 'rgba(154, 165, 177, 0.55)', RUN = '#0072B2', MEMORY = '#009E73', DONE = '#8794A1', ARROW = '#D55E00', OTHER = '#B05A91';
+const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, SHOWN = 26, DRAWN = 200_000;
+// Each at least 3:1 on a light and on a dark page.
+const WAIT = '#7F8C99', RUN = '#0072B2', MEMORY = '#009E73', DONE = '#8794A1', ARROW = '#D55E00', OTHER = '#B05A91';
 // Of instructions; the chosen one is drawn in the arrows' colour.
-const COLOURS = ['#0072B2', '#56B4E9', '#009E73', '#7F8FA6', '#9C8FD8', '#4E9A9A', '#A6A04B', '#6C7A89'];
+const COLOURS = ['#0072B2', '#3D98CC', '#009E73', '#7F8FA6', '#8A7CCB', '#4E9A9A', '#908A35', '#6C7A89'];
 
 // Black or white, whichever is read better on a colour.
 const inkOn = (colour) => {
@@ -65,7 +66,7 @@ function render({ model, el }) {
   function reset() {
     row0 = 0;
     if (!n) return;
-    height = byResource() ? Math.min(MOST, Math.max(LEAST, full)) : 460;
+    height = byResource() ? Math.max(LEAST, full) : AXIS + SHOWN * ROW;
     if (byResource()) {
       // Where nothing is missing; few enough cycles to tell bars apart.
       const [a, b] = model.get('complete');
@@ -146,7 +147,7 @@ function render({ model, el }) {
         context.fillStyle = 'rgba(213, 94, 0, 0.14)';
         context.fillRect(0, y - ROW / 2, width, ROW);
       }
-      context.fillStyle = blamed.has(i) ? ARROW : ink;
+      context.fillStyle = blamed.has(i) ? style.getPropertyValue('--pk-blamed') : ink;
       context.font = `${i === mine ? '700 ' : ''}11.5px ${style.getPropertyValue('--jp-code-font-family') || 'monospace'}`;
       context.fillText(fitted(text(i), gutter() - 14), 6, y + 4);
     }
@@ -168,7 +169,6 @@ function render({ model, el }) {
 
   // ---------------------------------------------------------------- resources
 
-  const top = (r) => tops[r] - row0 * ROW;
   // Uses come sorted by their start: the first one that starts at a cycle or later.
   function firstFrom(cycle) {
     let low = 0, high = uses.length / 5;
@@ -202,7 +202,7 @@ function render({ model, el }) {
     return found;
   }
 
-  const laneMiddle = (j) => top(use(j, 0)) + (use(j, 1) + 0.5) * lane;
+  const laneMiddle = (j) => tops[use(j, 0)] + (use(j, 1) + 0.5) * lane;
 
   // The use that stands for an instruction where arrows begin and end: its operation's, on the fewest ports.
   function mainUse(i) {
@@ -220,7 +220,7 @@ function render({ model, el }) {
     const blamed = new Set(causes.slice(1)), mine = chosen();
     const made = new Set(inside(mine) ? producersOf(mine) : []);
     resources.forEach((r, k) => {
-      const y = top(k), tall = r.units * lane;
+      const y = tops[k], tall = r.units * lane;
       if (k && resources[k - 1].kind !== r.kind) {
         context.fillStyle = 'rgba(128, 128, 128, 0.5)';
         context.fillRect(0, y - GAP / 2 - 0.5, width, 1);
@@ -397,10 +397,7 @@ function render({ model, el }) {
 
   // Time goes with the rows, so that the window stays on the diagonal.
   function rowsBy(count) {
-    if (byResource()) {
-      row0 = Math.min(Math.max(0, (full - height) / ROW), Math.max(0, row0 + count));
-      return;
-    }
+    if (byResource()) return;
     const before = Math.min(n - 1, Math.max(0, Math.round(row0)));
     row0 = Math.min(Math.max(0, n - visible()), Math.max(0, row0 + count));
     const after = Math.min(n - 1, Math.max(0, Math.round(row0)));
@@ -492,7 +489,7 @@ function render({ model, el }) {
   // The resource whose name or lanes lie under the pointer, in words.
   function resourceAt(event) {
     const py = event.clientY - canvas.getBoundingClientRect().top;
-    const k = resources.findIndex((r, j) => py >= top(j) - GAP / 2 && py < top(j) + r.units * lane + GAP / 2);
+    const k = resources.findIndex((r, j) => py >= tops[j] - GAP / 2 && py < tops[j] + r.units * lane + GAP / 2);
     if (k < 0 || py < AXIS) return '';
     const { name, kind, units, busy } = resources[k];
     return `${name} (${kind}): ${units > 1 ? `${units} at a time` : 'one at a time'}, ${number(100 * busy, 0)} % used in this window`;
@@ -543,8 +540,8 @@ function render({ model, el }) {
       return;
     }
     x0 = drag.at - ((event.clientX - drag.x) / (width - gutter())) * span;
-    const most = byResource() ? Math.max(0, (full - height) / ROW) : Math.max(0, n - visible());
-    row0 = Math.min(most, Math.max(0, drag.row - (event.clientY - drag.y) / ROW));
+    const most = byResource() ? 0 : Math.max(0, n - visible());
+    row0 = Math.min(most, Math.max(0, Math.round(drag.row - (event.clientY - drag.y) / ROW))); // whole rows
     drawSoon();
   };
   const up = (event) => {
