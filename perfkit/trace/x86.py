@@ -132,12 +132,13 @@ def constants(code: StaticCode) -> list[int]:
 
     One of 64 bits counts as two, shorter ones and the distances of branches as none.
     """
-    decoder = _iced().Decoder
+    import iced_x86 as iced
+
     found = []
     for encoding in code.encoding:
-        decoding = decoder(64, encoding)
+        decoding = iced.Decoder(64, encoding)
         instruction = decoding.decode()
-        if instruction.flow_control != _iced().FlowControl.NEXT:
+        if instruction.flow_control != iced.FlowControl.NEXT:
             found.append(0)
             continue
         at = decoding.get_constant_offsets(instruction)
