@@ -169,7 +169,7 @@ def row_uses(row, sets, measured, form, machine, loading=None):
         own = {}
     elif measured is not None:
         own = operation(own, measured, vector, machine)
-        if machine.divider and vector and re.search(r"(DIV|SQRT)[PS][SDH]", form):
+        if machine.divider and vector and re.search(r"(DIV|(?<!R)SQRT)[PS][SDH]", form):
             own = {frozenset(("FP1",)): 1, frozenset(("fp_divider",)): measured["throughput"]}
     loads = max(1, round(base.get(machine.load, 1))) if row.load else 0
     stores = 1 if row.store else 0
@@ -298,7 +298,7 @@ UNITS = {
     },
 }  # fmt: skip
 PARTNERS = ("VEX_VADDPD_YMM_YMM_YMMM256", "VEX_VMULPD_YMM_YMM_YMMM256", "VEX_VPERMD_YMM_YMM_YMMM256")
-BY_VALUE = re.compile(r"(DIV|SQRT|REDUCE)")  # what they load while they are measured is slow to divide
+BY_VALUE = re.compile(r"(DIV|(?<!R)SQRT|REDUCE)")  # what they load while they are measured is slow to divide
 
 
 def read_core(name):

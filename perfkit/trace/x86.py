@@ -134,10 +134,9 @@ def constants(code: StaticCode) -> list[int]:
     """
     import iced_x86 as iced
 
-    decoder = iced.Decoder
     found = []
     for encoding in code.encoding:
-        decoding = decoder(64, encoding)
+        decoding = iced.Decoder(64, encoding)
         instruction = decoding.decode()
         if instruction.flow_control != iced.FlowControl.NEXT:
             found.append(0)
