@@ -15,8 +15,8 @@ osaca) on the basic blocks that make 99 % of the executed instructions, each blo
 executions: that is how such tools are used on whole kernels. With ``--points``, the traces are recorded anew and the
 cycles are those measured on the host that the table names; a point whose compiler gives another number of
 instructions here is left out and counted. With a table and a folder, traces and cycles are kept in the folder as they
-are made, and the next call goes on; ``--seconds`` ends a call early. What a core file or the simulator gave before it was
-changed is kept as well: take another folder then, or remove its ``scored-*.csv``. Nothing is fitted here.
+are made, and the next call goes on; ``--seconds`` ends a call early. What a core file or the simulator gave before it
+was changed is kept as well: take another folder then, or remove its ``scored-*.csv``. Nothing is fitted here.
 """
 
 import argparse
