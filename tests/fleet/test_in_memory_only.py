@@ -33,6 +33,7 @@ def calls(model, samples):
     first = samples.events[0]
     return {
         "Bottlenecks.explain samples": lambda given: pk.Bottlenecks.load("skylake_x").explain(given),
+        "Bottlenecks.stacks samples": lambda given: pk.Bottlenecks.load("skylake_x").stacks(given),
         "CpiCounts.from_samples samples": pk.CpiCounts.from_samples,
         "Samples.concat parts": lambda given: pk.Samples.concat([given]),
         "SpireModel.plot training": lambda given: model.plot(first, training=given),
