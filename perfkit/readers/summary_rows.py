@@ -12,10 +12,16 @@ from perfkit.samples.clocks import is_name_of_clock
 # Names that nothing else has, and names that a function or a run may have too.
 _CERTAIN = re.compile(
     r"\W*(?:(?:grand|sub)[ _-]?total|totals?|average|avg|mean|geo(?:metric)?[ _-]?mean|gmean|median|overall|"
-    r"std(?:[ _.-]?dev(?:iation)?)?|stdev|std[ _.-]?err(?:or)?)\W*",
+    r"std(?:[ _.-]?dev(?:iation)?)?|stdev|std[ _.-]?err(?:or)?|"
+    # As spreadsheets in German, French, Italian, Spanish, Portuguese, Polish, Russian, Chinese and Japanese say.
+    r"gesamt(?:summe)?|insgesamt|mittelwert|durchschnitt|somme|moyenne|total[ei]|totale[ _-]generale|media|m[eé]dia|"
+    r"promedio|soma|razem|[sś]rednia|итого|всего|среднее|合计|总计|平均值?|合計)\W*",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(r"\W*(?:sum|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"\W*(?:sum|summe|somma|suma|alle|tous|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*",
+    re.IGNORECASE,
+)
 _FEWEST, _MOST = 3, 10_000
 _NEAR = 1e-9
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident

@@ -20,8 +20,8 @@ _TOTAL = re.compile(
     r"|(?:instructions|instrs?|insns?|inst|cycles|cyc)[ _.-]?(?:total|raw|count|abs|absolute|retired))$"
 )
 _PER = re.compile(
-    r"(?:^|[ _.\-])(?:mpki|apki|[a-z]*pki|per[ _.-]?(?:k(?:ilo)?[ _.-]?)?(?:ins(?:n|t|tr|truction)?s?|cycles?|cyc)|"
-    r"per[ _.-]?1000[ _.-]?ins\w*|/(?:k?ins\w*|cyc\w*))$",
+    r"(?:^|[ _.\-])(?:mpki|apki|[a-z]*pki|per[ _.-]?(?:(?:1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|"
+    r"million)[ _.-]?)?(?:ins(?:n|t|tr|truction)?s?|cycles?|cyc)|/(?:k?ins\w*|cyc\w*))$",
     re.IGNORECASE,
 )
 # Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.
