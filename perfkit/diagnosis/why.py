@@ -186,13 +186,16 @@ class _Inquiry:
             else:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
                 trace = self._where_the_time_goes(found, hot, trace, core)
+        self.ahead.wait("memory", "time")
+        with self._stage(f"simulating {trace.instruction_count:,} instructions"):
+            states = tuple(Gus(core, warm=state).run(trace) for state in ("none", "caches"))
+        once, _ = self._measured(timed, calls, trace, why_not, core)
+        self._answer_first(hot, _nearest(states, calls, once)[0], once)
         if timed and self._whole(trace) is not None:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
-        self.ahead.wait("memory", "time")
-        with self._stage(f"simulating {trace.instruction_count:,} instructions"):
-            measured, why_not = self._measured(timed, calls, trace, why_not, core)
-            result = self._simulated(trace, core, calls, measured)
+        measured, why_not = self._measured(timed, calls, trace, why_not, core)
+        result = self._simulated(states, calls, measured)
         self._look(found, hot, timed, calls, trace)
         if hot.threads > 1 and team is None:
             self.unseen.append(f"{hot.name} ran in {hot.threads} threads; it was timed and recorded in one")
@@ -202,7 +205,6 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
         )  # fmt: skip
-        self._answer_first(hot, result, measured)
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
             answer.ranked  # noqa: B018 - worked out here, where its time is seen
@@ -215,13 +217,13 @@ class _Inquiry:
         return replace(answer, opinions=held, unseen=tuple(self.unseen), seconds=dict(self.spent))
 
     def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
-        """Say what is known already: how long it takes, and where."""
+        """Say what is known already: how long one run takes, and where."""
         by_place: Counter[str] = Counter()
         for where, ticks in zip(places(result.trace), result.spent.sum(axis=1).tolist(), strict=True):
             by_place[where] += ticks
         place, most = by_place.most_common(1)[0]
         cause, cycles = next(iter(cpi_by_cause(result).items()))
-        taken = f"{measured.cycles:,.0f} cycles measured" if measured else "nothing measured"
+        taken = f"{measured.cycles:,.0f} cycles measured once" if measured else "nothing measured"
         self.say(
             f"{hot.name}: {taken}, {result.cycles:,.0f} simulated; {most / max(result.ticks, 1):.0%} of these at "
             f"{place}, {cycles / result.cpi:.0%} for {cause}. What would help comes next."
@@ -439,19 +441,10 @@ class _Inquiry:
         self.unseen.append(f"what {hot.name} runs before its hot code, and after the part that is recorded")
         return part
 
-    def _simulated(self, trace: Trace, core: Microarchitecture, calls: Calls, measured: Measured | None) -> GusResult:
-        """Simulate with empty caches and with the calls' own data in them, and take the one nearer to the measured.
-
-        What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
-        """
-        cold, warm = (Gus(core, warm=state).run(trace) for state in ("none", "caches"))
-        if measured is not None:
-            apart = [abs(math.log(max(each.cycles, 1.0) / measured.cycles)) for each in (cold, warm)]
-            taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
-            why = "nearer to the measured time"
-        else:
-            taken, other = (warm, cold) if calls.skip else (cold, warm)
-            why = "calls came before" if calls.skip else "no call came before"
+    def _simulated(self, states: Sequence[GusResult], calls: Calls, measured: Measured | None) -> GusResult:
+        """Return the nearest of both simulations; say what else it might have been, where that is far from it."""
+        warm = states[1]
+        taken, other, why = _nearest(states, calls, measured)
         if abs(other.cycles / max(taken.cycles, 1.0) - 1) > FAR:
             held = ("empty caches", "these calls' data in the caches")
             self.unseen.append(
@@ -558,6 +551,20 @@ class _Inquiry:
             unseen.append(f"calls that were not followed: {_short(left)}")
         if note := origin.extra.get("no_lines"):
             unseen.append(f"source lines: {note}")
+
+
+def _nearest(states: Sequence[GusResult], calls: Calls, measured: Measured | None) -> tuple[GusResult, GusResult, str]:
+    """Return, of the simulations with empty caches and with the calls' own data, the one nearer to the measured.
+
+    What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
+    Returned are the one that is taken, the other, and why.
+    """
+    cold, warm = states
+    if measured is None:
+        return (warm, cold, "calls came before") if calls.skip else (cold, warm, "no call came before")
+    apart = [abs(math.log(max(each.cycles, 1.0) / measured.cycles)) for each in states]
+    taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
+    return taken, other, "nearer to the measured time"
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:

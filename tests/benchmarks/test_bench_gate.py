@@ -5,6 +5,9 @@ a path of another length, every second time at random addresses. Then a line is 
 
 PERFKIT_GATE_FROM begins at a later run: parts of the runs are as good as all at once where the digests that they print
 are the same. So is another host's.
+
+The programs of `libraries` are recorded only: what they run is chosen by libc, libm and BLAS for the processor, reads
+a file, or runs beside another thread.
 """
 
 import hashlib
@@ -12,13 +15,17 @@ import json
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perfkit.collectors.tracer import cloner
+from perfkit.collectors.tracer.pinned import LEVELS, check_level
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.gate import Gate, check_gate, mark_of, update_baselines
+from perfkit.errors import UnavailableError
 
 RUNS, FROM = (int(os.environ.get(f"PERFKIT_GATE_{name}", default)) for name, default in (("RUNS", 100), ("FROM", 0)))
 OUTER = 12
@@ -98,6 +105,94 @@ PLANTED = {
 }
 
 
+SINE = """#include <math.h>
+double f(const double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += sin(x[i]) + exp(x[i]) + pow(x[i], 1.5);
+    return s;
+}
+"""
+WIDE = """#include <string.h>
+void f(float *restrict y, const float *restrict x, long n) {
+    for (long i = 0; i < n; i++) y[i] = y[i] * x[i] + 1;
+    memcpy(y, x, n * sizeof *y);
+}
+"""
+READS = """#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) long words(const char *name) {
+    FILE *f = fopen(name, "r");
+    char line[200];
+    long s = 0;
+    if (!f) exit(3);
+    while (fgets(line, sizeof line, f))
+        for (char *w = strtok(line, " ,"); w; w = strtok(0, " ,")) s += strtol(w, 0, 10) ^ strlen(w);
+    fclose(f);
+    return s;
+}
+int main(int n, char **v) { printf("%ld\\n", words(v[1])); }
+"""
+BESIDE = """#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static volatile long done;
+static void *helper(void *p) {
+    for (long i = 0; i < 2000000; i++) { char *q = malloc(40 + i % 500); q[0] = 1; done += q[0]; free(q); }
+    return p;
+}
+__attribute__((noinline)) double relax(double *x, long n) {
+    double s = 0;
+    for (long r = 0; r < 8; r++) {
+        double *t = malloc(n * sizeof *t);
+        for (long i = 1; i + 1 < n; i++) t[i] = (x[i - 1] + x[i] + x[i + 1]) / 3;
+        memcpy(x + 1, t + 1, (n - 2) * sizeof *t);
+        s += x[n / 2];
+        free(t);
+    }
+    return s;
+}
+int main(void) {
+    pthread_t t;
+    double *x = malloc(400 * sizeof *x);
+    for (int i = 0; i < 400; i++) x[i] = i % 17;
+    pthread_create(&t, 0, helper, 0);
+    double s = relax(x, 400);
+    pthread_join(t, 0);
+    printf("%g %ld\\n", s, done);
+}
+"""
+
+
+def libraries(folder: Path) -> dict[str, Gate]:
+    """Write and build what is chosen by the processor, reads files, or runs beside another thread."""
+    for name, text in {"sine.c": SINE, "wide.c": WIDE, "reads.c": READS, "beside.c": BESIDE}.items():
+        (folder / name).write_text(text)
+    for name in ("reads", "beside"):
+        subprocess.run(["gcc", "-O2", "-g", "-pthread", f"{name}.c", "-o", name], cwd=folder, check=True)
+    numbers = folder / "numbers.txt"
+    numbers.write_text("\n".join(", ".join(str(i * j * 7919 % 1009) for j in range(9)) for i in range(60)))
+    found = {
+        "sine": Gate("sine.c:f", "f8[256], 256", folder=folder),
+        "reads": Gate("reads:words", [str(numbers)], folder=folder),
+        "beside": Gate("beside:relax", folder=folder),
+    }
+    for level in LEVELS:
+        try:
+            check_level(level)
+        except UnavailableError as error:
+            print(f"nothing is recorded with {level}: {error}")
+            continue
+        flags = f"-O3 -march={level} -mprefer-vector-width=512"
+        asked = "f4[1024], f4[1024], 1024"
+        found[f"wide {level}"] = Gate("wide.c:f", asked, flags=flags, instruction_set=level, folder=folder)
+    blas = sorted((Path(np.__file__).parents[1] / "numpy.libs").glob("libscipy_openblas64_*.so"))
+    if blas:
+        found["dot of BLAS"] = Gate(f"{blas[0]}:scipy_cblas_ddot64_", "256, f8[256], 1, f8[256], 1", folder=folder)
+    return found
+
+
 def source(loop: str, planted: str) -> str:
     return HEAD + "\n".join([
         "double f(const double *restrict x, double *restrict y, const long *restrict z, long n) {",
@@ -132,12 +227,13 @@ def gates(folder: Path, *, slow: bool) -> dict[str, Gate]:
     return made
 
 
-def test_bit_identical(tmp_path, monkeypatch):
+@pytest.mark.parametrize("made", [partial(gates, slow=False), libraries], ids=["programs", "libraries"])
+def test_bit_identical(made, tmp_path, monkeypatch):
     """Every recording of a program is the same."""
     plain = tmp_path / "plain"
     plain.mkdir()
     dumps, seen = cloner.json.dumps, {}
-    found = gates(plain, slow=False)
+    found = made(plain)
     if not shutil.which("rustc"):
         print("no rustc on this machine: no program in Rust is recorded")
     for run in range(FROM, FROM + RUNS):
@@ -157,7 +253,7 @@ def test_bit_identical(tmp_path, monkeypatch):
         f"their digest is {digest}"
     )
     assert {name: len(marks) for name, marks in seen.items() if len(marks) > 1} == {}
-    assert len(seen) >= 18
+    assert len(seen) >= (5 if made is libraries else 18)
 
 
 def test_planted_slowdowns(tmp_path):

@@ -6,6 +6,7 @@ the end of a buffer, writes its details to the parent, which lets the child go o
 """
 
 import ctypes
+import gc
 import json
 import mmap
 import os
@@ -13,6 +14,7 @@ import signal
 import struct
 import sys
 import time
+from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +28,7 @@ FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
 S = TypeVar("S", bound="Session")
 
 if TYPE_CHECKING:
+    from perfkit.collectors.tracer.clone import ClonedBlock
     from perfkit.collectors.tracer.pinned_child import Pinned
 
 
@@ -43,13 +46,22 @@ def start_session(make: type[S], specification: dict[str, Any], module: str) -> 
     try:
         session = make(libc, specification)
         session.load()
+        gc.disable()  # copies of large libraries are millions of objects, which all stay
         session.build()
+        gc.freeze()
+        gc.enable()
     except Exception as error:  # noqa: BLE001 - the parent raises it
         refused = type(error).__name__ == "Refused"
         text = str(error) if refused else f"{type(error).__name__}: {error}"
         say(specification["channel"], b"R" if refused else b"E", text.encode())
         os._exit(0)
     return session
+
+
+def _extent(block: "ClonedBlock") -> tuple[int, int]:
+    """Return where a block begins, and how many bytes it has."""
+    start = block.instructions[0].ip
+    return start, block.instructions[-1].next_ip - start
 
 
 def main(argument: str, make: "type[Session]", module: str) -> None:
@@ -174,7 +186,7 @@ class Session:
         self.stub = made.stubs[entry.start]
         for function in self.region.entries:
             self._patch(function, made.stubs[function.start])
-        self._code = [[self._original(i.ip, i.len) for i in block.instructions] for block in self.region.blocks]
+        self._code = [self._original(*_extent(block)) for block in self.region.blocks]
 
     def bodies(self, entry: Any) -> list[Any]:  # noqa: ARG002 - of several threads
         """Return more functions that are traced while the entry is."""
@@ -182,15 +194,12 @@ class Session:
 
     def describe(self) -> dict[str, Any]:
         """Everything static that the parent needs."""
-        from iced_x86 import Formatter, FormatterSyntax
-
-        formatter = Formatter(FormatterSyntax.INTEL)
         blocks = []
-        for block in self.region.blocks:
-            rows = []
+        for block, code in zip(self.region.blocks, self._code, strict=True):
+            rows, start = [], block.instructions[0].ip
             for i, each in zip(block.instructions, block.accesses, strict=True):
                 operands = [[a.read, a.write, a.size] for a in each for _ in range(a.slots)]
-                rows.append([i.ip, self._original(i.ip, i.len).hex(), formatter.format(i), operands])
+                rows.append([i.ip, code[i.ip - start : i.next_ip - start].hex(), "", operands])
             last = block.instructions[-1]
             target = last.near_branch_target if last.is_call_near else 0
             calls = self._name(target) if target else ""
@@ -236,9 +245,7 @@ class Session:
     def code_changed(self) -> bool:
         """Whether the traced code is no longer what was cloned."""
         return any(
-            self._original(i.ip, i.len) != code
-            for block, codes in zip(self.region.blocks, self._code, strict=True)
-            for i, code in zip(block.instructions, codes, strict=True)
+            self._original(*_extent(block)) != code for block, code in zip(self.region.blocks, self._code, strict=True)
         )
 
     def _run_program(self) -> None:
@@ -416,10 +423,10 @@ class Session:
         ]
 
     def _fill_tables(self, tables: list[tuple[int, int, int]], starts: dict[int, int], address: int) -> None:
+        copied = sorted(starts)
         for (start, size, _), table in zip(tables, getattr(self, "_table_memory", []), strict=False):
-            for original, copy in starts.items():
-                if start <= original < start + size:
-                    table[original - start] = copy - address
+            for original in copied[bisect_left(copied, start) : bisect_left(copied, start + size)]:
+                table[original - start] = starts[original] - address
 
     def _set_context(self) -> None:
         self._fill_page(self.context, self.buffers[0])

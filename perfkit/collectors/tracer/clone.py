@@ -113,7 +113,7 @@ class Region:
 
     def __post_init__(self) -> None:
         self._code: dict[int, list[Instruction]] = {}
-        self._slots: dict[int, int] = {}
+        self._accesses: dict[int, list[Access]] = {}
         pending = [self.entry, *self.bodies, *self._reached_by_pointer()]
         while pending:
             function = pending.pop()
@@ -223,8 +223,7 @@ class Region:
             return True
         try:
             code = self._listing(function)
-            for i in code:
-                accesses(i)
+            self._accesses |= {i.ip: accesses(i) for i in code}
         except Refused:
             return False
         if _starts_threads(code) or (self.threads and any(i.mnemonic == Mnemonic.SYSCALL for i in code)):
@@ -280,7 +279,10 @@ class Region:
         found = []
         for first, last in pairwise(cuts):
             part = code[first:last]
-            found.append(ClonedBlock(function.name, part, [accesses(i) for i in part]))
+            known = self._accesses
+            found.append(
+                ClonedBlock(function.name, part, [known[i.ip] if i.ip in known else accesses(i) for i in part])
+            )
         inside = {i.ip for i in code}
         stray = [t for t in leaders if t not in inside]
         if stray:

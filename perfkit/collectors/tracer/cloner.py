@@ -24,7 +24,7 @@ from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_memory, why_not
 from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
-from perfkit.collectors.tracer.recording import Recording, whole_blocks
+from perfkit.collectors.tracer.recording import Recording, disassembled, whole_blocks
 from perfkit.errors import DataError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.child"
@@ -152,6 +152,17 @@ def attempted(job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[
                 return found
             pointed += more
     raise Refusal(f"its indirect jumps have more than {MAX_ATTEMPTS} targets that no table names")
+
+
+def _changed(memory: int, rows: list[list[Any]], entry: set[int]) -> bool:
+    """Whether a block in a process's memory is no longer what it was, but for jumps to the clone."""
+    start, code = rows[0][0], b"".join(bytes.fromhex(row[1]) for row in rows)
+    now = os.pread(memory, len(code), start)
+    return now != code and any(
+        now[row[0] - start : row[0] - start + len(row[1]) // 2] != bytes.fromhex(row[1])
+        for row in rows
+        if entry.isdisjoint(range(row[0], row[0] + len(row[1]) // 2))
+    )
 
 
 @dataclass
@@ -388,15 +399,10 @@ class Child:
 
     def _code_changed(self) -> bool:
         """Whether a child that is stopped early holds other code than was cloned; it cannot look itself any more."""
-        rows = [row for block in self.static["blocks"] for row in block["instructions"]]
         entry = {at for start in self.static["entries"] for at in range(start, start + 5)}  # jumps to the clone
         try:
             with Path(f"/proc/{self.process.pid}/mem").open("rb", buffering=0) as memory:
-                return any(
-                    os.pread(memory.fileno(), len(row[1]) // 2, row[0]) != bytes.fromhex(row[1])
-                    for row in rows
-                    if entry.isdisjoint(range(row[0], row[0] + len(row[1]) // 2))
-                )
+                return any(_changed(memory.fileno(), block["instructions"], entry) for block in self.static["blocks"])
         except OSError:  # the system forbids it, or a library was unloaded: nothing is known
             return False
 
@@ -472,7 +478,8 @@ class Child:
             rows = self.static["blocks"][int(block) - 1]
             first = rows["instructions"][0]
             last = (
-                f" in {rows['function']}, in the block that begins at {first[0]:#x} ({first[2]}), "
+                f" in {rows['function']}, in the block that begins at {first[0]:#x} "
+                f"({disassembled(first[0], bytes.fromhex(first[1]))}), "
                 f"after {self._executed(count):,} traced instructions"
             )
         else:

@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from perfkit.collectors.tracer.demangle import demangled, forms, matching
@@ -25,6 +25,26 @@ _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
 _STT_OBJECT, _STT_FUNC = 1, 2
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_RPATH, _DT_RUNPATH = 15, 29
+
+
+def elf_as_it_is(path: str | Path) -> "ElfFile":
+    """Open a file, or return what was read of it already if it was not changed since.
+
+    Raises
+    ------
+    FormatError
+        As `ElfFile` does.
+    """
+    try:
+        about = Path(path).stat()
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+    return _read(str(path), about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=16)
+def _read(path: str, _changed: int, _size: int) -> "ElfFile":
+    return ElfFile(path)
 
 
 @dataclass(frozen=True)

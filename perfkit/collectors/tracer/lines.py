@@ -309,15 +309,19 @@ def _source_name(symbol: str) -> str:
 
 
 def _units(dwarf: Any, addresses: Sequence[int]) -> Iterator[Any]:
-    """Yield the units that hold any of the addresses: by the index of ranges, else by looking at every unit."""
+    """Yield the units that hold any of the addresses: by the index of ranges, else by looking at those not in it.
+
+    Not every compiler writes an index. Libraries have thousands of units: those that an index lists are not read.
+    """
     index = dwarf.get_aranges()
     offsets = {index.cu_offset_at_addr(a) for a in addresses} if index is not None else {None}
     for offset in sorted(o for o in offsets if o is not None):
         yield dwarf.get_CU_at(offset)
     if None not in offsets:
         return
+    listed = {entry.info_offset for entry in index.entries} if index is not None else set()
     for unit in dwarf.iter_CUs():
-        if unit.cu_offset in offsets:
+        if unit.cu_offset in listed:
             continue
         ranges = _ranges(dwarf, unit.get_top_DIE())
         if any(low <= a < high for low, high in ranges for a in addresses):

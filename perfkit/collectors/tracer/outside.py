@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.elf import elf_as_it_is
 from perfkit.errors import DataError, FormatError
 
 # Mappings with a path that are memory all the same: how just-in-time compilers map code twice, writable and executable.
@@ -106,7 +106,7 @@ class Maps:
         if path.endswith(" (deleted)"):
             return Place(name, path, offset)
         try:
-            elf = ElfFile(path)
+            elf = elf_as_it_is(path)
         except FormatError:
             return Place(name, generated=f"in {path}, which is no program or library")
         symbol = elf.holds(offset)

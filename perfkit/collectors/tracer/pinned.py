@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from iced_x86 import Decoder, Formatter, FormatterSyntax
 from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.lines import Loaded
@@ -166,14 +165,10 @@ def _loaded(each: Loaded, moved: Any) -> Loaded:
 
 
 def _block(block: Mapping[str, Any], moved: Any) -> dict[str, Any]:
-    """Return a block at its new place, disassembled anew: the text names addresses."""
-    formatter = Formatter(FormatterSyntax.INTEL)
+    """Return a block at its new place, to be disassembled anew: the text names addresses."""
     places = moved(np.array([row[0] for row in block["instructions"]], dtype=np.uint64))[0].tolist()
-    rows = []
-    for place, (_, code, _, operands) in zip(places, block["instructions"], strict=True):
-        i = Decoder(64, bytes.fromhex(code), ip=place).decode()
-        rows.append([place, code, formatter.format(i), operands])
-    return {**block, "instructions": rows}
+    rows = zip(places, block["instructions"], strict=True)
+    return {**block, "instructions": [[place, code, "", operands] for place, (_, code, _, operands) in rows]}
 
 
 def _files(maps: Maps) -> Iterable[_Move]:

@@ -4,12 +4,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from iced_x86 import Decoder, Formatter, FormatterSyntax
 from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.errors import DataError
 from perfkit.trace.code import Provenance, StaticCode
 from perfkit.trace.trace import Trace
+
+_FORMATTER = Formatter(FormatterSyntax.INTEL)
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Recording:
         Instruction set.
     blocks : list of dict
         ``{"function": name, "instructions": [[pc, bytes as hex, text, [[read, write, size], ...]], ...]}``, and
-        ``"calls"``, the name of the function that the block ends by calling, where there is one.
+        ``"calls"``, the name of the function that the block ends by calling, where there is one. A text is "" where
+        x86-64 code is disassembled when it is needed.
     stream, addresses, sizes : arrays
         As in :class:`~perfkit.trace.trace.Trace`.
     stopped : str
@@ -50,7 +54,7 @@ class Recording:
             isa=self.isa,
             pc=np.array([row[1] for row in rows], dtype=np.uint64),
             encoding=tuple(bytes.fromhex(row[2]) for row in rows),
-            text=tuple(row[3] for row in rows),
+            text=tuple(row[3] or disassembled(row[1], bytes.fromhex(row[2])) for row in rows),
             function=tuple(row[0] for row in rows),
             block_start=_offsets([len(block["instructions"]) for block in self.blocks]),
             operand_start=_offsets([len(row[4]) for row in rows]),
@@ -123,6 +127,11 @@ class Recording:
     def trace(self, provenance: Provenance) -> Trace:
         """Make the trace, checked."""
         return Trace.from_parts(self.code(), self.stream, self.addresses, self.sizes, provenance)
+
+
+def disassembled(pc: int, code: bytes) -> str:
+    """Return one x86-64 instruction's text."""
+    return _FORMATTER.format(Decoder(64, code, ip=pc).decode())
 
 
 def _names(calls: NDArray[np.str_]) -> str:
