@@ -35,7 +35,7 @@ TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"
 _KEYS = {
     "run": ("run", "workload", "benchmark"),
     "place": ("place", "cpu", "core", "socket", "thread", "region", "function"),
-    "interval": ("interval", "sample", "index"),
+    "interval": ("interval", "sample", "index", "row", "no.", "no", "nr.", "nr"),
     "at": ("at",),
     "seconds": ("seconds",),
     "event": ("event", "metric", "counter", "counter_name", "series"),
