@@ -61,7 +61,7 @@ class Measured:
     waited : float
         Share of the least disturbed run in which other programs had the processors, from 0 to 1.
     faults : float
-        Page faults that fall to these calls, about: those of all calls evenly, and one for each page they touch at most.
+        Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
     """
 
     cycles: float
@@ -254,11 +254,12 @@ class Diagnosis(Summarised):
     @property
     def _faulted(self) -> str:
         """Say that page faults explain why more was measured than is simulated, where they may."""
-        if self.measured is None or self.measured.faults * _FAULT < (self.measured.cycles - self.result.cycles) / 4:
+        more = self.measured.cycles - self.result.cycles if self.measured is not None else 0.0
+        if self.measured is None or more <= 0 or self.measured.faults * _FAULT < more / 4:
             return ""
         return (
-            f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for the "
-            "first time), and that is not simulated: touch the memory before, or use it again"
+            f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "
+            "the first time), and that is not simulated: touch the memory before, or use it again"
         )
 
     @property
