@@ -10,8 +10,10 @@ from typing import Any
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from perfkit.errors import naming_extras
 
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = naming_extras(__getattr__)
 
 if not os.access(__path__[0], os.W_OK):  # installed by somebody else, as on servers
     from perfkit.files import give_compiled_code_a_place

@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.files import shipped_folder
 from perfkit.results import KINDS
 from perfkit.samples.events import closest
@@ -151,7 +151,7 @@ def to_frame(root: str | Path | None = None) -> "pd.DataFrame":
         }
         for d in catalogue(root)
     ]
-    import pandas as pd
+    pd = of_extra("pandas")
 
     return pd.DataFrame(rows, columns=["name", "kind", "format", "holds", "units", "source", "licence", "bytes"])
 

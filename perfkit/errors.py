@@ -1,5 +1,18 @@
 """The errors and warnings of perfkit: each says what was expected, what was found and what to do."""
 
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+# Which extra of perfkit brings a package: the core installation traces and simulates.
+EXTRAS = {
+    **dict.fromkeys(("joblib", "matplotlib", "pandas", "pyarrow", "scipy"), "analysis"),
+    **dict.fromkeys(("sklearn", "KDEpy"), "studies"),
+    **dict.fromkeys(("dask", "distributed"), "cluster"),
+    "capstone": "arm",
+    **dict.fromkeys(("IPython", "anywidget", "bqplot", "ipywidgets", "jupyterlab", "nbclient", "papermill"), "lab"),
+}
+
 
 class PerfkitError(Exception):
     """The base of every error that perfkit raises on purpose.
@@ -37,3 +50,37 @@ class UnavailableError(PerfkitError, RuntimeError):
 
 class PerfkitWarning(UserWarning):
     """The base of perfkit's warnings: a result was made, and the reader should know this about it."""
+
+
+def uninstalled(error: ModuleNotFoundError) -> UnavailableError | None:
+    """Return what to say where a package is missing that an extra brings; None for any other package."""
+    name = (error.name or "").partition(".")[0]
+    if name not in EXTRAS:
+        return None
+    return UnavailableError(f"this needs {name}, which is not installed: pip install 'perfkit[{EXTRAS[name]}]'")
+
+
+def naming_extras(load: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return what loads a package's public names, saying which extra is missing where one is."""
+
+    def loaded(name: str) -> Any:
+        try:
+            return load(name)
+        except ModuleNotFoundError as error:
+            raise uninstalled(error) or error from error
+
+    return loaded
+
+
+def of_extra(name: str) -> Any:
+    """Import a package that an extra of perfkit brings (see `EXTRAS`).
+
+    Raises
+    ------
+    UnavailableError
+        It is not installed: the message names the extra.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise uninstalled(error) or error from error

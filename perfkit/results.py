@@ -8,12 +8,13 @@ import html
 import io
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args, runtime_checkable
 
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, SettingError, UnavailableError, of_extra
 from perfkit.files import arrow_table, existing, reading, replaced
 from perfkit.names import did_you_mean
 
@@ -193,7 +194,8 @@ def answering(result: _R) -> _R:
     To be called within `perfkit.files.reading`, which makes a FormatError of whatever goes wrong.
     """
     result.summary()
-    result.to_frame()  # type: ignore[attr-defined]
+    with suppress(UnavailableError):  # without pandas there are no tables
+        result.to_frame()  # type: ignore[attr-defined]
     return result
 
 
@@ -202,7 +204,7 @@ _T = TypeVar("_T", bound=Tabled)
 
 
 def _write_parquet(result: Tabled, table: "pd.DataFrame", temporary: Path) -> None:
-    import pandas as pd
+    pd = of_extra("pandas")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

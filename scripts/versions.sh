@@ -2,7 +2,8 @@
 # Does perfkit hold with other versions, and outside of its clone?
 #   scripts/versions.sh newest [PYTHON] [TESTS...]   the newest versions that pyproject.toml allows, and the tests
 #   scripts/versions.sh lowest [PYTHON] [TESTS...]   the oldest versions that it allows of what it names itself (needs uv)
-#   scripts/versions.sh wheel [PYTHON]               the wheel, installed elsewhere: its size, and the README's snippet
+#   scripts/versions.sh wheel [PYTHON]               the wheel, installed elsewhere: without extras at most 400 MB that trace
+#                                                    and simulate; then with notebooks, which run the README's snippet
 # Environments are made in $VERSIONS (default: a temporary folder that is removed) and are used again where they exist.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,12 +27,12 @@ print("Python", sys.version.split()[0], *(f"{m.__name__} {m.__version__}" for m 
 
 case $what in
 newest)
-    pip "$root[studies,trace]" "${tools[@]}"
+    pip "$root[studies]" "${tools[@]}"
     "$env/bin/python" -m pip uninstall -q -y perfkit # the clone is tested, with what its wheel asked for
     tests "$@"
     ;;
 lowest)
-    uv pip compile -q "$root/pyproject.toml" --extra studies --extra trace --resolution lowest-direct \
+    uv pip compile -q "$root/pyproject.toml" --extra studies --resolution lowest-direct \
         --python "$env/bin/python" --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o "$VERSIONS/lowest.txt"
     pip -r "$VERSIONS/lowest.txt" "${tools[@]}"
     tests "$@"
@@ -39,11 +40,17 @@ lowest)
 wheel)
     "$env/bin/python" -m pip wheel -q --disable-pip-version-check --no-deps -w "$VERSIONS/wheels" "$root"
     pip "$VERSIONS"/wheels/perfkit-*.whl
-    echo "installed: $(du -sm "$env/lib" | cut -f1) MB, of which perfkit $(du -sm "$env"/lib/python*/site-packages/perfkit | cut -f1) MB"
-    pip "$(ls "$VERSIONS"/wheels/perfkit-*.whl)[lab,trace]"
     mkdir -p "$VERSIONS/elsewhere" && cd "$VERSIONS/elsewhere"
+    # pip is the environment's own, not something that perfkit asks for.
+    size=$(du -sm --exclude=pip --exclude='pip-*' --exclude=setuptools --exclude='setuptools-*' "$env/lib" | cut -f1)
+    echo "installed without extras: $size MB"
+    echo 'void k(double *a, long n) { for (long i = 0; i < n; i++) a[i] += 1.0; }' >k.c
+    "$env/bin/perfkit" trace k.c -o k.trace -- 'f8[1000]' 1000
+    "$env/bin/perfkit" gus k.trace --core zen4
+    [ "$size" -le 400 ] || { echo "expected at most 400 MB" >&2; exit 1; }
+    pip "$(ls "$VERSIONS"/wheels/perfkit-*.whl)[lab]"
     "$env/bin/python" "$root/scripts/readme_snippet.py" "$root/README.md"
     "$env/bin/perfkit" explore my-program.txt
     ;;
-*) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

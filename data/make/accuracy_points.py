@@ -9,14 +9,13 @@ cores. The traces are recorded anew wherever they are needed.
 """
 
 import argparse
-import hashlib
 import json
 import time
-import tomllib
 from pathlib import Path
 
 import pandas as pd
 
+from data.make.manifest import describe
 from perfkit.collectors.host.code import cpuinfo
 from perfkit.collectors.host.toolchain import version
 
@@ -37,8 +36,7 @@ def main() -> None:
     info = cpuinfo()
     host = f"{info['model name']}, family {info['cpu family']} model {info['model']}, under a hypervisor"
     FOLDER.mkdir(exist_ok=True)
-    manifest = FOLDER / "manifest.toml"
-    entries = tomllib.loads(manifest.read_text()) if manifest.exists() else {}
+    entries = {}
     for name, folder in zip(SETS, options.folders, strict=True):
         points = pd.DataFrame([json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))])
         points["host"] = host
@@ -47,19 +45,14 @@ def main() -> None:
         compiler = version("clang" if name == "held-out" else "gcc")
         entries[f"accuracy/{file.stem}"] = {
             "file": file.name,
-            "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
             "format": "csv",
             "kind": "measured",
             "holds": f"{HOLDS[name]}: {len(points)} points",
             "units": "core cycles per call (10th percentile; spread is the median's relative distance to it)",
             "source": f"perfkit.collectors.host.true_cycles on {host}, {time.strftime('%Y-%m-%d')}; {compiler}",
             "licence": "MIT",
-            "made_by": "data/make/accuracy_points.py",
         }
-    text = "# Made by data/make/accuracy_points.py; do not edit by hand.\n"
-    for name, about in sorted(entries.items()):
-        text += f'\n["{name}"]\n' + "".join(f'{key} = "{value}"\n' for key, value in about.items())
-    manifest.write_text(text)
+    describe(FOLDER, entries, "data/make/accuracy_points.py")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ whoever has the list (BHive's) can score a model without the machine. Blocks tha
 """
 
 import argparse
-import hashlib
 import time
-import tomllib
 from pathlib import Path
 
+from data.make.manifest import describe
 from tests.benchmarks.blocks import kept_table
 
 FOLDER = Path(__file__).parents[1] / "blocks"
@@ -26,24 +25,18 @@ def main() -> None:
     host = options.kept.read_text(encoding="utf-8").partition("\n")[0].partition(" measured on ")[2]
     FOLDER.mkdir(exist_ok=True)
     points = kept_table(options.kept).round(3).sort_values("block")
-    file, manifest = FOLDER / f"{options.core}.csv", FOLDER / "manifest.toml"
+    file = FOLDER / f"{options.core}.csv"
     points.to_csv(file, index=False)
-    entries = tomllib.loads(manifest.read_text()) if manifest.exists() else {}
-    entries[f"blocks/{file.stem}"] = {
+    entry = {
         "file": file.name,
-        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "format": "csv",
         "kind": "measured",
         "holds": f"core cycles of {len(points):,} basic blocks of BHive's applications, by the SHA-256 of their code",
         "units": "core cycles of a turn of a loop over the block (looped) and of a copy (unrolled); none: not measured",
         "source": f"perfkit.collectors.blocks on {host}, under a hypervisor, {time.strftime('%Y-%m-%d')}",
         "licence": "MIT",
-        "made_by": "data/make/block_points.py",
     }
-    text = "# Made by data/make/block_points.py; do not edit by hand.\n"
-    for name, about in sorted(entries.items()):
-        text += f'\n["{name}"]\n' + "".join(f'{key} = "{value}"\n' for key, value in about.items())
-    manifest.write_text(text)
+    describe(FOLDER, {f"blocks/{file.stem}": entry}, "data/make/block_points.py")
 
 
 if __name__ == "__main__":

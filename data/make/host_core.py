@@ -5,11 +5,10 @@
 """
 
 import argparse
-import hashlib
 import lzma
-import tomllib
 from pathlib import Path
 
+from data.make.manifest import describe
 from perfkit.machine.core import Microarchitecture
 
 FOLDER = Path(__file__).parents[1] / "cores"
@@ -22,25 +21,19 @@ def main() -> None:
     options = parser.parse_args()
     core = Microarchitecture.load(options.core)
     FOLDER.mkdir(exist_ok=True)
-    file, manifest = FOLDER / f"{options.name}.toml.xz", FOLDER / "manifest.toml"
+    file = FOLDER / f"{options.name}.toml.xz"
     file.write_bytes(lzma.compress(options.core.read_bytes(), preset=9))
-    entries = tomllib.loads(manifest.read_text()) if manifest.exists() else {}
     measured = sum(form.source == "measured" for form in core.forms.values())
-    entries[f"cores/{options.name}"] = {
+    entry = {
         "file": file.name,
-        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "format": "core",
         "kind": "measured",
         "holds": f"a core: {measured:,} measured forms of {len(core.forms):,}, their ports, and the core's figures",
         "units": "cycles, operations, bytes per cycle, entries",
         "source": core.sources["here"],
         "licence": "Apache-2.0 WITH LLVM-exception",
-        "made_by": "data/make/host_core.py",
     }
-    text = "# Made by data/make/host_core.py; do not edit by hand.\n"
-    for name, about in sorted(entries.items()):
-        text += f'\n["{name}"]\n' + "".join(f'{key} = "{value}"\n' for key, value in about.items())
-    manifest.write_text(text)
+    describe(FOLDER, {f"cores/{options.name}": entry}, "data/make/host_core.py")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows
-from perfkit.errors import DataError, PerfkitError, SettingError, UnavailableError
+from perfkit.errors import DataError, PerfkitError, SettingError, UnavailableError, of_extra
 from perfkit.files import replaced
 
 app = typer.Typer(
@@ -132,7 +132,7 @@ def grade_command(
 
     Exercises that are open, or whose cells fail, give no points; grading goes on with the next.
     """
-    import pandas as pd
+    pd = of_extra("pandas")
 
     from perfkit.course.grading import COLUMNS, grade_submission
 

@@ -17,7 +17,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from perfkit._version import __version__
-from perfkit.errors import PerfkitError
+from perfkit.errors import PerfkitError, uninstalled
 
 # Command -> the function or typer application that it is, and its line in the list of commands (the first sentence of
 # its own help).
@@ -156,6 +156,8 @@ def main() -> None:
         _end(2 if place else 1, f"{error.strerror or error}{place}")
     except MemoryError as error:
         _end(2, f"not enough memory ({error})")
+    except ModuleNotFoundError as error:
+        _end(2 if uninstalled(error) else 70, str(uninstalled(error) or error))
     except Exception as error:  # the last resort: a person sees a line, not a traceback
         if os.environ.get("PERFKIT_TRACEBACK"):
             raise

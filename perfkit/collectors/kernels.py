@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.errors import DataError, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -251,7 +251,7 @@ def corpus_folder() -> Path:
 
 def corpus() -> "pd.DataFrame":
     """List the corpus: one row per kernel, with its title, group and sizes."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     rows = [
         {

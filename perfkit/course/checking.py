@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit.course.answers import Unit
 from perfkit.course.exercises import Checked, exercises
 from perfkit.course.units import unit_named
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, of_extra
 from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class CheckedUnit:
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per exercise: exercise, state, points, of, text."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         columns = ["exercise", "state", "points", "of", "text"]
         return pd.DataFrame([[getattr(each, c) for c in columns] for each in self.exercises], columns=columns)

@@ -12,7 +12,7 @@ from perfkit.course.answers import Unit
 from perfkit.course.exercises import MIME, exercises
 from perfkit.course.units import unit_named
 from perfkit.course.versions import checks_of, notebook_of, read_notebook, student_of, submitted_on
-from perfkit.errors import FormatError
+from perfkit.errors import FormatError, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def grade_submission(
     FileNotFoundError, FormatError
         There is no such file, or it is no unit of the course.
     """
-    import pandas as pd
+    pd = of_extra("pandas")
 
     submission = read_notebook(path)
     unit = _unit_of(submission, path)

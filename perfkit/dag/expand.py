@@ -9,6 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from perfkit.dag.program import CALL, FORWARD, HOLD, JOIN, LEVELS, LOAD, OPS, OTHER, REDIRECT, RETURN, STORE
+from perfkit.errors import of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,7 @@ class _Values:
 
 def node_table(program: BlockProgram, stream: Ints) -> pd.DataFrame:
     """Return the table that `perfkit.dag.graph.Dag.nodes` describes."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     p = program
     values = _Values(p)

@@ -14,7 +14,7 @@ from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.diagnosis import words
-from perfkit.errors import FormatError
+from perfkit.errors import FormatError, of_extra
 from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
 from perfkit.simulators.gus.files import load_result
@@ -320,7 +320,7 @@ class Diagnosis(Summarised):
         what delays the run), time (share of the cycles), cause (the largest of the time), held (share of the cycles
         that the bottleneck, or a resource of its group, takes there), source_line.
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         code, spent = self.result.trace.code, self.result.spent
         causes = [*CAUSES, *self.result.program.groups]

@@ -18,7 +18,7 @@ from perfkit.collectors.host.code import flags
 from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_result import NoiseResult
-from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, PerfkitWarning, SettingError, of_extra
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Settings
 from perfkit.simulators.gus.gus import Gus
@@ -262,7 +262,7 @@ class Noise(Settings):
         SettingError, DataError, UnavailableError
             As `run` does.
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         from perfkit.collectors.noise.copies import NoiseVariant
         from perfkit.collectors.noise.kinds import NoRoom
@@ -460,7 +460,7 @@ def _curves(
     found: "Turns", kinds: Sequence[str], simulated: "dict[NoiseVariant, float]", processes: int, more: dict[str, str]
 ) -> "pd.DataFrame":
     """Return one row per kind and number of instructions, beginning with none."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     from perfkit.collectors.noise.kinds import KINDS
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, Bend, bend, first_bottleneck, word
+from perfkit.errors import of_extra
 from perfkit.results import Tabled, draw
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class NoiseResult(Tabled):
         cycles_each (cycles per further instruction), idle (share of the time in which the resource had nothing to
         do), slack (in a word), and, with a model, simulated_absorbed, simulated_idle and disagreement.
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         rows = []
         for kind in self.kinds:

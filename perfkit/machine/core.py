@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError
+from perfkit.errors import FormatError, MissingFileError, PerfkitWarning, SettingError, of_extra
 from perfkit.files import reading, whole_text
 from perfkit.machine.measured_forms import MeasuredForm, read_forms, write_forms
 from perfkit.machine.recognise import Recognised, host
@@ -396,7 +396,7 @@ class Microarchitecture:
 
     def to_frame(self) -> Any:
         """Return every figure as a table: name, kind, value, unit, source (in words), note."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         rows: list[dict[str, Any]] = [
             {"name": r.name, "kind": r.kind, "value": r.value, "unit": r.unit, "source": r.source, "note": r.note}

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import FormatError, PerfkitWarning, SettingError
+from perfkit.errors import FormatError, PerfkitWarning, SettingError, of_extra
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.layers import COMPLETE, LAYERS, Layer, Row
 from perfkit.machine.measured_forms import form_layers
@@ -273,7 +273,7 @@ class Coverage:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per form: executions, share, layer, where the layer comes from."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         total = sum(self.counts.values())
         frame = pd.DataFrame(

@@ -85,7 +85,6 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
             color="black" if roof.kind == "throughput" else colour(roof),
             linestyle=DASHES[roof.kind],
             linewidth=1.8 if roof in hits or roof.kind == "throughput" else 1.0,
-            alpha=1.0 if roof in hits or roof.kind == "throughput" else 0.6,
             label=f"{roof.label} ({roof.distance:.2f})" if roof in named else None,
         )
     point = roofline.intensity if math.isfinite(roofline.intensity) else x[-1]

@@ -33,6 +33,7 @@ _FIELDS = re.compile(
     r"(?:<not counted>|<not supported>|\d[\d.,]*)(?P<sep>[^\d.]{1,3}?)(?P<unit>[^\d]{0,12}?)(?P=sep)"
     r"(?P<event>[^\s#\x22\d].{0,150}?)(?P=sep)(?:\d+[.,]\d+%(?P=sep))?\d+(?P=sep)\d{1,3}[.,]\d\d(?=(?P=sep)|$)"
 )
+_LETTER = re.compile(r"[^\W\d_]")
 _AT = re.compile(r"\d+\.\d{9}$")
 _COMMA_AT = re.compile(r"\d+,\d+$")
 _CPU = re.compile(r"CPU\d+$")
@@ -98,7 +99,8 @@ def _separator(head: str) -> str | None:
     votes: Counter[str] = Counter()
     lines = [x for x in head.splitlines()[:300] if x.strip() and not x.startswith("#")]
     for line in lines:
-        if (match := _FIELDS.search(line[:300])) is not None:
+        # An event's name has letters: rows of figures alone are told apart without the search below.
+        if _LETTER.search(line, 0, 300) and (match := _FIELDS.search(line[:300])) is not None:
             votes[match["sep"]] += 1
     if not votes:
         return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfkit.collectors.dag.paper_kernels import kernel, kmeans
+from perfkit.errors import of_extra
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 
@@ -76,7 +77,7 @@ def paper_statements(progress: Callable[[str], None] | None = None) -> pd.DataFr
     -------
     DataFrame with a row per `Statement`.
     """
-    import pandas as pd
+    pd = of_extra("pandas")
 
     return pd.DataFrame([vars(s) for s in _statements(progress or (lambda _: None))])
 

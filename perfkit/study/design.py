@@ -46,6 +46,8 @@ class SequentialDesign:
     seed: int = 0
     values: dict[int, float] = field(default_factory=dict, init=False)
     """Row -> the measured target; NaN where measuring failed."""
+    awaited: dict[int, float] = field(default_factory=dict, init=False)
+    """Randomly drawn row -> logarithm of what was predicted before it was measured; set it to go on after a stop."""
     checked: list[float] = field(default_factory=list, init=False)
     """Relative errors of predictions of random configurations, in the order of measurement."""
 
@@ -59,7 +61,6 @@ class SequentialDesign:
             raise SettingError(f"an error lies between 0 and 1, not {self.error}")
         self._random = np.random.default_rng(self.seed)
         self._inputs = _encoded(self.features)
-        self._awaited: dict[int, float] = {}
         self._model: Any = None
         self._shift, self._scale = 0.0, 1.0
 
@@ -88,9 +89,10 @@ class SequentialDesign:
         size = min(_ROUND, room, len(left))
         drawn = self._random.choice(left, max(size // 2, 1), replace=False)
         mean, spread = self._predict(left)
-        self._awaited = {int(row): float(mean[np.searchsorted(left, row)]) for row in drawn}
-        uncertain = [int(row) for row in left[np.argsort(-spread)] if row not in self._awaited]
-        return [*self._awaited, *uncertain[: size - len(drawn)]]
+        new = {int(row): float(mean[np.searchsorted(left, row)]) for row in drawn}
+        self.awaited |= new
+        uncertain = [int(row) for row in left[np.argsort(-spread)] if row not in new]
+        return [*new, *uncertain[: size - len(drawn)]]
 
     def observe(self, rows: Sequence[int], values: Sequence[float]) -> None:
         """Tell what was measured; NaN for a configuration that failed."""
@@ -98,8 +100,8 @@ class SequentialDesign:
             if math.isfinite(value) and value <= 0:
                 raise DataError(f"a budget needs a target over 0, row {row} has {value}")
             self.values[row] = value
-            if row in self._awaited and math.isfinite(value):
-                self.checked.append(abs(math.exp(self._awaited[row]) / value - 1))
+            if row in self.awaited and math.isfinite(value):
+                self.checked.append(abs(math.exp(self.awaited[row]) / value - 1))
         self._model = None
 
     def predictions(self) -> pd.DataFrame:

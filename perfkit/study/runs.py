@@ -230,6 +230,14 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 _MARK = b"perfkit.study"
 
 
+def study_metadata(path: str | Path) -> dict[str, Any] | None:
+    """Return the metadata of a study's table in a parquet file; None where it is another table."""
+    import pyarrow.parquet as pq
+
+    about = (pq.read_schema(path).metadata or {}).get(_MARK)
+    return None if about is None else dict(json_object(about, path, "a study's table").get("metadata", {}))
+
+
 def _nested_type() -> Any:
     import pyarrow as pa
 

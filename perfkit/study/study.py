@@ -241,6 +241,13 @@ class Study(Strict):
                 _fill(line, dict.fromkeys(known, "0"))
         for text in (*self.sources, *self.arguments):
             _fill(text, dict.fromkeys(known, "0"))
+        for text in (*self.compilers, *self.flags):
+            for name in re.findall(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", text):
+                if name in self.dimensions:
+                    raise ValueError(
+                        f"{{{name}}} in {text!r} is not replaced there: the dimension is a macro ({name}) already; "
+                        "list one entry per value where a flag must change"
+                    )
         known += ["threads", "compiler", "flags", *HOST_FACTS]
         for text in self.where:
             _only_known(Expression(text), known, "where")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from perfkit.errors import DataError
+from perfkit.errors import DataError, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,7 +170,7 @@ class StaticCode:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per instruction: pc, length, bytes (hex), block, index, function, text, operands, file, line."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         return pd.DataFrame(
             {
@@ -261,7 +261,7 @@ def flat(values: ArrayLike | Sequence[Any], kind: type[Any], name: str) -> NDArr
 
 def missing_where_zero(line: NDArray[np.int32]) -> Any:
     """Return line numbers as a column in which 0, an unknown line, is missing."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     return pd.arrays.IntegerArray(line.astype(np.int64), line == 0)
 

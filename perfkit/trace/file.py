@@ -1,4 +1,4 @@
-"""The trace file: a ZIP archive of JSON, parquet tables and zstd-compressed streams (``docs/tracing.md``).
+"""The trace file: a ZIP archive of JSON and zstd-compressed streams (``docs/tracing.md``).
 
 Addresses are stored as differences to the last address of the same operand, which for most loops is a constant: a
 hundred million instructions often fit a few megabytes, and reading is bound by memory, not by decompression.
@@ -9,27 +9,26 @@ import json
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, FormatError
+from perfkit.errors import DataError, FormatError, of_extra
 from perfkit.files import afford, arrow_table, check_fields, existing, json_object, member, reading, replaced
 from perfkit.trace.code import (
     Provenance,
     StaticCode,
     TraceChunk,
     expand,
+    flat,
     provenance_from_dict,
     provenance_to_dict,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 MAGIC = "perfkit-trace"
-VERSION = 1
+VERSION = 2  # the first had its static tables in parquet
 BLOCKS_PER_CHUNK = 1 << 20
 _WHAT = "a perfkit trace"
 _MOST_BLOCKS = 1 << 26  # in a chunk; more is a damaged header
@@ -40,9 +39,7 @@ _STREAMS = {"stream": np.uint32, "addresses": np.uint64, "sizes": np.uint32}
 
 def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Iterable[TraceChunk], level: int) -> Path:
     """Write a trace's parts; a file of that name is replaced only once the new one is complete."""
-    import pyarrow as pa
-
-    codec = pa.Codec("zstd", compression_level=level)
+    codec = zstandard.ZstdCompressor(level=level)
     lengths = np.diff(code.block_start).astype(np.int64)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
@@ -55,8 +52,7 @@ def save_trace(path: Path, code: StaticCode, provenance: Provenance, chunks: Ite
                 if name == "addresses":
                     values = _differences(chunk.stream, code.block_operand_start, values)
                 _put(archive, f"{name}/{number:06}.zst", _compress(codec, values))
-        for name, table in _tables(code).items():
-            _put(archive, f"{name}.parquet", _parquet(table, level))
+        _put(archive, "code.json", json.dumps(_tables(code)).encode(), zipfile.ZIP_DEFLATED)
         header = {
             "format": MAGIC,
             "version": VERSION,
@@ -177,51 +173,66 @@ class TraceFile:
         return header
 
     def _read_code(self) -> StaticCode:
-        import pyarrow as pa
-
         try:
-            tables = {
-                # pq.read_table imports pandas, as does to_numpy: that takes longer than simulating a small trace.
-                name: arrow_table(io.BytesIO(self._member(f"{name}.parquet")))
-                for name in ("instructions", "operands", "blocks")
-            }
+            tables = self._first_tables() if self._header["version"] == 1 else self._tables()
             code, operands = tables["instructions"], tables["operands"]
-            if not (pa.types.is_binary(code["bytes"].type) and pa.types.is_string(code["text"].type)):
-                raise FormatError(f"{self.path}: its instructions have no machine code or no text")
-            counts = _numbers(code["operands"])
+            if not all(isinstance(text, str) for name in ("text", "function", "file") for text in code.get(name, ())):
+                raise DataError("its instructions have no text")
             return StaticCode(
                 isa=self._header["isa"],
-                pc=_numbers(code["pc"]),
-                encoding=code["bytes"].to_pylist(),
-                text=code["text"].to_pylist(),
-                function=code["function"].to_pylist(),
-                block_start=_offsets(_numbers(tables["blocks"]["instructions"])),
-                operand_start=_offsets(counts),
-                read=_numbers(operands["read"]),
-                write=_numbers(operands["write"]),
-                size=_numbers(operands["size"]),
-                # Later than the format's first version, and only there where lines are known.
-                **({"file": code["file"].to_pylist(), "line": _numbers(code["line"])} if _has_lines(code) else {}),
+                pc=code["pc"],
+                encoding=tuple(code["bytes"]),
+                text=tuple(code["text"]),
+                function=tuple(code["function"]),
+                block_start=_offsets(tables["blocks"]["instructions"]),
+                operand_start=_offsets(code["operands"]),
+                read=operands["read"],
+                write=operands["write"],
+                size=operands["size"],
+                # Only there where lines are known.
+                **({"file": tuple(code["file"]), "line": code["line"]} if {"file", "line"} <= set(code) else {}),
             )
-        except (pa.ArrowException, KeyError, DataError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, FormatError):
                 raise
+            raise FormatError(f"{self.path}: its static tables are damaged ({error})") from error
+
+    def _tables(self) -> dict[str, dict[str, Any]]:
+        """Return the tables of static code, each a mapping of columns."""
+        tables = json_object(self._member("code.json"), self.path, "a trace's code")
+        for name in ("instructions", "operands", "blocks"):
+            check_fields(tables, {name: dict}, self.path, "its code")
+            check_fields(tables[name], dict.fromkeys(tables[name], list), self.path, f"its {name}")
+        tables["instructions"]["bytes"] = list(map(bytes.fromhex, tables["instructions"]["bytes"]))
+        return tables
+
+    def _first_tables(self) -> dict[str, dict[str, Any]]:
+        """Return the same of the format's first version."""
+        pa = of_extra("pyarrow")
+        try:
+            return {
+                # pq.read_table imports pandas, as does to_numpy: that takes longer than simulating a small trace.
+                name: arrow_table(io.BytesIO(self._member(f"{name}.parquet"))).to_pydict()
+                for name in ("instructions", "operands", "blocks")
+            }
+        except pa.ArrowException as error:
             raise FormatError(f"{self.path}: its static tables are damaged ({error})") from error
 
     def _member(self, name: str) -> bytes:
         return member(self._archive, name, self.path, _WHAT)
 
     def _values(self, stream: str, number: int) -> NDArray[Any]:
-        import pyarrow as pa
-
         name, dtype = f"{stream}/{number:06}.zst", np.dtype(_STREAMS[stream])
         size = self.chunk_sizes[number][stream] * dtype.itemsize
         if size == 0:
             return np.empty(0, dtype=dtype)
         packed = self._member(name)
         try:
-            data = pa.Codec("zstd").decompress(packed, decompressed_size=size)
-        except (pa.ArrowException, OSError, MemoryError) as error:
+            claimed = zstandard.frame_content_size(packed)
+            if claimed not in (-1, size):  # -1: it does not say
+                raise FormatError(f"{self.path}: {name} should hold {size} bytes, and does not")
+            data = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
+        except (zstandard.ZstdError, MemoryError) as error:
             raise FormatError(f"{self.path}: {name} is damaged ({error})") from error
         if len(data) != size:
             raise FormatError(f"{self.path}: {name} should hold {size} bytes, and does not")
@@ -243,57 +254,33 @@ def _open(path: Path) -> zipfile.ZipFile:
         raise FormatError(f"{path}: truncated or damaged: {error}") from error
 
 
-def _numbers(column: "pa.ChunkedArray") -> NDArray[Any]:
-    """Return a column's numbers or flags."""
-    if column.null_count:
-        raise DataError(f"{column.null_count} values are missing")
-    return np.array(column.to_pylist(), dtype=column.type.to_pandas_dtype())
+def _put(archive: zipfile.ZipFile, name: str, data: bytes, packed: int = zipfile.ZIP_STORED) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, packed)
 
 
-def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
-
-
-def _compress(codec: "pa.Codec", values: NDArray[Any]) -> bytes:
+def _compress(codec: zstandard.ZstdCompressor, values: NDArray[Any]) -> bytes:
     little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    packed: bytes = codec.compress(little.view(np.uint8), asbytes=True)
-    return packed
+    return codec.compress(little.view(np.uint8).data)
 
 
-def _tables(code: StaticCode) -> dict[str, "pa.Table"]:
-    import pyarrow as pa
-
-    places = {"file": pa.array(code.file, pa.string()), "line": pa.array(code.line)} if code.line.any() else {}
+def _tables(code: StaticCode) -> dict[str, dict[str, list[Any]]]:
+    places = {"file": list(code.file), "line": code.line.tolist()} if code.line.any() else {}
     return {
-        "instructions": pa.table(
-            {
-                "pc": pa.array(code.pc),
-                "bytes": pa.array(code.encoding, pa.binary()),
-                "text": pa.array(code.text, pa.string()),
-                "function": pa.array(code.function, pa.string()),
-                "operands": pa.array(np.diff(code.operand_start)),
-                **places,
-            }
-        ),
-        "operands": pa.table({name: pa.array(getattr(code, name)) for name in ("read", "write", "size")}),
-        "blocks": pa.table({"instructions": pa.array(np.diff(code.block_start))}),
+        "instructions": {
+            "pc": code.pc.tolist(),
+            "bytes": [one.hex() for one in code.encoding],
+            "text": list(code.text),
+            "function": list(code.function),
+            "operands": np.diff(code.operand_start).tolist(),
+            **places,
+        },
+        "operands": {name: getattr(code, name).tolist() for name in ("read", "write", "size")},
+        "blocks": {"instructions": np.diff(code.block_start).tolist()},
     }
 
 
-def _has_lines(table: "pa.Table") -> bool:
-    return {"file", "line"} <= set(table.column_names)
-
-
-def _parquet(table: "pa.Table", level: int) -> bytes:
-    import pyarrow.parquet as pq
-
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd", compression_level=level)
-    return sink.getvalue()
-
-
-def _offsets(counts: NDArray[Any]) -> NDArray[np.int32]:
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).astype(np.int32)
+def _offsets(counts: list[int]) -> NDArray[np.int32]:
+    return np.concatenate(([0], np.cumsum(flat(counts, np.int32, "counts"), dtype=np.int64))).astype(np.int32)
 
 
 def _differences(

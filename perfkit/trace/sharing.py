@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, of_extra
 from perfkit.results import Kind, Tabled, draw, labelled
 from perfkit.trace.code import expand
 
@@ -196,7 +196,7 @@ def shared_lines(traces: "ThreadTraces", line: int = 64) -> SharedLines:
     SettingError
         Lines of another size.
     """
-    import pandas as pd
+    pd = of_extra("pandas")
 
     if line not in (8, 16, 32, 64):
         raise SettingError(f"a line has 8, 16, 32 or 64 bytes; found {line}")

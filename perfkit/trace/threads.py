@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, FormatError
+from perfkit.errors import DataError, FormatError, of_extra
 from perfkit.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
 from perfkit.results import Kind, Summarised, draw, labelled
 from perfkit.trace.sharing import SERIAL, SharedLines, shared_lines
@@ -138,7 +138,7 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per thread: thread, instructions, accesses, calls, share of the most, complete, stopped."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         return pd.DataFrame(
             {

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfkit.errors import DataError, SettingError, UnavailableError
 
@@ -30,21 +30,15 @@ if TYPE_CHECKING:
 @cache
 def code_names() -> dict[int, str]:
     """Return iced-x86's name of every encoding, by number."""
-    return {value: name for name, value in vars(_iced().Code).items() if isinstance(value, int)}
+    from iced_x86 import Code
 
-
-@cache
-def _iced() -> Any:
-    try:
-        import iced_x86
-    except ImportError as error:
-        raise UnavailableError("decoding x86-64 needs iced-x86: pip install 'perfkit[trace]'") from error
-    return iced_x86
+    return {value: name for name, value in vars(Code).items() if isinstance(value, int)}
 
 
 @cache
 def _constants() -> tuple[int, int, int, int]:
-    iced = _iced()
+    import iced_x86 as iced
+
     kinds = iced.OpKind
     return kinds.REGISTER, kinds.MEMORY, iced.Mnemonic.LEA, iced.Register.NONE
 
@@ -122,7 +116,8 @@ def decode(code: StaticCode) -> list[Instruction]:
     """Decode every static instruction of an x86-64 trace."""
     if code.isa != "x86-64":
         raise UnavailableError(f"perfkit decodes x86-64 traces; this one is {code.isa}")
-    iced = _iced()
+    import iced_x86 as iced
+
     found = []
     for pc, data in zip(code.pc.tolist(), code.encoding, strict=True):
         instruction = next(iter(iced.Decoder(64, data, ip=pc)), None)
@@ -135,7 +130,8 @@ def decode(code: StaticCode) -> list[Instruction]:
 @cache
 def _blank(name: str) -> Instruction:
     """Return an instruction of this form's encoding, its operands not filled in."""
-    iced = _iced()
+    import iced_x86 as iced
+
     code = vars(iced.Code).get(name.split("/")[0])
     if code is None:
         raise SettingError(f"{name!r} is not the name of an instruction form (see perfkit.trace.x86)")
@@ -151,7 +147,8 @@ _STRING_STORES = ("MOVS", "STOS", "INS")
 @cache
 def memory_access(name: str) -> tuple[bool, bool]:
     """Say whether a form loads and whether it stores (the stack and string operands included)."""
-    iced = _iced()
+    import iced_x86 as iced
+
     instruction = _blank(name)
     mnemonic = _mnemonic(name)
     if mnemonic in ("LEA", "NOP") or mnemonic.startswith(("PREFETCH", "CLFLUSH", "CLWB", "RESERVEDNOP")):
@@ -179,7 +176,8 @@ def code_features(name: str) -> frozenset[int]:
 @cache
 def _with_memory(name: str) -> Instruction:
     """Return the form with a memory operand where its encoding has one, registers elsewhere."""
-    iced = _iced()
+    import iced_x86 as iced
+
     instruction = _blank(name).copy()
     kinds = {value: key for key, value in vars(iced.OpCodeOperandKind).items() if isinstance(value, int)}
     for index, kind in enumerate(iced.OpCodeInfo(instruction.code).op_kinds()):
@@ -193,7 +191,8 @@ def _with_memory(name: str) -> Instruction:
 
 @cache
 def _mnemonic(name: str) -> str:
-    iced = _iced()
+    import iced_x86 as iced
+
     names = {value: key for key, value in vars(iced.Mnemonic).items() if isinstance(value, int)}
     return names[_blank(name).mnemonic]
 
@@ -206,7 +205,8 @@ def is_vector(name: str) -> bool:
 @cache
 def class_of(name: str) -> str:
     """Return the class of a form: what a table that does not know it assumes it to be."""
-    iced = _iced()
+    import iced_x86 as iced
+
     instruction, mnemonic = _blank(name), _mnemonic(name)
     if instruction.flow_control not in (iced.FlowControl.NEXT, iced.FlowControl.EXCEPTION):
         return "branch"
@@ -234,7 +234,8 @@ def signature(name: str) -> tuple[str, ...]:
     ``xmm``, ``k``), memory by width in bits (``m256``), immediates as ``i``; then ``evex``, ``b`` (broadcast),
     ``k`` (merge-masked), ``z`` (zero-masked), ``lock`` and ``rep`` where they apply.
     """
-    iced = _iced()
+    import iced_x86 as iced
+
     instruction, suffixes = _blank(name), name.split("/")[1:]
     info = iced.OpCodeInfo(instruction.code)
     kinds = {value: key for key, value in vars(iced.OpCodeOperandKind).items() if isinstance(value, int)}

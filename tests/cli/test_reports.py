@@ -103,6 +103,10 @@ def test_a_table_is_mined(perfkit, tmp_path, no_shipped_data):
     )
     perfkit("report", "study", "-p", "analysis", "a.yaml", "-o", "out.html")
     assert "stride explains most of the differences" in (tmp_path / "out.html").read_text()
+    table["cycles"] = 100 + rng.normal(0, 1, 200)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    perfkit("report", "study", "-p", "analysis", "a.yaml", "-o", "out.html")
+    assert "None of the features is shown to explain the differences" in (tmp_path / "out.html").read_text()
 
 
 @pytest.mark.parametrize("name", list(REPORTS))

@@ -390,3 +390,16 @@ def test_rows_of_two_processors_are_not_mixed():
     with pytest.raises(DataError, match=r"rows of 2 processors \(one, other\) do not compare"):
         pk.DecisionTree(["N"]).fit(table, "t")
     assert pk.DecisionTree(["N"]).fit(table.query("processor == 'one'"), "t").rows == 200
+    runs = pk.StudyRuns(table.assign(status="ok", settled=True), pd.DataFrame(), ("N", "layout"), {})
+    for fit in (pk.FixedBins("t", 2).fit, lambda runs: pk.DecisionTree(["N"]).fit(runs, "t")):
+        with pytest.raises(DataError, match=r"rows of 2 processors \(one, other\) do not compare"):
+            fit(runs)
+
+
+def test_a_files_kind_of_data_is_that_of_its_study(tmp_path):
+    pk.datasets.load("studies/fma").save(tmp_path / "fma.parquet")
+    planted().to_csv(tmp_path / "t.csv", index=False)
+    assert pk.Analysis(input="fma.parquet", folder=tmp_path).run().kind == "measured"
+    assert pk.Analysis(input="t.csv", folder=tmp_path).run().kind == "unknown"
+    both = pk.Analysis(input=("fma.parquet", "t.csv"), folder=tmp_path).run()
+    assert both.kind == "mixed (measured, unknown)"

@@ -30,6 +30,7 @@ BY_NAME = {
     "perfkit/cli/main.py",
     "perfkit/fitters/cpi/estimator.py",
     "perfkit/results.py",
+    "perfkit/errors.py",  # packages of extras
     "perfkit/readers/recognise.py",
     "perfkit/datasets.py",
     "perfkit/workers/warm.py",  # what it is told to import

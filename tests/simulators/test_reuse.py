@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import reuse
-from perfkit.simulators.dag.reuse import filled, new_stack, reuse_levels
+from perfkit.simulators.dag.reuse import by_use, fill, new_stack, reuse_levels
 
 
 @numba.njit
@@ -74,6 +74,16 @@ def test_a_filled_stack_is_the_one_that_its_accesses_leave():
         used = np.zeros(stack.room, dtype=np.int64)
         for time, line in enumerate(before):
             used[index_of(line, stack)] = time + 1
-        stack = filled(stack, used)
+        fill(stack, by_use(used))
         levels = [touch(index_of(line, stack), stack) for line in after]
         assert levels == explicit(before + after, capacities, False)[40:]
+
+
+def test_lines_are_sorted_by_their_last_use_however_many_accesses_there_were():
+    rng = np.random.default_rng(4)
+    for most in (1, 5, 70_000, 2**33, 2**50):
+        used = rng.permutation(rng.integers(1, most, 2000, endpoint=True) * (rng.random(2000) < 0.7))
+        used[np.unique(used, return_index=True)[1]] *= -1  # keep one line of each time
+        used = np.maximum(-used, 0)
+        expected = np.argsort(used, kind="stable")[::-1][: np.count_nonzero(used)]
+        assert by_use(used).tolist() == expected.tolist()

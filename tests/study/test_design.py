@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 
 import perfkit as pk
-from perfkit.errors import SettingError
+from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.collectors.microbenchmark.passes import record_of
+from perfkit.errors import DataError, SettingError
 from perfkit.study.design import SequentialDesign
+from perfkit.study.study import Study
 
 
 def run(design, values):
@@ -68,3 +71,30 @@ def test_the_least_budget_is_enough_for_an_estimate():
         design.observe(rows, [float(noise[row]) for row in rows])
     assert len(design.values) == 84
     assert 0 < design.estimate < 0.05
+
+
+def test_a_study_with_a_budget_goes_on_with_its_own_estimate(tmp_path, monkeypatch):
+    """Predictions that were made before a stop count after it: the same command measures nothing and says the same."""
+    study = Study("PK_REGION { long n = N; PK_KEEP(n); }", {"N": {"from": 1, "to": 300}}, policy={"metric": "tsc"})
+    measured = []
+
+    def by_a_rule(self, study, todo, total, store, metadata, before=None):
+        for one, key in todo:
+            measured.append(key)
+            store.add(record_of(one, key, status="ok", tsc=100.0 + one.values["N"], experiments=[]))
+            if len(measured) == 60:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Microbenchmark, "_here", by_a_rule)
+    collector = Microbenchmark(folder=tmp_path / "out", budget=150)
+    with pytest.raises(KeyboardInterrupt):
+        collector.collect(study)
+    first = collector.collect(study).metadata["budget"]
+    assert first["measured"] < 100
+    assert 0 < first["error_estimate"] < 0.05
+    again = collector.collect(study).metadata["budget"]
+    assert again == first
+    assert len(measured) == len(set(measured)) == first["measured"]
+    (tmp_path / "out" / "predictions.json").write_text("{")
+    with pytest.raises(DataError, match=r"predictions\.json is damaged"):
+        collector.collect(study)

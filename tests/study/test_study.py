@@ -61,6 +61,7 @@ def test_a_range_ends_where_its_values_end():
         ({"assembly": {"instructions": ["nop"]}}, "not both"),
         ({"derive": {"x": "open('f')"}}, "unknown function"),
         ({"time_limit": -1}, "time_limit"),
+        ({"dimensions": {"N": [1]}, "flags": ["-O2 -DLIMIT={N}"]}, "N.* is not replaced there"),
     ],
 )
 def test_bad_settings_are_errors_that_name_them(settings, message):

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,10 +195,24 @@ def header(**changes):
     return lambda data: json.dumps(json.loads(data) | changes).encode()
 
 
+code = header
+
+
+def column(name, value):
+    """Put a value in the place of a column's first."""
+
+    def change(data):
+        tables = json.loads(data)
+        tables["instructions"][name][0] = value
+        return json.dumps(tables).encode()
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("trace.json", header(version=2), "format 2, this perfkit reads up to 1; upgrade"),
+        ("trace.json", header(version=3), "format 3, this perfkit reads up to 2; upgrade"),
         ("trace.json", header(version="new"), "written in trace format new"),
         ("trace.json", header(format="other"), "not a perfkit trace"),
         ("trace.json", header(instructions=9), "header says 9 instructions, the streams hold 8"),
@@ -209,7 +224,18 @@ def header(**changes):
         ),
         ("trace.json", lambda _: b"{", "not JSON"),
         ("trace.json", lambda _: None, "it has no trace.json"),
-        ("operands.parquet", lambda _: b"PAR1", "static tables are damaged"),
+        ("code.json", lambda _: b"{", "not JSON"),
+        ("code.json", code(operands={"read": [True]}), "static tables are damaged"),
+        ("code.json", code(operands=5), "operands"),
+        ("code.json", code(blocks={"instructions": ["x"]}), "static tables are damaged"),
+        ("code.json", code(blocks={"instructions": [[1]]}), "static tables are damaged"),
+        ("code.json", code(blocks={"instructions": [2**70]}), "static tables are damaged"),
+        ("code.json", column("bytes", "zz"), "static tables are damaged"),
+        ("code.json", column("bytes", 5), "static tables are damaged"),
+        ("code.json", column("text", None), "static tables are damaged"),
+        ("code.json", column("pc", -1), "static tables are damaged"),
+        ("code.json", column("pc", 0.5), "static tables are damaged"),
+        ("code.json", column("operands", 2**31), "static tables are damaged"),
         ("addresses/000000.zst", lambda data: data[:-4], "damaged|should hold"),
         ("stream/000000.zst", lambda _: b"hello", "damaged"),
         ("sizes/000000.zst", lambda _: None, "no sizes/000000.zst"),
@@ -220,6 +246,17 @@ def test_damaged_files_say_what_is_wrong(small, tmp_path, name, change, message)
     rewrite(path, name, change)
     with pytest.raises(FormatError, match=message):
         Trace.load(path)
+
+
+def test_the_first_version_of_the_format_is_read():
+    """Its static tables were in parquet; the trace is the one that is shipped today."""
+    old, new = (
+        Trace.load(Path(__file__).parent / p) for p in ("fixtures/first-version.trace", "../../data/traces/fig1a.trace")
+    )
+    assert all(np.array_equal(value, getattr(new.code, name)) for name, value in vars(old.code).items())
+    assert old.provenance == new.provenance
+    assert np.array_equal(old.stream, new.stream)
+    assert np.array_equal(old.addresses, new.addresses)
 
 
 def test_files_that_are_no_traces(small, tmp_path):

@@ -403,6 +403,8 @@ def of_study(found: "AnalysisResult") -> AnswerPage:
     if found.importance is not None:
         ranked = found.importance.to_frame()["mdi"].sort_values(ascending=False)
         verdict = f"{ranked.index[0]} explains most of the differences ({ranked.iloc[0]:.0%} of the importance)."
+        if not found.importance.beats_guessing:
+            verdict = "None of the features is shown to explain the differences: guessing does as well."
         numbers.append((f"{ranked.iloc[0]:.0%}", f"importance of {ranked.index[0]} (mean decrease in impurity)"))
     if found.categories is not None:
         numbers.append((f"{len(found.categories)}", f"categories of {found.categories.target}"))

@@ -24,7 +24,7 @@ import numpy as np
 
 from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.host.measuring import CLOCK
-from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
+from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
 from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock
 
@@ -243,7 +243,7 @@ def _table(
     known: dict[tuple[str, str], dict[str, Any]],
     modes: Sequence[str],
 ) -> pd.DataFrame:
-    import pandas as pd
+    pd = of_extra("pandas")
 
     rows = []
     for k in range(len(taken) + len(refused)):

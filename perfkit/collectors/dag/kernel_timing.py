@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.collectors.dag.kernel_trace import KernelTrace, jit
-from perfkit.errors import SettingError, UnavailableError
+from perfkit.errors import SettingError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class KernelCycles(Tabled):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row: kernel, cycles, kept, rejected."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         row = {"kernel": self.name, "cycles": self.cycles, "kept": len(self.samples), "rejected": self.rejected}
         return pd.DataFrame([row])

@@ -28,7 +28,7 @@ import numpy as np
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.code import flags, processor
 from perfkit.collectors.host.resources import EXTRAS, core_resources, memory_resources
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
@@ -85,7 +85,7 @@ class Calibration(Plain):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per figure: name, what (latency, cycles per instruction, resource) and the measured value."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         parts = {"latency": self.latencies, "cycles per instruction": self.throughputs, "resource": self.resources}
         rows = [(name, what, float(value)) for what, part in parts.items() for name, value in part.items()]
@@ -116,7 +116,7 @@ class Calibration(Plain):
 
     def compare(self, core: Microarchitecture) -> pd.DataFrame:
         """Return measured beside tabulated: form or resource, what, cycles, seconds, the core's figure, differs."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         tables = InstructionTables.load(core)
         rows: list[tuple[str, str, float, float]] = []

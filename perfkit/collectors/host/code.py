@@ -8,18 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from perfkit.errors import UnavailableError
-
 LABELS = 0x300000  # instruction pointers from here on are labels: branches in a loop's body may go to them
 _START = 0x100000
 
 
 def iced() -> Any:
     """Return the module iced_x86."""
-    try:
-        import iced_x86
-    except ImportError as error:
-        raise UnavailableError("perfkit calibrate needs iced-x86: pip install 'perfkit[trace]'") from error
+    import iced_x86
+
     return iced_x86
 
 

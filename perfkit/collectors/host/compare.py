@@ -34,7 +34,7 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +161,7 @@ def by_process(judged: Judged, process: NDArray[np.int64], calls: int) -> tuple[
     calls
         Calls timed as one.
     """
-    import pandas as pd
+    pd = of_extra("pandas")
 
     cycles = judged.cycles.reshape(-1, 2) / calls
     still, awake = judged.quiet.reshape(-1, 2).all(axis=1), judged.busy.reshape(-1, 2).any(axis=1)

@@ -37,7 +37,7 @@ from perfkit.collectors.host.measuring import (
     pointer,
     started,
 )
-from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import PerfkitWarning, SettingError, UnavailableError, of_extra
 from perfkit.files import existing, reading, replaced
 from perfkit.results import Kind, Summarised, answering, draw
 
@@ -161,7 +161,7 @@ class TrueCycles(Summarised):
 
     def to_frame(self) -> "pd.DataFrame":
         """One row: kernel, cycles, their interval, spread, kept, rejected, busy, quiet, calls, ticks per cycle."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         low, high = self.interval
         return pd.DataFrame(

@@ -255,6 +255,7 @@ class Microbenchmark:
         design = SequentialDesign(_known_before(study, space), self.budget, self.error, self.seed)
         place = {key: row for row, (_, key) in enumerate(space)}
         metric, seen = study.policy.metric, set()
+        design.awaited |= {place[key]: value for key, value in store.predictions().items() if key in place}
         rows: list[int] = []
         while True:
             new = [record for record in store.records() if record["key"] in place and record["key"] not in seen]
@@ -265,6 +266,7 @@ class Microbenchmark:
             rows = design.propose()
             if not rows:
                 break
+            store.keep_predictions({space[row][1]: value for row, value in design.awaited.items()})
             self._here(study, [space[row] for row in rows], len(space), store, metadata, len(seen))
         found = design.predictions()
         metadata["budget"] = {

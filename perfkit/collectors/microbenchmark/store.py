@@ -5,7 +5,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -105,6 +105,19 @@ class Store:
     def experiments(self) -> dict[str, list[dict[str, Any]]]:
         """Return the experiments of configurations that were not finished: key -> experiments."""
         return read_experiments(self.folder)
+
+    def predictions(self) -> dict[str, float]:
+        """Return what a design predicted of randomly drawn configurations before it measured them, by their key."""
+        path = self.folder / "predictions.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            return {str(key): float(value) for key, value in found.items()}
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} is damaged ({error}): remove it, and the error is estimated anew") from None
+
+    def keep_predictions(self, predictions: Mapping[str, float]) -> None:
+        """Keep them: a study with a budget that goes on after a stop judges itself by them."""
+        write_whole(self.folder / "predictions.json", json.dumps(dict(predictions)) + "\n")
 
     def drop_failed(self) -> int:
         """Forget the failed records, so that they are measured again; returns how many."""

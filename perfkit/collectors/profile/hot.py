@@ -10,7 +10,7 @@ from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, opene
 from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.demangle import forms
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.errors import DataError, UnavailableError
+from perfkit.errors import DataError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _check_worked(target: Target, run: Sampled, seconds: float) -> None:
 
 def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
     """Return samples by function."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     files: dict[str, ElfFile | None] = {}
     by_function: Counter[tuple[str, str]] = Counter()

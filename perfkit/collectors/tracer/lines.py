@@ -56,7 +56,7 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
     Returns
     -------
     Trace
-        Unchanged but for a note in its provenance where the binaries hold no lines, or pyelftools is not installed.
+        Unchanged but for a note in its provenance where the binaries hold no lines.
     """
     places = [UNKNOWN] * trace.code.instruction_count
     try:
@@ -71,8 +71,6 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
                     names = within.setdefault("{}:{}".format(*places[k]), [])
                     names += [inlined[address]] * (inlined[address] not in names)
         note = "" if any(line for _, line in places) else "the binary holds no line table; compile it with -g"
-    except ImportError:
-        note = "pyelftools is not installed (perfkit's extra 'trace')"
     except _DAMAGED as error:  # a recording is worth keeping without its lines
         places = [UNKNOWN] * trace.code.instruction_count
         note = f"the line table cannot be read ({type(error).__name__}: {error})"
@@ -106,11 +104,6 @@ def places_of(path: Path, addresses: Iterable[int], inlined: dict[int, str] | No
     """Return the places of addresses (before relocation) by a binary's line tables; unknown ones are left out.
 
     Into `inlined` goes, for code of a library that was inlined into a line of the user's, the library's function.
-
-    Raises
-    ------
-    ImportError
-        pyelftools is not installed.
     """
     from elftools.elf.elffile import ELFFile
 

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,8 +251,6 @@ class Tracer:
         """Say why the cloner cannot record this; empty if it can."""
         from perfkit.collectors.tracer.cloner import unloadable
 
-        if elf.isa == "x86-64" and find_spec("iced_x86") is None:
-            raise UnavailableError("tracing x86-64 code needs the package iced-x86 (perfkit's extra 'trace')")
         why_not = unloadable(elf) if kernel is None else "" if elf.isa == "x86-64" else f"it is {elf.isa} code"
         if platform.machine() != "x86_64" and not why_not:
             why_not = f"this machine is {platform.machine()}"

@@ -135,7 +135,7 @@ def _model(
         elif _counts_time(event, time_event) or summary.is_even:
             rows.append((np.nan, np.nan, "fixed rate"))
         elif summary.is_trainable:
-            rooflines[event] = Roofline(*fit_points(*summary.points()), event)
+            rooflines[event] = Roofline(*fit_points(summary.corners, summary.at_infinity), event)
             rows.append((summary.lowest, summary.highest, "ok"))
         else:
             rows.append((np.nan, np.nan, "untrained"))

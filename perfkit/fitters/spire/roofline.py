@@ -14,6 +14,7 @@ from perfkit.fitters.spire.right import right_chain
 
 _BUCKETS = 256
 _FEW = 64  # samples: sorting them is faster
+_CERTAINLY = 1.0 - 1e-12  # rounding of a line through two samples is some 1e-15
 
 
 def fit_roofline(intensity: np.ndarray, throughput: np.ndarray, event: str = "") -> Roofline:
@@ -47,13 +48,13 @@ def fit_roofline(intensity: np.ndarray, throughput: np.ndarray, event: str = "")
     if np.isnan(at).any() or (at < 0).any() or not np.isfinite(height).all() or (height < 0).any():
         bad = np.flatnonzero(np.isnan(at) | (at < 0) | ~np.isfinite(height) | (height < 0))
         raise DataError(f"expected intensities >= 0 and finite throughputs >= 0; not so in rows {bad[:5].tolist()}")
-    if not is_trainable(at, height):
+    corners, start = _given(at, height)
+    if not len(corners):
         raise DataError(
             f"{event or 'the event'}: no sample has both a finite intensity and a throughput above 0, "
             "so there is nothing to fit"
         )
-    points, peak_intensity, at_infinity = fit_points(at, height)
-    return Roofline(points, peak_intensity, at_infinity, event)
+    return Roofline(*fit_points(corners, start), event)
 
 
 def corner_samples(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
@@ -64,64 +65,85 @@ def corner_samples(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
     at = np.ascontiguousarray(intensity, dtype="float64")
     height = np.ascontiguousarray(throughput, dtype="float64")
     keep = np.zeros(len(at), dtype=bool)
-    if is_trainable(at, height):
-        peak, first, last, start = _peak(at, height)
-        left, right = _undominated(at, height, first, last, start)
-        hull = left_hull(at[left], height[left], first, peak)
-        front = pareto_front(at[right], height[right], last, peak)
+    corners, start = _given(at, height)
+    if len(corners):
+        hull, front = _left_and_right(corners, start)
         touched = {(x, y) for x, y in np.vstack([hull, front]).tolist()} | {(np.inf, start)}
         keep = np.array([pair in touched for pair in zip(at.tolist(), height.tolist(), strict=True)])
     return np.flatnonzero(keep)
 
 
-@njit(cache=True)
-def is_trainable(intensity: np.ndarray, throughput: np.ndarray) -> bool:
-    """Return whether some sample has work done and the event counted."""
-    for i in range(len(intensity)):  # noqa: SIM110 - numba
-        if throughput[i] > 0.0 and 0.0 < intensity[i] < np.inf:
-            return True
-    return False
+def _given(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the corners of samples and the best throughput at infinity.
+
+    A sample without work at the right end of all, which samples of counters cannot be (W = 0 makes I = 0), is a corner.
+    """
+    surveyed = survey(intensity, throughput)
+    corners, start = corners_of(intensity, throughput, surveyed), surveyed[3]
+    idle = intensity[(throughput == 0.0) & np.isfinite(intensity)].max(initial=-1.0)
+    if len(corners) and start < 0.0 and idle > corners[:, 0].max():
+        corners = np.insert(corners, corners[:, 1].argmax() + 1, (idle, 0.0), axis=0)
+    return corners, start
 
 
-def fit_points(intensity: np.ndarray, throughput: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Return breakpoints (n, 2), peak intensity and the bound at infinity, of checked and trainable samples."""
-    peak, first, last, start = _peak(intensity, throughput)
-    left, right = _undominated(intensity, throughput, first, last, start)
-    hull = left_hull(intensity[left], throughput[left], first, peak)
+def fit_points(corners: np.ndarray, start: float) -> tuple[np.ndarray, float, float]:
+    """Return breakpoints (n, 2), peak intensity and the bound at infinity.
+
+    Parameters
+    ----------
+    corners : array of shape (n, 2)
+        What `corners_of` returned of trainable samples.
+    start : float
+        The best throughput at infinity; -1 where there is no such sample.
+    """
+    hull, front = _left_and_right(corners, start)
+    first, peak = corners[np.argmax(corners[:, 1])]
     if start >= peak:  # reached without the event: there is no right part
-        return _join(hull, np.empty((0, 2)), np.empty(0, dtype=np.int64), last, peak), np.inf, start
-    front = pareto_front(intensity[right], throughput[right], last, peak)
+        return _join(hull, np.empty((0, 2)), np.empty(0, dtype=np.int64), front[-1, 0], peak), np.inf, start
     chain, corner, _ = right_chain(front[:, 0].copy(), front[:, 1].copy())
     points = _join(hull, front, chain, corner, peak)
     return points, first + 0.5 * (corner - first), start if start >= 0.0 else points[-1, 1]
 
 
-def corners_of(intensity: np.ndarray, throughput: np.ndarray) -> np.ndarray:
+def corners_of(
+    intensity: np.ndarray,
+    throughput: np.ndarray,
+    surveyed: tuple[float, float, float, float, float, float] | None = None,
+) -> np.ndarray:
     """Return the samples (n, 2) that the roofline of these and of any further samples rests on.
 
-    Those are the corners of the left hull, the Pareto front and the ends of the plateau at the peak. Of a union they
-    are the corners of the partitions' corners, exactly: only comparisons and exact signs decide. Samples without
-    work, or at infinity, play no part.
+    Those are the corners of the left hull from left to right, the peak as the last of them, and the Pareto front from
+    right to left, which ends at the plateau's other end if it has one. Of a union they are the corners of the
+    partitions' corners, exactly: only comparisons and exact signs decide. Samples without work, or at infinity, play
+    no part. ``surveyed`` is what `survey` returned, if that is known.
     """
-    if not is_trainable(intensity, throughput):
+    peak, first, last, _, lowest, highest = surveyed or survey(intensity, throughput)
+    if not highest > 0.0:
         return np.empty((0, 2))
-    peak, first, last, _ = _peak(intensity, throughput)
-    left, right = _undominated(intensity, throughput, first, last, 0.0)
-    left, right = left[np.argsort(intensity[left])], right[np.argsort(-intensity[right])]
-    hull = exact_hull(intensity[left], throughput[left], first, peak)
-    front = _front(intensity[right], throughput[right], last, peak)
+    (x, y), (right_x, right_y) = _undominated(intensity, throughput, first, last, lowest, highest)
+    rising, falling = x.argsort(), (-right_x).argsort()
+    hull = exact_hull(x[rising], y[rising], first, peak)
+    front = _front(right_x[falling], right_y[falling], last, peak)
     return np.concatenate([hull, front[: -1 if first == last else None]])
 
 
-def left_hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
-    """Return the upper convex hull from (0, 0) to the peak, as points (n, 2) by rising intensity (SPIRE, Fig. 5).
-
-    Samples at or right of the peak play no part. Slopes fall strictly: points on a straight line are left out.
-    """
-    order = np.argsort(intensity)
-    corners = exact_hull(intensity[order], throughput[order], peak_intensity, peak)
+@njit(cache=True, nogil=True)
+def _left_and_right(corners: np.ndarray, start: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the left hull with (0, 0), and the Pareto front above the best sample at infinity with the peak."""
+    top = 0
+    for k in range(len(corners)):
+        if corners[k, 1] > corners[top, 1]:
+            top = k
+    first, peak = corners[top, 0], corners[top, 1]
     # Of corners on a straight line but for rounding only the ends are wanted.
-    return _hull(corners[:, 0].copy(), corners[:, 1].copy(), peak_intensity, peak)
+    hull = _hull(corners[:top, 0], corners[:top, 1], first, peak)
+    begin = top + 1
+    while begin < len(corners) and corners[begin, 1] <= start and corners[begin, 1] < peak:
+        begin += 1
+    front = np.empty((len(corners) - begin + 1, 2))
+    front[:-1] = corners[begin:]
+    front[-1, 0], front[-1, 1] = first, peak
+    return hull, front[:-1] if len(front) > 1 and front[-2, 1] == peak else front  # a plateau has its own end
 
 
 @njit(cache=True, nogil=True)
@@ -180,69 +202,77 @@ def _front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float,
 
 
 @njit(cache=True, nogil=True)
-def _peak(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float]:
-    """Return the finite peak, its first and last intensity, and the best throughput at infinity (-1: no sample)."""
-    peak, first, last, start = -1.0, np.inf, 0.0, -1.0
+def survey(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float, float, float]:
+    """Return what one pass over samples tells.
+
+    The finite peak, its first and last intensity, the best throughput at infinity (-1: no sample), and the lowest and
+    highest finite intensity of samples with work (infinity and minus infinity where there is none).
+    """
+    peak, first, last, start, lowest, highest = -1.0, np.inf, 0.0, -1.0, np.inf, -np.inf
     for i in range(len(intensity)):
         x, y = intensity[i], throughput[i]
         if x == np.inf:
             start = max(start, y)
-        elif y > peak:
-            peak, first, last = y, x, x
-        elif y == peak:
-            first = min(first, x)
-            last = max(last, x)
-    return peak, first, last, start
+        elif y > 0.0:
+            if x < lowest:
+                lowest = x
+            if x > highest:
+                highest = x
+            if y > peak:
+                peak, first, last = y, x, x
+            elif y == peak:
+                first = min(first, x)
+                last = max(last, x)
+    return peak, first, last, start, lowest, highest
 
 
 @njit(cache=True, nogil=True)
 def _undominated(
-    intensity: np.ndarray, throughput: np.ndarray, first: float, last: float, start: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of samples that may lie on the left hull and on the right front.
+    intensity: np.ndarray, throughput: np.ndarray, first: float, last: float, lowest: float, highest: float
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return intensity and throughput of the samples that may lie on the left hull, and on the right front.
 
-    A sample left of the peak is below the hull if one of lower intensity has at least its throughput, one right of it
-    is off the front if one of higher intensity has. Buckets by the bits of the intensity, which rise with its
-    logarithm, decide most cases without sorting; samples of one bucket are left for the sort.
+    A sample left of the peak is below the hull if one of lower intensity has at least its throughput, or one of higher
+    intensity more throughput per intensity; one right of it is off the front if one of higher intensity has at least
+    its throughput. Buckets by the bits of the intensity, which rise with its logarithm, decide most cases without
+    sorting; samples of one bucket are left for the sort.
     """
     if len(intensity) <= _FEW:
-        return (
-            np.flatnonzero((intensity > 0.0) & (intensity < first) & (throughput > 0.0)),
-            np.flatnonzero((intensity > last) & (intensity < np.inf) & (throughput > start)),
-        )
+        left = np.flatnonzero((intensity > 0.0) & (intensity < first) & (throughput > 0.0))
+        right = np.flatnonzero((intensity > last) & (intensity < np.inf) & (throughput > 0.0))
+        return (intensity[left], throughput[left]), (intensity[right], throughput[right])
     bits = intensity.view(np.int64)
-    low, high = np.int64(np.iinfo(np.int64).max), np.int64(0)
-    for i in range(len(bits)):
-        if 0.0 < intensity[i] < np.inf:
-            low = min(low, bits[i])
-            high = max(high, bits[i])
-    shift = np.int64(0)
-    while (high - low) >> shift >= _BUCKETS:
+    ends = np.array([max(lowest, 0.0), highest]).view(np.int64)
+    low, shift = ends[0], np.int64(0)
+    while (ends[1] - low) >> shift >= _BUCKETS:
         shift += 1
     best = np.full(_BUCKETS + 2, -1.0)
     for i in range(len(bits)):
         if 0.0 < intensity[i] < np.inf:
-            bucket = ((bits[i] - low) >> shift) + 1
+            bucket = min(max((bits[i] - low) >> shift, 0), _BUCKETS - 1) + 1
             best[bucket] = max(best[bucket], throughput[i])
-    below = np.full(_BUCKETS + 2, 0.0)  # a sample without work is below every hull
-    above = np.full(_BUCKETS + 2, start)
+    edges = np.fmin(((np.arange(_BUCKETS + 2) << shift) + low).view(np.float64), highest)
+    below, above, slope = np.zeros(_BUCKETS + 2), np.zeros(_BUCKETS + 2), np.zeros(_BUCKETS + 2)
     for b in range(1, _BUCKETS + 2):
         below[b] = max(below[b - 1], best[b - 1])
         mirrored = _BUCKETS + 1 - b
         above[mirrored] = max(above[mirrored + 1], best[mirrored + 1])
+        slope[mirrored] = max(slope[mirrored + 1], best[mirrored + 1] / edges[mirrored + 1] * _CERTAINLY)
     left = np.empty(len(bits), dtype=np.int64)
     right = np.empty(len(bits), dtype=np.int64)
     n_left, n_right = 0, 0
     for i in range(len(bits)):
         x, y = intensity[i], throughput[i]
-        if 0.0 < x < first:
-            if y > below[((bits[i] - low) >> shift) + 1]:
+        bucket = min(max((bits[i] - low) >> shift, 0), _BUCKETS - 1) + 1
+        if x < first:
+            if y > below[bucket] and y >= slope[bucket] * x:
                 left[n_left] = i
                 n_left += 1
-        elif last < x < np.inf and y > above[((bits[i] - low) >> shift) + 1]:
+        elif last < x < np.inf and y > above[bucket]:
             right[n_right] = i
             n_right += 1
-    return left[:n_left].copy(), right[:n_right].copy()
+    left, right = left[:n_left], right[:n_right]
+    return (intensity[left], throughput[left]), (intensity[right], throughput[right])
 
 
 def _join(hull: np.ndarray, front: np.ndarray, chain: np.ndarray, corner: float, peak: float) -> np.ndarray:

@@ -12,7 +12,7 @@ import pandas as pd
 from numba import njit
 
 from perfkit.errors import DataError
-from perfkit.fitters.spire.roofline import corners_of
+from perfkit.fitters.spire.roofline import corners_of, survey
 from perfkit.samples.fleet import Key, Piece
 from perfkit.samples.parts import by_event
 
@@ -62,42 +62,33 @@ class EventSummary:
         """Whether the event is the same multiple of time in every one of several samples."""
         return self.counted[_USED] >= _SEVERAL and not np.isnan(self.fastest)
 
-    def points(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return intensity and throughput of the samples that the roofline rests on."""
-        at, height = self.corners[:, 0].copy(), self.corners[:, 1].copy()
-        if self.at_infinity < 0:
-            return at, height
-        return np.append(at, np.inf), np.append(height, self.at_infinity)
-
 
 def summarise(intensity: np.ndarray, throughput: np.ndarray, counted: Sequence[int]) -> EventSummary:
     """Return the summary of the usable samples of an event; ``counted`` says how many there were and were not."""
-    beyond, lowest, highest, slowest, fastest = _ranges(intensity, throughput)
+    surveyed = survey(intensity, throughput)
+    _, _, _, beyond, lowest, highest = surveyed
     return EventSummary(
-        corners_of(intensity, throughput),
+        corners_of(intensity, throughput, surveyed),
         beyond,
         (int(counted[0]), int(counted[1]), int(counted[2]), int(counted[3])),
         lowest,
-        highest,
-        *_rates(slowest, fastest),
+        np.inf if beyond > 0.0 else highest,
+        *_range_of_rates(intensity, throughput),
     )
 
 
 @njit(cache=True, nogil=True)
-def _ranges(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float, float, float, float]:
-    """Return the best throughput without the event, the range of intensities with work, and that of rates."""
-    beyond, lowest, highest, slowest, fastest = -1.0, np.inf, -np.inf, np.inf, -np.inf
-    even = len(intensity) > 0
+def _range_of_rates(intensity: np.ndarray, throughput: np.ndarray) -> tuple[float, float]:
+    """Return the lowest and highest number of events per time; NaN once they vary, or are not known."""
+    slowest, fastest = (np.inf, -np.inf) if len(intensity) else (np.nan, np.nan)
     for i in range(len(intensity)):
-        x, y = intensity[i], throughput[i]
-        if x == np.inf:
-            beyond = max(beyond, y)
-        if y > 0.0:
-            lowest, highest = min(lowest, x), max(highest, x)
-        even = even and 0.0 < x < np.inf
-        if even:
-            slowest, fastest = min(slowest, y / x), max(fastest, y / x)
-    return (beyond, lowest, highest, slowest, fastest) if even else (beyond, lowest, highest, np.nan, np.nan)
+        if not 0.0 < intensity[i] < np.inf:
+            return np.nan, np.nan
+        rate = throughput[i] / intensity[i]
+        slowest, fastest = min(slowest, rate), max(fastest, rate)
+        if fastest - slowest > _SAME_RATE * fastest:  # no further sample changes that
+            return np.nan, np.nan
+    return slowest, fastest
 
 
 def _rates(slowest: float, fastest: float) -> tuple[float, float]:

@@ -380,7 +380,7 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
     """Read and join CSV files, parquet files, study tables and study folders; columns that a file lacks are missing."""
     from perfkit.study.runs import StudyRuns
 
-    frames = []
+    frames: list[pd.DataFrame] = []
     for text in inputs:
         given = Path(text)
         if not given.name:
@@ -390,14 +390,18 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
             raise DataError(f"no file matches {text!r} in {folder.resolve()}")
         for path in paths:
             if path.is_dir():
-                frames.append(StudyRuns.from_folder(path).ok)
+                runs = StudyRuns.from_folder(path)
+                frames.append(runs.ok)
+                frames[-1].attrs["kind"] = runs.kind
             elif path.suffix == ".parquet":
                 frames.append(_parquet(path))
             else:
                 frames.append(_csv(path))
     if not frames:
         raise SettingError("no input: name files under `input`, or hand the table to run()")
-    return pd.concat(frames, ignore_index=True)
+    joined, kinds = pd.concat(frames, ignore_index=True), sorted(set(map(kind_of, frames)))
+    joined.attrs["kind"] = kinds[0] if len(kinds) == 1 else f"mixed ({', '.join(kinds)})"
+    return joined
 
 
 def _csv(path: Path) -> pd.DataFrame:
@@ -408,10 +412,15 @@ def _csv(path: Path) -> pd.DataFrame:
 
 
 def _parquet(path: Path) -> pd.DataFrame:
+    from perfkit.study.runs import study_metadata
+
     try:
         frame = pd.read_parquet(path)
+        about = study_metadata(path)
     except (ValueError, OSError) as error:
         raise FormatError(f"cannot read {path} as parquet: {error}") from None
+    if about is not None:
+        frame.attrs["kind"] = about.get("kind", "measured")
     return frame.drop(columns=[name for name in ("repetitions",) if name in frame.columns])
 
 

@@ -402,7 +402,7 @@ def as_frame(table: Any) -> pd.DataFrame:
     if isinstance(table, pd.DataFrame):
         return _of_one_processor(table)
     if hasattr(table, "ok") and isinstance(table.ok, pd.DataFrame):
-        frame = table.ok.copy(deep=False)
+        frame = _of_one_processor(table.ok).copy(deep=False)
         frame.attrs["kind"] = kind_of(table)
         return frame
     if hasattr(table, "to_samples"):  # its table is of runs and their labels, not of what was counted

@@ -12,7 +12,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, of_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,7 +241,7 @@ class DagCore:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the parameters as a table: parameter, value, source."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         rows = [(name, getattr(self, name), self.sources.get(name, "")) for name in parameter_names()]
         return pd.DataFrame(rows, columns=["parameter", "value", "source"])

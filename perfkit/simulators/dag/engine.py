@@ -76,7 +76,6 @@ from perfkit.simulators.dag.layout import (
     LOW,
     MARGIN,
     MEMORY,
-    MEMORY_DEPS,
     MERGED,
     NO_NODE,
     NODES,
@@ -132,11 +131,14 @@ from perfkit.simulators.dag.layout import (
     X86_ORDER,
 )
 from perfkit.simulators.dag.reuse import (
+    AHEAD,
     UNLIMITED,
     apart,
     compiled,
+    fetch_ahead,
     index_of,
     inlined,
+    prefetch,
     rarely,
     touch,
     touch_set,
@@ -355,12 +357,45 @@ def _close(
     tally.histogram[_U(executing | (issued << types) | (stall << 2 * types))] += 1
     if rarely(cycle < record.stalls.shape[0]):
         record.stalls[_U(cycle)] = stall
+    _clean(cycle, mask, idle, rings)
+    rings.rows[i + _U(ISSUED)] = 0
+
+
+@inlined
+def _clean(cycle: Any, mask: Any, idle: Any, rings: Any) -> None:
+    """Leave nothing in use in a cycle's place in the rings."""
+    i = _row(cycle, mask)
     if rarely(rings.rows[i] & DIRTY != 0):
         for column in range(1 << WIDE_BITS):
             rings.wide[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
             rings.skip[_U(((cycle & mask) << WIDE_BITS) + column)] = 0
     rings.rows[i] = idle
-    rings.rows[i + _U(ISSUED)] = 0
+
+
+@inlined
+def _pass_quiet(fetch: Any, goal: Any, stall: Any, core: Any, rings: Any, units: Any, tally: Any, record: Any) -> Any:
+    """Close the cycles in which nothing happens but that memory is waited for; return the first one that is left.
+
+    All of them are before `goal`, and have the same stalls.
+    """
+    mask, idle, types, _ = core
+    busy, rows = tally.busy, rings.rows
+    if busy[0] != 0 or busy[LATEST] > fetch or rows[_row(fetch, mask) + _U(ISSUED)] != 0:
+        return fetch
+    if units.countdown[0] < 0 or record.stalls.shape[0] > 0:
+        return fetch
+    waited = busy[1] > fetch
+    if waited:
+        goal = min(goal, busy[1])
+    begin = fetch
+    while fetch + 1 < goal:
+        i = _row(fetch + 1, mask)
+        if rows[i + _U(LEAVE)] | rows[i + _U(LEAVE + 1)] | rows[i + _U(ISSUED)] != 0:
+            break
+        _clean(fetch, mask, idle, rings)
+        fetch += 1
+    tally.histogram[_U((np.int64(waited) << MEMORY) | (stall << 2 * types))] += fetch - begin
+    return fetch
 
 
 @inlined
@@ -387,21 +422,33 @@ def _next_cycle(
 def _prefetched(line: Any, streams: Any) -> Any:
     """Whether a line that is not in L1 was fetched ahead: the third or later line of a stream. Note it in its stream.
 
-    A stream is two words, the line used last and its direction (0: one line so far); those used last come first.
+    A stream is two words, the line used last and its direction (0: one line so far); those used last come first, from
+    the place on that the last word tells, and around.
     """
-    found, ahead = streams.shape[0] - 2, False
-    last, step = line, np.int64(0)
-    for k in range(0, streams.shape[0], 2):
-        apart = line - streams[_U(k)]
-        if apart == 0 or (abs(apart) <= 2 and (streams[_U(k + 1)] == 0 or (apart > 0) == (streams[_U(k + 1)] > 0))):
-            found, step = k, streams[_U(k + 1)]
-            ahead = step != 0 and apart != 0
-            if apart != 0:
-                step = np.int64(1) if apart > 0 else np.int64(-1)
-            break
-    for k in range(found, 0, -2):
-        streams[_U(k)], streams[_U(k + 1)] = streams[_U(k - 2)], streams[_U(k - 1)]
-    streams[0], streams[1] = last, step
+    count = (streams.shape[0] - 1) >> 1
+    first = streams[_U(2 * count)]
+    at, found = first, np.int64(-1)
+    for k in range(count):
+        apart = line - streams[_U(2 * at)]
+        if rarely(_U(apart + 2) <= _U(4)):
+            step = streams[_U(2 * at + 1)]
+            if apart == 0 or step == 0 or (apart > 0) == (step > 0):
+                found = np.int64(k)
+                break
+        at = at + 1 if at + 1 < count else np.int64(0)
+    if not rarely(found >= 0):  # the new one takes the place of that used longest ago
+        first = first - 1 if first > 0 else count - 1
+        streams[_U(2 * first)], streams[_U(2 * first + 1)], streams[_U(2 * count)] = line, 0, first
+        return False
+    apart, step = line - streams[_U(2 * at)], streams[_U(2 * at + 1)]
+    ahead = step != 0 and apart != 0
+    if apart != 0:
+        step = np.int64(1) if apart > 0 else np.int64(-1)
+    for _ in range(found):
+        before = at - 1 if at > 0 else count - 1
+        streams[_U(2 * at)], streams[_U(2 * at + 1)] = streams[_U(2 * before)], streams[_U(2 * before + 1)]
+        at = before
+    streams[_U(2 * at)], streams[_U(2 * at + 1)] = line, step
     return ahead
 
 
@@ -432,25 +479,14 @@ def _phis(block: Any, previous: Any, base: Any, program: Any, frames: Any) -> No
 
 
 @compiled
-def warm_up(
-    records: Any, start: Any, length: Any, program: Any, stack: Any, line_shift: Any, used: Any, time: Any
-) -> Any:
-    """Note when each line is used last by the accesses of the records (`perfkit.simulators.dag.reuse.filled`).
-
-    Return where to go on after there is more room (or `length`), and the time.
-    """
-    at = start
-    while at < length:
-        last = at + 1 + program.block_addresses[_U(records[_U(at)])]
-        for i in range(at + 1, last):
-            if records[_U(i)] >= 0:
-                index = index_of(records[_U(i)] >> line_shift, stack)
-                if index < 0:
-                    return at, time
-                time += 1
-                used[_U(index)] = time
-        at = last
-    return at, time
+def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
+    """Note when each line is used last (`perfkit.simulators.dag.reuse.by_use`); return the time after it."""
+    for i in range(length):
+        prefetch(used, _U(where[_U(i + AHEAD)]))
+        if where[_U(i)] > 0:
+            time += 1
+            used[_U(where[_U(i)])] = time
+    return time
 
 
 @compiled
@@ -470,6 +506,7 @@ def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, recor
 @compiled
 def run(
     records: Any,
+    where: Any,
     length: Any,
     program: Any,
     ops: Any,
@@ -496,7 +533,8 @@ def run(
     # An unlimited buffer is not counted.
     rs_one, lb_one = np.int64(rs_size < UNLIMITED), np.int64(lb_size < UNLIMITED) << HIGH
     sb_one, lfb_one = np.int64(sb_size < UNLIMITED), np.int64(lfb_size < UNLIMITED) << HIGH
-    x86_order, inflight, memory_deps = parameters[X86_ORDER], parameters[INFLIGHT], parameters[MEMORY_DEPS]
+    x86_order, inflight = parameters[X86_ORDER], parameters[INFLIGHT]
+    stores = memory.stored.shape[0] > 0  # and loads wait for them
     ways = np.int64(0) if paper else parameters[WAYS]
     set_mask, set_fill, set_written = parameters[SETS] - 1, parameters[SET_FILL], parameters[SET_WRITTEN]
     prefetching = not paper and parameters[STREAMS] > 0
@@ -601,16 +639,13 @@ def run(
             address, x, second = np.int64(-1), np.int64(-1), np.int64(-1)
             if code > DIVIDE:
                 address = records[_U(address_at)]
-                if not rarely(address < 0):
-                    x = index_of(address >> line_shift, stack)
-                    if rarely(x < 0):
+                x = where[_U(address_at)]
+                ends = (address & within) + (ops[op + _U(SIZE)] << word_shift)
+                if not paper and rarely((ends > line_end) & (address >= 0)):
+                    second = index_of((address >> line_shift) + 1, stack)
+                    if second < 0:
                         status = GROW_LINES
                         break
-                    if not paper and rarely((address & within) + (ops[op + _U(SIZE)] << word_shift) > line_end):
-                        second = index_of((address >> line_shift) + 1, stack)
-                        if second < 0:
-                            status = GROW_LINES
-                            break
 
             # Fetch. A full RS, then a full ROB, holds it up.
             slot = nodes if paper else slots
@@ -628,6 +663,13 @@ def run(
                     stall = _waits(fetch, lb_now, sb_now, lfb_now) if rarely(ahead > fetch) else np.int64(0)
                     if fetch > wanted:
                         stall |= STALL_RS if rs_full else STALL_ROB
+                        until = free
+                        if rs_full:
+                            until = UNLIMITED if taken_a & LOW >= rs_size else queued
+                        if rarely(ahead > fetch):
+                            for now in (lb_now, sb_now, lfb_now):
+                                until = min(until, now) if now > fetch else until
+                        fetch = _pass_quiet(fetch, until, stall, core, rings, units, tally, record)
                     taken = taken_a, taken_b, taken_c
                     fetch, taken = _next_cycle(fetch, stall, taken, core, rings, units, tally, record, beyond)
                     taken_a, taken_b, taken_c = taken
@@ -674,6 +716,10 @@ def run(
                 forwarded, comes, leaves = False, False, np.int64(-1)
                 integer = level == INTEGER_LOAD
                 if not rarely(x < 0):
+                    far = fetch_ahead(where, address_at - 1, stack)
+                    if rarely((inflight != IGNORED) | stores):
+                        prefetch(memory.lines, _U(2 * far))
+                        prefetch(memory.stored, _U(far << (line_shift - word_shift)))
                     reused = touch(x, stack)
                     if level < 0:
                         level = reused
@@ -710,7 +756,7 @@ def run(
                 if x >= 0:
                     if rarely(inflight == BLOCKED):
                         issue = max(issue, memory.lines[_U(2 * x)])
-                    if rarely((memory_deps != 0) & ((not load) | (last_store > issue))):
+                    if rarely(stores & ((not load) | (last_store > issue))):
                         words = np.int64(1) << (line_shift - word_shift)
                         word = x * words + ((address >> word_shift) & (words - 1))
                         word_end = min(word + ops[op + _U(SIZE)], (x + 1) * words)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.files import replaced
 from perfkit.results import Kind, Summarised, draw
 from perfkit.simulators.dag.core import BUFFERS
@@ -219,7 +219,7 @@ class Roofs(Summarised):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per roof: kind, of, buffer, label, bound, distance, utilisation, hits, formula."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         rows = [
             {

@@ -77,10 +77,10 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 
 # Places in the parameter array.
 (
-    WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, MEMORY_DEPS, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
+    WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
     STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PENALTY, SPLITS, RENAMED, VECTOR_RS,
     VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, PARAMETERS,
-) = range(28)  # fmt: skip
+) = range(27)  # fmt: skip
 # Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
 # there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)
@@ -134,10 +134,10 @@ def countdown(latency: Ints) -> Ints:
 class Memory(NamedTuple):
     """Per line: when its outstanding miss returns, and when any of its words was last stored. Per word: the same.
 
-    Of the prefetcher's streams: the line before the next one, its direction (0: not known), in order of use. Of the
-    sets of L1: their lines as ``2 * index + written``, -1 for none; the trees that tell
-    which is replaced; until when each takes in its
-    last line, and after those whether a load brought it. Per line the slot of its last store.
+    Of the prefetcher's streams: the line before the next one, its direction (0: not known), in order of use, and last
+    where the first one is. Of the sets of L1: their lines as ``2 * index + written``, -1 for none; the trees that tell
+    which is replaced; until when each takes in its last line, and after those whether a load brought it. Per line the
+    slot of its last store.
     """
 
     lines: Ints

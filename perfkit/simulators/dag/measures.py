@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfkit.errors import DataError, FormatError, SettingError, UnavailableError
+from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, of_extra
 from perfkit.files import existing, reading, replaced
 from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.dag.core import BUFFERS, MEMORY, TYPES, DagCore, parameter_names
@@ -294,7 +294,7 @@ class Schedule(Summarised):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the properties of every node type that occurs (Table II): N, elements, bytes, times, utilisations."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         present = [kind for kind in (*FLOPS, "comp", "I", *MEMORY) if self.n_nodes(kind)]
         rows = [
@@ -313,7 +313,7 @@ class Schedule(Summarised):
 
     def overlaps(self) -> pd.DataFrame:
         """Return alpha of every pair of node types (A, M, D, comp and levels) that occur."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         present = [kind for kind in (*FLOPS, "comp", "I", *MEMORY) if self.n_nodes(kind)]
         table = [[1.0 if x == y else self.overlap(x, y) for y in present] for x in present]
@@ -327,7 +327,7 @@ class Schedule(Summarised):
         UnavailableError
             If the run did not record them.
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         if self.issue is None or self.done is None or self.type is None:
             raise UnavailableError(f"the run of {self.name} recorded no nodes; run DagScheduler(..., record=True)")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfkit.dag.program import ADD, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, MULTIPLY, REDIRECT, STORE
+from perfkit.errors import of_extra
 from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Relaxation(Tabled):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per resource, the largest gain first: resource, gain (a fraction), cycles, change."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         gains = [self.cycles / cycles - 1 for cycles in self.relaxed]
         columns = {"resource": self.resources, "gain": gains, "cycles": self.relaxed, "change": self.changes}

@@ -24,13 +24,17 @@ Ints = npt.NDArray[np.int64]
 
 LEVELS = 4  # L1, L2, L3, memory
 MOST_SETS = _PAGE = 64  # lines that share one entry of the page table, and so differ in the last bits of their index
-_UNTOUCHED = 255
 # Places in `LruStack.scalars`; the markers and the table's own small cache follow.
 _LINES, _PAGES, _FIRST, _MARKER, _CAPACITY, _CACHE = 0, 1, 2, 3, 6, 16
 _CACHED = 1024
 # Columns of `LruStack.lines`: the line used just after this one, the one used just before it, and the first cache
-# that holds it. Together, so that moving a line touches few lines of this machine's own cache.
+# that holds it, from 1 on (0: it was never used). Together, so that moving a line touches few lines of this machine's
+# own cache.
 _NEWER, _OLDER, _PLACE, _COLUMNS = 0, 1, 2, 2
+_UNTOUCHED = 0
+# How many accesses ahead a line's place is fetched from memory, and later its neighbours' in the list; from how many
+# places on they are not in this machine's caches anyway.
+AHEAD, _NEAR, _MANY = 24, 10, 1 << 15
 # The list is a ring through line 0, which is no line: newer than the newest and older than the oldest.
 _END = 0
 UNLIMITED = np.int64(2**62)
@@ -62,6 +66,28 @@ def _rarely(_context: Any, _condition: Any) -> Any:
 rarely: Any = intrinsic(_rarely)
 
 
+def _prefetch(_context: Any, array: Any, _index: Any) -> Any:
+    from llvmlite import ir
+    from numba.core import cgutils
+    from numba.np import arrayobj
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = arrayobj.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        fetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        )
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        builder.call(fetch, [place, word(1), word(3), word(1)])
+        return cgutils.get_null_value(context.get_value_type(types.none))
+
+    return types.none(array, types.uint64), generate
+
+
+# prefetch(array, index) lets this machine fetch an element, to be written soon; it may lie beyond the array's end.
+prefetch: Any = intrinsic(_prefetch)
+
+
 class LruStack(NamedTuple):
     """The lines in order of use. `index_of` tells a line's index in `lines` (flattened, 4 columns per line)."""
 
@@ -90,38 +116,64 @@ def new_stack(capacities: tuple[float, float, float], pages: int = 64) -> LruSta
         # A cache smaller than the one before it never is the first that is large enough.
         scalars[_CAPACITY + k] = largest
     scalars[_FIRST] = int((scalars[_CAPACITY : _CAPACITY + 3] == 0).sum())
-    table = np.zeros((pages * _PAGE, 1 << _COLUMNS), dtype=np.int32)
-    table[:, _PLACE] = _UNTOUCHED
     keys, slots = np.full(2 * pages, -1, dtype=np.int64), np.zeros(2 * pages, dtype=np.int32)
-    return LruStack(scalars, keys, slots, table.ravel())
+    return LruStack(scalars, keys, slots, np.zeros(pages * _PAGE << _COLUMNS, dtype=np.int32))
 
 
 def grown(stack: LruStack) -> LruStack:
     """Return the same stack with room for twice as many pages."""
     larger = new_stack((0, 0, 0), 2 * stack.room // _PAGE)
     larger.scalars[:] = stack.scalars
-    larger.lines[: len(stack.lines)] = stack.lines
+    if stack.scalars[_LINES]:
+        larger.lines[: len(stack.lines)] = stack.lines
     _rehash(stack.page_key, stack.page_slot, larger.page_key, larger.page_slot)
     return larger
 
 
-def filled(stack: LruStack, used: Ints) -> LruStack:
-    """Return the stack after its lines were used, given when each was used last (0: never).
+@njit(cache=True)
+def _sorted(order: Any, keys: Any, other: Any, counts: Any) -> Any:
+    """Sort places by their keys, at least 0, and return them: 16 bits of a key in each pass, the lowest first."""
+    shift, largest = 0, np.int64(0)
+    for i in order:
+        largest = max(largest, keys[i])
+    while shift < 64 and largest >> shift > 0:
+        counts[:] = 0
+        for i in order:
+            counts[keys[i] >> shift & 0xFFFF] += 1
+        total = 0
+        for k in range(counts.shape[0]):
+            total += counts[k]
+            counts[k] = total - counts[k]
+        for i in order:
+            digit = keys[i] >> shift & 0xFFFF
+            other[counts[digit]] = i
+            counts[digit] += 1
+        order, other = other, order
+        shift += 16
+    return order
+
+
+def by_use(used: Ints) -> Ints:
+    """Return the lines that were used, the one used last first, given when each was used last (0: never)."""
+    order = np.flatnonzero(used)
+    latest: Ints = _sorted(order, used, np.empty_like(order), np.zeros(1 << 16, dtype=np.int64))[::-1]
+    return latest
+
+
+def fill(stack: LruStack, order: Ints) -> None:
+    """Leave in an empty stack what use leaves there, given the lines by their last use (`by_use`).
 
     That is all that many accesses leave behind in a cache with LRU replacement.
     """
-    order = np.argsort(used, kind="stable")
-    order = order[used[order] > 0][::-1]  # the newest first
-    scalars, lines = stack.scalars.copy(), stack.lines.copy().reshape(-1, 1 << _COLUMNS)
+    scalars, lines = stack.scalars, stack.lines.reshape(-1, 1 << _COLUMNS)
     ring = np.concatenate(([_END], order, [_END]))
     lines[ring[:-1], _OLDER] = ring[1:]
     lines[ring[1:], _NEWER] = ring[:-1]
     capacities = scalars[_CAPACITY : _CAPACITY + LEVELS - 1]
-    lines[order, _PLACE] = np.searchsorted(capacities, np.arange(1, len(order) + 1))
+    lines[order, _PLACE] = np.searchsorted(capacities, np.arange(1, len(order) + 1)) + 1
     scalars[_LINES] = len(order)
     for k, capacity in enumerate(capacities.tolist()):
         scalars[_MARKER + k] = order[capacity - 1] if 0 < capacity <= len(order) else -1
-    return stack._replace(scalars=scalars, lines=lines.ravel())
 
 
 @njit(cache=True)
@@ -169,16 +221,53 @@ def index_of(line: Any, stack: Any) -> Any:
     return (stack.scalars[_U(cached + 1)] << 6) + (line & 63)
 
 
+@compiled
+def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, stack: Any, where: Any) -> Any:
+    """Tell the index of each accessed line, beside its address: `where` is as the records from `start` on.
+
+    Return where it ended: at `length`, with `where` full, or at the first record for which there is no room (`grown`).
+    """
+    at, end = start, min(length, start + where.shape[0] - AHEAD)
+    while at < length:
+        last = at + 1 + sizes[_U(records[_U(at)])]
+        if last > end:
+            break
+        where[_U(at - start)] = 0
+        for i in range(at + 1, last):
+            index = np.int64(-1)
+            if records[_U(i)] >= 0:
+                index = index_of(records[_U(i)] >> line_shift, stack)
+                if index < 0:
+                    return at
+            where[_U(i - start)] = index
+        at = last
+    for i in range(at - start, at - start + AHEAD):
+        where[_U(i)] = 0
+    return at
+
+
+@inlined
+def fetch_ahead(where: Any, at: Any, stack: Any) -> Any:
+    """Fetch from memory what the accesses after this one will look at; return the index of the line furthest ahead."""
+    far = where[_U(at + AHEAD)]
+    if rarely(stack.lines.shape[0] >> _COLUMNS > _MANY):
+        prefetch(stack.lines, _U(far << _COLUMNS))
+        near = _U(max(where[_U(at + _NEAR)], np.int64(0)) << _COLUMNS)
+        prefetch(stack.lines, _U(np.int64(stack.lines[near + _U(_NEWER)]) << _COLUMNS))
+        prefetch(stack.lines, _U(np.int64(stack.lines[near + _U(_OLDER)]) << _COLUMNS))
+    return far
+
+
 @inlined
 def touch(index: Any, stack: Any) -> Any:
     """Use the line of this index: return the level it hits (0 to 3) and make it the most recent."""
     s, lines = stack.scalars, stack.lines
     x, first = _U(index << _COLUMNS), s[_FIRST]
     head = np.int64(lines[_U(_END + _OLDER)])
-    found = np.int64(lines[x + _U(_PLACE)])
+    found = np.int64(lines[x + _U(_PLACE)]) - 1
     if rarely(index == head):
         return found
-    if not rarely(found == _UNTOUCHED):
+    if not rarely(found < 0):
         newer, older = np.int64(lines[x + _U(_NEWER)]), np.int64(lines[x + _U(_OLDER)])
         for k in range(LEVELS - 1):
             if rarely(s[_U(_MARKER + k)] == index):
@@ -191,16 +280,17 @@ def touch(index: Any, stack: Any) -> Any:
     lines[_U(_END + _OLDER)] = index
     if not rarely(found != first):
         return found
-    lines[x + _U(_PLACE)] = first
-    level = min(found, np.int64(LEVELS - 1))
+    lines[x + _U(_PLACE)] = first + 1
+    level = min(found, np.int64(LEVELS - 1)) if found >= 0 else np.int64(LEVELS - 1)
     # Out of each cache that did not hold it goes that cache's last line.
     for k in range(first, level):
         marked = s[_U(_MARKER + k)]
         if marked >= 0:
             m = _U(marked << _COLUMNS)
-            lines[m + _U(_PLACE)] = k + 1
+            lines[m + _U(_PLACE)] = k + 2
             s[_U(_MARKER + k)] = lines[m + _U(_NEWER)]
-    if found == _UNTOUCHED:
+            prefetch(lines, _U(np.int64(lines[m + _U(_NEWER)]) << _COLUMNS))
+    if found < 0:
         s[_LINES] += 1
         for k in range(first, LEVELS - 1):
             if s[_LINES] == s[_U(_CAPACITY + k)]:
@@ -255,11 +345,9 @@ def _use_all(lines: Any, sets: Any, trees: Any, ways: Any) -> None:
         touch_set(lines[i], False, sets, trees, lines[i] & (trees.shape[0] - 1), ways)
 
 
-def fill_sets(used: Ints, sets: Ints, trees: Ints) -> None:
-    """Leave in the sets what use leaves there, none written, given when each line was used last (0: never)."""
-    order = np.argsort(used, kind="stable")
-    order = order[used[order] > 0]
-    _use_all(order[-4 * len(sets) :], sets, trees, len(sets) // len(trees))
+def fill_sets(order: Ints, sets: Ints, trees: Ints) -> None:
+    """Leave in the sets what use leaves there, none written, given the lines by their last use (`by_use`)."""
+    _use_all(order[: 4 * len(sets)][::-1], sets, trees, len(sets) // len(trees))
 
 
 @compiled

@@ -6,7 +6,7 @@ Constraints", ISPASS 2014, section III. What the paper leaves open is settled as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,23 @@ from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.measures import Schedule
-from perfkit.simulators.dag.reuse import UNLIMITED, fill_sets, filled, grown, line_shift, new_stack
+from perfkit.simulators.dag.reuse import (
+    AHEAD,
+    UNLIMITED,
+    by_use,
+    fill,
+    fill_sets,
+    grown,
+    line_shift,
+    locate,
+    new_stack,
+)
 
 if TYPE_CHECKING:
     from perfkit.simulators.dag.measures import ExtendedRoofline
 
 _RECORDED = 2_000_000  # nodes up to which issue and completion cycles are kept without asking
+_LOCATED = 1 << 16  # records whose lines are looked up at a time
 _ROUNDING = ("none", "up", "down")
 _BELOW_L1 = ("access", "line", None)
 
@@ -118,9 +129,7 @@ class DagScheduler:
         work = _Run(self, dag)
         if self.warm:
             dag.replay(work.warm_up)
-            work.stack = filled(work.stack, work.used)
-            if work.parameters[layout.WAYS]:
-                fill_sets(work.used, work.memory.sets, work.memory.trees)
+        work.begin()
         dag.replay(work.schedule)
         return work.finish()
 
@@ -173,7 +182,7 @@ class _Run:
         self.saved[layout.BASE] = layout.BETWEEN
         self.ops = tables.operations(program, self.word_shift)
         self.stack = new_stack(tables.capacities(settings, self.line_shift))
-        self.memory = tables.new_memory(settings, self.parameters, self.stack, self.line_shift - self.word_shift)
+        self.where = np.zeros(_LOCATED + AHEAD, dtype=np.int64)
         self.used, self.time = np.zeros(self.stack.room, dtype=np.int64), 0
         self.rings = tables.new_rings(1 << max(9, int(2 * self.parameters[layout.MARGIN]).bit_length()), self.idle)
         rob_size = int(self.parameters[layout.ROB])
@@ -187,6 +196,7 @@ class _Run:
             *tables.zeros(tables.histogram_size(types), len(program.shapes) << layout.SHAPE_BITS, layout.LATEST + 1)
         )
         self.record = tables.new_record(*self._record_sizes(dag))
+        self.memory: Any = None  # from `begin` on
 
     def _record_sizes(self, dag: NodeSource) -> tuple[int, int]:
         if self.settings.record is False or (self.settings.record is None and not isinstance(dag, Dag)):
@@ -194,20 +204,44 @@ class _Run:
         n = len(dag) if isinstance(dag, Dag) else 1 << 16
         return (0, 0) if self.settings.record is None and n > _RECORDED else (max(n, 1), 1 << 16)
 
+    def begin(self) -> None:
+        """Leave in the caches what the warming run left there, and make room for what is kept of its lines."""
+        order = by_use(self.used)
+        fill(self.stack, order)
+        words = self.line_shift - self.word_shift
+        self.memory = tables.new_memory(self.settings, self.program, self.parameters, self.stack, words)
+        if self.parameters[layout.WAYS]:
+            fill_sets(order, self.memory.sets, self.memory.trees)
+        self.used = order[:0]
+
     def warm_up(self, records: Any, length: int) -> None:
-        at = 0
-        while at < length:
-            where = records, at, length, self.program, self.stack, self.line_shift
-            at, self.time = engine.warm_up(*where, self.used, self.time)
-            if at < length:
+        for start, end in self._located(records, length):
+            self.time = engine.warm_up(self.where, end - start, self.used, self.time)
+
+    def _located(self, records: Any, length: int) -> Iterator[tuple[int, int]]:
+        """Go through the records in parts; `where` tells the lines' indices of each."""
+        start = 0
+        while start < length:
+            sizes = self.program.block_addresses
+            end = locate(records, start, length, sizes, self.line_shift, self.stack, self.where)
+            if end > start:
+                yield start, end
+            elif len(self.where) - AHEAD <= sizes[records[start]]:
+                self.where = np.zeros(2 * len(self.where), dtype=np.int64)
+            else:
                 self._grow_lines()
-                self.used = tables.longer(self.used, self.stack.room)
+            start = end
 
     def schedule(self, records: Any, length: int) -> None:
+        for start, end in self._located(records, length):
+            self._schedule(records[start:end], end - start)
+
+    def _schedule(self, records: Any, length: int) -> None:
         self.saved[layout.AT_RECORD] = 0
         while True:
             status = engine.run(
                 records,
+                self.where,
                 length,
                 self.program,
                 self.ops,
@@ -270,6 +304,9 @@ class _Run:
 
     def _grow_lines(self) -> None:
         self.stack = grown(self.stack)
+        if self.memory is None:
+            self.used = tables.longer(self.used, self.stack.room)
+            return
         factor = 2 * self.stack.room // len(self.memory.lines)
         lines, stored = (tables.longer(array, factor * len(array)) for array in self.memory[:2])
         written = tables.longer(self.memory.written, self.stack.room)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfkit._version import __version__
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import NodeSource
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, SettingError, of_extra
 from perfkit.files import replaced
 from perfkit.simulators.dag.core import DagCore, parameter_names
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -75,7 +75,7 @@ def sweep(
     >>> sweep(chain, DagCore.sandy_bridge_erm(), "latency_A", [1, 3])["cycles"].tolist()
     [2, 6]
     """
-    import pandas as pd
+    pd = of_extra("pandas")
 
     base = DagScheduler(core, **{"record": False, **switches})
     names = set(parameter_names()) | set(base.settings())

@@ -263,7 +263,6 @@ def parameters(
     values[layout.RENAMED] = _finite(core.memory_renaming)
     values[layout.PENALTY] = _finite(core.misprediction_penalty)
     values[layout.EARLIER] = min(core.integer_loads_earlier, core.latency_L1)
-    values[layout.MEMORY_DEPS] = settings.memory_dependences
     values[layout.LINE_SHIFT] = line_bits
     values[layout.WORD_SHIFT] = word_bits
     values[layout.MARGIN] = (
@@ -304,13 +303,16 @@ def capacities(settings: DagScheduler, line_bits: int) -> tuple[float, float, fl
     return l1, l2, l3
 
 
-def new_memory(settings: DagScheduler, values: Any, stack: LruStack, word_bits: int) -> layout.Memory:
+def new_memory(
+    settings: DagScheduler, program: BlockProgram, values: Any, stack: LruStack, word_bits: int
+) -> layout.Memory:
     """Return what is kept of the lines and words of the stack."""
-    lines = stack.room
-    followed = np.full(2 * streams(settings), -9, dtype=np.int64)
+    lines, follows = stack.room, settings.memory_dependences and bool((program.op == STORE).any())
+    followed = np.full(2 * streams(settings) + 1, -9, dtype=np.int64)
+    followed[-1] = 0
     kept, stored, trees, filling, written = zeros(
         2 * lines,
-        lines << word_bits if settings.memory_dependences else 0,
+        lines << word_bits if follows else 0,
         values[layout.SETS],
         2 * values[layout.SETS],
         lines,

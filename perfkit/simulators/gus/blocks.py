@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.recurrence import simulate
@@ -161,7 +161,7 @@ def predict_blocks(
     gus: Gus, blocks: Iterable[BasicBlock | str], progress: Callable[[int, int], None] | None = None
 ) -> BlockPredictions:
     """Predict the steady state of blocks: what `Gus.blocks` does."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     given = list(blocks)
     if gus.core.isa != "x86-64":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus import causal as fast
 from perfkit.simulators.gus import exact as oracle
@@ -152,7 +152,7 @@ class InstructionSchedule(Tabled):
 
 def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progress | None = None) -> Causality:
     """Return which instructions constrain the execution time of ``trace`` on ``gus.core``."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     counts = np.zeros(trace.code.instruction_count, dtype=np.int64)
     rob = int(gus.core.resource("rob").value)
@@ -175,7 +175,7 @@ def causality(gus: "Gus", trace: Trace, *, exact: bool = False, progress: Progre
 
 def schedule(gus: "Gus", trace: Trace, first: int, count: int) -> InstructionSchedule:
     """Return the times of ``count`` executed instructions from number ``first`` (from 0)."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     if first < 0 or count < 1:
         raise SettingError(f"a schedule needs first >= 0 and count >= 1; found {first} and {count}")

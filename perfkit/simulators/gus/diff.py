@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, of_extra
 from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
@@ -211,7 +211,7 @@ class GusDiff(Tabled):
         place_b, source (the line's text), and for either side address, instruction, cycles and executions (``""`` and 0
         where it has no further instruction of this line).
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         held: dict[tuple[str, str], list[Any]] = {}
         for row in self.listing.itertuples(index=False):
@@ -338,7 +338,7 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
 
 def diff_sides(a: Side, b: Side) -> GusDiff:
     """Compare two runs of which no more than a `Side` is left, as `diff` does."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     rows = [row for row in _aligned(list(a.lines), list(b.lines)) if max(row[3:5]) >= _COST or row[-1] != "same"]
     columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b", "instructions_a", "instructions_b", "code"]
@@ -393,14 +393,14 @@ def _speedups(result: GusResult) -> dict[str, float]:
 def _side_by_side(
     what: str, value: str, a: Mapping[str, float], b: Mapping[str, float], missing: float = 0.0
 ) -> "pd.DataFrame":
-    import pandas as pd
+    pd = of_extra("pandas")
 
     rows = [(name, a.get(name, missing), b.get(name, missing)) for name in dict.fromkeys([*a, *b])]
     return pd.DataFrame(rows, columns=[what, f"{value}_a", f"{value}_b"])
 
 
 def _listing(a: Sequence[Instruction], b: Sequence[Instruction]) -> "pd.DataFrame":
-    import pandas as pd
+    pd = of_extra("pandas")
 
     rows = [(side, *each) for side, listing in (("a", a), ("b", b)) for each in listing]
     return pd.DataFrame(rows, columns=["side", *Instruction._fields])

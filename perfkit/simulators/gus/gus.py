@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.files import check_fields
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
@@ -308,13 +308,13 @@ class GusResult(Summarised):
         is an account of the cycles, and not of what would help: operations that wait for the result of a division are
         latency here, though it may be the divider that all of them hang on; `sensitivity` tells.
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         return pd.Series(cpi_by_cause(self), name="CPI (simulated)", dtype=float).rename_axis("cause")
 
     def occupancy(self) -> "pd.Series":
         """Return each resource's use as a share of its capacity over the whole run, the largest first (simulated)."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         return pd.Series(use_of_resources(self), name="occupancy (simulated)", dtype=float)
 
@@ -326,7 +326,7 @@ class GusResult(Summarised):
         source: `Trace.places`), time_share (of the cycles, by `spent`), cause (the
         largest) and one share of the total use of each resource it uses.
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         p, code = self.program, self.trace.code
         runs = self.executions

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, of_extra
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.passes import Progress, windows
@@ -116,7 +116,7 @@ class Prepared(Gus):
         rest = [group[0] for group in all_of_them.resources if group[0] not in able]
 
         def rank(weight: float) -> "pd.DataFrame":
-            import pandas as pd
+            pd = of_extra("pandas")
 
             if not 1 <= weight <= most:
                 raise SettingError(f"weights go from 1 to {most:g} here; found {weight}")

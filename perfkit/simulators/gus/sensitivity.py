@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
+from perfkit.errors import SettingError, of_extra
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import Progress
@@ -65,22 +65,23 @@ class Sensitivity(Tabled):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the ranked table: resource, and the speedup of each weight (simulated), best first."""
-        import pandas as pd
+        pd = of_extra("pandas")
 
         frame = pd.DataFrame(self.speedup, columns=[f"x{w:g}" for w in self.weights])
         frame.insert(0, "resource", [" + ".join(r) for r in self.resources])
-        order = np.argsort(-self.speedup[:, -1], kind="stable")
-        return frame.iloc[order].reset_index(drop=True)
+        return frame.iloc[self._ranked()].reset_index(drop=True)
+
+    def _ranked(self) -> NDArray[np.intp]:
+        return np.argsort(-self.speedup[:, -1], kind="stable")
 
     def summary(self) -> str:
         """Say which resource would make the run faster, and by how much."""
-        weight, table = self.weights[-1], self.to_frame()
-        best = table[table[table.columns[-1]] > 0]
+        weight, speedup = self.weights[-1], self.speedup[:, -1]
         tried = f"{len(self.resources)} {'pairs of resources' if len(self.resources[0]) > 1 else 'resources'} tried"
         run = f"{self.cycles:,.0f} cycles on {self.core} (simulated)"
-        if best.empty:
+        found = [f"{' + '.join(self.resources[k])} {speedup[k]:+z.1%}" for k in self._ranked() if speedup[k] > 0]
+        if not found:
             return f"no resource {weight:g} times better makes the run faster; {run}, {tried}"
-        found = [f"{name} {speedup:+z.1%}" for name, speedup in zip(best["resource"], best.iloc[:, -1], strict=True)]
         rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
         return f"speedup by {weight:g} times better {', '.join(found[:5])}{rest}\n{run}, {tried}"
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, FormatError, SettingError, of_extra
 from perfkit.files import check_fields, existing, json_object, member, read_archive, reading, write_archive
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Kind, Summarised, draw
@@ -176,7 +176,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
         Columns: thread, instructions, cycles, ipc, waits (cycles), critical, alone (cycles without the others),
         transfers, memory_bytes, bandwidth (bytes per cycle that it could get), cause (of most of its cycles).
         """
-        import pandas as pd
+        pd = of_extra("pandas")
 
         return pd.DataFrame(
             {

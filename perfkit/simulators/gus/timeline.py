@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.errors import of_extra
 from perfkit.results import Kind, Tabled, draw
 from perfkit.simulators.gus.passes import windows
 from perfkit.simulators.gus.timing import LEVELS, TICKS
@@ -125,7 +126,7 @@ def timeline(result: "GusResult", first: int = 0, count: int = 1000) -> Timeline
     >>> pk.timeline(result, 0, 40).summary().splitlines()[1].split(";")[0]
     'instructions 0 to 39, cycles 0 to 322 on skylake_x'
     """
-    import pandas as pd
+    pd = of_extra("pandas")
 
     result.schedule(first, 1)  # refuses what is not in the trace, before the work
     table = result.schedule(0, first + count).table
@@ -352,7 +353,7 @@ def _taken(uses: "pd.DataFrame", units: dict[str, int]) -> tuple[dict[str, float
 
 def _in_lanes(uses: "pd.DataFrame", units: dict[str, int]) -> tuple["pd.DataFrame", float]:
     """Give each use a unit of its resource that is idle, else the one that is idle first; count the latter."""
-    import pandas as pd
+    pd = of_extra("pandas")
 
     late = 0
     parts = []
@@ -375,7 +376,7 @@ def _in_lanes(uses: "pd.DataFrame", units: dict[str, int]) -> tuple["pd.DataFram
 def _frame(
     name: str, n: NDArray[Any], start: NDArray[Any], end: NDArray[Any], reserved: NDArray[Any]
 ) -> "pd.DataFrame":
-    import pandas as pd
+    pd = of_extra("pandas")
 
     return pd.DataFrame({"resource": name, "n": n, "start": start, "end": end, "reserved": reserved})
 
