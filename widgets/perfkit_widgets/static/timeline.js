@@ -1,7 +1,7 @@
 // A window of the schedule over cycles, on a canvas. Rows are resources (bars: which instruction occupied them when) or
 // executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
 // last waited for, back to the window's start, and where its other operands came from.
-const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, SHOWN = 26, DRAWN = 200_000;
+const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, SHOWN = 26, DRAWN = 100_000;
 // Each at least 3:1 on a light and on a dark page.
 const WAIT = '#7F8C99', RUN = '#0072B2', MEMORY = '#009E73', DONE = '#8794A1', ARROW = '#D55E00', OTHER = '#B05A91';
 // Of instructions; the chosen one is drawn in the arrows' colour.
