@@ -43,6 +43,7 @@ from .fitters.topdown import TopDown as TopDown
 # Which class of resources holds a program back, from its counters: rules and a model learnt on simulated runs.
 from .fitters.bottlenecks.explanation import Explanation as Explanation
 from .fitters.bottlenecks.model import Bottlenecks as Bottlenecks
+from .fitters.bottlenecks.stacks import LearntStacks as LearntStacks
 
 # CPI stacks by regression: how many cycles each event costs.
 from .collectors.synthetic_cpi import artefact_cpi as artefact_cpi

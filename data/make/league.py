@@ -37,6 +37,7 @@ SMALL = 0.01  # credits below this are no effect
 NEAR, LEAST = 0.9, 0.02  # as perfkit.simulators.pmu.truth
 TREES, LEAF = 30, 6  # a file under a megabyte; 40 and 3 score the same within half a hundredth
 OUTPUTS = tuple(CLASSES)
+ORIGINS = ("generated", "generated kernel", "corpus")
 Order = NDArray[np.float64]  # (runs, classes): the larger, the earlier
 
 
@@ -91,7 +92,7 @@ def _augmented(frame: pd.DataFrame) -> tuple[NDArray[np.float32], NDArray[np.flo
 def forest_of(frame: pd.DataFrame) -> Forest:
     """Learn from these runs, not calibrated."""
     x, y = _augmented(frame)
-    return learn(x, y, features=NAMES, outputs=OUTPUTS, trees=TREES, leaf=LEAF, seed=SEED)
+    return learn(x, np.sqrt(y), features=NAMES, outputs=OUTPUTS, trees=TREES, leaf=LEAF, seed=SEED)
 
 
 def masked(frame: pd.DataFrame, values: Order) -> Order:
@@ -300,7 +301,7 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
     What an earlier, stopped call has made for the same runs is read again.
     """
     name: Any = hashlib.sha256(
-        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF])
+        np.concatenate([train, test]).tobytes() + frame["cycles"].to_numpy().tobytes() + bytes([TREES, LEAF, 2])
     )
     name = name.hexdigest()
     path = FOLDER / "league.parts" / f"{name[:16]}.npy"
@@ -308,11 +309,17 @@ def predicted(frame: pd.DataFrame, train: NDArray[np.bool_], test: NDArray[np.bo
         forest = forest_of(frame[train].reset_index(drop=True))
         part = frame[test].reset_index(drop=True)
         path.parent.mkdir(exist_ok=True)
-        both = [*forest.predict(x_of(part)), *forest.predict(x_of(part, "turn"))]
+        both = [each for way in ("rate", "turn") for each in _credits(forest, x_of(part, way))]
         with path.with_suffix(".new").open("wb") as file:
             np.save(file, np.stack(both))
         path.with_suffix(".new").rename(path)
     return np.asarray(np.load(path))
+
+
+def _credits(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return credits and votes: the forest predicts the credits' roots, which span fewer orders of magnitude."""
+    roots, votes = forest.predict(x)
+    return np.square(roots), votes
 
 
 def forests(
@@ -359,13 +366,16 @@ def league(frame: pd.DataFrame) -> pd.DataFrame:
         if splits is held_out:
             scored = score(frame, found[0], SMALL)
             scored.groupby("class")[["first", "three"]].agg(["mean", "size"]).to_csv(FOLDER / "league-classes.csv")
-            for origin in ("generated", "corpus"):
+            for origin in ORIGINS:
                 of = (frame["origin"] == origin).to_numpy()
                 rows[f"{name}, {origin} only"] = measures(scored[of])
-    generated = (frame["origin"] == "generated").to_numpy()
-    found, tested = forests(frame, iter([(generated, ~generated)]))
-    part = frame[tested].reset_index(drop=True)
-    rows["Bottlenecks, learnt on loops alone, on the corpus"] = measures(score(part, found[0][tested], SMALL))
+    corpus = (frame["origin"] == "corpus").to_numpy()
+    for learnt_on, train in (("loops", frame["origin"] == "generated"), ("loops and generated kernels", ~corpus)):
+        found, tested = forests(frame, iter([(np.asarray(train), corpus)]))
+        part = frame[tested].reset_index(drop=True)
+        rows[f"Bottlenecks, learnt on {learnt_on} alone, on the corpus"] = measures(
+            score(part, found[0][tested], SMALL)
+        )
     for name, method in METHODS.items():
         order = np.zeros((len(frame), len(OUTPUTS)))
         for train, test in held_out(frame):
@@ -409,11 +419,14 @@ def markdown(league: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+SOURCE = "perfkit's simulator on generated loops and on traces of generated and shipped kernels; no counters"
 ENTRIES = {
     "bottlenecks/runs": ("runs.parquet", "parquet", "event rates, credit of classes and stacks of whole runs",
                          "counts per cycle; natural logarithm of speedup; share of cycles", "data/make/pmu_runs.py"),
     "bottlenecks/model": ("model.npz", "forest", "what perfkit.Bottlenecks has learnt of these runs", "credit",
                           "data/make/league.py learn"),
+    "bottlenecks/stacks": ("stacks.npz", "forest", "what perfkit.Bottlenecks.stacks has learnt of these runs",
+                           "roots of shares of cycles", "data/make/stacks.py learn"),
     "bottlenecks/league": ("league.csv", "csv", "every method's scores on these runs", "shares of runs",
                            "data/make/league.py table"),
     "bottlenecks/answers": (
@@ -440,7 +453,7 @@ def manifest() -> None:
                 "kind": "simulated",
                 "holds": holds,
                 "units": units,
-                "source": "perfkit's simulator on generated loops and on traces of the corpus's kernels; no counters",
+                "source": SOURCE,
                 "licence": "MIT",
                 "made_by": made_by,
             }

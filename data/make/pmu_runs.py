@@ -1,4 +1,4 @@
-"""Run generated loops and the corpus on four simulated cores: event rates of whole runs, and their truth.
+"""Run generated loops and kernels and the corpus on four simulated cores: event rates of whole runs, and their truth.
 
 What `perfkit.Bottlenecks` learns from and is scored on: data/bottlenecks/runs.parquet, one row per program and core.
 Run from the repository's root, on x86-64 with gcc and GNU as: python data/make/pmu_runs.py.
@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from loops import PIECES, generate
 from pmu_answers import write as write_answers
+from programs import generate as generate_kernel
 
 import perfkit as pk
 from perfkit import SimulatedPmu
@@ -26,10 +27,12 @@ from perfkit.trace.trace import Trace
 
 CORES = ("skylake_x", "golden_cove", "zen4", "zen5")
 BUILDS = ("avx2",)  # builds of one kernel are no independent witnesses
-EACH = 23  # generated programs that begin with each of the pieces
+EACH = 23  # generated loops that begin with each of the pieces
+KERNELS = 220  # numbers of generated kernels; those of an unfit length are left out
 LEAST, INTERVALS, SEED = 2000, 4, 20261123
 TURNS = {"counters": 8, "rotations": 1, "noise": 0.05}
 ORDERS = 4  # of the classes, for their credit
+ORIGINS = {"loop": "generated", "kernel": "generated kernel"}
 _DIGITS = 3
 
 
@@ -50,7 +53,7 @@ def one_run(core: str, name: str, trace: Trace, warm: bool, variants: Variants) 
         "core": core,
         "run": name,
         "workload": origin.workload or name,
-        "origin": "generated" if name.startswith("loop-") else "corpus",
+        "origin": ORIGINS.get(name.partition("-")[0], "corpus"),
         "piece": origin.function if name.startswith("loop-") else "",
         "cycles": cycles,
         "instructions": length,
@@ -69,6 +72,14 @@ def programs(which: range) -> Iterator[tuple[str, Trace, bool]]:
         yield loop.name, loop.trace, loop.warm
 
 
+def kernel_programs(numbers: range) -> Iterator[tuple[str, Trace, bool]]:
+    """Yield the generated kernels, every other one with its data in the caches."""
+    for number in numbers:
+        trace = generate_kernel(number, SEED)
+        if trace is not None:
+            yield f"kernel-{number:03d}", trace, bool(number % 2)
+
+
 def corpus_programs(names: list[str]) -> Iterator[tuple[str, Trace, bool]]:
     """Yield the corpus's kernels in all builds, cold."""
     for name in names:
@@ -78,19 +89,22 @@ def corpus_programs(names: list[str]) -> Iterator[tuple[str, Trace, bool]]:
                 yield f"{name}/{build}", trace, False
 
 
-def rows_of(what: range | list[str]) -> list[dict[str, object]]:
+Programs = Callable[..., Iterator[tuple[str, Trace, bool]]]
+Which = range | list[str]
+
+
+def rows_of(several: Programs, which: Which) -> list[dict[str, object]]:
     """Return the rows of some programs on all cores."""
     warnings.simplefilter("ignore")
     every = {core: Variants(pk.Microarchitecture.load(core), ORDERS, SEED) for core in CORES}
-    several = programs(what) if isinstance(what, range) else corpus_programs(what)
-    return [one_run(core, *one, variants) for one in several for core, variants in every.items()]
+    return [one_run(core, *one, variants) for one in several(which) for core, variants in every.items()]
 
 
-def kept_rows(number: int, what: range | list[str], folder: Path) -> pd.DataFrame:
+def kept_rows(number: int, several: Programs, which: Which, folder: Path) -> pd.DataFrame:
     """Return the rows of some programs; what an earlier, stopped call has made is read from the folder."""
     path = folder / f"{number:03d}.parquet"
     if not path.exists():
-        made = pd.DataFrame(rows_of(what))
+        made = pd.DataFrame(rows_of(several, which))
         made.to_parquet(path.with_suffix(".new"), index=False)
         path.with_suffix(".new").rename(path)
     return pd.read_parquet(path)
@@ -98,12 +112,13 @@ def kept_rows(number: int, what: range | list[str], folder: Path) -> pd.DataFram
 
 def runs(folder: Path, workers: int = 2) -> pd.DataFrame:
     """Return all runs, in a fixed order, with figures of three digits."""
-    count, each = EACH * len(PIECES), len(PIECES)
-    kernels, several = list(corpus().index), 20
-    tasks = [range(k, k + each) for k in range(0, count, each)] + [kernels[k::several] for k in range(several)]
+    each, parts_of_corpus = len(PIECES), 20
+    tasks: list[tuple[Programs, Which]] = [(programs, range(k, k + each)) for k in range(0, EACH * each, each)]
+    tasks += [(kernel_programs, range(k, k + each)) for k in range(0, KERNELS, each)]
+    tasks += [(corpus_programs, list(corpus().index)[k::parts_of_corpus]) for k in range(parts_of_corpus)]
     folder.mkdir(parents=True, exist_ok=True)
     start, parts = time.time(), []
-    jobs = (delayed(kept_rows)(number, task, folder) for number, task in enumerate(tasks))
+    jobs = (delayed(kept_rows)(number, *task, folder) for number, task in enumerate(tasks))
     for done, part in enumerate(Parallel(n_jobs=workers, return_as="generator_unordered")(jobs), 1):
         parts.append(part)
         print(f"{done} of {len(tasks)} parts, {len(part)} runs, {time.time() - start:.0f} s", flush=True)

@@ -5,14 +5,18 @@
 LLVM 22 schedules znver5 with its Zen 4 model: four integer units, 256-bit vectors. So the rows that come from LLVM
 (operations, macro-operations, latencies not measured) are put on each core's units here, and every register form that
 data/make/measure_forms.py could measure on a host of that core takes its latency, its throughput and, for vectors, its
-ports from data/make/measured/CORE.csv. The rows that were measured are marked M in the table's flags. LLVM's own rows
-are checked against its reciprocal throughputs first, as for every other core.
+ports from data/make/measured/CORE.csv. Where data/cores has the core as `perfkit calibrate --full` measured it, that
+comes first: throughputs, latencies, and the ports of forms that use one group of them. The rows that were measured are
+marked M in the table's flags. LLVM's own rows are checked against its reciprocal throughputs first, as for every other
+core.
 """
 
 import argparse
 import csv
+import lzma
 import re
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +24,11 @@ import instruction_tables as llvm
 from iced_x86 import InstructionInfoFactory, OpAccess, RegisterInfo
 
 from perfkit.collectors.host.code import one_of
+from perfkit.machine.core import Microarchitecture
 from perfkit.machine.llvm_mca import cumulated, exclusive, group_name, look_up, unit_sets
 
 FOLDER = Path(__file__).parent / "measured"
+CORES = Path(__file__).parents[1] / "cores"
 FP = {name: frozenset(f"FP{digit}" for digit in name) for name in ("0123", "01", "23", "12", "03", "45")}
 STORE = frozenset(("Store.0", "Store.1"))
 
@@ -104,7 +110,7 @@ MACHINES = {
         load=units("Load.", "012"),
         vector_loads={"XMM": 1.5, "YMM": 1.5, "ZMM": 3},  # two loads of 256 bits a cycle, one of 512
         vector_stores={"XMM": 2, "YMM": 2, "ZMM": 4},  # one of 256 bits a cycle, half of one of 512
-        steps=(0.14, 0.29, 0.56),
+        steps=(0.18, 0.29, 0.56),
         forward=0,
         quarters=True,
         divider=True,  # eight multiplications beside a division take no longer than the division
@@ -146,8 +152,11 @@ def renamed(base, machine):
     return found
 
 
-def row_uses(row, sets, measured, form, machine):
-    """Return {unit set: uops} of one form: LLVM's or the measured operation, and the core's loads and stores."""
+def row_uses(row, sets, measured, form, machine, loading=None):
+    """Return {unit set: uops} of one form: LLVM's or the measured operation, and the core's loads and stores.
+
+    `loading` is the measured throughput of a form that loads: its operation may be another than that of registers.
+    """
     base = renamed(exclusive(cumulated(row, sets)), machine)
     vector = re.search(r"XMM|YMM|ZMM", form) is not None
     memory = {machine.agu, machine.load, STORE}
@@ -160,7 +169,7 @@ def row_uses(row, sets, measured, form, machine):
         own = {}
     elif measured is not None:
         own = operation(own, measured, vector, machine)
-        if machine.divider and vector and re.search(r"(DIV|SQRT)[PS][SDH]", form):
+        if machine.divider and vector and re.search(r"(DIV|(?<!R)SQRT)[PS][SDH]", form):
             own = {frozenset(("FP1",)): 1, frozenset(("fp_divider",)): measured["throughput"]}
     loads = max(1, round(base.get(machine.load, 1))) if row.load else 0
     stores = 1 if row.store else 0
@@ -171,9 +180,19 @@ def row_uses(row, sets, measured, form, machine):
         own[machine.load] = loads * machine.vector_loads.get(width, 2 if vector else 1)
     if stores:
         own[STORE] = machine.vector_stores.get(width, 1)
+    if loading is not None and own and not stores and not is_move(form):
+        alone = max(busy(own), loads * machine.vector_loads.get(width, 2 if vector else 1) / len(machine.load))
+        kept = {group: count for group, count in own.items() if group not in memory}
+        if abs(alone / loading - 1) > 0.1 and kept:
+            own |= scaled(kept, loading)
     if loads + stores:
         own[machine.agu] = loads + stores
     return own
+
+
+def busy(own):
+    """Return the cycles that the busiest group of ports takes."""
+    return max(sum(count for part, count in own.items() if part <= units) / len(units) for units in own)
 
 
 def operation(own, measured, vector, machine):
@@ -182,6 +201,8 @@ def operation(own, measured, vector, machine):
     nothing, any_unit, some_units = machine.steps
     if cycles <= nothing:
         return {}
+    if "ports" in measured:
+        return {measured["ports"]: round(cycles * len(measured["ports"]), 2)}
     if not vector:
         several = (machine.multiply, machine.test, machine.shift)
         some = next((group for group in several if group in own and 1 < len(group) < len(machine.alu)), machine.shift)
@@ -219,7 +240,8 @@ def beside(form, measured):
         return own
     name, rest = legacy.groups()
     same = measured.get(f"VEX_V{name}_XMM_XMM_{rest}", measured.get(f"VEX_V{name}_XMM_{rest}", {}))
-    return {key: value for key, value in {**own, **{p: same.get(p) for p in PAIRS}}.items() if value is not None}
+    taken = {p: same.get(p) for p in (*PAIRS, "ports")}
+    return {key: value for key, value in {**own, **taken}.items() if value is not None}
 
 
 ADDITION = re.compile(r"^(VEX_V|EVEX_V)?(ADD|SUB)[PS][SD]_")
@@ -240,8 +262,7 @@ def scaled(own, cycles):
     """Return LLVM's uses, with the group that takes longest taking exactly the measured cycles and no other more."""
     if not own:
         return {}
-    total = {units: sum(count for part, count in own.items() if part <= units) / len(units) for units in own}
-    factor = cycles / max(total.values())
+    factor = cycles / busy(own)
     return {units: count * factor for units, count in own.items()}
 
 
@@ -258,10 +279,74 @@ def trustworthy(form):
     return not (built.rflags_read and built.rflags_modified) and built.op_count > 0
 
 
+def quarter(cycles):
+    """Return the multiple of a quarter cycle within 4 % of what was measured, or that."""
+    near = round(4 * cycles) / 4
+    return near if abs(cycles - near) <= 0.04 * near else cycles
+
+
 def read_measured(core):
     lines = (FOLDER / f"{core}.csv").read_text().splitlines()
     rows = csv.DictReader(lines[1:])
     return lines[0], {row["form"]: {key: float(v) for key, v in row.items() if key != "form" and v} for row in rows}
+
+
+# Ports of the measured core -> of the table: additions, multiplications, shuffles and branches tell which is which.
+UNITS = {
+    "zen4-host": {
+        "P0": "FP0", "P2": "FP1", "P3": "FP2", "P1": "FP3", "P7": "ALU0", "P10": "ALU1", "P9": "ALU2", "P8": "ALU3",
+    },
+}  # fmt: skip
+PARTNERS = ("VEX_VADDPD_YMM_YMM_YMMM256", "VEX_VMULPD_YMM_YMM_YMMM256", "VEX_VPERMD_YMM_YMM_YMMM256")
+BY_VALUE = re.compile(r"(DIV|(?<!R)SQRT|REDUCE)")  # what they load while they are measured is slow to divide
+
+
+def read_core(name):
+    """Return what a measured core says of each form: latency, throughput, and "ports" where it uses one group."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "host.toml"
+        path.write_bytes(lzma.decompress((CORES / f"{name}.toml.xz").read_bytes()))
+        core = Microarchitecture.load(path)
+    sets = {group: frozenset(port.units) for group, port in core.ports.items()}
+    forms = {form: about for form, about in core.forms.items() if about.source == "measured"}
+    return {
+        form: figures(form, forms, sets, UNITS[name]) for form in forms if not ("/m" in form and BY_VALUE.search(form))
+    }
+
+
+def figures(form, forms, sets, units):
+    about = forms[form]
+    middle = round(sum(about.cycles) / 2, 3)
+    third = round(3 * middle) / 3
+    found = {"throughput": third if abs(middle - third) <= 0.01 * third else middle}
+    if about.latencies:
+        found["latency"] = max(sum(pair) / 2 for pair in about.latencies.values())
+    base = {group: count for group, count in exclusive_of(about.row.uses, sets).items() if count > 0.02}
+    (most, count), *_ = sorted(base.items(), key=lambda one: -one[1]) or [(frozenset(), 0)]
+    if most and most <= set(units) and count >= 0.97 * sum(base.values()):
+        found["ports"] = frozenset(units[port] for port in most)
+    elif "/m" not in form and "MM" in form:
+        names = ("with_add", "with_mul", "with_shuffle")
+        found |= {name: together((form, partner), forms, sets) for name, partner in zip(names, PARTNERS, strict=True)}
+    return found
+
+
+def together(names, forms, sets):
+    """Return the cycles that forms take together by their measured ports."""
+    load = {}
+    for name in names:
+        for group, count in forms[name].row.uses.items():
+            load[group] = load.get(group, 0) + count
+    return max((count / len(sets[group]) for group, count in load.items()), default=0.0)
+
+
+def exclusive_of(uses, sets):
+    """Return {ports: operations} of inclusive uses."""
+    found = {}
+    for group in sorted(uses, key=lambda name: len(sets[name])):
+        own = sets[group]
+        found[own] = uses[group] - sum(count for ports, count in found.items() if ports < own)
+    return found
 
 
 def tidy(cycles):
@@ -289,15 +374,18 @@ def latencies(form, row, rows, measured, loads, machine):
 def table(rows, resources, measured, machine):
     sets = unit_sets(resources, machine.prefix)
     bases = {}
+    seen = read_core(f"{machine.name}-host") if f"{machine.name}-host" in UNITS else {}
+    measured = {form: {**measured.get(form, {}), **seen.get(form, {})} for form in {*measured, *seen}}
     for form, row in rows.items():
         idiom = "/same" in form and not row.uses
         own = beside(plain(form), measured) if trustworthy(plain(form)) and not idiom else None
         if own is not None and "throughput" not in own:
             own = None
         if own is not None and machine.quarters:
-            near = round(4 * own["throughput"]) / 4
-            own = {**own, "throughput": near} if abs(own["throughput"] - near) <= 0.04 * near else own
-        bases[form] = ({} if idiom else row_uses(row, sets, own, form, machine), own is not None)
+            own = {**own, "throughput": quarter(own["throughput"])}
+        loading = seen.get(form, {}).get("throughput") if row.load and "/m" in form and own is not None else None
+        loading = quarter(loading) if loading is not None else None
+        bases[form] = ({} if idiom else row_uses(row, sets, own, form, machine, loading), own is not None)
     groups = {units for uses, _ in bases.values() for units in uses}
     growing = True
     while growing:

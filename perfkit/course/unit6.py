@@ -76,11 +76,11 @@ def with_event(samples: Samples, event: str, counts: ArrayLike) -> Samples:
     )
 
 
-def steady_counts(samples: Samples, seed: int, rate: float = STEADY, spread: float = 0.03) -> "pd.Series[float]":
-    """Return counts of an event of a steady rate in time, whatever the program does, with a relative ``spread``."""
+def steady_counts(samples: Samples, seed: int) -> "pd.Series[float]":
+    """Return counts of an event of a steady rate in time, whatever the program does, with 3 % of noise."""
     cycles = samples.table.loc[samples.table["event"] == "cycles"].sort_values("interval")["count"]
-    noise = np.random.default_rng(seed).normal(0.0, spread, len(cycles))
-    return (rate * cycles * (1.0 + noise)).round()
+    noise = np.random.default_rng(seed).normal(0.0, 0.03, len(cycles))
+    return (STEADY * cycles * (1.0 + noise)).round()
 
 
 def kept_out(counts: CpiCounts, order: Sequence[str]) -> pd.DataFrame:

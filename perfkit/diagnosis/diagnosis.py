@@ -19,8 +19,9 @@ from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
 from perfkit.simulators.gus.files import load_result
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
+from perfkit.simulators.gus.mispredicted import branch_ticks
 from perfkit.simulators.gus.sensitivity import Sensitivity, sensitivity
-from perfkit.simulators.gus.timing import CAUSES
+from perfkit.simulators.gus.timing import CAUSES, MISPREDICTION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,8 @@ LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
+_BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
+_FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
 
@@ -55,6 +58,10 @@ class Measured:
     part : float
         Of a call that is longer than what is recorded: the recorded share of its instructions, and these figures are
         that share of the whole call's cycles.
+    waited : float
+        Share of the least disturbed run in which other programs had the processors, from 0 to 1.
+    faults : float
+        Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
     """
 
     cycles: float
@@ -63,6 +70,8 @@ class Measured:
     calls: int
     typical: float = 0.0
     part: float = 1.0
+    waited: float = 0.0
+    faults: float = 0.0
 
     @property
     def spread(self) -> float:
@@ -154,6 +163,8 @@ class Diagnosis(Summarised):
     threads : tuple of str
         Of a function that runs in several threads: how they were looked at, how even they are, and what they take from
         each other (simulated); the first says what is explained.
+    first : str
+        What comes before the bottleneck of a single thread: that threads write one line by turns.
 
     Examples
     --------
@@ -177,6 +188,7 @@ class Diagnosis(Summarised):
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
     threads: tuple[str, ...] = ()
+    first: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -201,8 +213,14 @@ class Diagnosis(Summarised):
     @property
     def uncertain(self) -> str:
         """Why the measured runs do not say whether the model is near the measured time; "" where they do."""
-        if self.measured is None or not self.measured.typical:
+        if self.measured is None or self.apart is None or not self.measured.typical:
             return ""
+        if self.apart < -words.FAR and self.measured.waited > _BUSY:
+            return (
+                f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
+                f"timed, and the measured cycles hold that, so that the model is {self.apart:+.0%} off them; measure "
+                "again when the machine is quiet"
+            )
         quick, typical = (self.result.cycles / each - 1 for each in (self.measured.cycles, self.measured.typical))
         if (abs(quick) > words.FAR) == (abs(typical) > words.FAR):
             return ""
@@ -227,11 +245,22 @@ class Diagnosis(Summarised):
         elif self.uncertain:
             told.append(f"uncertain: {self.uncertain}")
         elif self.is_far:
-            told.append(f"the model is {self.apart:+.0%} off the measured time: do not rely on this")
+            told.append(f"the model is {self.apart:+.0%} off the measured time{self._faulted}: do not rely on this")
         hottest = self.candidates[0] if self.candidates else None
         if hottest is not None and hottest.share and _unsure(hottest):
             told.append("hardly any samples were taken: this may not be where the time goes")
         return "; ".join(told)
+
+    @property
+    def _faulted(self) -> str:
+        """Say that page faults explain why more was measured than is simulated, where they may."""
+        more = self.measured.cycles - self.result.cycles if self.measured is not None else 0.0
+        if self.measured is None or more <= 0 or self.measured.faults * _FAULT < more / 4:
+            return ""
+        return (
+            f", which holds the kernel's work for about {self.measured.faults:,.0f} page faults (memory touched for "
+            "the first time), and that is not simulated: touch the memory before, or use it again"
+        )
 
     @property
     def what_ifs(self) -> tuple[Promise, ...]:
@@ -311,7 +340,14 @@ class Diagnosis(Summarised):
         by_cause = [spent[first[tuple(row)]].sum(axis=0) for row in found[keys].itertuples(index=False)]
         found["cause"] = [causes[int(np.argmax(row))] if row.any() else "" for row in by_cause]
         mine = [bool(self.bottleneck) and _akin(cause, self.bottleneck) for cause in causes]
-        found["held"] = [float(row[mine].sum()) / max(1, self.result.ticks) for row in by_cause]
+        if mine[MISPREDICTION]:  # the branch is meant, not what waited for it
+            held = branch_ticks(self.result)
+            found["held"] = [
+                float(held[first[tuple(row)]].sum()) / max(1, self.result.ticks)
+                for row in found[keys].itertuples(index=False)
+            ]
+        else:
+            found["held"] = [float(row[mine].sum()) / max(1, self.result.ticks) for row in by_cause]
         found["source_line"] = [self._text(f, n) for f, n in zip(found["file"], found["line"], strict=True)]
         return found.sort_values(["causality", "time"], ascending=False, kind="stable").reset_index(drop=True)
 
@@ -334,7 +370,7 @@ class Diagnosis(Summarised):
 
     def headline(self) -> str:
         """Say in one sentence what holds the function back, and where; before it what the answer's `doubt` is."""
-        cause = f"{self._cause()}. {self.threads[0]}" if self.threads else self._cause()
+        cause = ". ".join(filter(None, (self.first, self._cause(), *self.threads[:1])))
         return f"{self.doubt[0].upper()}{self.doubt[1:]}. {cause}" if self.doubt else cause
 
     def _cause(self) -> str:
@@ -352,14 +388,14 @@ class Diagnosis(Summarised):
         if not resource:
             return f"No single resource holds {name} back: none, made twice as good, brings 1 %; see {where}"
         gain = float(self.ranked.speedup[:, -1].max())
-        if top["place"] != at["place"]:
+        if top["place"] != at["place"] and round(100 * top["causality"]):
             hangs = (
                 f"most of that at {where}, while {top['causality']:.0%} of what delays it hangs on {self._said(top)}"
             )
-        elif top["causality"] > 0:
+        elif top["place"] == at["place"] and top["causality"] > 0:
             hangs = f"{top['causality']:.0%} of what delays it hangs on {where}"
         else:
-            hangs = f"most of its time is in {where}"
+            hangs = f"most of {'that' if at['held'] >= _HELD else 'its time'} is at {where}"
         if gain < _LITTLE:
             return (
                 f"Nothing dominates {name}: the best single resource, made twice as good, would make it "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError, PerfkitWarning
@@ -14,6 +15,9 @@ from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.threads import ThreadsResult, run_threads
 from perfkit.trace.threads import ThreadTraces
 from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _OFTEN = 0.001  # of the instructions are writes to a line: fewer cost nothing that matters
 _MUCH = 1.1  # a slowdown beside the others, or an imbalance, that is worth a word of its own
@@ -48,24 +52,37 @@ class Team:
 
     def _first(self) -> str:
         """Say what the threads do to each other that may cost more than anything in one of them."""
-        told = []
-        if self.shared_falsely:
-            told.append(
-                "they write one line of memory by turns (false sharing, below), which costs several times as much on a "
-                "machine as is simulated"
-            )
         if self.traces.complete and self.result.imbalance >= _MUCH:
-            told.append(f"the slowest takes {self.result.imbalance:.2f} times the mean, and the others wait")
-        return f". Beside that, {'; '.join(told)}" if told else ""
+            return f". Beside that, the slowest takes {self.result.imbalance:.2f} times the mean, and the others wait"
+        return ""
+
+    @property
+    def first(self) -> str:
+        """Say what holds the threads up before anything in one of them does: lines that they write by turns."""
+        row = self._falsely
+        if row is None:
+            return ""
+        return (
+            f"The threads of {self.name} write one line of memory by turns (false sharing): "
+            f"{row['variable'] or 'memory'}, at {row['places']}. On a machine that costs several times as much as is "
+            "simulated: give each thread 64 bytes of its own first"
+        )
 
     @cached_property
-    def shared_falsely(self) -> str:
-        """The line of memory that threads write most by turns without sharing its bytes; "" where that is rare."""
+    def _falsely(self) -> "pd.Series | None":
+        """The line of memory that threads write most by turns without sharing its bytes; None where that is rare."""
         false = self.traces.shared_lines().false()
         if not len(false):
-            return ""
+            return None
         row = false.iloc[(false["reads"] + false["writes"]).argmax()]
-        if row["writes"] < _OFTEN * sum(each.instruction_count for each in self.traces.values()):
+        often = _OFTEN * sum(each.instruction_count for each in self.traces.values())
+        return row if row["writes"] >= often else None
+
+    @property
+    def shared_falsely(self) -> str:
+        """That line, who wrote it how often, and where; "" where that is rare."""
+        row = self._falsely
+        if row is None:
             return ""
         return (
             f"{row['variable'] or 'memory'} at {row['address']:#x} by threads {row['threads']}, {row['writes']:,} "

@@ -32,6 +32,7 @@ from perfkit.diagnosis.words import FAR
 from perfkit.errors import DataError, PerfkitError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
+from perfkit.trace.code import NO_ACCESS
 from perfkit.trace.trace import Trace
 
 Say = Callable[[str], None]
@@ -204,6 +205,7 @@ class _Inquiry:
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
+            first=team.first if team is not None else "",
         )  # fmt: skip
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
@@ -479,7 +481,11 @@ class _Inquiry:
                 f"the timed calls took {least:,.0f} cycles, too few for the {trace.instruction_count:,} instructions "
                 "recorded: the runs of this program are not alike"
             )
-        return Measured(least, max(sums), len(sums), calls.count, float(np.median(sums)), part), ""
+        best = whole[int(np.argmin(sums))]
+        pages = len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
+        faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
+        middle_run = float(np.median(sums))
+        return Measured(least, max(sums), len(sums), calls.count, middle_run, part, best.waited, faults), ""
 
     def _whole(self, trace: Trace) -> float | None:
         """Return which share of whole calls is recorded: 1, or less of one call that is longer and runs alike."""

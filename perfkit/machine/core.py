@@ -87,6 +87,9 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "store_pairing": bool,
     "store_boundary": int,
     "op_cache_group": int,
+    "op_cache_constants": int,
+    "op_cache_evex": int,
+    "op_cache_lines": bool,
     "fused_branch_ports": str,
     "tlb_entries": int,
     "second_tlb_entries": int,
@@ -114,6 +117,8 @@ _FEATURE_UNITS = {
     "add_forwarding": "cycles",
     "store_boundary": "bytes",
     "op_cache_group": "uops",
+    "op_cache_constants": "constants of 32 bits",
+    "op_cache_evex": "instructions",
 }
 # Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
 # Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register). Memory
@@ -123,7 +128,9 @@ _FEATURE_UNITS = {
 # where it was last used as part of another page. Store boundary: stores into one aligned piece of so
 # many bytes that follow one another are written to L1 together, and one across its end is written in two parts. Group
 # of the micro-op cache: the front end gets at most so many uops at once, of one line of code, up to a taken branch;
-# `op_cache` says how many such groups per cycle.
+# `op_cache` says how many such groups per cycle. Each constant of 32 bits beyond so many (`op_cache_constants`), and
+# every so many instructions with EVEX (`op_cache_evex`, from the second on), take the place of a uop. With
+# `op_cache_lines`, a group may go on in the next line, but no more lines than `op_cache` are begun in a cycle.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
@@ -314,7 +321,7 @@ class Microarchitecture:
                 return core
         known = sorted(bundled) + sorted(alias for core in bundled.values() for alias in core.aliases)
         near = difflib.get_close_matches(str(name), known, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = f"; did you mean {near[0]}?" if near else "."
         raise SettingError(f"no core named {name!r}{hint} Known: {', '.join(known)}")
 
     @classmethod

@@ -7,6 +7,7 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from perfkit.fitters.bottlenecks.explanation import Explanation
+    from perfkit.fitters.bottlenecks.stacks import LearntStacks
 
 _RUNS = 12
 
@@ -28,4 +29,22 @@ def plot_explanation(found: "Explanation", ax: Any = None) -> Any:
     ax.set_title(f"bottlenecks on {found.core} ({found.kind} samples{more})", fontsize=10)
     if len(likeliest):
         ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax
+
+
+def plot_learnt_stacks(found: "LearntStacks", ax: Any = None) -> Any:
+    """Draw each run's stack as one bar, named with its verdict; return the axes."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8, 4))
+    shown = found.runs.head(_RUNS)
+    names = [f"{run}\n({verdict})" for run, verdict in zip(shown["run"], shown["verdict"], strict=True)]
+    left = pd.Series(0.0, index=shown.index)
+    for part in found.components:
+        ax.barh(names, shown[part], left=left, label=part)
+        left += shown[part]
+    ax.invert_yaxis()
+    more = f", first {_RUNS} of {len(found.runs)} runs" if len(found.runs) > _RUNS else ""
+    ax.set_xlabel("cycles per instruction")
+    ax.set_title(f"CPI stacks on {found.core}, learnt on other programs ({found.kind} samples{more})", fontsize=10)
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax

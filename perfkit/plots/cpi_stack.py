@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from perfkit.fitters.cpi.stack import CpiFit
 
 _CPI = "CPI (cycles per instruction)"
-BASE_COLOUR = "#9aa0a6"
+BASE_COLOUR = "#8e9399"
 RESIDUAL_COLOUR = "#ffffff"
 OTHERS_COLOUR = "#d9d9d9"
-# Twenty colours that neighbours can be told apart by (matplotlib's tab20, strong ones first).
+# Twenty colours that neighbours can be told apart by (after matplotlib's tab20; the strong ones come
+# first and are seen on light and on dark pages).
 EVENT_COLOURS = (
-    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#bcbd22", "#17becf", "#4c5a8a",
+    "#1f77b4", "#e5720d", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#d570b6", "#96971b", "#14a1b0", "#5866a0",
     "#aec7e8", "#ffbb78", "#98df8a", "#ff9896", "#c5b0d5", "#c49c94", "#f7b6d2", "#dbdb8d", "#9edae5", "#a5b1d8",
 )  # fmt: skip
 

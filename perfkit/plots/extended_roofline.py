@@ -56,15 +56,13 @@ def colour(roof: Roof) -> str:
     return GREY if roof.kind == "overlap" else COLOURS[roof.of[0]]
 
 
-def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only: bool = False, labels: int = 8) -> Any:
+def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: int = 8) -> Any:
     """Draw the generalized roofline plot (the paper's Figs. 8 to 13) on log-log axes.
 
     Original bounds are solid; issue bounds dashed, latency bounds dash-dotted, stall bounds dotted; overlaps are grey.
 
     Parameters
     ----------
-    hits_only
-        Draw only the classical roofs and those that hit the point.
     labels
         How many of the roofs nearest to the point are named in the legend.
 
@@ -77,15 +75,12 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, hits_only
     hits = set(roofline.hits)
     named = set(roofline.roofs[:labels])
     for roof in reversed(roofline.roofs):
-        if hits_only and roof not in hits and roof.kind != "throughput":
-            continue
         ax.plot(
             x,
             roof.at(x),
             color="black" if roof.kind == "throughput" else colour(roof),
             linestyle=DASHES[roof.kind],
             linewidth=1.8 if roof in hits or roof.kind == "throughput" else 1.0,
-            alpha=1.0 if roof in hits or roof.kind == "throughput" else 0.6,
             label=f"{roof.label} ({roof.distance:.2f})" if roof in named else None,
         )
     point = roofline.intensity if math.isfinite(roofline.intensity) else x[-1]

@@ -63,15 +63,15 @@ def median_lines(frame: pd.DataFrame, x: str, y: str, by: Sequence[str] = ()) ->
     return [(label, group.groupby(x)[y].median()) for label, group in _groups(frame, by)]
 
 
-def coinciding(lines: list[tuple[str, pd.Series]], within: float = 0.01) -> list[tuple[list[str], pd.Series]]:
-    """Put lines together that differ nowhere by more than a share of the largest value: their labels, the first line.
+def coinciding(lines: list[tuple[str, pd.Series]]) -> list[tuple[list[str], pd.Series]]:
+    """Put lines together that differ nowhere by more than 1 % of the largest value: their labels, the first line.
 
     Drawn one over the other, only the last of them would be seen.
     """
     out: list[tuple[list[str], pd.Series]] = []
     for label, line in lines:
         for labels, first in out:
-            if first.index.equals(line.index) and (first - line).abs().max() <= within * first.abs().max():
+            if first.index.equals(line.index) and (first - line).abs().max() <= 0.01 * first.abs().max():
                 labels.append(label)
                 break
         else:

@@ -96,14 +96,14 @@ def abbreviate(text: str, length: int = 34) -> str:
 def fitted(text: str, width: float, size: float = 12.0) -> str:
     """Return ``text`` with its middle left out where it is wider than ``width`` pixels at a font size in pixels.
 
-    Measured in DejaVu Sans, which is wider than most fonts: what fits in it fits in a browser's.
+    Measured in DejaVu Sans with a tenth to spare: what fits in it fits in a browser's font.
     """
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(family="DejaVu Sans", size=size)
     fits, shown = len(text), text
-    while fits > 3 and text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0] > width:
+    while fits > 3 and text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0] > width / 1.1:
         fits -= 1
         shown = abbreviate(text, fits)
     return shown
@@ -133,8 +133,8 @@ def typical(values: "ArrayLike") -> float:
     return float(np.median(known)) if len(known) else math.nan
 
 
-def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) -> tuple[float, float]:
-    """Return the range of an axis on which all finite values but a share `outside` at either end are seen.
+def visible_range(values: "ArrayLike", margin: float) -> tuple[float, float]:
+    """Return the range of an axis that shows all finite values but 0.2 % at either end: no outlier squeezes it.
 
     Parameters
     ----------
@@ -142,11 +142,9 @@ def visible_range(values: "ArrayLike", margin: float, outside: float = 0.002) ->
         What is drawn.
     margin : float
         Room at either end, as a share of the range.
-    outside : float
-        Share of the values at either end that may lie outside of the range, so that an outlier does not squeeze it.
     """
     known = np.asarray(values, dtype="float64")
-    low, high = (float(v) for v in np.quantile(known[np.isfinite(known)], [outside, 1 - outside]))
+    low, high = (float(v) for v in np.quantile(known[np.isfinite(known)], [0.002, 0.998]))
     room = margin * (high - low) or 0.01
     return low - room, high + room
 

@@ -40,12 +40,6 @@ class TimeAxis:
     time: np.ndarray
     row: np.ndarray
 
-    @property
-    def spacing(self) -> float:
-        """The median distance of neighbouring intervals (0 where there is one only)."""
-        apart = np.diff(np.unique(self.position))
-        return float(np.median(apart)) if len(apart) else 0.0
-
     @classmethod
     def of(cls, samples: Samples) -> "TimeAxis":
         """Lay out the intervals of ``samples``; its places (CPUs) share one axis."""

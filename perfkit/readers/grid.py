@@ -30,6 +30,7 @@ _BLOCK = 4 << 20
 _LOOKED_AT = 50  # cells of a column, to see what it holds
 # From this size on a text is read by the compiled reader first, which takes half a second to load.
 _LARGE = 8 << 20
+_THREE_DECIMALS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
 
@@ -139,7 +140,8 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
     if data.find(found.text.encode(), begin) < 0:  # else the header is repeated
         order = np.arange(len(found.names)) if arrange is None else np.asarray(arrange(found.names))
         n_lines = data.count(b"\n", begin) + (not data.endswith(b"\n"))
-        matrix, columns = _matrix(data, begin, n_lines, found, order), None
+        columns = None
+        matrix = None if _perhaps_grouped(head[found.end :], found) else _matrix(data, begin, n_lines, found, order)
         if matrix is None:
             columns = _columns(memoryview(data)[begin:], found)
         else:
@@ -157,6 +159,14 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
     if parts:
         report.note(f"the header is repeated at {len(parts)} place(s): files put one after another, taken as runs")
     return Grid(found.names, columns, parts, kept_lines=lines)
+
+
+def _perhaps_grouped(body: str, header: Header) -> bool:
+    """Whether all points in the first rows' counts of time and work stand before three digits (``1.234``)."""
+    axes = [i for i, name in enumerate(header.names) if normalise(name) in (*TIME_EVENTS, *WORK_EVENTS)]
+    rows = [cells_of(line, header.delimiter) for line in body.split("\n")[:_LOOKED_AT]]
+    pointed = [row[i].strip() for row in rows for i in axes if i < len(row) and "." in row[i]]
+    return bool(pointed) and all(_THREE_DECIMALS.fullmatch(cell) for cell in pointed)
 
 
 def _matrix(data: bytes, begin: int, n_lines: int, header: Header, order: np.ndarray) -> np.ndarray | None:
@@ -182,15 +192,16 @@ def _lines_with_text(data: bytes, begin: int, first: int) -> list[int]:
 def _columns(body: bytes | memoryview, header: Header) -> tuple[Column, ...] | None:
     """Return all columns as Arrow reads them; None where a row has not as many fields as the header.
 
-    Arrow takes every point for a decimal one. Beside numbers that it cannot read (``1.234.567``, ``1,5``), columns
-    with points are kept as they are written.
+    Arrow takes every point for a decimal one. Beside numbers that it cannot read (``1.234.567``, ``1,5``), and
+    where all points of cycles may group digits, columns with points are kept as they are written.
     """
     table = _arrow(pa.py_buffer(body), header)
     if table is None:
         return None
     pointed = {name: pa.string() for name, c in zip(table.column_names, table.columns, strict=True) if is_floating(c)}
     foreign = (as_text(c.slice(0, _LOOKED_AT)) for c in table.columns if not is_number(c))
-    if pointed and any(any(c and not c.isdigit() for c in cells) and _mostly_numbers(cells) for cells in foreign):
+    odd = any(any(c and not c.isdigit() for c in cells) and _mostly_numbers(cells) for cells in foreign)
+    if pointed and (odd or _perhaps_grouped(bytes(body[: 1 << 16]).decode("utf-8", errors="replace"), header)):
         table = _arrow(pa.py_buffer(body), header, pointed)
     return None if table is None else tuple(table.columns)
 

@@ -1,9 +1,11 @@
 """Records in JSON, each a row of a table of counts, wide or long.
 
-They are an object a line, a list of objects, an object of lists (a column each) or an object of objects.
+They are an object a line, a list of objects, an object of lists (a column each), an object of objects, an object with
+one list of records (``{"host": ..., "samples": [...]}``), or names and rows apart, as pandas writes them (``split``).
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,14 +31,21 @@ def recognise(head: str) -> bool:
     try:
         first, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
-        return False
+        return _begins_as_one(text)
     if not head.lstrip("\ufeff \t\r\n").startswith("[") and _turned(first) is not None:
         return True
-    first = _flat(first)
-    if any(isinstance(v, dict | list) for v in first.values()):
+    return isinstance(first, dict) and _is_record(first)
+
+
+def _begins_as_one(text: str) -> bool:
+    """Whether this is the beginning of a long object of one list of records, or of names and rows."""
+    if re.match(r'\{\s*"columns"\s*:\s*\[\s*"', text):
+        return '"data"' in text or '"index"' in text
+    begin = re.search(r":\s*\[\s*(?=\{)", text)
+    try:
+        return begin is not None and _is_record(json.JSONDecoder().raw_decode(text, begin.end())[0])
+    except (ValueError, RecursionError):
         return False
-    numbers = sum(isinstance(v, int | float) for v in first.values())
-    return numbers >= 2 or (numbers == 1 and any(k.lower() == "event" for k in first))
 
 
 def read(content: Opened, report: Report, run: str) -> Dump:
@@ -44,7 +53,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     lines: Sequence[int] | None = None
     if content.text().lstrip("\ufeff \t\r\n").startswith("["):
         records = _listed(content, report)
-    elif (turned := _one_object(content)) is not None:
+    elif (turned := _one_object(content, report)) is not None:
         records = turned
         report.document(len(records), len(records), 0, unit="row")
     else:
@@ -57,17 +66,28 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     return plain_table.to_dump(Grid(names, columns, first_line=1, kept_lines=lines), report, run)
 
 
-def _one_object(content: Opened) -> list[dict[str, Any]] | None:
+def _one_object(content: Opened, report: Report) -> list[dict[str, Any]] | None:
     """Return the records of a file that is one JSON object, if it holds them in one of the usual shapes."""
     try:
-        return _turned(json.loads(content.text().lstrip("\ufeff")))
+        whole = json.loads(content.text().lstrip("\ufeff"))
     except (ValueError, RecursionError):
         return None
+    if isinstance(whole, dict) and _inside(whole) is not None:
+        around = {k: v for k, v in whole.items() if not (isinstance(v, list) and v)}
+        if around:
+            report.note(
+                f"around the records, not read: {', '.join(f'{k} ({str(v)[:20]})' for k, v in around.items())[:200]}"
+            )
+    return _turned(whole)
 
 
 def _turned(whole: Any) -> list[dict[str, Any]] | None:
     """Return records of a list per column, of a record per run, or of a record per column (what pandas writes)."""
-    if not isinstance(whole, dict) or len(whole) < 2:
+    if not isinstance(whole, dict):
+        return None
+    if (records := _with_rows_apart(whole) or _inside(whole)) is not None:
+        return records
+    if len(whole) < 2:
         return None
     names = {normalise(k) for k in whole}
     columns = bool(names & set(TIME_EVENTS) and names & set(WORK_EVENTS))
@@ -83,6 +103,36 @@ def _turned(whole: Any) -> list[dict[str, Any]] | None:
     if any("run" in v for v in inner) or not all(sum(_is_number(x) for x in v.values()) > 1 for v in inner):
         return None
     return [{"run": name, **of} for name, of in whole.items()]
+
+
+def _with_rows_apart(whole: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the records of an object of names and rows (pandas's ``split``)."""
+    names, rows = whole.get("columns"), whole.get("data")
+    if not isinstance(names, list) or not isinstance(rows, list) or not rows or len(names) < 2:
+        return None
+    if not all(isinstance(n, str) for n in names) or not set(whole) <= {"columns", "data", "index"}:
+        return None
+    if not all(isinstance(r, list) and len(r) == len(names) for r in rows):
+        return None
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _inside(whole: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the records of an object that holds one list of them, and else only what says where they come from."""
+    lists = [v for v in whole.values() if isinstance(v, list) and v and all(isinstance(r, dict) for r in v)]
+    rest = [v for v in whole.values() if isinstance(v, list) and v and v not in lists]
+    if len(lists) != 1 or rest or not all(_is_record(r) for r in lists[0]):
+        return None
+    return lists[0]
+
+
+def _is_record(record: dict[str, Any]) -> bool:
+    """Whether an object is flat and has at least two numbers, or a number and the event that it counts."""
+    flat = _flat(record)
+    if any(isinstance(v, dict | list) for v in flat.values()):
+        return False
+    n = sum(_is_number(v) for v in flat.values())
+    return n >= 2 or (n == 1 and any(k.lower() == "event" for k in flat))
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:

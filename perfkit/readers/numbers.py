@@ -13,15 +13,15 @@ from typing import NamedTuple
 from perfkit.errors import FormatError
 from perfkit.readers.report import Report
 
-# U+00A0 and U+202F group French numbers, U+2009 is SI style, U+2019 and ' are Swiss.
+# U+00A0 and U+202F group French numbers, U+2009 is SI style, U+2019 and ' are Swiss, _ is that of many languages.
 SPACES = "\u00a0\u202f\u2009"
-SIGNS = ".,'\u2019" + SPACES
+SIGNS = ".,'\u2019_" + SPACES
 NUMBER = rf"[+-]?\d(?:[\d{SIGNS}]*\d)?(?:[eE][+-]?\d+)?"
 NUMBER_PATTERN = re.compile(NUMBER)
 # A number with what people write behind it: a scale (1.2K, 1140.00M), or its spread (1000 ± 5).
 DRESSED = re.compile(rf"(?P<number>{NUMBER})[ ]?(?P<scale>[kKMGT])?(?P<spread>\s*(?:±|\+/?-)\s*\d.*)?")
 SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_ONLY_GROUPS = "'\u2019" + SPACES
+_ONLY_GROUPS = "'\u2019_" + SPACES
 _SHAPE = str.maketrans("0123456789", "0000000000")
 _EXPONENT = re.compile(r"[eE][+-]?\d+$")
 
@@ -43,7 +43,11 @@ class NumberStyle:
 
     def describe(self) -> str:
         """Say in words which signs mean what."""
-        named = dict.fromkeys(SPACES, "a narrow space") | {"'": "an apostrophe", "\u2019": "an apostrophe"}
+        named = dict.fromkeys(SPACES, "a narrow space") | {
+            "'": "an apostrophe",
+            "\u2019": "an apostrophe",
+            "_": "an underscore",
+        }
         groups = " or ".join(dict.fromkeys(named.get(s, repr(s)) for s in self.grouping))
         return (f"{groups} groups digits, " if groups else "") + f"{self.decimal!r} is the decimal sign"
 

@@ -57,7 +57,9 @@ _TOPDOWN_HEADER = re.compile(r"^[ \t]*(?:retiring[ \t]+bad speculation|%[ \t]+tm
 _ADVICE = re.compile(
     r"^[ \t]*(?:Some events weren't counted|echo [01] > /proc/sys/kernel/nmi_watchdog|perf stat \.\.\.|"
     r"The events in group usually have to be|Try disabling the NMI watchdog|Using CPUID |Control descriptor |"
-    r"\S+: \d+ \d+ \d+$|Weak group for |WARNING: |Warning: )"
+    r"\S+: (?:-?\d+: )?\d+ \d+ \d+$|\S.* -> \S+/.*/\w*$|-{40,}$|perf_event_attr:$|sys_perf_event_open(?:: |_failed)|"
+    r"(?:type|size|config\d?|(?:sample|read|exclude|bp)_\w+|\{ sample_\w+, \w+ \}|disabled|inherit|pinned|exclusive|"
+    r"enable_on_exec|precise_ip|freq|mmap|comm|task|watermark)[ \t]{2,}\S.*$|Weak group for |WARNING: |Warning: )"
 )
 # The runs of -r one by one (--table): seconds, their distance from the mean, and a bar.
 _SINGLE = re.compile(

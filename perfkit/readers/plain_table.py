@@ -35,10 +35,10 @@ TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"
 _KEYS = {
     "run": ("run", "workload", "benchmark"),
     "place": ("place", "cpu", "core", "socket", "thread", "region", "function"),
-    "interval": ("interval", "sample", "index"),
+    "interval": ("interval", "sample", "index", "row", "no.", "no", "nr.", "nr"),
     "at": ("at",),
     "seconds": ("seconds",),
-    "event": ("event", "metric", "counter", "counter_name"),
+    "event": ("event", "metric", "counter", "counter_name", "series"),
     "count": ("count", "value", "counter-value", "counter_value"),
     "time": ("time",),
     "work": ("work",),
@@ -85,7 +85,10 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     head = data[: 1 << 16].decode(errors="replace")
     header = find_header(head)
     if header is not None and len(header.names) == 1 and _is_aligned(header.text, head[header.end :]):
-        data = b"\n".join(b"\t".join(line.split()) for line in data.split(b"\n"))
+        rows = [line.split() for line in data.split(b"\n")]
+        if _has_row_names(header.text, head[header.end :]):
+            rows[header.line - 1].insert(0, b"index")
+        data = b"\n".join(b"\t".join(row) for row in rows)
         report.note("columns that are separated by blanks")
     return to_dump(read_grid(data, report), report, run)
 
@@ -94,9 +97,19 @@ def _is_aligned(header: str, below: str) -> bool:
     """Whether lines without a delimiter are the rows of a table: as many words as the header, mostly figures."""
     names = header.split()
     rows = [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
-    if len(names) < 2 or len(rows) < 2 or any(_is_figure(n) for n in names) or any(len(r) != len(names) for r in rows):
+    if len(names) < 2 or len(rows) < 2 or any(_is_figure(n) or n == "..." for n in names):
         return False
-    return sum(all(NUMBER_PATTERN.fullmatch(r[i]) for r in rows) for i in range(len(names))) >= 2
+    first = _has_row_names(header, below)
+    if any(len(r) != len(names) + first for r in rows):
+        return False
+    return sum(all(NUMBER_PATTERN.fullmatch(r[i + first]) for r in rows) for i in range(len(names))) >= 2
+
+
+def _has_row_names(header: str, below: str) -> bool:
+    """Whether the rows below have a number before the columns that the header names, as pandas and R print it."""
+    rows = [x.split() for x in below.splitlines()[:20] if x.strip() and not x.startswith("#")]
+    numbered = [r[0].strip('"').isdigit() for r in rows if len(r) == len(header.split()) + 1]
+    return bool(rows) and len(numbered) == len(rows) and all(numbered)
 
 
 def to_dump(grid: Grid, report: Report, run: str) -> Dump:

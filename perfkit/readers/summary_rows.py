@@ -11,11 +11,20 @@ from perfkit.samples.clocks import is_name_of_clock
 
 # Names that nothing else has, and names that a function or a run may have too.
 _CERTAIN = re.compile(
-    r"\W*(?:(?:grand|sub)[ _-]?total|totals?|average|avg|mean|geo(?:metric)?[ _-]?mean|gmean|median|overall|"
-    r"std(?:[ _.-]?dev(?:iation)?)?|stdev|std[ _.-]?err(?:or)?)\W*",
+    r"\W*(?:(?:grand|sub)[ _-]?total|totals?|overall|gmean|geo[ _-]?mean|"
+    r"(?:(?:arithmetic|harmonic|geometric|weighted|trimmed|overall|total)[ _-]?)?(?:average|avg|mean|median)|"
+    r"\d\d(?:\.\d+)?(?:th|st|nd|rd)?[ _-]?(?:percentile|pctl?|%(?:ile)?)|percentile[ _-]?\d\d|"
+    r"std(?:[ _.-]?dev(?:iation)?)?|stdev|std[ _.-]?err(?:or)?|"
+    # As spreadsheets in German, French, Italian, Spanish, Portuguese, Polish, Russian, Chinese and Japanese say.
+    r"gesamt(?:summe)?|insgesamt|mittel(?:wert)?|mw|stabw|standardabweichung|[ée]cart[ -]type|desviaci[oó]n|"
+    r"durchschnitt|somme|moyenne|total[ei]|totale[ _-]generale|m[eé]dia|promedio|soma|razem|[sś]rednia|"
+    r"итого|всего|среднее|合计|总计|平均值?|合計)\W*|\s*[Øø⌀µμσ]\s*",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(r"\W*(?:sum|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"\W*(?:sum|summe|somma|suma|alle|tous|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*",
+    re.IGNORECASE,
+)
 _FEWEST, _MOST = 3, 10_000
 _NEAR = 1e-9
 _LARGE = 1e4  # means of counts that are right to the last digit by no accident

@@ -19,9 +19,11 @@ _TOTAL = re.compile(
     r"^(?:(?:total|raw|num|n|abs|absolute|all)[ _.-]?(?:instructions|instrs?|insns?|inst|cycles|cyc)"
     r"|(?:instructions|instrs?|insns?|inst|cycles|cyc)[ _.-]?(?:total|raw|count|abs|absolute|retired))$"
 )
+_UNIT_OF_WORK = r"k?ins(?:n|t|tr|truction)?s?|cycles?|cyc|op|operation|iter|iteration|call|item|elem|element|byte"
 _PER = re.compile(
-    r"(?:^|[ _.\-])(?:mpki|apki|[a-z]*pki|per[ _.-]?(?:k(?:ilo)?[ _.-]?)?(?:ins(?:n|t|tr|truction)?s?|cycles?|cyc)|"
-    r"per[ _.-]?1000[ _.-]?ins\w*|/(?:k?ins\w*|cyc\w*))$",
+    r"(?:^|[ _.\-])(?:mpki|apki|[a-z]*pki|per[ _.-]?"
+    r"(?:(?:1?k(?:ilo)?|1?m|1[,.']?000(?:[,.']?000)?|thousand|million)[ _.-]?)?"
+    rf"(?:{_UNIT_OF_WORK})|/(?:{_UNIT_OF_WORK}))$|[a-z]/(?:op|iter|iteration|call|item|elem|element|byte)$",
     re.IGNORECASE,
 )
 # Shares, rates per second and frequencies. "rate" and the like stand at the end: br_rate is one, rate_matched is none.

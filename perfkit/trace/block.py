@@ -193,14 +193,18 @@ class BasicBlock:
         DataError
             The block uses every register that could count the turns.
         """
-        counter = self.counter
-        if counter is None:
+        if self.counter is None:
             raise DataError("the block uses every integer register: none is left to count the turns of a loop")
         body = b"".join(_placed(self, k * len(self.code)) for k in range(copies))
-        body += bytes([0x49 if counter > 7 else 0x48, 0xFF, 0xC8 | counter & 7])  # dec
-        near, far = -(len(body) + 2), -(len(body) + 6)
+        return body + b"".join(self.ending(len(body)))
+
+    def ending(self, length: int) -> tuple[bytes, bytes]:
+        """Return the decrement of the counter (R15 where none is free) and the jump back over a body of that length."""
+        counter = 15 if self.counter is None else self.counter
+        decrement = bytes([0x49 if counter > 7 else 0x48, 0xFF, 0xC8 | counter & 7])
+        near, far = -(length + len(decrement) + 2), -(length + len(decrement) + 6)
         jump = bytes([0x75, near & 0xFF]) if near >= -128 else b"\x0f\x85" + far.to_bytes(4, "little", signed=True)
-        return body + jump
+        return decrement, jump
 
     def __str__(self) -> str:
         """Return the instructions, one a line."""

@@ -56,6 +56,8 @@ class Provenance:
     def __post_init__(self) -> None:
         if self.kind not in ("recorded", "generated"):
             raise DataError(f"a trace's kind is 'recorded' or 'generated', not {self.kind!r}")
+        if not isinstance(self.complete, bool):
+            raise DataError(f"whether a trace is complete is true or false, not {self.complete!r}")
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ class StaticCode:
         _check_offsets("block_start", self.block_start, n, strict=True)
         _same_length("operand_start", len(self.operand_start), "pc (plus one)", n + 1)
         _check_offsets("operand_start", self.operand_start, m, strict=False)
+        if (self.line < 0).any():
+            raise DataError(f"lines begin with 1 (0: unknown); found {self.line.min()}")
         idle = np.flatnonzero(~(self.read | self.write))
         if idle.size:
             raise DataError(f"memory operands {idle[:5].tolist()} neither read nor write")

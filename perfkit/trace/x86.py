@@ -127,6 +127,25 @@ def decode(code: StaticCode) -> list[Instruction]:
     return found
 
 
+def constants(code: StaticCode) -> list[int]:
+    """Return how many constants of 32 bits each instruction holds, as displacements and immediate values.
+
+    One of 64 bits counts as two, shorter ones and the distances of branches as none.
+    """
+    import iced_x86 as iced
+
+    found = []
+    for encoding in code.encoding:
+        decoding = iced.Decoder(64, encoding)
+        instruction = decoding.decode()
+        if instruction.flow_control != iced.FlowControl.NEXT:
+            found.append(0)
+            continue
+        at = decoding.get_constant_offsets(instruction)
+        found.append(at.displacement_size // 4 + at.immediate_size // 4)
+    return found
+
+
 @cache
 def _blank(name: str) -> Instruction:
     """Return an instruction of this form's encoding, its operands not filled in."""

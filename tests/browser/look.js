@@ -186,18 +186,21 @@
       tellFaint(line, style.stroke, ratio, veils.length ? 2.5 : 2.98, ground);
     }
     // Bars, and the boxes and dots of legends.
-    for (const bar of area.querySelectorAll('svg rect.bar, .pkl-bar i, .pkl-key i.bar, .pkl-key i.dot, .pk-key i.bar, .pk-key i:not([class]), .pk-track i')) {
+    for (const bar of area.querySelectorAll('svg rect.bar, .pkl-bar i, .pkl-key i.bar, .pkl-key i.dot, .pk-key i.bar, .pk-key i:not([class]), .pk-track i, .pk-share b')) {
       const style = getComputedStyle(bar), inSvg = bar.namespaceURI.endsWith('svg');
       const ink = parse(inSvg ? style.fill : style.backgroundColor), box = bar.getBoundingClientRect();
       if (!visible(bar) || !ink || box.width < 2 || box.height < 2) continue;
       const ground = paper(inSvg ? bar.ownerSVGElement : bar.parentElement), shown = ink[3] * opacity(bar);
+      // An edge that is seen shows where it ends.
+      const edge = parse(inSvg ? style.stroke : style.outlineStyle === 'none' ? 'none' : style.outlineColor);
+      if (edge && contrast(over(edge, ground), ground) >= 2.98) continue;
       if (shown > FADED) tellFaint(bar, inSvg ? style.fill : style.backgroundColor, contrast(over([ink[0], ink[1], ink[2], shown], ground), ground), 2.98, ground);
     }
     // The mark of a list that opens: a picture.
     for (const list of area.querySelectorAll('select')) {
       const [, data] = getComputedStyle(list).backgroundImage.match(/url\("data:image\/svg\+xml;base64,([^"]+)"\)/) ?? [];
       if (!visible(list) || !data) continue;
-      const colour = atob(data).match(/fill\s*[:=]\s*"?(#[0-9a-f]{3,6})/i)?.[1] ?? '#000000';
+      const colour = atob(data).match(/fill\s*[:=]\s*["']?(#[0-9a-f]{3,6})/i)?.[1] ?? '#000000';
       const long = colour.length > 4 ? colour : colour.replace(/[0-9a-f]/gi, '$&$&');
       const ink = [1, 3, 5].map((at) => parseInt(long.slice(at, at + 2), 16)).concat(1), ground = paper(list);
       tellFaint(list, colour, contrast(ink, ground), 2.98, ground);
@@ -226,7 +229,8 @@
         if (!visible(number) || !number.textContent.trim()) continue;
         const other = number.getBoundingClientRect();
         const [across, down] = [Math.max(box.left - other.right, other.left - box.right), Math.max(box.top - other.bottom, other.top - box.bottom)];
-        if (across < NEAR && down < 0 && across > -1.5) say(place, 'crowded', `${name.textContent} / ${number.textContent} (${across.toFixed(1)} px)`);
+        // Boxes of text are higher than its letters.
+        if ((down < 0 && across < NEAR && across > -1.5) || (across < 0 && down < -2.5)) say(place, 'crowded', `${name.textContent} / ${number.textContent} (${across.toFixed(1)}, ${down.toFixed(1)} px)`);
       }
     }
     for (const line of area.querySelectorAll('.axis path.domain')) {

@@ -184,6 +184,22 @@ def test_it_is_operated_by_keyboard(browser: Any, shipped: Any):
         assert page.get_by_role("option").nth(11).get_attribute("aria-selected") == "true"
 
 
+def test_after_a_drag_arrow_keys_go_on_where_the_pointer_ended(browser: Any, shipped: Any):
+    *_, path = shipped
+    with opened(browser, path) as page:
+        box = page.locator(".pkl-strip").bounding_box()
+        y = box["y"] + 40
+        page.mouse.move(box["x"] + 0.3 * box["width"], y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.6 * box["width"], y, steps=5)
+        page.mouse.up()
+        page.locator(".pkl-words", has_text="The chosen window").wait_for()
+        window = "() => [...document.querySelectorAll('.pkl-handle')].map(h => Number(h.getAttribute('aria-valuenow')))"
+        first, last = page.evaluate(window)
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate(window) == [first, last + 1]
+
+
 def test_on_a_phone_it_fits_and_is_operated_by_touch(browser: Any, shipped: Any):
     *_, path = shipped
     with opened(browser, path, **PHONE) as page:

@@ -161,6 +161,8 @@ def test_any_text_is_a_value(refused, command, data):
         ("dag kernel reduction --picture x.foo", "expected a name that ends in .png or .svg or .pdf"),
         ("cpi cpi/planted --seed -1", "'--seed'"),
         ("cpi cpi/planted --plot x.png", "No such option: --plot"),
+        ("calibrate --form ADD_R64_R64", "no instruction form 'ADD_R64_R64'"),
+        ("asm nop --core none", "no core named 'none'. Known:"),
         ("convert dump.txt --json", "at least one dump and, last, the file to write"),
         ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),
     ],

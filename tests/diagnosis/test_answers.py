@@ -20,6 +20,8 @@ from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.team import team_of
 from perfkit.diagnosis.words import brief
 from perfkit.errors import SettingError
+from perfkit.simulators.gus.mispredicted import branch_ticks
+from perfkit.simulators.gus.timing import MISPREDICTION
 from tests.diagnosis.programs import compiled, needed
 from tests.results.test_contract import EXAMPLES
 
@@ -119,15 +121,67 @@ int main(void) { for (int k = 0; k < 3; k++) solve(2000); printf("%ld\\n", hits[
 def test_false_sharing_stands_in_the_first_sentence_and_rare_sharing_nowhere(pad, wanted):
     program = compiled(f"shared{pad}", SHARED, "-fopenmp", f"-DPAD={pad}")
     core = pk.Microarchitecture.load("zen4")
-    told = team_of(Tracer(callees=True), program, "solve._omp_fn.0", (), core, "solve").told()
-    assert ("false sharing, below" in told[0]) == wanted
-    assert any(line.startswith("threads share lines falsely: hits at") for line in told) == wanted
+    team = team_of(Tracer(callees=True), program, "solve._omp_fn.0", (), core, "solve")
+    assert ("write one line of memory by turns (false sharing): hits, at shared" in team.first) == wanted
+    assert any(line.startswith("threads share lines falsely: hits at") for line in team.told()) == wanted
 
 
 def test_a_function_that_starts_loops_is_not_recorded_with_the_runtime_in_its_first_thread():
     program = compiled("shared0", SHARED, "-fopenmp", "-DPAD=0")
     with pytest.raises(SettingError, match=r"Record a loop with what it calls \(solve._omp_fn.0\)"):
         Tracer(callees=True).run_threads(program, "solve")
+
+
+REMOTE = """
+#include <signal.h>
+#include <stdio.h>
+__attribute__((noipa)) long solve(long n) {
+    long h = 1;
+    for (long i = 0; i < n; i++) {
+        h = h * 3 + i;
+        if (h == 5) signal(SIGUSR1, SIG_IGN);
+    }
+    return h;
+}
+int main(void) { printf("%ld\\n", solve(100000)); }
+"""
+
+
+def test_a_recording_that_ends_early_may_hold_what_sets_handlers():
+    """Those functions are patched while a program is recorded, which is no change of the program's own."""
+    trace = Tracer(callees=True, limit=5000).run(compiled("remote", REMOTE), "solve")
+    assert not trace.provenance.complete
+    assert 4000 < trace.instruction_count <= 5000
+
+
+GUESSES = """
+#include <stdio.h>
+__attribute__((noipa)) long solve(const unsigned char *x, long n) {
+    long odd = 1, even = 1;
+    for (long i = 0; i < n; i++) {
+        if (x[i] & 1)
+            odd = odd * 3 + i;
+        else
+            even ^= odd + 7;
+    }
+    return odd + even;
+}
+int main(void) {
+    static unsigned char x[20000];
+    unsigned h = 1;
+    for (int i = 0; i < 20000; i++) x[i] = (h = h * 1664525 + 1013904223) >> 24;
+    printf("%ld\\n", solve(x, 20000));
+}
+"""
+
+
+def test_mispredictions_are_charged_to_the_branch_and_not_to_what_waits_for_it():
+    trace = Tracer().run(compiled("guesses", GUESSES), "solve")
+    result = pk.Gus("zen4").run(trace)
+    ticks = branch_ticks(result)
+    assert ticks.sum() == pytest.approx(result.spent[:, MISPREDICTION].sum())
+    assert trace.code.line[ticks.argmax()] == 6
+    assert ticks[trace.code.line == 6].sum() > 0.9 * ticks.sum()
 
 
 HANDLERS = """

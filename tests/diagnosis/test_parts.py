@@ -292,6 +292,43 @@ def test_runs_that_disagree_make_the_verdict_uncertain():
     assert not opinions(agreed, None)[-1].says.startswith("uncertain")
 
 
+def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = found.result.cycles
+    busy = dataclasses.replace(found, measured=Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, waited=0.75))
+    assert busy.headline().startswith("Uncertain: other programs had the processors for 75% of the time")
+    assert "BEWARE" not in busy.report()
+    alone = dataclasses.replace(found, measured=Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, waited=0.01))
+    assert alone.headline().startswith("The model is -75% off the measured time: do not rely on this")
+    near = dataclasses.replace(found, measured=Measured(cycles, cycles, 2, 1, cycles, waited=0.75))
+    assert not near.doubt
+
+
+TOUCHES = """
+#include <stdlib.h>
+#include <stdio.h>
+__attribute__((noipa)) double fill(double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += x[i] = i;
+    return s;
+}
+int main(int n, char **words) { long k = atol(words[1]); printf("%g\\n", fill(malloc(8 * k), k)); }
+"""
+
+
+def test_page_faults_are_counted_and_told_where_they_explain_the_measured_time():
+    program = compiled("touches", TOUCHES)
+    many, few = (time_calls(program, "fill", [str(512 * pages)]).faults for pages in (2000, 1))
+    assert 1990 < many - few < 2100
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = found.result.cycles
+    told = [
+        dataclasses.replace(found, measured=Measured(c, c, 2, 1, c, faults=k)).doubt
+        for c, k in ((4 * cycles, cycles / 1000), (4 * cycles, 1), (cycles / 2, 1))
+    ]
+    assert ["page faults" in each for each in told] == [True, False, False]
+
+
 def test_a_remedy_that_takes_the_resource_out_of_the_way_has_a_figure_of_its_own():
     """Columns whose lines share a set: half of that wait, and none of it, are told beside each other."""
     found = EXAMPLES[pk.Diagnosis]()

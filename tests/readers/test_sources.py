@@ -69,7 +69,7 @@ def test_dumps_come_through_pipes(dumps: Path, name: str):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert b"6 samples of 1 events in 2 intervals" in done.stdout
+    assert b"6 samples of 1 event in 2 intervals" in done.stdout
 
 
 def test_a_named_pipe_is_a_source(dumps: Path):

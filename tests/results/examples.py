@@ -118,6 +118,13 @@ def explanation() -> pk.Explanation:
     return pk.Bottlenecks.load("skylake_x").explain(dump)
 
 
+@example(pk.LearntStacks)
+def learnt_stacks() -> pk.LearntStacks:
+    return pk.Bottlenecks.load("skylake_x").stacks(
+        counted({"branch-misses": 20, "l1d.replacement": 3}, kind="generated")
+    )
+
+
 @example(TopDownFractions)
 def topdown() -> TopDownFractions:
     intel = {"uops_issued.any": 2600, "uops_retired.retire_slots": 2400, "idq_uops_not_delivered.core": 800}

@@ -28,11 +28,14 @@ def same_place(_iteration: int, operand: int) -> int:
     return 4096 + 64 * operand
 
 
-def loop(body: str, iterations: int, address: Callable[[int, int], int] = same_place) -> Trace:
-    """A block of assembly executed so many times; ``address(iteration, operand)`` says where its operands lie."""
+def loop(body: str, iterations: int, address: Callable[[int, int], int] = same_place, at: int = 0x1000) -> Trace:
+    """A block of assembly executed so many times; ``address(iteration, operand)`` says where its operands lie.
+
+    Its first byte lies at `at`.
+    """
     raw = assemble(body)
     text = Formatter(FormatterSyntax.INTEL)
-    decoded = list(Decoder(64, raw, ip=0x1000))
+    decoded = list(Decoder(64, raw, ip=at))
     factory = InstructionInfoFactory()
     start, read, write, size = [0], [], [], []
     for instruction in decoded:
@@ -46,7 +49,7 @@ def loop(body: str, iterations: int, address: Callable[[int, int], int] = same_p
     code = StaticCode(
         "x86-64",
         pc=[i.ip for i in decoded],
-        encoding=[raw[i.ip - 0x1000 : i.ip - 0x1000 + i.len] for i in decoded],
+        encoding=[raw[i.ip - at : i.ip - at + i.len] for i in decoded],
         text=[text.format(i) for i in decoded],
         function=["f"] * len(decoded),
         block_start=[0, len(decoded)],

@@ -1,7 +1,8 @@
-"""What only some cores do, as measured on Zen 3: uops come line by line of the code, stores are written by 32 bytes.
+"""What only some cores do, as measured on Zen 3 and 4: uops come line by line of the code, stores go by 32 bytes.
 
 The cycles are those of loops on a Zen 3 server processor (family 25, model 1, 2026-11-23), measured as
-data/make/measure_loops.py does; the loops begin on a line of 64 bytes, as the assembled ones here do.
+data/make/measure_loops.py does; the loops begin on a line of 64 bytes, as the assembled ones here do. Those of
+Zen 4 are from a server processor (family 25, model 17, 2026-11-24), and begin where they say.
 """
 
 from dataclasses import replace
@@ -21,6 +22,11 @@ pytestmark = needs_assembler
 REGISTERS = ["rax", "rcx", "rdx", "rsi", "r9", "r10", "r11", "r12", "r13", "rbp"]
 LONG_NOP = "nop word ptr [rax+rax*1+512]"  # nine bytes
 ZEN3 = Gus(Microarchitecture.load("zen3"), warm="all")
+ZEN4 = Gus(Microarchitecture.load("zen4"), warm="all")
+MOVE_EVEX = [f"{{evex}} vmovaps xmm{k},xmm14" for k in range(13)]  # six bytes
+MOVE_VEX = [f"vmovaps xmm{k},xmm7" for k in range(8)]  # four bytes
+CONSTANTS = [f"mov {name},0x12345678" for name in REGISTERS]  # of 32 bits
+LARGE = [f"movabs {name},0x123456789abcdef" for name in REGISTERS]
 
 
 def moves(count):
@@ -67,6 +73,59 @@ def test_a_fused_branch_begins_no_group_of_its_own():
     body = moves(8) + ";" + ";".join([]) + "mov r14,[rax+0x11223344];" * 4
     assert len(assemble(body.replace(";", "\n"))) < 64
     assert cycles(ZEN3, body.rstrip(";")) < 3.0
+
+
+def at_offset(body, offset):
+    """Return the cycles of a turn of a loop that begins so many bytes behind a line's begin, on Zen 4."""
+    whole = body.replace(";", "\n") + "\ndec r15\njnz ."
+    once, twice = (ZEN4.run(loop(whole, k, same_place, 0x1000 + offset)).cycles for k in (200, 600))
+    return (twice - once) / 400
+
+
+@pytest.mark.parametrize(
+    ("count", "offset", "measured"),
+    [
+        (1, 0, 1.0),
+        (1, 56, 1.0),  # the branch's last byte is the line's
+        (1, 57, 1.99),
+        (1, 63, 2.0),  # the move lies in two lines, the branch in the second
+        (6, 40, 1.16),
+        (6, 44, 2.0),
+        (8, 0, 1.5),  # nine uops with the branch: one group
+        (8, 36, 2.0),
+        (9, 0, 2.0),
+        (11, 60, 2.0),  # two lines; two uops in one, ten in the other are still two groups
+        (12, 0, 2.16),
+        (15, 60, 2.66),
+        (17, 0, 3.0),
+        (18, 0, 3.16),
+    ],
+)
+def test_zen4_reads_lines_of_code_apart_from_groups_of_nine(count, offset, measured):
+    assert at_offset(moves(count), offset) == pytest.approx(measured, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "measured"),
+    [
+        ([*MOVE_EVEX[:1], *MOVE_VEX[1:8]], 1.5),
+        ([*MOVE_EVEX[:2], *MOVE_VEX[2:8]], 2.0),
+        ([*MOVE_EVEX[:4], *MOVE_VEX[4:7]], 1.33),
+        ([*MOVE_EVEX[:5], *MOVE_VEX[5:7]], 2.0),
+        (MOVE_EVEX[:6], 1.17),
+        (MOVE_EVEX[:7], 2.0),
+        (MOVE_EVEX, 2.33),
+        ([*CONSTANTS[:3], *moves(8).split(";")[3:]], 1.5),
+        ([*CONSTANTS[:4], *moves(8).split(";")[4:]], 2.0),
+        ([*CONSTANTS[:4], *moves(7).split(";")[4:]], 1.33),
+        ([*CONSTANTS[:5], *moves(7).split(";")[5:]], 2.0),
+        ([*LARGE[:1], *moves(8).split(";")[1:]], 1.5),
+        ([*LARGE[:2], *moves(8).split(";")[2:]], 2.0),
+        ([*MOVE_EVEX[:3], *CONSTANTS[:4]], 1.33),  # either has room of its own
+    ],
+)
+def test_zen4_has_room_for_some_long_constants_and_prefixes_only(words, measured):
+    assert at_offset(";".join(words), 0) == pytest.approx(measured, rel=0.02)
 
 
 @pytest.mark.parametrize(

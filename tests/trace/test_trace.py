@@ -209,6 +209,18 @@ def column(name, value):
     return change
 
 
+def code_lines(line):
+    """Give every instruction the same line of a file."""
+
+    def change(data):
+        tables = json.loads(data)
+        n = len(tables["instructions"]["pc"])
+        tables["instructions"] |= {"file": ["a.c"] * n, "line": [line] * n}
+        return json.dumps(tables).encode()
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -235,6 +247,7 @@ def column(name, value):
         ("code.json", column("text", None), "static tables are damaged"),
         ("code.json", column("pc", -1), "static tables are damaged"),
         ("code.json", column("pc", 0.5), "static tables are damaged"),
+        ("code.json", code_lines(-1), "static tables are damaged"),
         ("code.json", column("operands", 2**31), "static tables are damaged"),
         ("addresses/000000.zst", lambda data: data[:-4], "damaged|should hold"),
         ("stream/000000.zst", lambda _: b"hello", "damaged"),

@@ -12,7 +12,7 @@ import traitlets
 from perfkit.errors import DataError, SettingError
 from perfkit.names import counted
 from perfkit.plots.cpi_stack import colours, named_fits, time_axis
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, short, visible_range
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, fitted, short, visible_range
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges_html, verdict
@@ -252,7 +252,9 @@ class CpiStackExplorer(Explorer):
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._residuals = figures.cloud(scales, SERIES[0], 4, 0.9)
         self._zero = figures.line(scales, figures.INK, 1)
-        self._residual_x = figures.axis(scales["x"], "bottom", "predicted CPI (cycles per instruction)")
+        self._residual_x = figures.axis(
+            scales["x"], "bottom", "predicted CPI (cycles per instruction)", label_location="end"
+        )
         self._residual_y = figures.axis(scales["y"], "left", "CPI (cycles per instruction)", label_offset="50px")
         fig = figures.figure(
             [self._zero, self._residuals],
@@ -268,7 +270,7 @@ class CpiStackExplorer(Explorer):
         self._spans = figures.line(scales, "#4A8FCC", 6)
         self._here = figures.cloud(scales, SERIES[0], 9)
         self._other = figures.cloud(scales, ACCENT, 6)
-        self._span_x = figures.axis(scales["x"], "bottom", "CPI (cycles per instruction)")
+        self._span_x = figures.axis(scales["x"], "bottom", "CPI (cycles per instruction)", label_location="end")
         self._span_y = figures.axis(scales["y"], "left", grid_lines="none")
         fig = figures.figure(
             [self._spans, self._here, self._other],
@@ -356,8 +358,8 @@ class CpiStackExplorer(Explorer):
         figures.set_range(self._residual_x, *ends)
         figures.set_range(self._residual_y, *visible_range(residual, 0.1))
 
-    def _draw_intervals(self, fit: Any, at_most: int = 9) -> None:
-        order = fit.components.drop("base").sort_values(ascending=False, kind="stable").index[: at_most - 1]
+    def _draw_intervals(self, fit: Any) -> None:
+        order = fit.components.drop("base").sort_values(ascending=False, kind="stable").index[:8]
         parts = ["base", *order]
         low, high = (end[parts].to_numpy() for end in fit.intervals_of(fit.component_draws))
         y = np.arange(len(parts), dtype="float64")
@@ -369,7 +371,7 @@ class CpiStackExplorer(Explorer):
         every = np.concatenate([low, high, here, other])
         every = every[np.isfinite(every)]
         figures.set_range(self._span_x, min(0.0, float(every.min())), float(every.max()) * 1.05 or 1.0)
-        names = {str(i): abbreviate(p, 30) for i, p in enumerate(parts)}
+        names = {str(i): fitted(p, 200 - 14) for i, p in enumerate(parts)}
         figures.set_ticks(self._span_y, -0.6, len(parts) - 0.4, y, names)
         forms = {"ipc": "IPC form", "cpi": "CPI form"}
         this, other_form = forms[self.form], forms["cpi" if self.form == "ipc" else "ipc"]

@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import numpy as np
 import traitlets
 
-from perfkit.plots.style import ACCENT, SERIES, abbreviate, short
+from perfkit.plots.style import ACCENT, SERIES, fitted, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 
@@ -31,8 +31,8 @@ class StackBars(widgets.VBox):
             stroke=figures.INK,
             padding=0.35,
             interactions={"click": "select"},
-            selected_style={"opacity": "1"},
-            unselected_style={"opacity": "0.55"},
+            selected_style={"stroke-width": "2.5px"},
+            unselected_style={"stroke-width": "0.5px"},
         )
         self._up = figures.axis(scales["y"], "left", "CPI (cycles per instruction)")
         across = figures.bq.Axis(scale=scales["x"], tick_style=figures.TEXT, grid_lines="none")
@@ -133,7 +133,7 @@ class EventList(widgets.VBox):
         box = widgets.Checkbox(
             value=False,
             indent=False,
-            description=abbreviate(event, 38),
+            description=fitted(event, 238),
             tooltip=event,
             layout={"width": "270px", "flex": "0 0 270px"},
         )
@@ -156,8 +156,8 @@ def gauges_html(fit: Any) -> str:
     form = fit.settings.form.upper()
     rows = [
         _gauge("R² in sample", fit.r2.in_sample, SERIES[0]),
-        _gauge("random split", fit.r2.random, "#5fa3d3"),
-        _gauge("split by time", fit.r2.blocked, "#9ec5e8"),
+        _gauge("random split", fit.r2.random, SERIES[0]),
+        _gauge("split by time", fit.r2.blocked, SERIES[0]),
         _gauge("placebo", fit.placebo_r2, ACCENT),
     ]
     bracket = fit.bracket

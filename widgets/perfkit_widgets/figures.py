@@ -132,8 +132,8 @@ def ranking(label: str, tooltip: Any = None) -> tuple[bq.Bars, bq.Axis, bq.Axis]
         color_mode="no_group",
         padding=0.25,
         interactions={"click": "select"} if tooltip is None else {"click": "select", "hover": "tooltip"},
-        unselected_style={"opacity": "0.8"},
-        selected_style={"opacity": "1", "stroke": INK, "stroke-width": "2px"},
+        unselected_style={},
+        selected_style={"stroke": INK, "stroke-width": "2px"},
         tooltip=tooltip,
     )
     # The label ends where the axis does: it may be longer, and there is room below the names.

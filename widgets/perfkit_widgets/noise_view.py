@@ -52,7 +52,7 @@ class NoiseView(Explorer):
             layout={"width": "320px"},
         )
         scales = {"x": bq.LinearScale(), "y": bq.LinearScale()}
-        self._others = {name: line(scales, CLOUD, 1, opacities=[0.45]) for name in result.kinds}
+        self._others = {name: line(scales, CLOUD, 1) for name in result.kinds}
         self._measured = line(scales, SERIES[0], 2.5, marker="circle", marker_size=40)
         self._low, self._high = (line(scales, SERIES[0], 1, "dotted") for _ in range(2))
         self._simulated = line(scales, SERIES[1], 2, "dashed")

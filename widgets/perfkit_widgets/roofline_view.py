@@ -226,11 +226,8 @@ class RooflineView(Explorer):
         self._explain()
 
     def _shade(self) -> None:
-        hits = {roof.label for roof in self.roofline.hits}
         for roof in self.roofline.roofs:
-            strong = roof.label in hits or roof.kind == "throughput"
-            faded = bool(self.roof) and roof.label != self.roof
-            self._marks[roof.label].opacities = [0.15 if faded else 1.0 if strong or self.roof else 0.8]
+            self._marks[roof.label].opacities = [0.15 if self.roof and roof.label != self.roof else 1.0]
 
     def _mark(self, roof: Any) -> Any:
         if roof.label not in self._marks:

@@ -341,7 +341,8 @@ class StudyExplorer(Explorer):
         figures.set_bars(self._ranked, list(ranked.index), ranked["mdi"].to_numpy())
         # "+ 0.0": a fall that rounds to nothing has no sign.
         falls = ", ".join(f"{html.escape(str(name))} {row['permutation']:z.3f}" for name, row in ranked.iterrows())
-        self._rank_note.value = f'<span class="pk-muted">Held-out score lost when shuffled: {falls}</span>'
+        caveat = f"<br>{html.escape(self.importance.caveat)}" if self.importance.caveat else ""
+        self._rank_note.value = f'<span class="pk-muted">Held-out score lost when shuffled: {falls}{caveat}</span>'
 
     def _draw_lines(self) -> None:
         rows = self.selected

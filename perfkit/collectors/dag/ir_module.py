@@ -68,7 +68,7 @@ class IrModule:
     rest: list[str]
 
 
-def read_module(ir: str, where: str = "the IR") -> IrModule:
+def read_module(ir: str) -> IrModule:
     """Parse a module.
 
     Raises
@@ -91,7 +91,7 @@ def read_module(ir: str, where: str = "the IR") -> IrModule:
             if typed
             else ""
         )
-        raise DataError(f"LLVM {version} of llvmlite cannot read {where}: {str(error).strip()}{hint}") from error
+        raise DataError(f"LLVM {version} of llvmlite cannot read the IR: {str(error).strip()}{hint}") from error
     _name_values(llvm, module)
     texts, rest = _split(str(module))
     functions = {f.name: _function(f, *texts[f.name]) for f in module.functions if not f.is_declaration}

@@ -33,6 +33,7 @@ from perfkit.machine.core import Microarchitecture, recognised_host
 from perfkit.machine.forms import InstructionForm
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.machine.overlays import write_overlay
+from perfkit.names import did_you_mean
 from perfkit.results import Kind, Plain, draw
 from perfkit.trace.x86 import class_of
 
@@ -257,6 +258,13 @@ def calibrate(
     if repetitions < 3:
         raise SettingError(f"repetitions: at least 3 are needed, not {repetitions}")
     wanted = list(forms) if forms is not None else common_forms(flags())
+    known = {name for name, value in vars(of_extra("iced_x86").Code).items() if isinstance(value, int)}
+    for name in wanted:
+        if name not in known:
+            raise SettingError(
+                f"no instruction form {name!r}: forms are named as iced-x86 names them, as ADD_R64_RM64; "
+                f"{did_you_mean(name, sorted(known))}"
+            )
     work = _Work(tuple(wanted), repetitions, memory, cpu)
     result = _in_child(work, progress)
     host = {

@@ -24,6 +24,8 @@ HUGE = 2 << 20  # bytes of a huge page
 # Figures that no core file has -> their unit.
 EXTRAS = {"front_end_nops": "uops/cycle", "store_forward_renamed": "cycles"}
 
+_TIMES = 3  # that each figure is measured
+
 
 @dataclass
 class MeasuredFigures:
@@ -63,20 +65,20 @@ class MeasuredFigures:
         return {name: (min(values), max(values)) for name, values in self.found.items() if len(values) > 1}
 
 
-def core_resources(bench: Bench, times: int = 3) -> tuple[dict[str, float], dict[str, str]]:
+def core_resources(bench: Bench) -> tuple[dict[str, float], dict[str, str]]:
     """Return front-end and retire widths, store-forward latencies, and the misprediction penalty: medians.
 
     Also returns what could not be measured, with the reason.
     """
     figures = MeasuredFigures()
-    for _ in range(times):
+    for _ in range(_TIMES):
         front = figures.attempt("front_end", lambda: front_end(bench))
         figures.attempt("front_end_nops", lambda: nops(bench))
         if front is not None:
             figures.attempt("retire", partial(retire_width, bench, front))
         figures.attempt("store forwarding", lambda: store_forwarding(bench))
         figures.attempt("misprediction_penalty", lambda: misprediction_penalty(bench))
-    medians = figures.medians(least=min(times, 2))
+    medians = figures.medians(least=2)
     if "store_forward_latency" in medians:
         figures.left_out.pop("store forwarding", None)
     return medians, {name: why for name, why in figures.left_out.items() if name not in medians}
@@ -240,7 +242,7 @@ class HugePages:
 
 
 def memory_resources(
-    bench: Bench, times: int = 3
+    bench: Bench,
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, str]]:
     """Return latencies (a pointer chase) and bandwidths (vector loads) of every level, and the ROB's entries.
 
@@ -265,7 +267,7 @@ def memory_resources(
         if level == "memory":
             figures.attempt("rob", partial(reorder_buffer, bench, memory))
         memory.words[:] = 0
-        for _ in range(times):
+        for _ in range(_TIMES):
             figures.attempt(f"{level}_bandwidth", partial(bandwidth, bench, memory))
     found = figures.medians()
     if found.get("L3_latency", 0.0) > found.get("memory_latency", np.inf) / 2:

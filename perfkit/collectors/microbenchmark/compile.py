@@ -421,13 +421,13 @@ def _version_or_nothing(compiler: str) -> str:
         return ""
 
 
-def shortened(text: str, lines: int = 6, width: int = 300) -> str:
+def shortened(text: str) -> str:
     """Return the first error lines of a compiler's output, each once; an assembler's without its temporary file."""
     told = list(dict.fromkeys(re.sub(r"^\S*/cc\w+\.s:(\d+: )?", "", line) for line in text.splitlines()))
     important = [line for line in told if re.search("error|undefined|cannot find|multiple definition", line.lower())]
     if len(important) > 1:  # what the linker's driver adds after the linker's own words
         important = [line for line in important if not line.startswith("collect2: error")]
-    return "\n".join(line[:width] for line in (important or told)[:lines]).strip()
+    return "\n".join(line[:300] for line in (important or told)[:6]).strip()
 
 
 def files_of(built: Iterable[Built]) -> dict[str, str]:

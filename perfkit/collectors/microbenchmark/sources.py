@@ -105,6 +105,7 @@ def entry_unit(arguments: Sequence[str], region: tuple[str, str] | None) -> str:
     text += f"    return main({len(arguments) + 1}, words, environment);\n}}\n"
     if region is not None:
         begin, end = region
+        text += '__attribute__((visibility("default"))) int pk_has_region = 1;\n'
         text += f"void pk_start(void), pk_stop(void), __real_{begin}(void), __real_{end}(void);\n"
         text += f"void __wrap_{begin}(void) {{ __real_{begin}(); pk_start(); }}\n"
         text += f"void __wrap_{end}(void) {{ pk_stop(); __real_{end}(); }}\n"

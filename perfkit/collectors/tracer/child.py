@@ -210,7 +210,7 @@ class Session:
         outside = [[target, self._name(target)] for target in self.region.outside]
         return {
             "blocks": blocks,
-            "entries": [each.start for each in self.region.entries],
+            "patched": [*self._first, *(each.start for each in self._handlers().values())],
             "outside": outside,
             "block_buffers": [each["blocks"] for each in self.buffers],
             "loaded": self._loaded(),
@@ -510,6 +510,11 @@ class Session:
             if self.libc.sigaction(int(number), action, None):
                 raise OSError(f"cannot catch signal {number} (errno {ctypes.get_errno()})")
 
+    def _handlers(self) -> dict[str, Any]:
+        """Return the functions that set handlers of signals, where a program may call them."""
+        names = ("sigaction", "signal") if self.spec["program"] else ()
+        return {name: self._find(ctypes.cast(getattr(self.libc, name), ctypes.c_void_p).value or 0) for name in names}
+
     def _hold_handlers(self) -> None:
         """Have a program's own handlers of faults, as gfortran's runtime sets them, not replace those of the recording.
 
@@ -520,8 +525,7 @@ class Session:
         from perfkit.collectors.tracer import clone as cloning
         from perfkit.collectors.tracer.emit import Emitter, Immediate
 
-        for name in ("sigaction", "signal"):
-            function = self._find(ctypes.cast(getattr(self.libc, name), ctypes.c_void_p).value or 0)
+        for name, function in self._handlers().items():
             code = cloning.Region(function, self.read, lambda _: None).instructions(function)
             end = next(i.next_ip for i in code if i.next_ip >= function.start + 5)
             if any(function.start < i.near_branch_target < end for i in code if i.is_jcc_short_or_near):

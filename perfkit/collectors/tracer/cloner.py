@@ -154,14 +154,14 @@ def attempted(job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[
     raise Refusal(f"its indirect jumps have more than {MAX_ATTEMPTS} targets that no table names")
 
 
-def _changed(memory: int, rows: list[list[Any]], entry: set[int]) -> bool:
-    """Whether a block in a process's memory is no longer what it was, but for jumps to the clone."""
+def _changed(memory: int, rows: list[list[Any]], patched: set[int]) -> bool:
+    """Whether a block in a process's memory is no longer what it was, but where we patched it."""
     start, code = rows[0][0], b"".join(bytes.fromhex(row[1]) for row in rows)
     now = os.pread(memory, len(code), start)
     return now != code and any(
         now[row[0] - start : row[0] - start + len(row[1]) // 2] != bytes.fromhex(row[1])
         for row in rows
-        if entry.isdisjoint(range(row[0], row[0] + len(row[1]) // 2))
+        if patched.isdisjoint(range(row[0], row[0] + len(row[1]) // 2))
     )
 
 
@@ -399,10 +399,10 @@ class Child:
 
     def _code_changed(self) -> bool:
         """Whether a child that is stopped early holds other code than was cloned; it cannot look itself any more."""
-        entry = {at for start in self.static["entries"] for at in range(start, start + 5)}  # jumps to the clone
+        patched = {at for start in self.static["patched"] for at in range(start, start + 5)}  # our own jumps
         try:
             with Path(f"/proc/{self.process.pid}/mem").open("rb", buffering=0) as memory:
-                return any(_changed(memory.fileno(), block["instructions"], entry) for block in self.static["blocks"])
+                return any(_changed(memory.fileno(), each["instructions"], patched) for each in self.static["blocks"])
         except OSError:  # the system forbids it, or a library was unloaded: nothing is known
             return False
 

@@ -59,6 +59,11 @@ class CallTimes:
         Where the last timed call returned to, an address in the process; 0 where that is not known.
     maps : str
         The process's memory map, as ``/proc/PID/maps`` shows it, the program by its own path.
+    waited : float
+        Share of the run in which it was ready to go on and other programs had the processors, from 0 to 1; the ticks
+        hold that time, too. 0 where the kernel does not say.
+    faults : int
+        Page faults of the run: mostly memory that was touched for the first time.
     """
 
     ticks: NDArray[np.int64]
@@ -71,6 +76,8 @@ class CallTimes:
     seconds: float
     returned: int = 0
     maps: str = ""
+    waited: float = 0.0
+    faults: int = 0
 
     @property
     def cycles(self) -> NDArray[np.float64]:
@@ -126,9 +133,11 @@ def time_calls(
             found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
             maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
             maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
-            text = tail(printed)
+            text, waited = tail(printed), _waited(process.pid)
+            before = kept.get(b"P")
+            faults = max(0, _faults(process.pid) - struct.unpack("<q", before)[0]) if before else 0
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
-        return replace(times, maps=maps)
+        return replace(times, maps=maps, waited=waited, faults=faults)
     finally:
         for handle in handles.values():
             os.close(handle)
@@ -244,6 +253,23 @@ def _maps(pid: int) -> str:
         return Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
     except OSError:
         return ""
+
+
+def _waited(pid: int) -> float:
+    """Return the share of its time that a process's first thread waited for a processor; 0 where that is not known."""
+    try:
+        ran, waited, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
+    except (OSError, ValueError):
+        return 0.0
+    return waited / max(ran + waited, 1)
+
+
+def _faults(pid: int) -> int:
+    """Return how many pages a process has touched that were not there; 0 where that is not known."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _called(context: int, calls: int) -> bool:

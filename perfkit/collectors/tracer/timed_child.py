@@ -8,6 +8,7 @@ import ctypes
 import json
 import mmap
 import os
+import resource
 import struct
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ def main(argument: str) -> None:
     channel = specification["channel"]
     session = start_session(TimedSession, specification, __spec__.name)
     say(channel, b"C", session.chains())
+    say(channel, b"P", struct.pack("<q", resource.getrusage(resource.RUSAGE_SELF).ru_minflt))
     session.run()
     say(channel, b"M", Path("/proc/self/maps").read_bytes())
     say(channel, b"C", session.chains())

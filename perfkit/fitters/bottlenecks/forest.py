@@ -1,5 +1,6 @@
 """A forest of regression trees as plain arrays: learnt with scikit-learn, saved without pickle, applied with NumPy."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,16 @@ class Forest:
             found[t] = self.child[at]
         return found
 
+    def each(self, x: NDArray[np.float32]) -> Iterator[NDArray[np.float64]]:
+        """Yield what each tree predicts, (rows, outputs)."""
+        for leaf in self.leaves(x):
+            yield self.value[leaf].astype(np.float64)
+
     def predict(self, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the mean prediction, and the share of trees that name each output first, both (rows, outputs)."""
         mean, votes = np.zeros((len(x), len(self.outputs))), np.zeros((len(x), len(self.outputs)))
         rows = np.arange(len(x))
-        for leaf in self.leaves(x):
-            value = self.value[leaf].astype(np.float64)
+        for value in self.each(x):
             mean += value
             votes[rows, value.argmax(axis=1)] += 1.0
         return mean / (len(self.roots) - 1), votes / (len(self.roots) - 1)

@@ -17,11 +17,12 @@ from perfkit.fitters.bottlenecks.explanation import CANNOT_TELL, Explanation, We
 from perfkit.fitters.bottlenecks.features import features, matrix, needed
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.fitters.bottlenecks.names import Named, matched
+from perfkit.fitters.bottlenecks.stacks import LearntStacks, stacks_of, telling
 from perfkit.machine.classes import classes_of
 from perfkit.machine.core import Microarchitecture
 from perfkit.samples.table import Samples, expect_samples
 
-DATA = "bottlenecks/model"
+DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
 Rates = dict[str, NDArray[np.float64]]
 
 
@@ -34,7 +35,7 @@ class Bottlenecks:
     core : Microarchitecture
         Its widths, sizes and latencies turn counts into shares of capacity.
     forest : Forest
-        What was learnt.
+        What was learnt: the roots of the credits, which span orders of magnitude.
 
     Examples
     --------
@@ -67,14 +68,7 @@ class Bottlenecks:
         DataError
             Time is not in cycles.
         """
-        expect_samples(samples, "Bottlenecks.explain")
-        if samples.time_event == "seconds":
-            raise DataError(
-                "shares of a core's capacity need cycles; these samples have seconds for their time. Count cycles too, "
-                "or give them with samples.with_axes."
-            )
-        simulated = samples.kind == "simulated" and bool((samples.runs["source"] == "perfkit SimulatedPmu").all())
-        names = matched(samples.events, simulated=simulated)
+        names, simulated = self._names(samples, "Bottlenecks.explain")
         by_run = rates_of(samples, names, ["run"])
         by_interval = rates_of(samples, names, ["run", "place", "interval"])
         runs, intervals = self.judge(by_run), self.judge(by_interval)
@@ -88,16 +82,57 @@ class Bottlenecks:
             kind=samples.kind,
         )
 
+    def stacks(self, samples: Samples) -> LearntStacks:
+        """Return the CPI stack of each run, as simulated runs with such counts had it.
+
+        Parameters
+        ----------
+        samples : Samples
+            As for `explain`. Events that are missing widen what the verdict expects.
+
+        Raises
+        ------
+        DataError
+            Time is not in cycles, or a run has no instructions.
+        """
+        names, _ = self._names(samples, "Bottlenecks.stacks")
+        rates = rates_of(samples, names, ["run"])
+        ipc = rates["instructions"].to_numpy(dtype=float)
+        if not (np.isfinite(ipc) & (ipc > 0)).all():
+            raise DataError("a CPI stack needs instructions for each run: count instructions, too")
+        arrays = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
+        forest = datasets.load(STACKS)
+        named = [str(name) for name in forest.outputs[1:]]
+        counted = {part: self._told(telling(part, self.core), arrays, len(rates)) for part in named}
+        missing = [", ".join(part for part in named if not counted[part][row]) for row in range(len(rates))]
+        runs = [str(run) for run in rates.index]
+        table = stacks_of(forest, matrix(arrays, self.core), 1.0 / ipc, runs, missing)
+        return LearntStacks(table, self.core.name, str(forest.digest), samples.kind)
+
+    def _names(self, samples: Samples, asked: str) -> tuple[tuple[Named, ...], bool]:
+        """Return which events are known, and whether the simulated PMU counted them; DataError without cycles."""
+        expect_samples(samples, asked)
+        if samples.time_event == "seconds":
+            raise DataError(
+                "shares of a core's capacity need cycles; these samples have seconds for their time. Count cycles too, "
+                "or give them with samples.with_axes."
+            )
+        simulated = samples.kind == "simulated" and bool((samples.runs["source"] == "perfkit SimulatedPmu").all())
+        return matched(samples.events, simulated=simulated), simulated
+
     def judge(self, rates: pd.DataFrame) -> Weighed:
         """Return what is known of each row of rates (counts per cycle; columns: events of the simulated PMU)."""
         arrays: Rates = {str(event): rates[event].to_numpy(dtype=float) for event in rates.columns}
         arrays = arrays or {"instructions": np.full(len(rates), np.nan)}
         classes = classes_of(self.core)
-        credit, votes = self.forest.predict(matrix(arrays, self.core))
+        roots, votes = self.forest.predict(matrix(arrays, self.core))
+        credit = np.square(roots)
         outputs = [str(name) for name in self.forest.outputs]
         known = np.stack(
             [
-                self._told(name, arrays, len(rates)) if name in classes else np.zeros(len(rates), dtype=np.bool_)
+                self._told(needed(name, self.core), arrays, len(rates))
+                if name in classes
+                else np.zeros(len(rates), dtype=np.bool_)
                 for name in outputs
             ],
             axis=1,
@@ -113,10 +148,10 @@ class Bottlenecks:
             {event for event, values in arrays.items() if np.isfinite(values).any()},
         )
 
-    def _told(self, name: str, arrays: Rates, rows: int) -> NDArray[np.bool_]:
-        """Return in which rows any event was counted that a class can be judged by."""
+    def _told(self, events: tuple[str, ...], arrays: Rates, rows: int) -> NDArray[np.bool_]:
+        """Return in which rows any of the events was counted."""
         told = np.zeros(rows, dtype=np.bool_)
-        for event in needed(name, self.core):
+        for event in events:
             if event in arrays:
                 told |= np.isfinite(arrays[event])
         return told

@@ -15,10 +15,13 @@ _SPLIT = 134217729.0  # 2**27 + 1
 
 
 @njit(cache=True, nogil=True)
-def exact_hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
-    """Return the corners of the hull from (0, 0), without it, to the peak, as points (n, 2); slopes fall strictly.
+def upper_hull(
+    intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float, exact: bool
+) -> np.ndarray:
+    """Return the corners of the hull from (0, 0) to the peak, as points (n, 2) by rising intensity (SPIRE, Fig. 5).
 
-    ``intensity`` must rise. Samples at or right of the peak play no part.
+    ``intensity`` must rise. Samples at or right of the peak play no part. Slopes fall strictly: without rounding where
+    ``exact`` says so; else corners on a line that is straight but for rounding are left out, too.
     """
     hull = np.zeros((len(intensity) + 2, 2))
     size = 1
@@ -32,11 +35,14 @@ def exact_hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: fl
             if y <= hull[size - 1, 1]:
                 continue
             size -= 1
-        while size > 1 and turn(hull[size - 2, 0], hull[size - 2, 1], hull[size - 1, 0], hull[size - 1, 1], x, y) >= 0:
+        while size > 1:
+            ax, ay, bx, by = hull[size - 2, 0], hull[size - 2, 1], hull[size - 1, 0], hull[size - 1, 1]
+            if turn(ax, ay, bx, by, x, y) < 0 if exact else (by - ay) * (x - bx) > (y - by) * (bx - ax):
+                break
             size -= 1
         hull[size, 0], hull[size, 1] = x, y
         size += 1
-    return hull[1:size].copy()
+    return hull[:size].copy()
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from perfkit.errors import DataError
-from perfkit.fitters.spire.hull import exact_hull
+from perfkit.fitters.spire.hull import upper_hull
 from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.right import right_chain
 
@@ -122,7 +122,7 @@ def corners_of(
         return np.empty((0, 2))
     (x, y), (right_x, right_y) = _undominated(intensity, throughput, first, last, lowest, highest)
     rising, falling = x.argsort(), (-right_x).argsort()
-    hull = exact_hull(x[rising], y[rising], first, peak)
+    hull = upper_hull(x[rising], y[rising], first, peak, True)[1:]
     front = _front(right_x[falling], right_y[falling], last, peak)
     return np.concatenate([hull, front[: -1 if first == last else None]])
 
@@ -136,7 +136,7 @@ def _left_and_right(corners: np.ndarray, start: float) -> tuple[np.ndarray, np.n
             top = k
     first, peak = corners[top, 0], corners[top, 1]
     # Of corners on a straight line but for rounding only the ends are wanted.
-    hull = _hull(corners[:top, 0], corners[:top, 1], first, peak)
+    hull = upper_hull(corners[:top, 0].copy(), corners[:top, 1].copy(), first, peak, False)
     begin = top + 1
     while begin < len(corners) and corners[begin, 1] <= start and corners[begin, 1] < peak:
         begin += 1
@@ -144,33 +144,6 @@ def _left_and_right(corners: np.ndarray, start: float) -> tuple[np.ndarray, np.n
     front[:-1] = corners[begin:]
     front[-1, 0], front[-1, 1] = first, peak
     return hull, front[:-1] if len(front) > 1 and front[-2, 1] == peak else front  # a plateau has its own end
-
-
-@njit(cache=True, nogil=True)
-def _hull(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:
-    hull = np.zeros((len(intensity) + 2, 2))
-    size = 1
-    for k in range(len(intensity) + 1):
-        x, y = peak_intensity, peak
-        if k < len(intensity):
-            x, y = intensity[k], throughput[k]
-            if not 0.0 < x < peak_intensity:
-                continue
-        if size > 1 and x == hull[size - 1, 0]:
-            if y <= hull[size - 1, 1]:
-                continue
-            size -= 1
-        while size > 1 and _turns_up(hull[size - 2], hull[size - 1], x, y):
-            size -= 1
-        hull[size, 0], hull[size, 1] = x, y
-        size += 1
-    return hull[:size].copy()
-
-
-@njit(cache=True, nogil=True)
-def _turns_up(a: np.ndarray, b: np.ndarray, x: float, y: float) -> bool:
-    """Return whether b lies on or below the chord from a to (x, y)."""
-    return (b[1] - a[1]) * (x - b[0]) <= (y - b[1]) * (b[0] - a[0])
 
 
 def pareto_front(intensity: np.ndarray, throughput: np.ndarray, peak_intensity: float, peak: float) -> np.ndarray:

@@ -255,8 +255,7 @@ def static_code(blocks: Sequence[BasicBlock]) -> StaticCode:
     counts, read, write, size = [0], [], [], []
     for k, block in enumerate(blocks):
         at = (k + 1) << 16
-        counter = block.counter if block.counter is not None else 15
-        ending = (bytes([0x49 if counter > 7 else 0x48, 0xFF, 0xC8 | counter & 7]), b"\x0f\x85\0\0\0\0")
+        ending = block.ending(len(block.code))
         for part in (block.encodings, ending):
             for one in part:
                 pc.append(at)
@@ -320,7 +319,8 @@ class _Simulator:
     """Runs the blocks of one program, each from an empty core."""
 
     def __init__(self, program: Program, arrays: Any, cost: Any, lines: Any) -> None:
-        self.program, self.arrays, self.cost, self.lines = program, arrays, cost, lines
+        self.program, self.cost, self.lines = program, cost, lines
+        self.arrays = {True: arrays, False: timing.without_lines(arrays)}  # copies follow one another at any place
         causes = timing.PORTS + len(program.groups)
         self.spent = np.zeros((len(program.slots), causes), dtype=np.int64)
 
@@ -339,7 +339,7 @@ class _Simulator:
             turns = stretch if number else warm
             mine[:] = 0
             part = tuple(a[at * per : (at + turns) * per] for a in accesses)
-            simulate(_window(k, looped, turns, part), self.arrays, self.cost, now, self.lines, self.spent, None)
+            simulate(_window(k, looped, turns, part), self.arrays[looped], self.cost, now, self.lines, self.spent, None)
             at += turns
             end = int(now.now[2])
             found, before = (end - before) / turns / timing.TICKS, end

@@ -43,6 +43,7 @@ from perfkit.simulators.gus.schedulers import admit, freed_in, hold
 from perfkit.simulators.gus.timing import (
     ADDRESSES,
     AHEAD,
+    CROSSES,
     DATA,
     EARLY,
     FILL_BUFFERS,
@@ -165,7 +166,9 @@ def simulate(  # pragma: no cover - compiled
     jump, left, newest = load(s_now, 5), load(s_now, 6), load(s_now, 7)
     n, slots, loads, stores, misses = s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4]
     queued, line_before, line_last, paired = s_counts[5], s_counts[6], s_counts[7], s_counts[8]
-    grouped, group, c_fetch = s_counts[9], costs.group[0], costs.fetch
+    grouped, crowded, c_fetch = s_counts[9], s_counts[10], costs.fetch
+    group, most, lined = costs.group[0], costs.most[0], costs.lined[0]
+    p_place, p_constants = program.place, program.constants
     penalty, byte, taken = load(costs.penalty, 0), load(costs.byte, 0), load(costs.taken, 0)
     s_queue, held, c_queue, queue_size = state.queue, state.held, costs.vector_queue, costs.same[4]
     queue_mask = len(s_queue) - 1
@@ -200,14 +203,23 @@ def simulate(  # pragma: no cover - compiled
                 disp = later(disp, v)
                 if group:
                     store(s_now, 8, later(load(s_now, 8), disp))
+                    store(s_now, 9, later(load(s_now, 9), disp))
             if group and u > 0:
-                grouped += u
-                if grouped > group or flags & NEW_LINE or into & TAKEN:
-                    grouped = u
+                place, constants = _I(p_place[_U(i)]), _I(p_constants[_U(i)])
+                grouped += place
+                crowded += constants
+                if grouped > group or crowded > most or into & TAKEN or (flags & NEW_LINE and not lined):
+                    grouped, crowded = place, constants
                     fetch = load(c_fetch, 0)
                     opened = later(load(s_now, 8) + fetch, disp + times(fetch, -AHEAD))
                     store(s_now, 8, opened)
                     fe = later(fe, opened)
+            if lined and (into & TAKEN or flags & NEW_LINE):
+                fetch = load(c_fetch, 0)
+                read = 2 if into & TAKEN and flags & CROSSES else 1
+                opened = later(load(s_now, 9) + times(fetch, read), disp + times(fetch, -AHEAD))
+                store(s_now, 9, opened)
+                fe = later(fe, opened)
             if into & TAKEN:
                 into = 0
                 jump = later(jump + taken, disp)
@@ -576,6 +588,6 @@ def simulate(  # pragma: no cover - compiled
     store(s_now, 5, jump)
     store(s_now, 6, left)
     store(s_now, 7, newest)
-    s_counts[9] = grouped
+    s_counts[9], s_counts[10] = grouped, crowded
     s_counts[5], s_counts[6], s_counts[7], s_counts[8] = queued, line_before, line_last, paired
     s_counts[0], s_counts[1], s_counts[2], s_counts[3], s_counts[4] = n, slots, loads, stores, misses

@@ -55,7 +55,8 @@ EARLY, DATA, LATE, WRITES = (35, 0x7F), (42, 0x7F), (49, 0x7F), (56, 0x7F)
 LOADS, STORES, VECTOR, QUICK = 1, 2, 4, 8
 SCHEDULED_SHIFT = 4  # two bits: which scheduler holds it, of `perfkit.simulators.program.program`
 SCHEDULED = 0b11
-NEW_LINE = 0x40  # it ends in another line of code than the instruction before it
+NEW_LINE = 0x40  # it ends in another line of code than the byte before it
+CROSSES = 0x80  # it begins in one line of code and ends in another
 CODE_LINE = 64  # bytes
 AHEAD = 8  # groups of uops that may wait for dispatch: an estimate, 64 uops
 READ, WRITE = 1, 2  # flags of an operand
@@ -69,6 +70,8 @@ class Static(NamedTuple):
     block_register: NDArray[np.int32]  # (blocks,) first entry of `register`
     block_operand: NDArray[np.int32]  # (blocks,) first entry of `operand`
     head: NDArray[np.int64]  # (instructions,) `SLOTS` to `WRITES`
+    place: NDArray[np.int32]  # (instructions,) of a group of the micro-op cache, in parts of a uop
+    constants: NDArray[np.int32]  # (instructions,) uops and constants of 32 bits
     use: NDArray[np.uint16]  # port groups: those of the load stage first
     register: NDArray[np.uint16]  # registers of the address, of data, written
     operand: NDArray[np.uint8]  # flags of memory operands
@@ -99,7 +102,9 @@ class Costs(NamedTuple):
     penalty: NDArray[np.int64]  # (1, K)
     taken: NDArray[np.int64]  # (1, K) between two taken branches
     fetch: NDArray[np.int64]  # (1, K) between two groups of uops from the micro-op cache
-    group: NDArray[np.int64]  # (1,) or (K,) uops of such a group, 0 where the core has none; all agree
+    group: NDArray[np.int64]  # (1,) or (K,) `place` of such a group, 0 where the core has none; all agree
+    most: NDArray[np.int64]  # (1,) or (K,) `constants` of such a group; all agree
+    lined: NDArray[np.int64]  # (1,) or (K,) whether lines of code are read apart from groups; all agree
     commit: NDArray[np.int64]  # (2, K) a store to the line of the one(s) before, another store
     # (1,) or (K,), all agree: 1 where stores are written in pairs of neighbours only, or the bits by which a granule is
     # shifted to the piece whose stores are written together, where these follow one another (`store_boundary`).
@@ -132,10 +137,10 @@ class State(NamedTuple):
     """What the pass carries from one window to the next; times have a last axis of K where there are K of them."""
 
     # dispatch, front end, retirement, last store, end of last, last jump, left the queue last, latest arrival of a
-    # line, the beginning of the group of uops
+    # line, the beginning of the group of uops, that of the line of code
     now: NDArray[np.int64]
-    # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair; uops of
-    # the group
+    # instructions; used of each ring: rob, loads, stores, misses, queue; two lines written, whether as a pair; of the
+    # group: place, constants
     counts: NDArray[np.int64]
     register: NDArray[np.int64]  # for every operation, then for additions
     port: NDArray[np.int64]
@@ -175,7 +180,7 @@ def static(program: Program) -> Static:
     flags = loads * LOADS + stores * STORES + program.vector * VECTOR + (program.early > 0) * QUICK
     if "vector_scheduler" in program.core.resources:
         flags = flags + (program.scheduler.astype(np.int64) << SCHEDULED_SHIFT)
-    flags = flags + _new_line(code) * NEW_LINE
+    flags = flags + _new_line(code) * NEW_LINE + _crosses(code) * CROSSES
     early = program.load_uses
     fields = {
         SLOTS: program.slots,
@@ -203,16 +208,46 @@ def static(program: Program) -> Static:
         register_start[first],
         code.operand_start[first],
         head,
+        (_parts(program.core) * program.slots + program.wide * (_parts(program.core) > 1)).astype(np.int32),
+        (program.slots + program.constants).astype(np.int32),
         program.use.astype(np.uint16),
         register[np.argsort(owner, kind="stable")].astype(np.uint16),
         (code.read * READ + code.write * WRITE).astype(np.uint8),
     )
 
 
+def without_lines(program: Static) -> Static:
+    """Return the program with nothing said of where lines of code end."""
+    return program._replace(head=program.head & ~np.int64((NEW_LINE | CROSSES) << FLAGS[0]))
+
+
 def _new_line(code: StaticCode) -> NDArray[np.bool_]:
     """Return, for each instruction, whether it ends in another line of code than the one that lies before it."""
     pc = code.pc.astype(np.uint64)
     return (pc + code.length.astype(np.uint64) - np.uint64(1)) // CODE_LINE != (pc - np.uint64(1)) // CODE_LINE
+
+
+def _crosses(code: StaticCode) -> NDArray[np.bool_]:
+    """Return, for each instruction, whether it begins in one line of code and ends in another."""
+    pc = code.pc.astype(np.uint64)
+    return (pc + code.length.astype(np.uint64) - np.uint64(1)) // CODE_LINE != pc // CODE_LINE
+
+
+def _parts(core: Microarchitecture) -> int:
+    """Return in how many parts a uop's place in a group of the micro-op cache is counted: EVEX takes one of them."""
+    return int(core.feature("op_cache_evex", 1))
+
+
+def _group(core: Microarchitecture) -> tuple[Any, Any, Any]:
+    """Return what a group of the micro-op cache holds, and whether lines of code are read apart from groups."""
+    uops = int(core.feature("op_cache_group", 0)) if "op_cache" in core.resources else 0
+    room = uops * _parts(core) + (_parts(core) > 1 and uops > 0)
+    constants = core.feature("op_cache_constants", None)
+    return (
+        np.int64(room),
+        np.int64(1 << 30 if constants is None else uops + int(constants)),
+        np.int64(core.feature("op_cache_lines", False)),
+    )
 
 
 def _any(flags: NDArray[np.bool_], start: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -293,7 +328,7 @@ def _costs_of(program: Program, core: Microarchitecture) -> tuple[Any, ...]:
         ticks([value("misprediction_penalty", 0.0)]),
         ticks([1.0 / value("taken_branches", np.inf)]),
         ticks([1.0 / value("op_cache", np.inf)]),
-        np.int64(core.feature("op_cache_group", 0) if "op_cache" in core.resources else 0),
+        *_group(core),
         *_commit(core, base, ticks),
         np.int64(int(core.feature("store_pair_bytes", 64)).bit_length() - 4),
         ticks([0.0, value("second_tlb_latency", 0.0), value("page_walk_latency", 0.0)]),
@@ -327,8 +362,8 @@ def state(program: Program, cost: Costs) -> State:
         zeros(1, lanes),
     )
     return State(
-        zeros(9, lanes),
-        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0], dtype=np.int64),
+        zeros(10, lanes),
+        np.array([0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0], dtype=np.int64),
         zeros(2 * REGISTERS, lanes),
         zeros(len(program.groups), lanes),
         zeros(FIRST_SET + _sets(program), lanes),

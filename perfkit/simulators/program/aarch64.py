@@ -66,6 +66,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         early=np.zeros(len(decoded)),
         scheduler=np.zeros(len(decoded), dtype=np.int8),
         ending=np.array([CONDITIONAL if i.conditional else 0 for i in decoded], dtype=np.int8),
+        constants=np.zeros(len(decoded), dtype=np.uint8),
+        wide=np.zeros(len(decoded), dtype=np.bool_),
         expression=np.full(len(code.size), -1, dtype=np.int32),
         forms=tuple(found),
     )

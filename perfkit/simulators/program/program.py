@@ -53,6 +53,9 @@ class Program:
         `VECTOR` operations, or the data of a vector `STORE` (and moves between the register files).
     ending : (n,) int8
         `CONDITIONAL`, `INDIRECT`, `CALL` (direct ones only this), `RETURN`, or 0 for what needs no prediction.
+    constants, wide : (n,) uint8
+        Constants of 32 bits (values and displacements; one of 64 bits counts as two, of 8 as none) and whether
+        the instruction has the prefix EVEX: what takes room in the micro-op cache beside uops.
     expression : (operands,) int32
         A number for each way in which memory operands are addressed (base, index, scale, displacement), -1 for operands
         that cannot be compared (lanes of gathers).
@@ -81,6 +84,8 @@ class Program:
     early: NDArray[np.float64]
     scheduler: NDArray[np.int8]
     ending: NDArray[np.int8]
+    constants: NDArray[np.uint8]
+    wide: NDArray[np.bool_]
     expression: NDArray[np.int32]
     forms: tuple[InstructionForm, ...]
 

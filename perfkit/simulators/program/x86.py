@@ -13,7 +13,7 @@ from perfkit.machine.core import Microarchitecture
 from perfkit.machine.forms import InstructionForm
 from perfkit.simulators.program.program import CALL, CONDITIONAL, INDIRECT, RETURN, STORE, VECTOR, Forms, Program
 from perfkit.trace.code import StaticCode
-from perfkit.trace.x86 import decode, form_name
+from perfkit.trace.x86 import constants, decode, form_name
 
 _FLAGS = 64  # the register number of the flags
 
@@ -93,6 +93,8 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
             dtype=np.int8,
         ),
         ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
+        constants=np.array(constants(code), dtype=np.uint8),
+        wide=np.array([form_name(i).startswith("EVEX_") for i in decoded], dtype=np.bool_),
         expression=_expressions(code, decoded, core.feature("memory_renaming", "none") == "by base register"),
         forms=tuple(found),
     )

@@ -4,6 +4,8 @@
     python -m tests.benchmarks.accuracy measure --folder /tmp/held-out --set held-out
     python -m tests.benchmarks.accuracy score --folder /tmp/accuracy --core zen5
     python -m tests.benchmarks.accuracy score --points data/accuracy/zen5-held-out.csv --core zen5
+    python -m tests.benchmarks.accuracy score --points data/accuracy/zen4-corpus.csv --folder /tmp/zen4 \
+        --core zen4 host.toml --no-rivals --seconds 150                                 # resumable
 
 ``measure`` compiles every kernel of the corpus in three builds, records its trace and measures its core cycles with
 the calibrated chain (perfkit.collectors.host.true_cycles); the set "held-out" is the same sources by another
@@ -12,7 +14,9 @@ warm caches, as the kernels are timed in a loop, and runs llvm-mca (and OSACA wh
 osaca) on the basic blocks that make 99 % of the executed instructions, each block's steady state weighted by its
 executions: that is how such tools are used on whole kernels. With ``--points``, the traces are recorded anew and the
 cycles are those measured on the host that the table names; a point whose compiler gives another number of
-instructions here is left out and counted. Nothing is fitted here.
+instructions here is left out and counted. With a table and a folder, traces and cycles are kept in the folder as they
+are made, and the next call goes on; ``--seconds`` ends a call early. What a core file or the simulator gave before it
+was changed is kept as well: take another folder then, or remove its ``scored-*.csv``. Nothing is fitted here.
 """
 
 import argparse
@@ -22,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,19 +102,31 @@ def measure(folder: Path, which: str, repetitions: int) -> None:
 
 def points(folder: Path | None, table: Path | None) -> Iterator[tuple[dict[str, Any], Trace]]:
     """Go through the measured points and their traces."""
-    if folder is not None:
+    if table is None:
+        assert folder is not None
         for file in sorted(folder.glob("*.json")):
             yield json.loads(file.read_text()), Trace.load(file.with_suffix(".trace"))
         return
     left_out = 0
     for row in pd.read_csv(table, comment="#").to_dict("records"):
-        trace = compiled(row["kernel"], row["build"]).trace()
+        trace = recorded(row["kernel"], row["build"], folder)
         if trace.instruction_count == row["instructions"]:
             yield row, trace
         else:
             left_out += 1
     if left_out:
         print(f"{left_out} points left out: the compiler here gives another number of instructions")
+
+
+def recorded(name: str, build: str, folder: Path | None) -> Trace:
+    """Return the trace of a point, kept in the folder where one is given."""
+    if folder is None:
+        return compiled(name, build).trace()
+    file = folder / f"{name}-{build}.trace"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        compiled(name, build).trace().save(file)
+    return Trace.load(file)
 
 
 def hot_blocks(trace: Trace, share: float = 0.99) -> list[tuple[list[str], int]]:
@@ -181,23 +198,49 @@ def osaca_cycles(report: str) -> float | None:
     return max([*ports, *chains], default=None)
 
 
-def score(folder: Path | None, table: Path | None, core: str, worst: int) -> None:
-    """Simulate every point and print the distribution of the errors, tool by tool."""
-    machine = pk.Microarchitecture.load(core)
-    osaca = shutil.which("osaca") or Path(sys.executable).with_name("osaca").exists()
-    mca = any(shutil.which(name) for name in MCA)
-    rows = []
-    for point, trace in points(folder, table):
-        point["Gus"] = pk.Gus(machine, warm=True).run(trace).cycles
-        if mca:
-            point["llvm-mca"] = by_mca(trace, machine.llvm_cpu)
-        if osaca and core in OSACA_ARCHITECTURE:
-            point["OSACA"] = by_osaca(trace, OSACA_ARCHITECTURE[core])
-        rows.append(point)
-    found = pd.DataFrame(rows)
-    if folder is not None:
-        found.to_csv(folder / "score.csv", index=False)
-    report(found, core, worst)
+def score(given: argparse.Namespace) -> None:
+    """Simulate every point on every core and print the distribution of the errors, core by core and tool by tool."""
+    machines = {core: pk.Microarchitecture.load(core) for core in given.core}
+    osaca = given.rivals and (shutil.which("osaca") or Path(sys.executable).with_name("osaca").exists())
+    mca = given.rivals and any(shutil.which(name) for name in MCA)
+    kept = {core: Kept(given.folder, core) for core in machines}
+    until = time.monotonic() + given.seconds
+    for point, trace in points(given.folder, given.points):
+        for core, machine in machines.items():
+            if time.monotonic() > until or kept[core].has(point):
+                continue
+            scored = point | {"Gus": pk.Gus(machine, warm=True).run(trace).cycles}
+            if mca:
+                scored["llvm-mca"] = by_mca(trace, machine.llvm_cpu)
+            if osaca and core in OSACA_ARCHITECTURE:
+                scored["OSACA"] = by_osaca(trace, OSACA_ARCHITECTURE[core])
+            kept[core].add(scored)
+        if time.monotonic() > until:
+            print("the time is up: call again for the other points")
+            break
+    for core, rows in kept.items():
+        if rows.rows:
+            report(pd.DataFrame(rows.rows), core, given.worst)
+
+
+class Kept:
+    """The scored points of one core, kept in a folder where one is given."""
+
+    def __init__(self, folder: Path | None, core: str) -> None:
+        self.path = folder / f"scored-{Path(core).stem}.csv" if folder is not None else None
+        there = self.path is not None and self.path.exists()
+        self.rows: list[dict[str, Any]] = pd.read_csv(self.path).to_dict("records") if there else []
+
+    def has(self, point: dict[str, Any]) -> bool:
+        """Whether a point was scored before."""
+        return any(row["kernel"] == point["kernel"] and row["build"] == point["build"] for row in self.rows)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep a scored point."""
+        self.rows.append(row)
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            pd.DataFrame(self.rows).to_csv(self.path, index=False)
 
 
 def report(table: pd.DataFrame, core: str, worst: int) -> None:
@@ -232,16 +275,18 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the points are or shall be")
     parser.add_argument("--points", type=Path, help="a table of measured points, whose traces are recorded anew")
     parser.add_argument("--set", choices=list(SETS), default="corpus")
-    parser.add_argument("--core", default="zen5")
+    parser.add_argument("--core", nargs="+", default=["zen5"])
+    parser.add_argument("--rivals", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="to score: begin no new point after these")
     parser.add_argument("--repetitions", type=int, default=150)
     parser.add_argument("--worst", type=int, default=10)
     given = parser.parse_args()
-    if (given.folder is None) == (given.points is None) or (given.what == "measure" and given.folder is None):
+    if given.folder is None and (given.points is None or given.what == "measure"):
         parser.error("give --folder, or to score a table of points --points")
     if given.what == "measure":
         measure(given.folder, given.set, given.repetitions)
     else:
-        score(given.folder, given.points, given.core, given.worst)
+        score(given)
 
 
 if __name__ == "__main__":

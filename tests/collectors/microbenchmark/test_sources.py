@@ -190,6 +190,21 @@ def test_functions_of_another_file_mark_the_region(tmp_path):
     assert not math.isnan(table["ns"].iloc[0])
 
 
+def test_a_region_whose_functions_stand_in_the_file_that_calls_them_is_refused(tmp_path):
+    """The linker sees no such calls: all of main() would be timed instead."""
+    (tmp_path / "main.c").write_text(
+        '__attribute__((noinline)) void begin_it(void) { __asm__ volatile(""); }\n'
+        '__attribute__((noinline)) void end_it(void) { __asm__ volatile(""); }\n'
+        "int main(void) { volatile long s = N; begin_it(); s += N; end_it(); return 0; }\n"
+    )
+    study = Study(
+        sources=["main.c"], folder=str(tmp_path), region=["begin_it", "end_it"], dimensions={"N": [1]}, policy=QUICK
+    )
+    row = Microbenchmark(jobs=1).collect(study).table.iloc[0]
+    assert row["status"] == "failed"
+    assert "no call of the functions of `region` was seen" in row["message"]
+
+
 @pytest.mark.measures
 def test_a_region_that_the_compiler_removed_is_noticed_and_one_that_is_empty_is_told():
     removed = "PK_REGION { double s = 0; for (int i = 0; i < 1000; i++) s += i * 1.5; }"

@@ -110,7 +110,7 @@ export function roofsView(root: HTMLElement, packed: Packed<RoofsHead>, changed:
       const strong = roof.kind === 'throughput' || roof.distance <= 1 + head.tolerance, mine = roof.label === chosen;
       const path = s('path', {
         d: line(xs, at.map((value) => y.at(roofAt(roof, value)))), 'stroke-dasharray': DASHES[roof.kind]!,
-        'stroke-width': mine ? 4.5 : strong ? 2.4 : 1.2, opacity: mine || strong ? 1 : 0.6, style: `stroke:${mine ? 'var(--pkl-accent)' : roof.colour || 'var(--pkl-ink)'}`,
+        'stroke-width': mine ? 4.5 : strong ? 2.4 : 1.2, style: `stroke:${mine ? 'var(--pkl-accent)' : roof.colour || 'var(--pkl-ink)'}`,
       });
       path.append(s('title', {}, `${told(roof)}, utilisation ${percent(roof.utilisation)}`));
       return path;

@@ -1,7 +1,7 @@
 // A window of the schedule over cycles, on a canvas. Rows are resources (bars: which instruction occupied them when) or
 // executed instructions (from dispatch to retirement). The chosen instruction's dependences are drawn as arrows: what it
 // last waited for, back to the window's start, and where its other operands came from.
-const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, SHOWN = 26, DRAWN = 200_000;
+const ROW = 17, AXIS = 22, LANE = 11, THIN = 8, GAP = 7, LEAST = 260, MOST = 560, SHOWN = 26, DRAWN = 100_000;
 // Each at least 3:1 on a light and on a dark page.
 const WAIT = '#7F8C99', RUN = '#0072B2', MEMORY = '#009E73', DONE = '#8794A1', ARROW = '#D55E00', OTHER = '#B05A91';
 // Of instructions; the chosen one is drawn in the arrows' colour.
@@ -249,12 +249,9 @@ function render({ model, el }) {
       if (filled.get(row) === pixel && use(j, 2) - first !== mine) continue;
       filled.set(row, pixel);
       const i = use(j, 2) - first, left = x(start), wide = Math.max(1, x(end) - left - 0.5), y = laneMiddle(j);
-      const strong = i === mine || blamed.has(i) || made.has(i);
-      context.globalAlpha = inside(mine) && !strong ? 0.6 : 0.92;
       context.fillStyle = i === mine || blamed.has(i) ? ARROW : made.has(i) ? OTHER : COLOURS[at(i, 4) % COLOURS.length];
       context.fillRect(left, y - lane / 2 + 1, wide, lane - 2);
       if (i === mine) {
-        context.globalAlpha = 1;
         context.strokeStyle = ink;
         context.lineWidth = 1.5;
         context.strokeRect(left, y - lane / 2 + 1, wide, lane - 2);
@@ -262,11 +259,9 @@ function render({ model, el }) {
       const name = text(i).split(' ')[0];
       if (lane >= LANE && wide > 5.6 * name.length + 4) {
         context.fillStyle = inkOn(context.fillStyle);
-        context.globalAlpha = 1;
         context.fillText(name, left + 3, y + 3);
       }
     }
-    context.globalAlpha = 1;
     missing();
     const place = (i) => [mainUse(i), mainUse(i)].map((j) => (j === undefined || j < 0 ? NaN : laneMiddle(j)));
     if (inside(mine)) others(mine, causes[1], place);
@@ -308,8 +303,7 @@ function render({ model, el }) {
     const down = to[1] >= from[1] ? 1 : -1, flat = Math.abs(to[1] - from[1]) < 2;
     const tip = flat ? to[1] : to[1] - down * 5;
     context.strokeStyle = context.fillStyle = colour;
-    context.lineWidth = 1.5;
-    context.globalAlpha = consumer === chosen() ? 1 : 0.55;
+    context.lineWidth = consumer === chosen() ? 2 : 1;
     context.beginPath();
     if (byResource()) {
       // From its operation on, how long its result took; then across to where it was needed.
@@ -333,7 +327,6 @@ function render({ model, el }) {
       context.lineTo(head + 4, tip - down * 4);
     }
     context.fill();
-    context.globalAlpha = 1;
   }
 
   let arrows = [];

@@ -154,6 +154,7 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     *(void **)&teardown = dlsym(library, "pk_teardown");
     *(void **)&own_flush = dlsym(library, "pk_flush");
     *(void **)&program = dlsym(library, "pk_program");
+    program_has_region = dlsym(library, "pk_has_region") != NULL;
     if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); goto done; }
     if (!program && !ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); goto done; }
     int counter = -1;

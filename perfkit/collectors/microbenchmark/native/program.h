@@ -15,6 +15,7 @@ typedef struct {
 
 static program_window *shared; /* between the child and the measuring process */
 static int program_counter = -1;
+static int program_has_region; /* the study names functions that begin and end what is timed */
 
 static void region_begin(void) {
     shared->before = mark_before();
@@ -92,6 +93,9 @@ static const char *program_once(int (*program)(char **), int counter, program_wi
         snprintf(fault, sizeof fault, "the program returned %d", WEXITSTATUS(status));
     else if (!out->finished)
         snprintf(fault, sizeof fault, "the program ended by _exit before its region did");
+    else if (program_has_region && out->whole)
+        snprintf(fault, sizeof fault, "no call of the functions of `region` was seen: calls within the file that defines them "
+                 "cannot be; call pk_start() and pk_stop() of perfkit.h instead");
     else if (out->running)
         snprintf(fault, sizeof fault, "the program began its region and never ended it");
     else if (!out->pairs || out->cycles < 2)

@@ -1,0 +1,163 @@
+"""Learn the CPI stacks of `perfkit.Bottlenecks.stacks`, and score them beside the regression's.
+
+Everything is simulated. Run from the repository's root, after data/make/pmu_runs.py:
+
+- ``python data/make/stacks.py table``: distance from the exact stack, kernels held out (five folds, all runs of a
+  kernel or program in one): half the sum of absolute differences over the CPI;
+- ``python data/make/stacks.py regression``: beside `perfkit.CpiStack` on data/pmu, run by run;
+- ``python data/make/stacks.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
+  data/bottlenecks/stacks.npz.
+
+A forest goes from shares of capacity to the roots of the shares of cycles, which span orders of magnitude. Its size is
+that of `perfkit.Bottlenecks`' forest with smaller leaves; nothing was fitted to the scores of the corpus.
+"""
+
+import hashlib
+import sys
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from league import FOLDER, FOLDS, SEED, folds, manifest, x_of
+from numpy.typing import NDArray
+
+import perfkit as pk
+from perfkit.fitters.bottlenecks.features import NAMES
+from perfkit.fitters.bottlenecks.forest import Forest, learn
+from perfkit.fitters.bottlenecks.stacks import SUPPORTED, UNCERTAIN, shares_of
+from perfkit.scoring import stack_scores
+from perfkit.scoring.evidence import COMPONENTS
+
+OUTPUTS = ("base", *COMPONENTS)
+TREES, LEAF, BINS = 30, 3, 40
+Table = NDArray[np.float64]
+
+
+def exact_shares(frame: pd.DataFrame) -> Table:
+    """Return the exact shares of cycles, the base first, (runs, 1 + components)."""
+    found = frame[[f"stack:{part}" for part in COMPONENTS]].to_numpy(dtype=float)
+    return np.clip(np.column_stack([1.0 - found.sum(axis=1), found]), 0.0, 1.0)
+
+
+def distance(said: Table, exact: Table) -> Table:
+    """Return the share of cycles in the wrong place, run by run."""
+    return np.asarray(0.5 * np.abs(said - exact).sum(axis=1))
+
+
+def seen(frame: pd.DataFrame) -> list[NDArray[np.float32]]:
+    """Return features as counted, as counters in turns see them, and with some events not counted at all."""
+    turns = x_of(frame, "turn")
+    rng = np.random.default_rng(SEED)
+    left_out = rng.random(turns.shape) < rng.uniform(0.1, 0.8, (len(frame), 1))
+    return [x_of(frame), turns, np.where(left_out, np.float32(-1), turns)]
+
+
+def forest_of(frame: pd.DataFrame) -> Forest:
+    """Learn from these runs, not calibrated."""
+    several = seen(frame)
+    y = np.sqrt(np.concatenate([exact_shares(frame)] * len(several)))
+    return learn(np.concatenate(several), y, features=NAMES, outputs=OUTPUTS, trees=TREES, leaf=LEAF, seed=SEED)
+
+
+def held_out(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return distance and spread of every run as `seen` has it, its kernel held out; ``counts`` says in which way."""
+    fold, parts = folds(frame), []
+    for k in range(FOLDS):
+        forest = forest_of(frame[fold != k].reset_index(drop=True))
+        test = frame[fold == k].reset_index(drop=True)
+        for name, x in zip(("exact", "8 counters in turns, 5 % noise", "events left out"), seen(test), strict=True):
+            shares, spread = shares_of(forest, x)
+            exact = exact_shares(test)
+            part = test[["core", "run", "origin", "workload"]].assign(counts=name, spread=spread, fold=k)
+            parts.append(part.assign(distance=distance(shares, exact), base=1.0 - exact[:, 0]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def levels(found: pd.DataFrame) -> Table:
+    """Return (2, k) spreads of the trees and the mean distance there: bins of equal counts, made monotone."""
+    ordered = found.sort_values("spread", kind="stable")
+    bins = np.array_split(ordered[["spread", "distance"]].to_numpy(), BINS)
+    at, mean = np.array([b.mean(axis=0) for b in bins]).T
+    return np.array([[0.0, *at], np.maximum.accumulate([mean[0], *mean])])
+
+
+def judged(found: pd.DataFrame) -> pd.DataFrame:
+    """Return it with the distance that the other folds' runs let expect, and its verdict."""
+    expected = np.zeros(len(found))
+    for k in range(FOLDS):
+        mine = (found["fold"] == k).to_numpy()
+        expected[mine] = np.interp(found["spread"][mine], *levels(found[~mine]))
+    verdict = np.where(expected <= SUPPORTED, "supported", np.where(expected <= UNCERTAIN, "uncertain", "unsupported"))
+    return found.assign(expected=expected, verdict=verdict)
+
+
+def told(name: str, values: pd.Series) -> None:
+    """Print one line of figures."""
+    figures = f"mean {values.mean():.3f}  p90 {values.quantile(0.9):.3f}  median {values.median():.3f}"
+    print(f"{name:72} {figures}  ({len(values)})", flush=True)
+
+
+def tables(frame: pd.DataFrame) -> None:
+    """Print the distances of held-out kernels."""
+    found = judged(held_out(frame))
+    for counts, every in found.groupby("counts", sort=False):
+        for origin, part in [("all", every), *every.groupby("origin")]:
+            told(f"{counts}: {origin}, everything in the base", part["base"])
+            told(f"{counts}: {origin}", part["distance"])
+            for verdict, rows in part.groupby("verdict"):
+                told(f"{counts}: {origin}, {verdict}", rows["distance"])
+    apart = frame["origin"] == "corpus"
+    shares, _ = shares_of(forest_of(frame[~apart].reset_index(drop=True)), x_of(frame[apart].reset_index(drop=True)))
+    told("exact: corpus, no kernel of the corpus learnt from", pd.Series(distance(shares, exact_shares(frame[apart]))))
+
+
+def beside_regression(frame: pd.DataFrame, core: str) -> pd.DataFrame:
+    """Return the distances on data/pmu of one core: of the regression, of the forest, and of their mean."""
+    samples, truth = pk.datasets.load(f"pmu/{core}"), pk.datasets.load(f"pmu/{core}-truth")
+    scored = stack_scores(samples, truth).table
+    fitted, exact = (
+        scored[[f"{of}:{part}" for part in OUTPUTS]].to_numpy(dtype=float) / scored[["cpi"]].to_numpy()
+        for of in ("fitted", "true")
+    )
+    fold = folds(pd.concat([frame[["workload"]], scored[["workload"]]], ignore_index=True))
+    before, here = fold[: len(frame)], fold[len(frame) :]
+    sums = samples.to_wide().groupby("run", observed=True).sum()
+    counts = sums.loc[scored.index.astype(str)].reset_index(drop=True)
+    rates = counts.drop(columns="cycles").div(counts["cycles"], axis=0).add_prefix("rate:").assign(core=core)
+    learnt, x = np.zeros_like(exact), x_of(rates)
+    for k in range(FOLDS):
+        learnt[here == k] = shares_of(forest_of(frame[before != k].reset_index(drop=True)), x[here == k])[0]
+    return pd.DataFrame(
+        {
+            "everything in the base": 1.0 - exact[:, 0],
+            "regression": distance(fitted, exact),
+            "learnt": distance(learnt, exact),
+            "mean of both": distance(0.5 * (fitted + learnt), exact),
+        },
+        index=scored.index,
+    ).assign(verdict=scored["verdict"])
+
+
+def main() -> None:
+    """Do what is asked for."""
+    warnings.simplefilter("ignore")
+    path = FOLDER / "runs.parquet"
+    frame = pd.read_parquet(path)
+    if sys.argv[1:] == ["learn"]:
+        digest = np.array(hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+        replace(forest_of(frame), levels=levels(held_out(frame)), digest=digest).save(FOLDER / "stacks.npz")
+        manifest()
+    elif sys.argv[1:] == ["regression"]:
+        for core in ("skylake_x", "zen4"):
+            found = beside_regression(frame, core)
+            for name in found.columns[:-1]:
+                told(f"{core}: {name}", found[name])
+            for verdict, rows in found.groupby("verdict"):
+                told(f"{core}: regression, {verdict}", rows["regression"])
+    else:
+        tables(frame)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""CPI stacks of other programs as a model of this one's: `perfkit.Bottlenecks.stacks`.
+
+A regression (`perfkit.CpiStack`) asks one program's intervals what each event costs, and needs intervals that differ.
+Here a forest goes from shares of capacity to the shares of cycles, learnt on simulated runs whose exact stack is known:
+one row of counts is enough. How far its trees are apart says how far the stack is off.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from perfkit.errors import SettingError
+from perfkit.fitters.bottlenecks.features import needed
+from perfkit.fitters.bottlenecks.forest import Forest
+from perfkit.machine.core import Microarchitecture
+from perfkit.names import did_you_mean
+from perfkit.results import Tabled, draw
+
+SUPPORTED, UNCERTAIN = 0.08, 0.20  # expected shares of the cycles in the wrong place
+# The classes of resources (perfkit.machine.classes) whose events tell a component apart.
+CLASSES_OF = {
+    "misprediction": ("mispredicted branches",),
+    "store forwarding": ("store forwarding",),
+    "L2": ("L2",),
+    "L3": ("L3",),
+    "memory": ("memory latency", "memory bandwidth"),
+    "full buffers": ("reorder buffer", "load buffer", "store buffer", "line fill buffers"),
+}
+_LINES = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearntStacks(Tabled):
+    """A CPI stack for each run.
+
+    Examples
+    --------
+    >>> samples = pk.SimulatedPmu("zen4", intervals=4).collect(pk.datasets.load("traces/divider"))
+    >>> found = pk.Bottlenecks.load("zen4").stacks(samples)
+    >>> float(found.of("divider").sum() - found.runs["cpi"][0]) < 1e-9
+    True
+
+    Attributes
+    ----------
+    runs : DataFrame
+        One row per run: run, cpi, then the cycles per instruction of the base and of each component (their sum is the
+        cpi), distance (the share of the cycles that is expected to be in the wrong place, calibrated on held-out
+        simulated kernels), missing (the components of which no telling event was counted) and verdict
+        (``"supported"`` where nothing is missing and distance is at most 0.08, ``"uncertain"`` up to 0.20,
+        ``"unsupported"`` beyond, and where a component is missing).
+    core, trained_on : str
+        The core's name; the digest of the training data.
+    kind : str
+        Of the samples.
+    """
+
+    _rows: ClassVar[str] = "runs"
+
+    runs: pd.DataFrame
+    core: str
+    trained_on: str
+    kind: str
+
+    @property
+    def components(self) -> list[str]:
+        """The base and the components, in the order of the table."""
+        return [str(name) for name in self.runs.columns[2:-3]]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a copy of `runs`."""
+        return self.runs.copy()
+
+    def of(self, run: str) -> pd.Series:
+        """Return one run's components, in cycles per instruction.
+
+        Raises
+        ------
+        SettingError
+            There is no such run.
+        """
+        found = self.runs[self.runs["run"] == run]
+        if found.empty:
+            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, [str(name) for name in self.runs['run']])}")
+        return found.iloc[0][self.components].astype(float)
+
+    def summary(self) -> str:
+        """Say, for the first runs, what their cycles go to, and how far that can be trusted."""
+        source = "" if self.kind == "simulated" else f" ({self.kind} data; the model was learnt on simulated runs only)"
+        lines = [f"CPI stacks of {len(self.runs)} runs on {self.core}, learnt on other programs{source}"]
+        for row in self.runs.head(_LINES).to_dict("records"):
+            largest = sorted(self.components, key=lambda name: -row[name])[:3]
+            parts = ", ".join(f"{name} {row[name] / row['cpi']:.0%}" for name in largest)
+            doubt = f"{row['verdict']}: {row['distance']:.0%} of the cycles are expected in the wrong place"
+            doubt += f", and no event tells {row['missing']}" if row["missing"] else ""
+            lines.append(f"{row['run']}: CPI {row['cpi']:.3f}, {parts}; {doubt}")
+        return "\n".join([*lines, *([f"and {len(self.runs) - _LINES} more runs"] if len(self.runs) > _LINES else [])])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw one bar for each run; return the axes."""
+        return draw("bottlenecks:plot_learnt_stacks", self, ax=ax)
+
+
+def telling(component: str, core: Microarchitecture) -> tuple[str, ...]:
+    """Return the events by any of which a component can be told; none are needed for the base."""
+    return tuple(dict.fromkeys(event for name in CLASSES_OF.get(component, ()) for event in needed(name, core)))
+
+
+def stacks_of(
+    forest: Forest,
+    x: NDArray[np.float32],
+    cpi: NDArray[np.float64],
+    runs: list[str],
+    missing: list[str] | None = None,
+) -> pd.DataFrame:
+    """Return the table of `LearntStacks`.
+
+    Parameters
+    ----------
+    forest : Forest
+        Its outputs are the roots of the shares of cycles; its levels go from the trees' spread to the distance.
+    x : (runs, features) float32
+        As `perfkit.fitters.bottlenecks.features.matrix` gives them.
+    cpi : (runs,) float64
+        Cycles per instruction.
+    runs : list of str
+        Their names.
+    missing : list of str, optional
+        For each run, the components of which no telling event was counted; by default nothing is missing.
+    """
+    shares, spread = shares_of(forest, x)
+    distance = np.interp(spread, *forest.levels)
+    lacks = np.array(missing or [""] * len(runs), dtype=object)
+    verdict = np.where(distance <= SUPPORTED, "supported", np.where(distance <= UNCERTAIN, "uncertain", "unsupported"))
+    verdict = np.where(lacks == "", verdict, "unsupported")
+    found = {"run": runs, "cpi": cpi}
+    found |= {str(name): shares[:, k] * cpi for k, name in enumerate(forest.outputs)}
+    return pd.DataFrame({**found, "distance": distance, "missing": lacks, "verdict": verdict})
+
+
+def shares_of(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the shares of cycles (rows, outputs), and the mean distance of the single trees from them (rows,)."""
+    shares = _whole(forest.predict(x)[0])
+    several = [0.5 * np.abs(_whole(value) - shares).sum(axis=1) for value in forest.each(x)]
+    return shares, np.mean(several, axis=0)
+
+
+def _whole(roots: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares from their roots, with the sum of 1."""
+    squares = np.square(roots)
+    return np.asarray(squares / squares.sum(axis=1, keepdims=True))

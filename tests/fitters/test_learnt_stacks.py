@@ -1,0 +1,111 @@
+"""`pk.Bottlenecks.stacks`: a forest by hand, known stacks of simulated runs, what is not counted, and refusals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import perfkit as pk
+from perfkit.errors import DataError, SettingError
+from perfkit.fitters.bottlenecks.features import NAMES
+from perfkit.fitters.bottlenecks.forest import Forest
+from perfkit.fitters.bottlenecks.stacks import shares_of, stacks_of
+from perfkit.scoring.evidence import COMPONENTS
+
+KNOWN = ("branchy", "pointer-chase", "divider")
+
+
+def two_leaves(first: list[float], second: list[float]) -> Forest:
+    """Two trees of one leaf each, which predict these shares' roots whatever is asked."""
+    value = np.sqrt(np.array([first, second])).astype(np.float16)
+    minus, none = np.full(2, -1, dtype=np.int16), np.zeros(2, dtype=np.float32)
+    return Forest(
+        np.array([0, 1, 2], dtype=np.int32), minus, none, np.array([0, 1], dtype=np.int32), value,
+        np.array(["one"]), np.array(["base", "memory"]), np.array([[0.0, 0.5, 1.0], [0.0, 0.1, 0.8]]),
+        np.zeros(2), np.array("by hand"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def simulated() -> pk.Samples:
+    pmu = pk.SimulatedPmu("zen4", intervals=4)
+    return pmu.collect({name: pk.datasets.load(f"traces/{name}") for name in KNOWN})
+
+
+@pytest.fixture(scope="module")
+def stacks(simulated) -> pk.LearntStacks:
+    return pk.Bottlenecks.load("zen4").stacks(simulated)
+
+
+def test_trees_that_agree_leave_no_doubt():
+    shares, spread = shares_of(two_leaves([0.64, 0.36], [0.64, 0.36]), np.zeros((1, 1), dtype=np.float32))
+    assert shares[0] == pytest.approx([0.64, 0.36], abs=1e-3)
+    assert spread[0] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_trees_that_disagree_are_so_far_from_their_mean():
+    """Roots (1, 0) and (0, 1) have the mean (1/2, 1/2): shares of one half, and each tree half of the cycles away."""
+    forest = two_leaves([1.0, 0.0], [0.0, 1.0])
+    table = stacks_of(forest, np.zeros((2, 1), dtype=np.float32), np.array([2.0, 3.0]), ["a", "b"], ["", "memory"])
+    assert table["base"].tolist() == pytest.approx([1.0, 1.5])
+    assert table["memory"].tolist() == pytest.approx([1.0, 1.5])
+    assert table["distance"].tolist() == pytest.approx([0.1, 0.1])  # what a spread of one half was calibrated to
+    assert table["verdict"].tolist() == ["uncertain", "unsupported"]
+
+
+def test_components_sum_to_the_cpi_that_was_counted(simulated, stacks):
+    runs = stacks.runs.set_index("run")
+    wide = simulated.to_wide().groupby("run", observed=True).sum()
+    counted = wide["cycles"] / wide["instructions"]
+    assert runs["cpi"].to_dict() == pytest.approx(counted.to_dict())
+    assert runs[stacks.components].sum(axis=1).to_dict() == pytest.approx(runs["cpi"].to_dict())
+    assert stacks.components == ["base", *COMPONENTS]
+    assert stacks.kind == "simulated"
+
+
+@pytest.mark.parametrize("run", KNOWN)
+def test_a_known_program_is_as_near_to_its_exact_stack_as_the_verdict_says(stacks, run):
+    """These are supported: at most 0.08 of the cycles are expected in the wrong place, and that holds here."""
+    trace = pk.datasets.load(f"traces/{run}")
+    exact = pk.Gus("zen4").run(trace)
+    cpi, causes = exact.cycles / trace.instruction_count, exact.cpi_stack()
+    parts = {part: float(causes.reindex(list(of)).sum()) for part, (of, _) in COMPONENTS.items()}
+    parts = {"base": cpi - sum(parts.values()), **parts}
+    assert stacks.of(run).sum() == pytest.approx(cpi, rel=1e-6)
+    assert stacks.runs.set_index("run").loc[run, "verdict"] == "supported"
+    assert sum(abs(stacks.of(run)[part] - value) for part, value in parts.items()) / 2 <= 0.08 * cpi
+
+
+def test_without_telling_events_no_stack_is_supported(simulated):
+    """Branch misses alone tell neither caches nor forwarding."""
+    few = pk.Bottlenecks.load("zen4").stacks(simulated.select(events=["branches", "branch-misses"]))
+    assert (few.runs["verdict"] == "unsupported").all()
+    assert few.runs["missing"].unique().tolist() == ["store forwarding, L2, L3, memory, full buffers"]
+    assert "no event tells store forwarding" in few.summary()
+
+
+def test_the_expected_distance_never_falls_with_the_spread():
+    forest = pk.datasets.load("bottlenecks/stacks")
+    assert (np.diff(forest.levels[1]) >= 0).all()
+    assert (np.diff(forest.levels[0]) >= 0).all()
+    assert tuple(forest.features) == NAMES
+    assert str(forest.digest) == pk.datasets.find("bottlenecks/runs").sha256[:16]
+
+
+def test_time_must_be_in_cycles_and_instructions_must_be_counted():
+    table = pd.DataFrame(
+        {"run": "a", "interval": [0, 1], "event": "branch-misses", "time": 1.0, "work": 0.0, "count": 2.0}
+    )
+    model = pk.Bottlenecks.load("zen4")
+    seconds = pk.Samples.from_frame(
+        table.assign(work=1.0), kind="measured", time_event="seconds", work_event="instructions"
+    )
+    with pytest.raises(DataError, match="need cycles"):
+        model.stacks(seconds)
+    none = pk.Samples.from_frame(table, kind="measured", time_event="cycles", work_event="instructions")
+    with pytest.raises(DataError, match="count instructions"):
+        model.stacks(none)
+
+
+def test_an_unknown_run_is_named(stacks):
+    with pytest.raises(SettingError, match="did you mean 'divider'"):
+        stacks.of("dividr")
