@@ -1,12 +1,13 @@
 """Schedules solved by hand of what the paper's machine does not have: ports of vectors, splits, renaming, branches."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.dag.program import REDIRECT
+from perfkit.dag.program import REDIRECT, SQUARE_ROOT
 from perfkit.errors import SettingError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -180,3 +181,12 @@ def test_lines_that_stores_alone_bring_take_twice_as_long():
     run = one_set("SSSSS", lines=range(5), set_fill=5, set_fill_written=30)
     assert run.issue.tolist() == [0] * 5, "their values are there at once"
     assert run.done.tolist() == [6, 11, 16, 26, 36]
+
+
+def test_a_square_root_keeps_the_divider_longer_in_cycles_that_are_free():
+    # Divisions take 5 cycles of the divider, roots 8; each division waits for its root.
+    dag = pk.Dag.from_nodes("DDDDD", [[], [0], [], [2], []])
+    dag = replace(dag, program=dag.program._replace(delay=np.array([SQUARE_ROOT, 0] * 2 + [SQUARE_ROOT])))
+    core = DagCore.sandy_bridge_erm().replace(throughput_D=0.2, latency_D=10)
+    # The second root begins at 8, stands aside for the division at 10 to 14, and ends with 20.
+    assert DagScheduler(core).run(dag).issue.tolist() == [0, 10, 8, 21, 26]

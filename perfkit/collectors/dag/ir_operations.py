@@ -27,6 +27,7 @@ from perfkit.dag.program import (
     MULTIPLY,
     OTHER,
     RETURN,
+    SQUARE_ROOT,
     STORE,
 )
 from perfkit.errors import DataError
@@ -335,7 +336,8 @@ class IrReader:
         elif _MIN_MAX.match(name):
             part.operations.append(IrOperation(ADD, first, second, i.name, kind))
         elif _SQUARE_ROOT.match(name) and floats:
-            part.operations.append(IrOperation(DIVIDE, first, "", i.name, kind))
+            longer = SQUARE_ROOT if self.whole else 0
+            part.operations.append(IrOperation(DIVIDE, first, "", i.name, kind, delay=longer))
         elif reduced := _REDUCED.match(name):
             self.reduction(part, reduced[1], floats, i.name)
         elif self.whole and _INTEGER_INTRINSIC.match(name):

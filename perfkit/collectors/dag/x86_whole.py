@@ -13,7 +13,22 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
-from perfkit.dag.program import ADD, BRANCH, DIVIDE, FORWARD, FUSED, HOLD, INTEGER, JOIN, LOAD, MULTIPLY, OTHER, STORE
+from perfkit.dag.program import (
+    ADD,
+    BRANCH,
+    DIVIDE,
+    DIVISION,
+    FORWARD,
+    FUSED,
+    HOLD,
+    INTEGER,
+    JOIN,
+    LOAD,
+    MULTIPLY,
+    OTHER,
+    SQUARE_ROOT,
+    STORE,
+)
 from perfkit.trace.code import StaticCode
 from perfkit.trace.x86 import decode, form_name
 
@@ -226,20 +241,18 @@ class WholeReader:
         if code == INTEGER and (busy := self.divides(i)):
             return self.divided(i, busy, [left, right], block)
         work = int(vector and code == INTEGER)
-        parts = self.parts(i, code, shape)
-        for _ in range(parts):
-            block.add(code, left, right, value, (shape[0] // parts, shape[1]) if code != BRANCH else (1, 8), work)
+        work = self.longer(i) if code == DIVIDE else work
+        block.add(code, left, right, value, shape if code != BRANCH else (1, 8), work)
         return value if code == BRANCH else self.delayed(value, i, code, block)
 
-    def parts(self, i: int, code: int, shape: tuple[int, int]) -> int:
-        """Return as how many nodes a division keeps the divider busy as long as its instruction does."""
-        if code != DIVIDE or self.tables is None:
-            return 1
+    def longer(self, i: int) -> int:
+        """Return what an instruction keeps the divider longer than a scalar division, in parts of that one's time."""
+        if self.tables is None:
+            return SQUARE_ROOT if "SQRT" in self.names[self.instructions[i].mnemonic] else 0
         core = self.tables.core
         usual = self.tables.form(_USUAL[DIVIDE]).inverse_throughput(core)
         own = self.tables.form(form_name(self.instructions[i])).inverse_throughput(core)
-        times = round(own / usual) if usual else 1
-        return times if times > 1 and shape[0] % times == 0 else 1
+        return max(0, round(DIVISION * (own / usual - 1))) if usual and not math.isnan(own) else 0
 
     def divides(self, i: int) -> int:
         """Return for how many cycles an instruction keeps the integer divider, which is not pipelined (0: none)."""

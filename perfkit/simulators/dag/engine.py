@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.dag.program import CALL, DIVIDE, FORWARD, JOIN, LOAD, REDIRECT
+from perfkit.dag.program import CALL, DIVIDE, DIVISION, FORWARD, JOIN, LOAD, REDIRECT
 from perfkit.simulators.dag.layout import (
     ADD,
     AGU,
@@ -225,9 +225,9 @@ def _take(rings: Any, mask: Any, unit: Any, lanes: Any, need: Any, hold: Any, at
 
 
 @inlined
-def _hold(units: Any, kind: Any, count: Any) -> Any:
-    """Return for how many cycles the next node of a type keeps its lanes; what is left over is carried on."""
-    units.owed[_U(kind)] += units.work[_U(count)]
+def _hold(units: Any, kind: Any, count: Any, work: Any) -> Any:
+    """Return for how many cycles work keeps a type's lanes; what is left over is carried on."""
+    units.owed[_U(kind)] += work
     one = units.parts[_U(kind)] * units.need[_U(count)]
     cycles = units.owed[_U(kind)] // one
     units.owed[_U(kind)] -= cycles * one
@@ -235,15 +235,26 @@ def _hold(units: Any, kind: Any, count: Any) -> Any:
 
 
 @inlined
-def _place(rings: Any, mask: Any, units: Any, unit: Any, kind: Any, count: Any, memory: Any, at: Any) -> Any:
+def _place(
+    rings: Any, mask: Any, units: Any, unit: Any, kind: Any, count: Any, longer: Any, memory: Any, at: Any
+) -> Any:
     """Return the first cycle from `at` on with room on all units of a node, and take the wide ones among them."""
     full, column = units.table[unit + _U(WHEN_FULL)], units.table[unit + _U(SKIP)]
     if not rarely(units.table[unit + _U(WIDE)] != 0):
         return _free_cycle(rings, mask, full, column, at)
     if units.wide[_U(kind)]:
-        lanes, need, hold = units.lanes[_U(kind)], units.need[_U(count)], _hold(units, kind, count)
-        at = _fit(rings, mask, full, column, kind, lanes, need, hold, at)
-        _take(rings, mask, kind, lanes, need, hold, at)
+        lanes, need, work = units.lanes[_U(kind)], units.need[_U(count)], units.work[_U(count)]
+        hold = _hold(units, kind, count, work + work * longer // DIVISION)
+        # A square root goes on in the cycles that older nodes left free: it would wait for a gap that is long enough.
+        rest = hold - 1 if longer > 0 else np.int64(0)
+        at = _fit(rings, mask, full, column, kind, lanes, need, hold - rest, at)
+        _take(rings, mask, kind, lanes, need, hold - rest, at)
+        if longer > 0:
+            for cycle in range(at + 1, at + 2 * hold):
+                if rest > 0 and rings.wide[_U(((cycle & mask) << WIDE_BITS) + kind)] + need <= lanes:
+                    _take(rings, mask, kind, lanes, need, 1, cycle)
+                    rest -= 1
+            units.owed[_U(kind)] += rest * units.parts[_U(kind)] * need
     else:
         at = _free_cycle(rings, mask, full, column, at)
     port = units.table[unit + _U(PORT)]
@@ -283,7 +294,7 @@ def _second_line(
     kind = FIRST_LEVEL + level
     unit += _U(kind << (UNIT_BITS + KIND_BITS))
     for _ in range(splits):
-        at = _place(rings, mask, units, unit, kind, count + kind, True, at)
+        at = _place(rings, mask, units, unit, kind, count + kind, 0, True, at)
         row = _row(at, mask)
         rings.rows[row] += units.table[unit + _U(ADD)]
         rings.rows[row + _U(ISSUED)] |= units.table[unit + _U(BIT)]
@@ -700,7 +711,7 @@ def run(
                     queue[_U(vectors & queue_mask)] = vector_now & queue_limited
                     vectors += 1
                     issue = max(issue, vector_now)
-                issue = _place(rings, mask, units, unit, kind, count, False, issue)
+                issue = _place(rings, mask, units, unit, kind, count, ops[op + _U(SIZE)], False, issue)
                 row = _row(issue, mask)
                 if has_vectors and rarely(vector):
                     taken_c = _hold_entry(rows, mask, ISSUED, vector_one, taken_c, vector_now, issue)
@@ -765,7 +776,7 @@ def run(
                                 if memory.stored[_U(w)] > issue:
                                     issue = memory.stored[_U(w)]
                                     forwarded = True
-                issue = _place(rings, mask, units, unit, kind, count, True, issue)
+                issue = _place(rings, mask, units, unit, kind, count, 0, True, issue)
                 row = _row(issue, mask)
                 done = issue + table[unit + _U(TAKES)]
                 if ways > 0 and rarely(comes):

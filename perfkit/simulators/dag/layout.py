@@ -36,8 +36,8 @@ DIRTY = 1 << 60
 HIGH, LOW = 32, (1 << 32) - 1
 # Columns of an operation (as powers of two, eight words each): code (ADD for all arithmetic, integers and branches);
 # slots read and written; where its unit begins (arithmetic: in the table of units; memory: one step on for a store);
-# its column of `Tally.nodes` (memory: its shape's first); the level given, or below 0; words accessed, or the call, or
-# the delay.
+# its column of `Tally.nodes` (memory: its shape's first); the level given, or below 0; words accessed, the call, the
+# delay, or what a division takes longer.
 OP_BITS, SHAPE_BITS = 3, 4
 # The code of an instruction that is no node, below those of nodes; what it is recorded as.
 OTHER, NO_NODE = -1, 255

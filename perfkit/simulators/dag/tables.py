@@ -12,6 +12,7 @@ from perfkit.dag.program import (
     BRANCH,
     CALL,
     DIVIDE,
+    DIVISION,
     FORWARD,
     FUSED,
     HOLD,
@@ -80,6 +81,8 @@ def units(settings: DagScheduler, program: BlockProgram, line: int) -> layout.Un
         need[k] = np.minimum(moved, count[k])
         work[k] *= moved
     latency = np.array([core.latency(kind) for kind in TYPES], dtype=np.int64)
+    divider = TYPES.index("D")
+    work[divider], parts[divider] = work[divider] * DIVISION, parts[divider] * DIVISION
     wide = limited & ((count > layout.NARROW) | (parts > 1) | (np.array([c.numerator for c in cycles]) > 1))
     wide[: len(TYPES)] |= limited[: len(TYPES)] & ((need > 1) | (work > parts[: len(TYPES), None])).any(axis=1)
     return layout.Units(
@@ -100,10 +103,12 @@ def moves_lines(settings: DagScheduler) -> bool:
     return bool(settings.core.whole_lines) if settings.below_l1 is None else settings.below_l1 == "line"
 
 
-def longest_hold(units: layout.Units) -> int:
+def longest_hold(units: layout.Units, program: BlockProgram) -> int:
     """Return the most cycles that a node may keep a lane."""
     limited = units.lanes[: len(TYPES)] < UNLIMITED
     work = units.work.reshape(-1, 1 << layout.SHAPE_BITS)[:, : len(TYPES)].max(axis=0)
+    longest = int(program.delay[program.op == DIVIDE].max(initial=0))
+    work[TYPES.index("D")] += work[TYPES.index("D")] * longest // DIVISION
     return int(np.where(limited, -(-work // units.parts[: len(TYPES)]), 1).max()) + 1
 
 
@@ -194,6 +199,7 @@ def operations(program: BlockProgram, word_bits: int) -> Any:
     words = np.maximum(program.shapes.prod(axis=1) >> word_bits, 1)[program.shape]
     code[code == HOLD] = FORWARD
     size = np.where(code == CALL, program.call, np.where(code == FORWARD, program.delay, words))
+    size[arithmetic] = np.where(program.op == DIVIDE, program.delay, 0)[arithmetic]
     into = np.where(program.into < 0, layout.NOBODY, program.into)
     code[arithmetic] = ADD
     code[program.op == OTHER] = layout.OTHER
@@ -266,7 +272,7 @@ def parameters(
     values[layout.LINE_SHIFT] = line_bits
     values[layout.WORD_SHIFT] = word_bits
     values[layout.MARGIN] = (
-        units.latency.max() + 2 * longest_hold(units) + values[[layout.SET_FILL, layout.SET_WRITTEN]].sum() + 8
+        units.latency.max() + 2 * longest_hold(units, program) + values[[layout.SET_FILL, layout.SET_WRITTEN]].sum() + 8
     )
     values[layout.IDLE] = _idle(units)
     return values
