@@ -83,7 +83,7 @@ def test_own_code_in_every_language(tmp_path, monkeypatch):
 def test_own_code_that_is_not_there():
     for arguments, words in (
         (["--trace", "nosuch"], "no trace"),
-        (["sum.c"], "which function"),
+        (["sum.c"], "no such file"),
         (["--core", "zen4"], "say what"),
     ):
         done = RUN.invoke(app, ["dag", *arguments])
