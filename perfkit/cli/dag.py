@@ -35,7 +35,12 @@ Size = Annotated[
     int | None, typer.Option("--size", min=1, help="Rows, points, ...; the default takes less than a second.")
 ]
 Core = Annotated[
-    str, typer.Option("--core", metavar="CORE", help="A core of the kit; sandy_bridge_erm is the paper's.")
+    str,
+    typer.Option(
+        "--core",
+        metavar="CORE",
+        help="A core's name, a core file (*.toml), or host: this machine's core; sandy_bridge_erm is the paper's.",
+    ),
 ]
 Cold = Annotated[bool, typer.Option("--cold", help="Start with empty caches.")]
 Change = Annotated[
@@ -63,7 +68,7 @@ def run_command(
     builds: Annotated[
         str, typer.Option("--builds", metavar="LIST", help='Builds of a C or C++ source: "-O1,-O2,-O3 -mavx2".')
     ] = "",
-    core: Core = "skylake_x",
+    core: Core = "host",
     cold: Cold = False,
     change: Change = [],  # noqa: B006  typer reads it and copies it
     paper_nodes: Annotated[
@@ -111,7 +116,7 @@ def run_command(
         host = measured_bandwidths(host_roofs, Microarchitecture.load(calibrated_for(host_roofs)))
     found: list[dict[str, Any]] = []
     machine = Microarchitecture.load(core)
-    scheduler = _scheduler(core, change, cold)
+    scheduler = _scheduler(machine.name if core == "host" else core, change, cold)
     counts = [int(size) for size in options.numbers(sizes, "--sizes")] if sizes else []
     for name, dag in open_dags(
         ",".join(given),
@@ -218,6 +223,7 @@ def kernel_command(
     """Schedule one of the paper's kernels and print the verdict and all roofs."""
     from perfkit.collectors.dag.paper_kernels import kernel
 
+    _tell_paper(core)
     schedule = _scheduler(core, change, cold).run(kernel(name).trace(size, count_all=count_all))
     roofline = schedule.roofline()
     if picture is not None:
@@ -256,6 +262,7 @@ def sweep_command(
     from perfkit.collectors.dag.paper_kernels import kernel
     from perfkit.simulators.dag.sweep import sweep
 
+    _tell_paper(core)
     scheduler = _scheduler(core, change, cold)
     with progress_bar(f"{name} {parameter}") as progress:
         source = kernel(name).trace(size)
@@ -265,6 +272,12 @@ def sweep_command(
         print_json(rows(table))
         return
     typer.echo(table.to_string(index=False, float_format=lambda v: f"{v:.4g}"))
+
+
+def _tell_paper(core: str) -> None:
+    """Say where a paper's kernel is scheduled on the paper's machine, the default, and not on this one."""
+    if core == "sandy_bridge_erm":
+        typer.echo("on the paper's machine (Table I, sandy_bridge_erm), not on this one: --core host", err=True)
 
 
 def _scheduler(core: str, change: list[str], cold: bool) -> Any:

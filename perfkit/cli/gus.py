@@ -25,7 +25,7 @@ def gus(
         help="A trace file (perfkit trace; of all threads: --threads), corpus:NAME or a shipped trace's name.",
     ),
     source: Path | None = typer.Option(
-        None, "--source", metavar="FILE", help="Compile this C file, trace it and simulate it."
+        None, "--source", metavar="FILE", help="Compile this C or C++ file, trace it and simulate it."
     ),
     function: options.Function = "",
     core: str = typer.Option(
@@ -199,7 +199,7 @@ def _trace(
     from perfkit.errors import SettingError
 
     if bool(what) == bool(source):
-        raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE.c")
+        raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE (C, C++)")
     options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
     if source is not None:
         return compile_kernel(source, function or None, **options).trace(*kernel_arguments(arguments), limit=limit)

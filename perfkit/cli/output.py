@@ -62,10 +62,10 @@ def notes_to_stderr() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str = "") -> Iterator[Any]:
-    """Yield a callback ``(done, total, what="")`` that draws a bar with the time left on the error output."""
+    """Yield a callback ``(done, total, what="")`` that draws a bar with the time left on a terminal (stderr)."""
     from tqdm import tqdm
 
-    with tqdm(desc=title or None, unit="", dynamic_ncols=True, smoothing=0.1, leave=False) as bar:
+    with tqdm(desc=title or None, unit="", dynamic_ncols=True, smoothing=0.1, leave=False, disable=None) as bar:
 
         def update(done: int, total: int, what: str = "") -> None:
             if bar.total != total:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def trace(
     what: str = typer.Argument(
-        metavar="WHAT", help="A program; a C file (its kernel is compiled first); or corpus:NAME, a shipped kernel."
+        metavar="WHAT",
+        help="A program; a C or C++ file (its kernel is compiled first); or corpus:NAME, a shipped kernel.",
     ),
     arguments: list[str] = typer.Argument(
         None,
@@ -49,7 +50,7 @@ def trace(
 
     perfkit trace ./program --function work -o work.trace -- 48
     """
-    from perfkit.collectors.kernels import compile_kernel, corpus_kernel
+    from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel
     from perfkit.collectors.open_traces import kernel_arguments
     from perfkit.collectors.tracer.tracer import Tracer
     from perfkit.errors import SettingError
@@ -57,7 +58,7 @@ def trace(
     tracer = Tracer(
         limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end
     )
-    if what.startswith("corpus:") or what.endswith(".c"):
+    if what.startswith("corpus:") or what.endswith(SOURCES):
         if threads and not flags and not build:
             flags = "-O2 -fopenmp"
         options: dict[str, object] = {"compiler": compiler, "defines": dict(_macro(each) for each in define)}

@@ -1,4 +1,4 @@
-"""Kernels in C: compile source text, and the corpus in ``data/kernels/``.
+"""Kernels in C and C++: compile source text, and the corpus in ``data/kernels/``.
 
 A kernel is one C function, the region of interest, compiled into a shared library of its own. The kernels of the
 corpus take no arguments: they work on arrays of their file, which their ``setup()`` fills the same way every time.
@@ -54,6 +54,10 @@ int main(void) {{
 }}
 """
 _NOT_KERNELS = {"setup", "main", "_init", "_fini"}
+CXX = (".cc", ".cpp", ".cxx", ".c++", ".C")
+"""Suffixes of files that gcc and clang compile as C++."""
+SOURCES = (".c", *CXX)
+"""Suffixes of files that can be kernels."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def compile_kernel(
     Parameters
     ----------
     source : str or Path
-        C text, or the path of a C file. Files of the corpus can be included (``#include "kernel.h"``).
+        C text, or the path of a C or C++ file. Files of the corpus can be included (``#include "kernel.h"``).
     function : str, optional
         The region of interest; not needed when the source has only one function that is not static.
     build : {"scalar", "avx2", "avx512"}, optional
@@ -189,7 +193,10 @@ def compile_kernel(
     include = ["-I", str(corpus_folder())]
     # Line tables first, so that flags can say -g0. They change no instruction.
     debug = ["-g", *_relative(compiler, corpus_folder(), file.parent)]
-    link = ["-fPIC", "-shared", "-o", str(library), str(file), "-lm"]
+    # The C++ library where the code needs it; and again what the flags link, whose order counts.
+    libraries = ["-Wl,--as-needed", "-lstdc++"] if file.suffix in CXX else []
+    libraries += [flag for flag in chosen if flag.startswith("-l")]
+    link = ["-fPIC", "-shared", "-o", str(library), str(file), *libraries, "-lm"]
     command = [compiler, *debug, *chosen, *visibility, *include, *link]
     _compile(command)
     elf = ElfFile(library, str(source) if isinstance(source, Path) or _is_path(source) else "the kernel's text")
@@ -300,7 +307,7 @@ class KeptFolder:
 
 
 def _is_path(source: str) -> bool:
-    return "\n" not in source and "{" not in source and source.endswith(".c")
+    return "\n" not in source and "{" not in source and source.endswith(SOURCES)
 
 
 def _source_file(source: str | Path, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""One word for where traces come from: shipped ones by name or pattern, trace files, or C sources to run and record."""
+"""One word for where traces come from: shipped ones by name or pattern, trace files, or sources to run and record."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ def open_traces(
     Parameters
     ----------
     source : str
-        Names of shipped traces (``fig1a``), patterns of them (``correlation-v?-small``), trace files, or C sources
-        (``kernel.c``), which are compiled, run and recorded; several with commas between.
+        Names of shipped traces (``fig1a``), patterns of them (``correlation-v?-small``), trace files, or C and C++
+        sources (``kernel.c``), which are compiled, run and recorded; several with commas between.
     function : str
         Of a C source: the function ("" where it has only one).
     build : str
@@ -54,11 +54,12 @@ def open_traces(
     ['fig1a', 'fig1b']
     """
     from perfkit import datasets
+    from perfkit.collectors.kernels import SOURCES
 
     shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
     found: dict[str, Trace] = {}
     for each in (part.strip().removeprefix("traces/") for part in source.split(",") if part.strip()):
-        if each.endswith(".c"):
+        if each.endswith(SOURCES):
             found[Path(each).stem] = _record(
                 each, function, build, _macros(defines), kernel_arguments(arguments), limit
             )
@@ -68,10 +69,10 @@ def open_traces(
             names = [name for name in shipped if fnmatchcase(name, each)]
             if not names:
                 near = closest(each, shipped) or shipped[:3]
-                raise SettingError(f"no trace, trace file or C source {each!r}; did you mean {', '.join(near)}?")
+                raise SettingError(f"no trace, trace file, C or C++ source {each!r}; did you mean {', '.join(near)}?")
             found |= {name: datasets.load(f"traces/{name}") for name in sorted(names)}
     if not found:
-        raise SettingError("name a shipped trace, a trace file or a C source; found nothing")
+        raise SettingError("name a shipped trace, a trace file, or a C or C++ source; found nothing")
     return found
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from perfkit._version import __version__
-from perfkit.collectors.kernels import compile_kernel, corpus_kernel, library_kernel
+from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel, library_kernel
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
@@ -36,7 +36,6 @@ from perfkit.trace.trace import Trace
 
 BASELINES = "perfkit-baselines.json"
 """The file beside the tests that holds what they are compared with."""
-SOURCES = (".c", ".cc", ".cpp", ".cxx")
 FLAGS = "-O2 -march={}"
 """How sources are compiled unless flags are given: for the pinned instruction set, not for this machine."""
 _FORMAT = 1

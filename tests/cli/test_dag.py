@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from perfkit.cli.main import app
 from perfkit.errors import SettingError
+from perfkit.machine.recognise import Recognised
 
 RUN = CliRunner()
 
@@ -77,15 +78,30 @@ def test_own_code_in_every_language(tmp_path, monkeypatch):
         assert done.exit_code == 0, done.output
         assert "twice as good would gain" in done.stdout
         assert done.stdout.count("(simulated): ") == 2 * (1 + ("--sizes" in arguments))
+        assert "\r" not in done.stderr  # no bar where nobody looks
     assert "Gus agrees" in done.stdout
 
 
 def test_own_code_that_is_not_there():
     for arguments, words in (
         (["--trace", "nosuch"], "no trace"),
-        (["sum.c"], "no such file"),
+        (["sum.c"], "sum.c: no such file"),
         (["--core", "zen4"], "say what"),
     ):
         done = RUN.invoke(app, ["dag", *arguments])
         assert done.exit_code
         assert words in str(done.exception)
+
+
+def test_own_code_meets_the_core_of_this_machine_and_the_papers_kernels_say_where_they_run(monkeypatch):
+    """Issue: one command took skylake_x where all others took the host's core."""
+    host = Recognised("zen3", exact=True, processor="a processor of this test", reason="as told")
+    monkeypatch.setattr("perfkit.machine.core.recognised_host", lambda: host)
+    done = RUN.invoke(app, ["dag", "run", "triad", "--no-relax"])
+    assert " on zen3 (simulated)" in done.stdout
+    done = RUN.invoke(app, ["dag", "kernel", "reduction", "--size", "50"])
+    assert " on sandy_bridge_erm (simulated)" in done.stdout
+    assert "the paper's machine" in done.stderr
+    done = RUN.invoke(app, ["dag", "kernel", "reduction", "--size", "50", "--core", "host"])
+    assert " on zen3 (simulated)" in done.stdout
+    assert not done.stderr

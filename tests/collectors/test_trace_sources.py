@@ -1,9 +1,11 @@
 import shutil
+import warnings
 
 import pytest
 
 import perfkit as pk
-from perfkit.errors import SettingError
+from perfkit.collectors.open_traces import kernel_arguments
+from perfkit.errors import DataError, PerfkitWarning, SettingError
 
 
 def test_names_and_patterns_of_shipped_traces_keep_their_order():
@@ -51,3 +53,52 @@ def test_what_is_nowhere_is_an_error_that_names_the_nearest():
         pk.open_traces(" , ")
     with pytest.raises(SettingError, match="NAME=VALUE"):
         pk.open_traces("x.c", defines="=3")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine to compile a C++ source with")
+@pytest.mark.parametrize("compiler", ["gcc", "g++", "clang"])
+def test_a_cxx_source_has_its_library(tmp_path, compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} on this machine")
+    path = tmp_path / "count.cpp"
+    path.write_text(
+        '#include <vector>\nextern "C" long count(long n) { std::vector<int> v(n); '
+        "for (long i = 0; i < n; i++) v[i] += i; return v[n - 1]; }\n"
+    )
+    trace = pk.collectors.compile_kernel(str(path), compiler=compiler, flags="-O1").trace(100)
+    assert trace.instruction_count > 200
+    assert "_Znwm" in trace.provenance.extra["not_followed_calls"]
+    if compiler == "gcc":
+        assert pk.open_traces(str(path), build="scalar", arguments="100")["count"].instruction_count > 200
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine to compile a C source with")
+def test_a_library_that_cannot_be_loaded_says_what_it_lacks():
+    kernel = pk.collectors.compile_kernel("long other(long); long f(long n) { return other(n); }")
+    with pytest.raises(DataError, match=r"cannot be loaded: it needs other, which no library .*flags: -lNAME"):
+        kernel.trace(1)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine to compile a C source with")
+@pytest.mark.parametrize(
+    ("arguments", "misses"),
+    [
+        ("f8[10], 0, 10", []),
+        ("f8[10], 0, 400", ["3,120 bytes behind the end of argument 1 (an array of 80 bytes)"]),
+        ("f8[10], -30, 10", ["240 bytes before the begin of argument 1 (an array of 80 bytes)"]),
+    ],
+)
+@pytest.mark.parametrize("flags", ["-O1", "-O3 -mavx2 -ffast-math"])
+def test_accesses_that_miss_an_array_are_told(arguments, misses, flags):
+    source = """double f(double *x, long first, long last) {
+        double s = 0;
+        for (long i = first; i < last; i++) { __builtin_prefetch(x + i + 8); s += x[i]; }
+        return s;
+    }"""
+    kernel = pk.collectors.compile_kernel(source, flags=flags)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PerfkitWarning)
+        kernel.trace(*kernel_arguments(arguments))
+    found = [str(each.message) for each in caught if issubclass(each.category, PerfkitWarning)]
+    assert len(found) == len(misses), found
+    assert all(f"f accesses memory {miss}" in text for miss, text in zip(misses, found, strict=True))

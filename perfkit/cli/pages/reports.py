@@ -171,7 +171,7 @@ REPORTS: dict[str, ReportKind] = {
         _dump,
     ),
     "gus": ReportKind(
-        _parameters(("kernel", "", "a trace file (perfkit trace), a shipped trace or a C source"), *_CODE),
+        _parameters(("kernel", "", "a trace file (perfkit trace), a shipped trace, or a C or C++ source"), *_CODE),
         ("kernel",),
         _gus,
     ),

@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfkit.collectors.kernels import Kernel, compile_kernel, corpus_kernel, library_kernel
+from perfkit.collectors.kernels import CXX, SOURCES, Kernel, compile_kernel, corpus_kernel, library_kernel
 from perfkit.errors import SettingError
-
-_CXX = {".cpp", ".cc", ".cxx", ".C", ".c++"}
-_SOURCES = {".c", *_CXX}
 
 
 def kernel_from(
@@ -71,12 +68,12 @@ def _compiled(path: Path, function: str | None, compiler: str | None, options: d
         if function is None:
             raise SettingError(f"say which function of {path.name} to time: --function NAME")
         return library_kernel(path, function)
-    if path.suffix not in _SOURCES:
+    if path.suffix not in SOURCES:
         raise SettingError(
-            f"{path.name} is neither C ({', '.join(sorted(_SOURCES))}) nor a shared library (.so); build other "
+            f"{path.name} is neither C ({', '.join(SOURCES)}) nor a shared library (.so); build other "
             "languages into a library first"
         )
-    return compile_kernel(path, function, compiler=compiler or ("g++" if path.suffix in _CXX else "gcc"), **options)
+    return compile_kernel(path, function, compiler=compiler or ("g++" if path.suffix in CXX else "gcc"), **options)
 
 
 def _of_commit(revision: str, inside: str, folder: Path) -> Path:

@@ -25,6 +25,12 @@ _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SYS_READ, _SYS_WRITEV, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 20, 158, 0x1003
 _GREGS_OFFSET = 40  # of uc_mcontext.gregs in ucontext_t
 FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
+
+
+class Unloadable(Exception):  # noqa: N818 - as the other end has it
+    """The code cannot be loaded; the message says why."""
+
+
 S = TypeVar("S", bound="Session")
 
 if TYPE_CHECKING:
@@ -51,11 +57,32 @@ def start_session(make: type[S], specification: dict[str, Any], module: str) -> 
         gc.freeze()
         gc.enable()
     except Exception as error:  # noqa: BLE001 - the parent raises it
-        refused = type(error).__name__ == "Refused"
-        text = str(error) if refused else f"{type(error).__name__}: {error}"
-        say(specification["channel"], b"R" if refused else b"E", text.encode())
+        kind = {"Refused": b"R", "Unloadable": b"L"}.get(type(error).__name__, b"E")
+        text = f"{type(error).__name__}: {error}" if kind == b"E" else str(error)
+        say(specification["channel"], kind, text.encode())
         os._exit(0)
     return session
+
+
+def unloaded(path: Path, said: str) -> str:
+    """Say why the dynamic linker does not load a file, and what to do, from its own words.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    said : str
+        What the linker said of it: ``undefined symbol: _Znwm``.
+    """
+    from perfkit.collectors.tracer.demangle import demangled
+
+    _, found, symbol = said.partition("undefined symbol: ")
+    name = demangled([symbol]).get(symbol, "")
+    needed = f"it needs {symbol}{f' ({name})' if name else ''}, which no library that it is linked with defines"
+    advice = "install what is missing, or name its folder in LD_LIBRARY_PATH"
+    if found:
+        advice = "link the one that does (flags: -lNAME), or define it in the source"
+    return f"{path.name} cannot be loaded: {needed if found else said}; {advice}"
 
 
 def _extent(block: "ClonedBlock") -> tuple[int, int]:
@@ -133,7 +160,10 @@ class Session:
             import perfkit.collectors.tracer.pinned_child as pinning
 
             self.pins = pinning.Pinned(self.libc)
-        self.library = self.pins.load(path, mode) if self.pins else ctypes.CDLL(path, mode=mode)
+        try:
+            self.library = self.pins.load(path, mode) if self.pins else ctypes.CDLL(path, mode=mode)
+        except OSError as error:
+            raise Unloadable(unloaded(Path(spec["path"]), str(error).removeprefix(f"{path}: "))) from error
         # A dlopen handle is glibc's link_map, whose first field is the load address.
         self.load_address = ctypes.c_uint64.from_address(self.library._handle).value
         self.home, self.home_address = self.elf, self.load_address
@@ -294,15 +324,17 @@ class Session:
         function.argtypes = None
         arguments: list[Any] = []
         self._keep: list[Any] = []
-        for kind, value in self.spec["arguments"]:
+        self._placed: list[tuple[int, ...]] = []
+        for number, (kind, value) in enumerate(self.spec["arguments"], 1):
             if kind == "array":
-                arguments.append(self._array(value))
+                arguments.append(self._array(value, number))
             else:
                 arguments.append(
                     {"int": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}[kind](value)
                 )
         if self.pins is not None:
             self.pins.environment(self.spec["pinned"])
+        say(self.spec["channel"], b"A", json.dumps(self._placed).encode())
         self._ready()
         start, cpu = time.perf_counter(), time.process_time()
         for _ in range(self.spec["calls"]):
@@ -318,8 +350,8 @@ class Session:
             page = (ctypes.c_uint64 * 5).from_address(self.context + PINNED)
             page[:] = self.pins.ready(self.fs_base())  # type: ignore[call-overload]  # any sequence will do
 
-    def _array(self, path: str) -> ctypes.c_void_p:
-        """Load an array at an address that is a multiple of 64."""
+    def _array(self, path: str, number: int) -> ctypes.c_void_p:
+        """Load an array at an address that is a multiple of 64; note where argument `number` lies."""
         import numpy as np
 
         values = np.load(path, allow_pickle=False)
@@ -329,6 +361,9 @@ class Session:
         start = -room.ctypes.data % 64
         room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)
         self._keep.append(room)
+        # Before the room is the size that malloc keeps of it, which only malloc reads.
+        before = start + (0 if self.spec["callees"] else 8)
+        self._placed.append((number, room.ctypes.data + start, values.nbytes, before, 64 - start))
         return ctypes.c_void_p(room.ctypes.data + start)
 
     def _pointed(self) -> list[int]:

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.collectors.tracer.bounds import Placed
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
@@ -192,6 +193,7 @@ class Child:
         self.missing = 0
         self.stopped = ""
         self.finished = False
+        self.arrays: tuple[Placed, ...] = ()
         self.context_file = os.memfd_create("perfkit-context", 0)
         os.ftruncate(self.context_file, 4096 * self.pages)
         self.context = mmap.mmap(self.context_file, 4096 * self.pages)
@@ -281,8 +283,12 @@ class Child:
                 raise Refusal(payload.decode())
             if kind == b"E":
                 raise UnavailableError(f"the cloner cannot run here: {payload.decode()}")
+            if kind == b"L":
+                raise DataError(payload.decode())
             if kind == b"I":
                 self._prepare(json.loads(payload))
+            elif kind == b"A":
+                self.arrays = tuple(Placed(*each) for each in json.loads(payload))
             elif kind == b"F":
                 self._fault(payload)
             elif kind == b"X":
@@ -338,6 +344,7 @@ class Child:
             self.stopped,
             self.notes,
             tuple(Loaded(*each) for each in self.static["loaded"]),
+            self.arrays,
         )
         if not self.job.pinned:
             return found

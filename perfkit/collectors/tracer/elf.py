@@ -16,6 +16,8 @@ from perfkit.errors import DataError, FormatError
 
 # How compilers mark a variant of a function that stands in its place: gcc's symbols, and c++filt's words for them.
 _CLONE = re.compile(r"(?<=.)(?:\.(?:isra|constprop)\.\d+)+$|(?: \[clone \.(?:isra|constprop)\.\d+\])+$")
+# Functions that the compiler and its libraries bring along.
+_NOT_OWN = re.compile(r"_|(?:\S+ )?(?:std|__gnu_cxx)::|(?:de)?register_tm_clones$|frame_dummy$")
 # What compilers call the bodies of a function's parallel loops, and its tasks.
 BODIES = ("._omp_fn.", ".omp_outlined", ".omp_task_entry")
 _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
@@ -312,10 +314,17 @@ class ElfFile:
         # What a person may write -> what is said of it.
         known = {form: text for text in self.demangled.values() for form in forms(text)}
         known |= {symbol: symbol for symbol in self.functions if symbol not in self.demangled}
+        if not _NOT_OWN.match(name):
+            known = {form: text for form, text in known.items() if not _NOT_OWN.match(text)}
         near = difflib.get_close_matches(name, known, 5, 0.5)
         near += [other for other in sorted(known) if name in other and other not in near]
         told = list(dict.fromkeys(known[one] for one in near))[:5]
-        return f"nearest: {', '.join(told)}" if told else f"it has {len(self.functions)} functions"
+        if told:
+            return f"nearest: {', '.join(told)}"
+        # Nothing like it: those that are the least unlike; of very many, of the first.
+        some = list(dict.fromkeys(known[one] for one in difflib.get_close_matches(name, list(known)[:2000], 5, 0.0)))
+        more = len(set(known.values())) - len(some)
+        return f"it has {', '.join(some) or 'no functions of its own'}{f' and {more:,} more' if more else ''}"
 
     def symbol(self, name: str) -> str:
         """Return the symbol of a function, which may lie in another file: then the name is the symbol."""

@@ -7,6 +7,7 @@ import numpy as np
 from iced_x86 import Decoder, Formatter, FormatterSyntax
 from numpy.typing import NDArray
 
+from perfkit.collectors.tracer.bounds import Placed
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.errors import DataError
 from perfkit.trace.code import Provenance, StaticCode
@@ -35,6 +36,8 @@ class Recording:
         More for the provenance.
     loaded : tuple of Loaded
         The files that the code came from, where the backend knows them.
+    arrays : tuple of Placed
+        Where a kernel's arguments lay, where the backend knows it.
     """
 
     isa: str
@@ -45,6 +48,7 @@ class Recording:
     stopped: str = ""
     notes: dict[str, str] = field(default_factory=dict)
     loaded: tuple[Loaded, ...] = ()
+    arrays: tuple[Placed, ...] = ()
 
     def code(self) -> StaticCode:
         """Make the static table."""

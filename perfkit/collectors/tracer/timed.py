@@ -229,6 +229,8 @@ def messages(
             kind, payload, buffer = buffer[:1], buffer[5 : 5 + length], buffer[5 + length :]
             if kind == b"R":
                 raise Refusal(payload.decode())
+            if kind == b"L":
+                raise DataError(payload.decode())
             if kind == b"E":
                 raise UnavailableError(f"calls cannot be timed here: {payload.decode()}")
             if kind == b"C":

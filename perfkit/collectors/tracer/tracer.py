@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.collectors.tracer.bounds import misses
 from perfkit.collectors.tracer.demangle import demangled
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters, is_system
@@ -376,6 +377,13 @@ class Tracer:
                 extra={**provenance.extra, **extra, **recording.notes},
             )
         )
+        for miss in misses(trace, recording.arrays):
+            warnings.warn(
+                f"{provenance.function} accesses memory {miss}: what lies there is chance, and so is what follows from "
+                "it; give a larger array, or smaller numbers",
+                PerfkitWarning,
+                stacklevel=4,
+            )
         return annotate(trace, recording.loaded, folders)
 
 

@@ -71,6 +71,15 @@ def test_overloads_are_not_guessed_and_a_miss_names_its_neighbours(program):
         ElfFile(program).function("app::Table::totl")
 
 
+def test_a_name_unlike_all_gets_the_functions_of_the_source(tmp_path):
+    text = "int one(int n) { return n; }\nint two(int n) { return n + 1; }\nint main() { return one(1); }\n"
+    (tmp_path / "t.c").write_text(text)
+    with pytest.raises(
+        DataError, match=r"no function 'qqq' \(it has (?=.*one)(?=.*two)(?=.*main)[a-z]+, [a-z]+, [a-z]+\)"
+    ):
+        compile_kernel(tmp_path / "t.c", "qqq", flags="-O0")
+
+
 def test_names_of_rust():
     """The older mangling of Rust ends in a hash; the newer one is its own."""
     symbols = ["_ZN4work5total17h0123456789abcdefE", "_RNvC4work5total", "main"]
