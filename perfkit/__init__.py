@@ -10,10 +10,17 @@ from typing import Any
 
 import lazy_loader
 
-from perfkit.errors import naming_extras
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__getattr__ = naming_extras(__getattr__)
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _load(name)
+    except ModuleNotFoundError as error:
+        from perfkit.errors import uninstalled  # not before: who starts the program may stop it while it starts
+
+        raise uninstalled(error) or error from error
+
 
 if not os.access(__path__[0], os.W_OK):  # installed by somebody else, as on servers
     from perfkit.files import give_compiled_code_a_place

@@ -120,7 +120,10 @@ def notebook(name: str, _: argparse.Namespace) -> dict[str, str]:
         (
             "code",
             {},
-            "%matplotlib inline\nimport perfkit as pk\n\nsamples = pk.open_samples(source)\nsamples.describe()",
+            (
+                "%matplotlib inline\nimport perfkit as pk\n\nsamples = pk.open_samples(source)\n"
+                'samples.describe().astype(object).fillna("–")'
+            ),
         ),
         ("code", {}, "samples.plot();"),
         ("markdown", {}, "Where the data are simulated or generated, say so here, too."),

@@ -54,10 +54,10 @@ class WhatBounds:
     trace: Trace
 
 
-def sum_of(accumulators: int) -> Dag:
+def sum_of(accumulators: int, terms: int = TERMS) -> Dag:
     """Return a sum as a graph: each addition needs the one ``accumulators`` before it, its partial sum so far."""
-    needs = [[i - accumulators] if i >= accumulators else [] for i in range(TERMS)]
-    return Dag.from_nodes("A" * TERMS, needs, name=f"a sum over {accumulators} accumulators")
+    needs = [[i - accumulators] if i >= accumulators else [] for i in range(terms)]
+    return Dag.from_nodes("A" * terms, needs, name=f"a sum over {accumulators} accumulators")
 
 
 @cache

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfkit.simulators.pmu.truth import Truth
 
 
-def plot_measures(measures: pd.DataFrame, ax: Any = None) -> "Axes":
+def plot_measures(measures: pd.DataFrame, ax: Any = None, *, xlabel: str = "share of runs") -> "Axes":
     """Draw measures as bars with their intervals, and their baselines as marks.
 
     Parameters
@@ -24,6 +24,8 @@ def plot_measures(measures: pd.DataFrame, ax: Any = None) -> "Axes":
         the column: ``random order``, ``one answer for all``.
     ax : Axes, optional
         Where to draw.
+    xlabel : str
+        What the bars are shares of.
     """
     lacking = [c for c in ("score", "low", "high") if c not in measures.columns]
     if lacking:
@@ -37,7 +39,7 @@ def plot_measures(measures: pd.DataFrame, ax: Any = None) -> "Axes":
     for column, marker, colour in zip(others, "|xo", (ROOF, SERIES[1], SERIES[2]), strict=False):
         axes.plot(measures[column], at, marker, color=colour, ms=11 if marker == "|" else 7, mew=2, label=column)
     axes.set_yticks(at, list(measures.index))
-    axes.set_xlabel("share of runs")
+    axes.set_xlabel(xlabel)
     axes.legend(fontsize=8, loc="best", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     mark_kind(axes, "simulated")

@@ -244,12 +244,13 @@ def test_calls_no_longer_than_what_timing_costs_are_not_measured():
 def test_the_caches_are_as_full_as_the_measured_time_says():
     trace = pk.datasets.load("traces/correlation-v5-small").head(5000)
     core = pk.Microarchitecture.load("zen4")
-    cycles = {state: pk.Gus(core, warm=state).run(trace).cycles for state in ("none", "caches")}
+    states = [pk.Gus(core, warm=state).run(trace) for state in ("none", "caches")]
+    cycles = {result.settings.warm: result.cycles for result in states}
     assert cycles["none"] > 1.3 * cycles["caches"]
     for state, took in cycles.items():
         asked = inquiry()
         asked.unseen = []
-        found = asked._simulated(trace, core, Calls(3, 1), Measured(took, took, 1, 1))
+        found = asked._simulated(states, Calls(3, 1), Measured(took, took, 1, 1))
         assert found.settings.warm == state
         assert "nearer to the measured time" in asked.unseen[0]
 

@@ -310,7 +310,7 @@ def test_notebook_use_leaves_no_warnings():
         compile_kernel("int f(int n) { return n + 1; }").trace(1)
 
 
-def test_code_of_another_machine_is_told(monkeypatch):
+def test_what_is_missing_is_told(monkeypatch):
     kernel = compile_kernel("int f(int n) { return n + 1; }")
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(DataError, match="cloner cannot trace f: this machine is aarch64"):
