@@ -10,10 +10,18 @@ from typing import Any
 
 import lazy_loader
 
-from perfkit.errors import naming_extras
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__getattr__ = naming_extras(__getattr__)
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, and say which extra is missing where one is."""
+    try:
+        return _load(name)
+    except ModuleNotFoundError as error:
+        from perfkit.errors import uninstalled
+
+        raise uninstalled(error) or error from error
+
 
 if not os.access(__path__[0], os.W_OK):  # installed by somebody else, as on servers
     from perfkit.files import give_compiled_code_a_place

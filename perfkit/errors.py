@@ -1,6 +1,5 @@
 """The errors and warnings of perfkit: each says what was expected, what was found and what to do."""
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -58,18 +57,6 @@ def uninstalled(error: ModuleNotFoundError) -> UnavailableError | None:
     if name not in EXTRAS:
         return None
     return UnavailableError(f"this needs {name}, which is not installed: pip install 'perfkit[{EXTRAS[name]}]'")
-
-
-def naming_extras(load: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return what loads a package's public names, saying which extra is missing where one is."""
-
-    def loaded(name: str) -> Any:
-        try:
-            return load(name)
-        except ModuleNotFoundError as error:
-            raise uninstalled(error) or error from error
-
-    return loaded
 
 
 def of_extra(name: str) -> Any:
