@@ -253,7 +253,7 @@ class CpiStackExplorer(Explorer):
         self._residuals = figures.cloud(scales, SERIES[0], 4, 0.9)
         self._zero = figures.line(scales, figures.INK, 1)
         self._residual_x = figures.axis(
-            scales["x"], "bottom", "predicted CPI (cycles per instruction)", label_location="end"
+            scales["x"], "bottom", "predicted CPI", label_location="end"
         )
         self._residual_y = figures.axis(scales["y"], "left", "CPI (cycles per instruction)", label_offset="50px")
         fig = figures.figure(
