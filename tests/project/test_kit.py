@@ -74,7 +74,7 @@ def test_help_lists_every_command(kit):
 
 def test_plain_equivalents_are_documented():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    for line in ("pip install -e '.[lab,studies,trace]'", "pytest -k spire", "pre-commit install"):
+    for line in ("pip install -e '.[lab,studies]'", "pytest -k spire", "pre-commit install"):
         assert line in text
 
 
