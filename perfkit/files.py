@@ -5,6 +5,7 @@ damaged or made to harm, is a FormatError that names it; nothing is allocated or
 fit, and no more of a file is believed than was checked.
 """
 
+import errno
 import json
 import math
 import os
@@ -81,6 +82,11 @@ def replaced(path: str | Path) -> Iterator[Path]:
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         temporary.replace(target)
+    except OSError as error:
+        if temporary.name not in str(error):
+            raise
+        code = error.errno or errno.EIO  # the file is called what the user calls it
+        raise OSError(code, os.strerror(code), str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -16,6 +16,17 @@ def counted(number: int, plural: str) -> str:
     return f"{number:,} {one if number == 1 else plural}"
 
 
+def p_words(p: float, digits: int = 2) -> str:
+    """Return the words for a p-value, which is never zero: below 1e-300 its tail is lost to rounding.
+
+    Examples
+    --------
+    >>> p_words(0.0123), p_words(3e-9, 1), p_words(0.0)
+    ('p 0.012', 'p 3e-09', 'p < 1e-300')
+    """
+    return "p < 1e-300" if p < 1e-300 else f"p {p:.{digits}g}"
+
+
 def did_you_mean(name: str, known: Iterable[str], shown: int = 12) -> str:
     """Say which known name is meant, or list what is known.
 

@@ -27,7 +27,10 @@ def main() -> int:
     options = parser.parse_args()
     start = "[0-9a-z]" if options.kind == "notebook" else "[a-z]"
     if not re.fullmatch(rf"{start}[a-z0-9_]*", options.name):
-        parser.error(f"a name holds lower-case letters, digits and _, and starts with a letter; found {options.name!r}")
+        near = re.sub(r"[^a-z0-9]+", "_", options.name.lower()).strip("_")
+        use = f"; use {near!r}" if re.fullmatch(rf"{start}[a-z0-9_]*", near) else ""
+        first = "" if options.kind == "notebook" else ", and starts with a letter"
+        parser.error(f"a name holds lower-case letters, digits and _{first}; found {options.name!r}{use}")
     makers = {"core": core, "reader": reader, "solver": solver, "notebook": notebook}
     try:
         files = makers[options.kind](options.name, options)

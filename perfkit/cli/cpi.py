@@ -9,8 +9,11 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.output import draw, print_json, rows
 from perfkit.errors import SettingError
+from perfkit.names import p_words
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perfkit.fitters.cpi.stack import CpiComparison, CpiFit
     from perfkit.samples.table import Samples
 
@@ -119,6 +122,13 @@ def _fit_as_json(fit: "CpiFit") -> dict[str, Any]:
     }
 
 
+def _figures(statistics: "pd.Series") -> "pd.Series":
+    """Return figures as text; a p-value that is lost to rounding is not zero."""
+    words = statistics.map("{:.6g}".format)
+    words["p"] = p_words(statistics["p"], 6).removeprefix("p ")
+    return words
+
+
 def _print_paper(samples: "Samples", events: tuple[str, ...] | None, trim: int, *, seed: int, as_json: bool) -> None:
     from perfkit.fitters.cpi.paper import paper_cpi_stack
 
@@ -133,7 +143,7 @@ def _print_paper(samples: "Samples", events: tuple[str, ...] | None, trim: int, 
         "",
         fit.to_frame().to_string(float_format=lambda v: f"{v:.6g}"),
         "",
-        fit.statistics().to_string(float_format=lambda v: f"{v:.6g}"),
+        _figures(fit.statistics()).to_string(),
         "",
         "A high R2 may come from the division alone: see the placebo without --paper.",
     ]

@@ -134,7 +134,7 @@ def main() -> None:
     """Run the command line (the ``perfkit`` program).
 
     Exit codes: 0 success; 1 the output could not be written; 2 an error of use or of the data, named in one line; 70 a
-    fault of perfkit; 130 interrupted.
+    fault of perfkit; 130 interrupted; 141 the reader of the output has closed it.
     """
     try:
         try:
@@ -149,8 +149,12 @@ def main() -> None:
         _end(2, str(error))
     except KeyboardInterrupt:
         _end(130, "interrupted")
+    except SystemExit as ended:  # click's own way out of a closed pipe
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _end(128 + signal.SIGPIPE)
     except BrokenPipeError:  # the reader, for example `head`, has seen enough
-        _end(1)
+        _end(128 + signal.SIGPIPE)
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         _end(2 if place else 1, f"{error.strerror or error}{place}")

@@ -120,9 +120,11 @@ def _model(train: list[str], saved: Path | None, time_event: str, work_event: st
 
 
 def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> str:
+    from perfkit.samples.events import per_unit
+
     table = ranking.to_frame(details=True)
     ranked = table[table["status"] == "ok"]
-    unit = f"{ranking.work_event} per {ranking.time_event}"
+    unit = per_unit(ranking.work_event, ranking.time_event)
     width = max(len("event"), *(len(e) for e in ranked["event"].head(top)))
     lines = [
         f"{len(model.rooflines)} rooflines of {ranking.training_kind} samples; analysed: {ranking.kind} samples",

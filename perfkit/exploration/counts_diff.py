@@ -12,6 +12,7 @@ from perfkit.exploration.exploration import per_work
 from perfkit.fitters.cpi.stack import CpiComparison, CpiFit, CpiStack
 from perfkit.readers.open_samples import open_samples
 from perfkit.results import Tabled, draw, labelled, markdown_table
+from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples, expect_samples
 
 _PARTS = ("part", "cpi_a", "cpi_b", "difference", "low", "high")
@@ -72,7 +73,7 @@ class CountsDiff(Tabled):
     def unit(self) -> str:
         """What the time per work is: CPI, or the two events."""
         time, work = self.events
-        return "CPI" if time != "seconds" and "inst" in work.lower() else f"{time} per {work}"
+        return "CPI" if time != "seconds" and "inst" in work.lower() else per_unit(time, work)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per event, those whose rate changed by the largest factor first."""
@@ -191,7 +192,8 @@ def _like(first: Samples, second: Samples) -> Samples:
         return second.with_axes(first.time_event, first.work_event)
     except PerfkitError as error:
         raise SettingError(
-            f"A measures {first.work_event} per {first.time_event} and B {second.work_event} per {second.time_event}: "
+            f"A measures {per_unit(first.work_event, first.time_event)} and B "
+            f"{per_unit(second.work_event, second.time_event)}: "
             "two dumps are compared where both count the same time and work (perf stat -e cycles,instructions,...)"
         ) from error
 

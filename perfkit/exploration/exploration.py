@@ -18,7 +18,7 @@ from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import normalise, other_core
+from perfkit.samples.events import normalise, other_core, per_unit
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
@@ -212,7 +212,7 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
             if not np.isfinite(found.throughput()):
                 continue
             told = (
-                f"{path.name}: cycles or instructions were not counted; {found.work_event} per {found.time_event} "
+                f"{path.name}: cycles or instructions were not counted; {per_unit(found.work_event, found.time_event)} "
                 f"{_STAND_IN}. Count them too: -e cycles,instructions,..."
             )
             return replace(found, notes=(told, *found.notes))
@@ -270,7 +270,7 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     throughput = samples.throughput()
     inst = "inst" in samples.work_event.lower() and "__" not in samples.work_event  # a GPU's are of all its units
     unit = "IPC" if inst and samples.time_event != "seconds" else ""
-    amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {samples.work_event} per {samples.time_event}"
+    amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
         for method in _ORDER:

@@ -9,7 +9,7 @@ import pandas as pd
 from perfkit.fitters.cpi.checks import same_names
 from perfkit.names import counted
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import mode_cautions, modes, other_core
+from perfkit.samples.events import mode_cautions, modes, other_core, per_unit
 from perfkit.samples.table import Samples
 
 FEW = 20  # intervals; what is fitted to fewer may be chance
@@ -156,7 +156,9 @@ def _phases(samples: Samples) -> list[str]:
     low, high = np.quantile(rate, [0.05, 0.95])
     if high < 1.2 * low:
         return ["one phase: the throughput hardly changes over the run, so little can be told from its changes"]
-    return [f"phases: {samples.work_event} per {samples.time_event} lies between {low:.3g} and {high:.3g} (5 to 95 %)"]
+    return [
+        f"phases: {per_unit(samples.work_event, samples.time_event)} lies between {low:.3g} and {high:.3g} (5 to 95 %)"
+    ]
 
 
 def _each(samples: Samples) -> pd.DataFrame | None:

@@ -13,8 +13,9 @@ from perfkit.exploration.models import nearest_core, simulated_model
 from perfkit.fitters.cpi.stack import CpiStack
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
+from perfkit.results import Summarised
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise, other_core, per_unit
 from perfkit.samples.table import Samples
 
 Trust = Literal["supported", "uncertain", "unsupported", "not applicable"]
@@ -48,6 +49,14 @@ class Tried:
     why: str
     how: str = ""
     result: Any = None
+
+    def told(self) -> str:
+        """Say how far to trust the method, and then what it found; nothing of what the counts do not support."""
+        found = str(self.result) if isinstance(self.result, Summarised) else self.finding
+        if self.trust == "supported":
+            return found
+        words = f"{self.method}: {self.trust}: {self.why}"
+        return f"{words}\n\n{found}" if self.trust == "uncertain" else words
 
 
 def try_all(samples: Samples, model: SpireModel | None = None) -> list[Tried]:
@@ -123,8 +132,8 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
         return Tried("SPIRE", "not applicable", "", why)
     ranking = model.rank(samples, bootstrap=50)
     finding = (
-        f"{ranking.table['event'].iloc[0]} has the lowest bound ({ranking.throughput_bound:.3g} {samples.work_event} "
-        f"per {samples.time_event}, where {ranking.throughput:.3g} was reached)"
+        f"{ranking.table['event'].iloc[0]} has the lowest bound ({ranking.throughput_bound:.3g} "
+        f"{per_unit(samples.work_event, samples.time_event)}, where {ranking.throughput:.3g} was reached)"
     )
     if not own and ranking.throughput_bound > 2 * ranking.throughput:
         why = (

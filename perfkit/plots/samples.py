@@ -8,7 +8,7 @@ import numpy as np
 from perfkit.errors import SettingError
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, axes_or_new, kind_note, mark_kind
 from perfkit.plots.time_axis import TimeAxis
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, per_unit
 from perfkit.samples.table import Samples
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def throughput_label(samples: Samples) -> str:
     """Return the words for W/T: IPC where they are instructions and cycles."""
     if normalise(samples.work_event) in WORK_EVENTS and normalise(samples.time_event) in TIME_EVENTS[:-1]:
         return "IPC (instructions per cycle)"
-    return f"{samples.work_event} per {'second' if samples.time_event == 'seconds' else samples.time_event}"
+    return per_unit(samples.work_event, samples.time_event)
 
 
 def rate_label(samples: Samples, per: str) -> str:

@@ -16,6 +16,7 @@ from perfkit.fitters.spire.roofline import corner_samples
 from perfkit.fitters.topdown import FRACTIONS, TopDownFractions
 from perfkit.plots.style import axes_or_new, plain_ticks
 from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
+from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples
 
 _TRAINING, _ANALYSED, _BOUND = "#808080", "#D55E00", "#0072B2"
@@ -99,7 +100,7 @@ def plot_roofline(
         ax.set_ylim(0, roofline.peak * 1.08)
     ax.set_xlabel(f"operational intensity ({model.work_event} per {event})")
     # Long names of events would reach over the axis; the other label names the work.
-    per = f"{model.work_event} per {model.time_event}"
+    per = per_unit(model.work_event, model.time_event)
     ax.set_ylabel(f"throughput ({per})" if len(per) < 30 else "throughput (work per time)")
     plain_ticks(ax)
     ax.set_title(_labelled(event, model.kind, analysed.kind if analysed is not None else model.kind))
@@ -147,7 +148,7 @@ def plot_ranking(ranking: Ranking, top: int = 10, areas: Areas | None = None, ax
         loc="upper left",
         bbox_to_anchor=(1, 1),
     )
-    ax.set_xlabel(f"mean bound ({ranking.work_event} per {ranking.time_event});  * = candidate")
+    ax.set_xlabel(f"mean bound ({per_unit(ranking.work_event, ranking.time_event)});  * = candidate")
     ax.set_title(_labelled("lowest bounds", ranking.training_kind, ranking.kind))
     return ax
 

@@ -18,6 +18,7 @@ import pyarrow.csv as pc
 from perfkit.errors import FormatError
 from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN, SCALES, Token, settle
 from perfkit.readers.report import Report, quoted
+from perfkit.readers.scales import caution_of_scale
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 MISSING = (
@@ -135,6 +136,8 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
     if found.line > 1:
         above = [i for i, x in enumerate(head[: found.end].split("\n")[: found.line - 1], 1) if x.strip()]
         report.left_out(above, "of comments above the table, not read") if above else None
+        if told := caution_of_scale(head[: found.end].split("\n")[: found.line - 1]):
+            report.note(told)
     if begin == len(data):
         raise FormatError(f"{report.file}: a header and no rows")
     if data.find(found.text.encode(), begin) < 0:  # else the header is repeated

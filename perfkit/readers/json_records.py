@@ -17,6 +17,7 @@ from perfkit.readers import plain_table
 from perfkit.readers.grid import Column, Grid
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
+from perfkit.readers.scales import caution_of_scale
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 NAME = "json-records"
@@ -78,6 +79,8 @@ def _one_object(content: Opened, report: Report) -> list[dict[str, Any]] | None:
             report.note(
                 f"around the records, not read: {', '.join(f'{k} ({str(v)[:20]})' for k, v in around.items())[:200]}"
             )
+        if told := caution_of_scale(f"{k}: {v}" for k, v in around.items()):
+            report.note(told)
     return _turned(whole)
 
 

@@ -9,6 +9,7 @@ from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import Token, settle
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
+from perfkit.readers.scales import caution_of_scale
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 NAME = "named-counts"
@@ -31,7 +32,7 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file; an event that comes again begins the next interval."""
-    tokens, events, comments = [], [], []
+    tokens, events, comments, said = [], [], [], []
     for number, line in enumerate(content.lines(), 1):
         match = _LINE.match(line.lstrip("\ufeff"))
         if match is not None:
@@ -39,10 +40,13 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             tokens.append(Token(match["count"].replace("_", ""), number, whole=True))
         elif line.startswith("#"):
             comments.append(number)
+            said.append(line)
         elif line.strip():
             report.problem(number, line, "expected a name, a colon or an equals sign, and a whole number")
     if comments:
         report.left_out(comments, "of comments, not read")
+    if told := caution_of_scale(said):
+        report.note(told)
     style = settle([t for t in tokens if not t.text.isdigit()], report)
     bad = {line for _, line, _, _ in report.rows}
     values = [np.nan if t.line in bad else style.parse(t.text) for t in tokens]

@@ -204,6 +204,8 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
         return [Path(source)]
     if Path(source).is_dir():
         raise SettingError(f"{str(source)!r} is a folder; name the files in it, as in '{Path(source) / '*'}'")
+    if Path(source).exists():
+        raise SettingError(f"{str(source)!r} is no regular file (a device or a socket); name a file with counts")
     pattern = Path(source)
     inside = str(pattern.relative_to(pattern.anchor))
     found = sorted(p for p in Path(pattern.anchor).glob(inside) if p.is_file()) if inside != "." else []

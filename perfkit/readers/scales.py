@@ -1,6 +1,7 @@
 """Scales that people write beside counts (``cycles (M)``, a column ``unit``), and names of what is no count."""
 
 import re
+from collections.abc import Iterable
 
 from perfkit.samples.divided import is_rate
 
@@ -13,6 +14,12 @@ _FACTORS = {
 }
 _IN_NAME = re.compile(
     r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+)|\s*/\s*(?P<over>1e[369]|10\^[369]))$"
+)
+# "all counts in thousands", "unit: M", "x1000"; not "10 million rows".
+_SAID = re.compile(
+    r"(?<!\d)(?<!\d[ _])\b(?:thousands|millions|billions|tausend(?:er)?|millionen|milliers)\b|\bin\s+1[,. ]?000|"
+    r"[x×*]\s?(?:1000|10\^[369]|1e[369])\b|\b(?:units?|scaled?|factor|multiplier)\b\W{0,4}(?:by\s+)?"
+    r"(?:[kKMG]|Mio|mln|thousand|million|billion|1[,.]?000(?:[,.]?000)*|10\^[369]|1e[369])(?:\.0)?\b"
 )
 _SPREAD = re.compile(
     r"^(?P<of>.+?)[ _.\-(\[]+(?:std(?:[ _.-]?dev(?:iation)?)?|stdev|sd|std[ _.-]?err(?:or)?|stderr|sem|error|err|"
@@ -51,6 +58,17 @@ def scaled(name: str) -> tuple[str, float]:
 def factor_of(unit: str) -> float:
     """Return what a word scales counts by; 1 for units (Joules, ms) and for words that scale nothing."""
     return _FACTORS.get(unit, _FACTORS.get(unit.lower(), 1.0) if len(unit) > 1 else 1.0)
+
+
+def caution_of_scale(texts: Iterable[str]) -> str:
+    """Return a caution where words around a table say that its counts are scaled, which is not applied; or ""."""
+    said = next((t.strip().strip("#").strip() for t in texts if _SAID.search(t)), "")
+    return (
+        f"caution: words around the counts say {said[:80]!r}, and the counts are read as they stand; if they are "
+        "scaled, say so in the names of their columns, as in 'cycles (thousands)'"
+        if said
+        else ""
+    )
 
 
 def is_spread(name: str, names: set[str]) -> bool:

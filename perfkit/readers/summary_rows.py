@@ -46,6 +46,11 @@ def without_summaries(grid: Grid, report: Report) -> Grid:
     named = [i for i, label in enumerate(labels) if label is not None and _BESIDE.fullmatch(label) and i not in drop]
     drop |= {i for i in named if _is_sum_of_others(grid, i, sorted(set(range(grid.n_rows)) - drop))}
     drop |= _sums(grid, sorted(set(range(grid.n_rows)) - drop))
+    if not drop and _third_is_sum(grid):
+        report.note(
+            f"caution: line {grid.lines[2]} holds the exact sum of the two before it in every column, and is read as "
+            "an interval; if it is a total, call it Total or take it out"
+        )
     return _left_out(grid, drop, labels, report)
 
 
@@ -104,6 +109,13 @@ def _sums(grid: Grid, rows: list[int]) -> set[int]:
         if sum(np.ptp(v) > 0 and v.mean() > _LARGE for v in columns) >= 2 and all(_is_mean(v, row) for v in columns):
             return {rows[row]}
     return set()
+
+
+def _third_is_sum(grid: Grid) -> bool:
+    """Whether the last of three rows is the sum of the others in two columns of large counts at least, and in all."""
+    if grid.n_rows != _FEWEST or grid.parts or not _is_sum_of_others(grid, 2, [0, 1, 2]):
+        return False
+    return sum(as_float(c)[2] > _LARGE / 10 for n, c in zip(grid.names, grid.columns, strict=True) if is_number(c)) > 1
 
 
 def _is_sum_of_others(grid: Grid, row: int, rows: list[int]) -> bool:

@@ -12,19 +12,30 @@ _UNITS = {
     "us": 1e-6, "usec": 1e-6, "usecs": 1e-6, "µs": 1e-6, "μs": 1e-6, "microsecond": 1e-6, "microseconds": 1e-6,
     "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3, "millis": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3,
     "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0,
+    "sek": 1.0, "sekunden": 1.0, "secondes": 1.0, "segundos": 1.0, "secondi": 1.0, "с": 1.0, "сек": 1.0, "мс": 1e-3,
+    "мкс": 1e-6, "нс": 1e-9, "秒": 1.0, "毫秒": 1e-3, "微秒": 1e-6, "ミリ秒": 1e-3, "초": 1.0,
 }  # fmt: skip
 _WORDS = (
     r"(?:(?:wall|real|cpu|user|sys|system|total|run|exec|execution|start|end|begin|stop|monotonic|sample|unix|elapsed|"
     r"interval|relative|abs|absolute|kernel|gpu)[ _.-]?)*"
     r"(?:time[ _.-]?stamps?|time|datetime|date|clock[ _.-]?time|wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
-    r"latency|period|interval|ts|t)"
+    r"latency|period|interval|ts|t|"
+    # As spreadsheets in German, French, Spanish, Portuguese, Polish, Russian, Chinese, Japanese and Korean say.
+    r"(?:lauf|start|end)?zeit(?:punkt|stempel)?|dauer|dur[ée]e|horodatage|tiempo|duraci[oó]n|dura[cç][aã]o|durata|czas|"
+    r"время|длительность|时间|時間|时长|시간)"
 )
 _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_WITH_UNIT = r"temps|tempo|tijd|tid|zaman|s[üu]re|час"  # temperatures, a rate, a thread or an hour otherwise
 _NAME = re.compile(
-    rf"^(?:(?P<word>{_WORDS})(?:[ _.\-]*[\[(]?(?P<unit>{_UNIT})[\])]?)?|(?P<only>{_UNIT}))$", re.IGNORECASE
+    rf"^(?:(?:(?P<word>{_WORDS})|(?:{_WITH_UNIT})(?=.*\W))(?:[ _.,\-]*[\[(（]?(?P<unit>{_UNIT})[\])）]?)?|"
+    rf"(?P<only>{_UNIT}))$",
+    re.IGNORECASE,
 )
 # Words of a length, which is no stamp where it begins far above its steps; "interval" alone numbers the rows.
-_LENGTHS = re.compile(r"(?:duration|runtime|latency|period|interval)$", re.IGNORECASE)
+_LENGTHS = re.compile(
+    r"(?:duration|runtime|latency|period|interval|dauer|laufzeit|dur[ée]e|duraci[oó]n|dura[cç][aã]o|durata|длительность|时长)$",
+    re.IGNORECASE,
+)
 _FAR = 3.0
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
 _FIXED_RATE = re.compile(

@@ -79,6 +79,18 @@ def other_core(event: str, axis: str) -> bool:
     return here != there and all(u.startswith(_CORE_UNITS) for u in (here, there))
 
 
+def per_unit(counted: str, unit: str) -> str:
+    """Return the words for one event per one of another; cycles, instructions and seconds have a singular.
+
+    Examples
+    --------
+    >>> per_unit("instructions", "cycles"), per_unit("uops", "cycles:u"), per_unit("page-faults", "seconds")
+    ('instructions per cycle', 'uops per cycles:u', 'page-faults per second')
+    """
+    one = unit[:-1] if unit in ("cycles", "cpu-cycles", "instructions", "seconds") else unit
+    return f"{counted} per {one}"
+
+
 def modes(event: str) -> str:
     """Return the modes an event counts by its modifiers: ``"u"`` (user), ``"k"`` (kernel) or ``"ku"``, both."""
     name = event.strip()
@@ -115,8 +127,8 @@ def mode_cautions(time_event: str, work_event: str, events: Iterable[str]) -> li
     twins = [e for e in names if normalise(e) in same_as_axes and modes(e) != mine]
     if {normalise(e) for e in twins} == same_as_axes:
         told.append(
-            f"{work_event} per {time_event} is of {words[mine]}: {' and '.join(twins)} were counted too, and are not "
-            "part of it"
+            f"{per_unit(work_event, time_event)} is of {words[mine]}: {' and '.join(twins)} were counted too, and "
+            "are not part of it"
         )
     return told
 

@@ -18,7 +18,7 @@ from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import counted
 from perfkit.results import KINDS, Kind, Summarised, draw
-from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise, per_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,8 +284,8 @@ class Samples(Summarised):
         ]
         if len(t):
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-            rate = self.throughput()
-            lines.append(f"{rate:.4g} {self.work_event} per {self.time_event} over all of {', '.join(names[:4])}{more}")
+            rate = f"{self.throughput():.4g} {per_unit(self.work_event, self.time_event)}"
+            lines.append(f"{rate} over all of {', '.join(names[:4])}{more}")
             missing, shared = float(t["count"].isna().mean()), float(t["running"].mean())
             known = "" if np.isnan(shared) else f"; counted {shared:.0%} of the time on average (multiplexing)"
             lines.append(f"{missing:.1%} of the samples are missing{known}")

@@ -50,6 +50,10 @@ def check(root, *words):
     assert formatted.returncode == 0
 
 
+def test_a_name_in_capitals_is_refused_with_the_one_to_use(tmp_path):
+    assert "found 'My-Tool'; use 'my_tool'" in new(tmp_path, "reader", "My-Tool", status=2)
+
+
 def test_a_core_is_one_file(copy):
     assert "wrote perfkit/machine/cores/my_core.toml" in new(copy, "core", "my_core", "--like", "zen4")
     shutil.copytree(ROOT / "tests" / "machine", copy / "tests" / "machine")

@@ -74,7 +74,7 @@ def test_a_cpi_stack_finds_the_planted_cost(perfkit, dumps, no_shipped_data):
     assert json.loads(told)["notebook"] == "cpi"
     text = dumps.with_name("out.html").read_text().replace("<wbr>", "")  # where a long name may be broken
     assert "the largest other part is L1-dcache-load-misses" in text
-    cost = float(re.search(r"<b>([\d.]+)</b><span>cycles each L1-dcache-load-misses", text)[1])
+    cost = float(re.search(r"<b>([\d.]+)</b><span>cycles per count of L1-dcache-load-misses", text)[1])
     assert cost == pytest.approx(20, rel=0.05)
 
 

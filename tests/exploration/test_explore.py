@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import perfkit as pk
 from perfkit.cli.main import app
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
-from perfkit.errors import FormatError, SettingError
+from perfkit.errors import FormatError, PerfkitError, SettingError
 from perfkit.exploration.facts import processor_of
 from perfkit.samples.events import mode_cautions
 
@@ -147,8 +147,13 @@ def test_a_dump_without_cycles_and_instructions_is_described(tmp_path):
     found = pk.explore(path)
     assert found.facts["time and work"] == "seconds and page-faults"
     assert any("cycles or instructions were not counted" in n for n in found.notes)
-    assert found.headline.startswith("450 page-faults per seconds")
+    assert found.headline.startswith("450 page-faults per second")
     assert any("cycles,instructions" in m for m in found.measure_next)
+
+
+def test_a_device_is_no_dump():
+    with pytest.raises(PerfkitError, match=r"'/dev/null' is no regular file"):
+        pk.explore("/dev/null")
 
 
 def test_lines_that_cannot_be_used_do_not_stop_it(tmp_path):
@@ -226,6 +231,17 @@ def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):
     shipped = pk.explore(target).methods.set_index("method").loc["SPIRE"]
     assert "trained on simulated runs of" in shipped["why"]
     assert shipped["trust"] != "supported"
+
+
+def test_a_method_that_the_counts_do_not_support_says_so_and_nothing_else(tmp_path):
+    tried = []
+    pk.explore(dump(tmp_path, "run.csv", n=6, base=4.0), tried_out=tried)
+    by_trust = {one.trust: one for one in tried}
+    refused = by_trust["unsupported"]
+    assert refused.told() == f"{refused.method}: unsupported: {refused.why}"
+    assert refused.result is not None
+    unsure = by_trust["uncertain"]
+    assert unsure.told().startswith(f"{unsure.method}: uncertain: {unsure.why}\n\n")
 
 
 @pytest.mark.measures

@@ -1,6 +1,7 @@
 """The door to files: hostile and damaged ones are errors that name the file, never another exception or a crash."""
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -287,3 +288,12 @@ def test_schema_names_the_field():
 def test_a_file_that_is_not_there_stays_one():
     with pytest.raises(FileNotFoundError), files.reading("x", "a file"):
         raise FileNotFoundError("x")
+
+
+def test_a_file_that_cannot_be_written_has_the_name_that_was_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError) as error, files.replaced(tmp_path / "x.parquet") as temporary:
+        raise FileNotFoundError(errno.ENOENT, f"Failed to open local file '{temporary}'")
+    assert error.value.filename == str(tmp_path / "x.parquet")
+    assert ".part" not in str(error.value)
+    with pytest.raises(OSError, match="no device"), files.replaced(tmp_path / "x.parquet"):
+        raise OSError(errno.EIO, "no device")

@@ -36,6 +36,11 @@ def noted(samples, *words):
         ("Duration (us)", [50, 40, 60], [np.nan] * 3, [5e-5, 4e-5, 6e-5]),
         ("elapsed_time", [1.5, 1.25, 1.75], [np.nan] * 3, [1.5, 1.25, 1.75]),
         ("wall_time", [7, 3, 9], [np.nan] * 3, [np.nan] * 3),  # of unknown unit
+        ("Zeit (s)", [1.5, 2.5, 3.5], [1.5, 2.5, 3.5], [1.5, 1.0, 1.0]),
+        ("Laufzeit [ms]", [50, 40, 60], [np.nan] * 3, [0.05, 0.04, 0.06]),
+        ("temps (ms)", [100, 200, 300], [0.1, 0.2, 0.3], [0.1, 0.1, 0.1]),
+        ("Время (мс)", [100, 200, 300], [0.1, 0.2, 0.3], [0.1, 0.1, 0.1]),
+        ("时间（秒）", [1.5, 2.5, 3.5], [1.5, 2.5, 3.5], [1.5, 1.0, 1.0]),
         ("epoch", [1.7e9, 1.7e9 + 1, 1.7e9 + 2], [0, 1, 2], [np.nan, 1, 1]),
     ],
 )
@@ -142,6 +147,36 @@ def test_gauges_beside_totals_and_a_lone_total_are_no_counts(tmp_path):
     s = pk.read_samples(path)
     assert s.events == ["misses"]
     assert noted(s, "faults only ever rises, a running total")
+
+
+def test_decimal_commas_make_a_german_clock(tmp_path):
+    text = "Zeit (s);cycles;instructions;misses\n0,1;1000;2000;10\n0,2;1100;2100;12\n0,3;1200;1900;9\n"
+    s = pk.read_samples(write(tmp_path, text, "t.csv"))
+    assert s.events == ["misses"]
+    assert s.table["at"].drop_duplicates().tolist() == pytest.approx([0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("t.csv", "# all counts in thousands\ncycles,instructions,misses\n1000,2000,10\n1200,1900,9\n", "thousands"),
+        (
+            "t.json",
+            '{"unit": "M", "rows": [{"cycles": 10, "instructions": 21}, {"cycles": 11, "instructions": 19}]}',
+            "M",
+        ),
+        ("t.csv", "# 10 million rows of x, MHz\ncycles,instructions,misses\n1000,2000,10\n1200,1900,9\n", ""),
+    ],
+)
+def test_a_scale_told_beside_the_table_is_a_caution(tmp_path, name, text, said):
+    s = pk.read_samples(write(tmp_path, text, name))
+    assert noted(s, "caution: words around the counts say", said) == bool(said)
+
+
+def test_a_third_row_that_is_the_sum_of_two_is_a_caution(tmp_path):
+    text = "cycles,instructions,misses\n1000,2000,10\n1100,2100,12\n2100,4100,"
+    assert noted(pk.read_samples(write(tmp_path, f"{text}22\n", "t.csv")), "caution: line 4 holds the exact sum")
+    assert not noted(pk.read_samples(write(tmp_path, f"{text}23\n", "t.csv")), "exact sum")
 
 
 def test_a_sum_of_all_rows_is_no_row_and_nearly_one_is(tmp_path):

@@ -16,6 +16,7 @@ import pandas as pd
 
 from perfkit.files import replaced
 from perfkit.plots.style import breakable
+from perfkit.samples.events import per_unit
 
 if TYPE_CHECKING:
     from perfkit.exploration.exploration import Exploration
@@ -283,7 +284,7 @@ def of_cpi(fit: "CpiFit") -> AnswerPage:
         (
             (f"{fit.cpi:.3g}", "cycles per instruction"),
             (f"{fit.base / fit.cpi:.0%}", "base: what the instructions themselves cost"),
-            (f"{fit.penalties[first]:.3g}", f"cycles each {first}"),
+            (f"{fit.penalties[first]:.3g}", f"cycles per count of {first}"),
         ),
         (*(() if trust == "supported" else fit.verdict.reasons), *fit.warnings),
         drawn(fit),
@@ -310,7 +311,7 @@ def of_spire(ranking: "Ranking", trained_on: str) -> AnswerPage:
         caveats.append(f"{first['outside']:.0%} of the time lies at intensities that training did not reach")
     if len(ranking.candidates) > 1:
         caveats.append(f"as low within the spread: {', '.join(ranking.candidates[1:8])}")
-    unit = f"{ranking.work_event} per {ranking.time_event}"
+    unit = per_unit(ranking.work_event, ranking.time_event)
     return AnswerPage(
         f"SPIRE ranking ({ranking.kind} data, trained on {ranking.training_kind} data: {trained_on})",
         f"{first['event']} bounds this workload most: at most {ranking.throughput_bound:.3g} {unit}.",

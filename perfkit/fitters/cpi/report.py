@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfkit.names import counted
+from perfkit.names import counted, p_words
 from perfkit.results import labelled
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _evidence(fit: "CpiFit") -> list[str]:
     folds = fit.settings.folds
     scores = (
         f"R2 {r2.in_sample:z.3f} in sample, {r2.random:z.3f} random and {r2.blocked:z.3f} blocked {folds}-fold "
-        f"cross-validation (adjusted {fit.adjusted_r2:z.3f}, F {fit.f:.4g}, p {fit.p:.2g}, RMSE {fit.rmse:.4g} "
+        f"cross-validation (adjusted {fit.adjusted_r2:z.3f}, F {fit.f:.4g}, {p_words(fit.p)}, RMSE {fit.rmse:.4g} "
         f"{fit.settings.form.upper()})"
     )
     bases = (

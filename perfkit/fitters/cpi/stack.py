@@ -576,7 +576,7 @@ def _enough(counts: CpiCounts, told: list[str]) -> None:
         raise DataError(
             f"{n} interval{'s' * (n != 1)} cannot tell {k + 1} unknowns (a base and {k} penalties) apart: at least "
             f"{k + 2} are needed, and some {10 * (k + 1)} to mean much. Measure longer or in shorter intervals (perf "
-            f"stat -I), or name fewer events in events=. {reasons}".strip()
+            f"stat -I), or name fewer events (events=, in a shell --events). {reasons}".strip()
         )
 
 

@@ -15,6 +15,7 @@ from numba import njit
 
 from perfkit.errors import DataError, SettingError
 from perfkit.results import Tabled, draw
+from perfkit.samples.events import per_unit
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
 from perfkit.samples.parts import by_event
 
@@ -90,7 +91,7 @@ class FleetRankings(Tabled):
             )
         ]
         lines += [
-            f"{row.group}: {row.event}, at most {row.throughput_bound:.4g} {self.work_event} per {self.time_event}"
+            f"{row.group}: {row.event}, at most {row.throughput_bound:.4g} {per_unit(self.work_event, self.time_event)}"
             for row in first.head(5).itertuples()
         ]
         return "\n".join([*lines, *([f"and {len(first) - 5:,} more"] if len(first) > 5 else [])])

@@ -14,6 +14,7 @@ from perfkit.fitters.spire.piecewise import Roofline
 from perfkit.fitters.spire.points import Points
 from perfkit.names import counted
 from perfkit.results import Tabled, draw
+from perfkit.samples.events import per_unit
 
 _AS_LOW = 0.05  # share of training within which percentiles are alike
 _DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
@@ -101,7 +102,7 @@ class Ranking(Tabled):
         lines = [
             (
                 f"{first['event']} has the lowest bound of {counted(ok.sum(), 'events')}{share}: at most "
-                f"{first['throughput_bound']:.4g} {self.work_event} per {self.time_event}, where "
+                f"{first['throughput_bound']:.4g} {per_unit(self.work_event, self.time_event)}, where "
                 f"{self.throughput:.4g} was reached ({kinds} data)"
             )
         ]
