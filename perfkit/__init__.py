@@ -13,7 +13,8 @@ import lazy_loader
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
-def __getattr__(name: str) -> Any:
+def _loaded(name: str) -> Any:
+    """Load a public name when it is first used, and say which extra is missing where one is."""
     try:
         return _load(name)
     except ModuleNotFoundError as error:
@@ -21,6 +22,8 @@ def __getattr__(name: str) -> Any:
 
         raise uninstalled(error) or error from error
 
+
+__getattr__ = _loaded
 
 if not os.access(__path__[0], os.W_OK):  # installed by somebody else, as on servers
     from perfkit.files import give_compiled_code_a_place

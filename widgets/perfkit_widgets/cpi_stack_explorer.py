@@ -252,7 +252,9 @@ class CpiStackExplorer(Explorer):
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._residuals = figures.cloud(scales, SERIES[0], 4, 0.9)
         self._zero = figures.line(scales, figures.INK, 1)
-        self._residual_x = figures.axis(scales["x"], "bottom", "predicted CPI", label_location="end")
+        self._residual_x = figures.axis(
+            scales["x"], "bottom", "predicted (cycles per instruction)", label_location="end"
+        )
         self._residual_y = figures.axis(scales["y"], "left", "CPI (cycles per instruction)", label_offset="50px")
         fig = figures.figure(
             [self._zero, self._residuals],
