@@ -20,6 +20,15 @@ _MOST_UNKNOWN = 0.5  # of the runs trained on, bound by what cannot be told here
 _COLUMNS = ["resource", "speedup", "probability", "status", "evidence"]
 
 
+def rows_of_run(runs: pd.DataFrame, run: str) -> pd.DataFrame:
+    """Return one run's rows; SettingError, with the nearest name, where there is no such run."""
+    found = runs[runs["run"] == run]
+    if found.empty:
+        known = [str(name) for name in runs["run"].unique()]
+        raise SettingError(f"unknown run {run!r}; {did_you_mean(run, known)}")
+    return found
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Tabled):
     """Which classes of resources hold runs back.
@@ -74,11 +83,7 @@ class Explanation(Tabled):
         SettingError
             There is no such run.
         """
-        found = self.runs[self.runs["run"] == run]
-        if found.empty:
-            known = [str(name) for name in self.runs["run"].unique()]
-            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, known)}")
-        return found.drop(columns="run").reset_index(drop=True)
+        return rows_of_run(self.runs, run).drop(columns="run").reset_index(drop=True)
 
     def over_time(self, run: str, resource: str) -> NDArray[np.float64]:
         """Return a class's probability in each of a run's intervals, in their order; NaN where it cannot be told."""

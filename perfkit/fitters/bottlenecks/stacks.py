@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.errors import SettingError
+from perfkit.fitters.bottlenecks.explanation import rows_of_run
 from perfkit.fitters.bottlenecks.features import needed
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.machine.core import Microarchitecture
-from perfkit.names import did_you_mean
 from perfkit.results import Tabled, draw
 
 SUPPORTED, UNCERTAIN = 0.08, 0.20  # expected shares of the cycles in the wrong place
@@ -81,10 +80,7 @@ class LearntStacks(Tabled):
         SettingError
             There is no such run.
         """
-        found = self.runs[self.runs["run"] == run]
-        if found.empty:
-            raise SettingError(f"unknown run {run!r}; {did_you_mean(run, [str(name) for name in self.runs['run']])}")
-        return found.iloc[0][self.components].astype(float)
+        return rows_of_run(self.runs, run).iloc[0][self.components].astype(float)
 
     def summary(self) -> str:
         """Say, for the first runs, what their cycles go to, and how far that can be trusted."""
