@@ -40,7 +40,7 @@ def plot_measures(measures: pd.DataFrame, ax: Any = None, *, xlabel: str = "shar
         axes.plot(measures[column], at, marker, color=colour, ms=11 if marker == "|" else 7, mew=2, label=column)
     axes.set_yticks(at, list(measures.index))
     axes.set_xlabel(xlabel)
-    axes.legend(fontsize=8, loc="best", frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     axes.spines[["top", "right"]].set_visible(False)
     mark_kind(axes, "simulated")
     return axes

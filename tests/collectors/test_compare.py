@@ -167,12 +167,9 @@ def test_a_comparison_is_drawn():
     import matplotlib as mpl
 
     mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     axes = comparison([1.02, 1.021, 1.019, 1.02]).plot()
     assert axes.get_xlabel() == "cycles of new relative to old in %"
     assert len(axes.lines[0].get_xdata()) == 4
-    plt.close("all")
 
 
 @pytest.mark.measures

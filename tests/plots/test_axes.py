@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,12 +19,6 @@ UNIT = re.compile(
     r"\bmachines\b|\bexecutions\b|\brepetitions\b|\bprobability\b|\b(?:flops|bytes)/|\bits own unit\b|\bcache lines\b|"
     r"\bindependent instructions\b|\belements\b"
 )
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def faults(figure: Any) -> Iterator[str]:

@@ -16,14 +16,6 @@ def fit():
     return pk.CpiStack(resamples=50).fit(samples)
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
-
-
 def heights(ax):
     return {c.get_label(): [p.get_height() for p in c.patches] for c in ax.containers}
 

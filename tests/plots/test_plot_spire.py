@@ -7,7 +7,6 @@ import pytest
 
 mpl.use("agg")
 
-import matplotlib.pyplot as plt
 
 import perfkit as pk
 from perfkit.errors import SettingError
@@ -31,12 +30,6 @@ def analysed():
 @pytest.fixture(scope="module")
 def model(train):
     return pk.Spire().fit(train)
-
-
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("scale", ["log", "linear"])

@@ -45,12 +45,6 @@ def result(request):
     return EXAMPLES[request.param]()
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def classes():
     """Every class that perfkit defines."""
     for module in pkgutil.walk_packages(perfkit.__path__, "perfkit."):
