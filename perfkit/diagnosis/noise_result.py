@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MEANINGS = {
     "front end": "held back by the front end: no-operations hurt at once",
-    "restarts": "held back by restarts of the front end, or a full window: no-operations hurt at once although dispatch is "
-    "not busy, as behind mispredicted branches, or where the reorder buffer is full",
+    "restarts": "held back by restarts of the front end, or a full window: no-operations hurt at once although "
+    "dispatch is not busy, as behind mispredicted branches, or where the reorder buffer is full",
     UNTOLD: "what holds it back cannot be told",
     "none of these": "none of the kinds that were tried hurts at once",
 }
