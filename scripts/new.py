@@ -8,6 +8,7 @@
 
 import argparse
 import json
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -31,6 +32,10 @@ def main() -> int:
         use = f"; use {near!r}" if re.fullmatch(rf"{start}[a-z0-9_]*", near) else ""
         first = "" if options.kind == "notebook" else ", and starts with a letter"
         parser.error(f"a name holds lower-case letters, digits and _{first}; found {options.name!r}{use}")
+    if keyword.iskeyword(options.name):
+        parser.error(
+            f"{options.name} is a word of Python, which cannot name a module; use {options.name + '_format'!r}"
+        )
     makers = {"core": core, "reader": reader, "solver": solver, "notebook": notebook}
     try:
         files = makers[options.kind](options.name, options)
@@ -45,7 +50,9 @@ def main() -> int:
         print(f"wrote {path}")
     if options.kind == "reader":
         register(options.name, options.root)
-    print(f"next: edit, then ./kit test -k {options.name} (CONTRIBUTING.md)")
+    if options.kind == "notebook":
+        print("metadata perfkit.pictures says how many pictures the page must show (now 1: samples.plot())")
+    print(f"next: edit, then ./kit test -k {options.name} -m 'not browser' (CONTRIBUTING.md)")
     return 0
 
 
@@ -75,6 +82,8 @@ def core(name: str, options: argparse.Namespace) -> dict[str, str]:
     return {f"perfkit/machine/cores/{name}.toml": "\n".join(lines) + "\n"}
 
 
+BUILT_IN = ("nnls", "ols", "lasso", "huber")  # of perfkit.fitters.cpi.estimator
+
 HINTS = [
     "# Replace each figure by this core's own and name its source in [sources]; delete `estimate` with its last use.",
     "# `table` is the instruction table: keep another core's (its port groups are [ports]), or make one with",
@@ -103,6 +112,8 @@ def register(name: str, root: Path) -> None:
 
 def solver(name: str, _: argparse.Namespace) -> dict[str, str]:
     """Return a regression for CPI stacks, and its test."""
+    if name in BUILT_IN:
+        raise ValueError(f"{name} is one of perfkit's own methods ({', '.join(BUILT_IN)}); choose another name")
     names = {"@name@": name}
     return {
         f"perfkit/fitters/cpi/solver_{name}.py": fill(SOLVER, names),
@@ -156,6 +167,8 @@ def fill(template: str, names: dict[str, str]) -> str:
 READER = '''
 """A skeleton: the format of PROGRAM. Say here where the format is described, and what of it is not read."""
 
+import math
+
 import pandas as pd
 
 from perfkit.errors import FormatError
@@ -177,6 +190,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     """Read lines of SECONDS EVENT COUNT. Every line is reported as counts, description or problem; none is skipped."""
     rows = []
     intervals: dict[float, int] = {}
+    last = -math.inf
     for number, line in enumerate(content.lines(), 1):
         words = line.split()
         if not words or line.startswith("#"):
@@ -187,6 +201,13 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         except (IndexError, ValueError):
             report.problem(number, line, "expected SECONDS EVENT COUNT")
             continue
+        if not (0 <= count < math.inf and at < math.inf):
+            report.problem(number, line, "expected a finite count >= 0 at a finite time")
+            continue
+        if at < last:
+            report.problem(number, line, f"expected times that do not go back; the line before is of {last:g} s")
+            continue
+        last = at
         report.counts(number)
         rows.append({"interval": intervals.setdefault(at, len(intervals)), "at": at, "event": event, "count": count})
     if not rows:
@@ -231,6 +252,11 @@ def test_a_line_that_does_not_fit_is_named(dump):
     with pytest.raises(FormatError, match="SECONDS EVENT COUNT"):
         pk.read_samples(dump(DUMP + "3.0 cycles many\\n"))
     assert len(pk.read_samples(dump(DUMP + "3.0 cycles many\\n"), errors="collect").problems) == 1
+
+
+@pytest.mark.parametrize("line", ["3.0 cycles inf", "3.0 cycles -1", "3.0 cycles nan", "1.5 cycles 2"])
+def test_a_count_that_cannot_be_one_is_named(dump, line):
+    assert pk.read_samples(dump(DUMP + line + "\\n"), errors="collect").problems["text"].tolist() == [line]
 '''
 
 SOLVER = '''

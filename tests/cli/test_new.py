@@ -54,6 +54,12 @@ def test_a_name_in_capitals_is_refused_with_the_one_to_use(tmp_path):
     assert "found 'My-Tool'; use 'my_tool'" in new(tmp_path, "reader", "My-Tool", status=2)
 
 
+def test_names_that_would_hide_something_are_refused(tmp_path):
+    assert "nnls is one of perfkit's own methods" in new(tmp_path, "solver", "nnls", status=2)
+    assert "use 'class_format'" in new(tmp_path, "reader", "class", status=2)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_core_is_one_file(copy):
     assert "wrote perfkit/machine/cores/my_core.toml" in new(copy, "core", "my_core", "--like", "zen4")
     shutil.copytree(ROOT / "tests" / "machine", copy / "tests" / "machine")

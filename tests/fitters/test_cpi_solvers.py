@@ -1,5 +1,7 @@
 """The solvers on moments against solvers on rows (SciPy), and their properties."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 from scipy.optimize import nnls as scipy_nnls
 
+from perfkit.errors import SettingError
+from perfkit.fitters.cpi import estimator
 from perfkit.fitters.cpi.estimator import Estimator, choose_alpha, make_estimator
 from perfkit.fitters.cpi.solvers import (
     System,
@@ -192,3 +196,28 @@ def test_singular_problems_at_once_end_at_a_best_point():
     found = solve_nnls_many(np.array(moments), np.ones(6))
     for M, x in zip(moments, found, strict=True):
         assert squared_error(M, x) == pytest.approx(squared_error(M, solve_nnls(M)), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def solve(M): return None", "3 finite coefficients; found"),
+        ("def solve(M): return [1.0, 2.0]", "3 finite coefficients; found"),
+        ("def solve(M): return [1.0, float('nan'), 2.0]", "3 finite coefficients; found"),
+        ("def solve(M): return 'three'", "3 finite coefficients; found"),
+        ("x = 1", "expected a function solve"),
+    ],
+)
+def test_an_added_method_that_gives_no_coefficients_is_named(source, found, tmp_path, monkeypatch):
+    (tmp_path / "solver_of_a_stranger.py").write_text(source + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(estimator, "ADDED", {"mine": "solver_of_a_stranger"})
+    monkeypatch.delitem(sys.modules, "solver_of_a_stranger", raising=False)
+    with pytest.raises(SettingError, match=f"solver_of_a_stranger: .*({found})"):
+        estimator.Estimator("mine").solve(np.eye(4))
+
+
+def test_an_added_method_does_not_replace_one_of_perfkits(monkeypatch):
+    monkeypatch.setattr(estimator, "ADDED", {"nnls": "perfkit.fitters.cpi.solver_nnls"})
+    with pytest.raises(SettingError, match="one of perfkit's own methods; rename"):
+        estimator.Estimator("nnls").solve(np.eye(4))

@@ -30,7 +30,8 @@ ADDED: Mapping[str, str] = {
     if name.startswith("solver_")
 }
 Method = str
-METHODS: tuple[Method, ...] = ("nnls", "ols", "lasso", "huber", *sorted(ADDED))
+BUILT_IN: tuple[Method, ...] = ("nnls", "ols", "lasso", "huber")
+METHODS: tuple[Method, ...] = (*BUILT_IN, *sorted(ADDED))
 Bounds = Mapping[str, tuple[float, float]]
 
 _HUBER = 1.345  # 95 % efficiency on normal residuals (Huber 1981)
@@ -51,7 +52,7 @@ class Estimator:
     def solve(self, M: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """Return the coefficients for one moment matrix."""
         if self.method in ADDED:
-            return np.asarray(import_module(ADDED[self.method]).solve(M), dtype=float)
+            return _solve_added(self.method, M)
         if self.method == "ols":
             return solve_ols(M)
         if self.limits is not None:
@@ -103,6 +104,25 @@ class Estimator:
             if done:
                 break
         return x, factor
+
+
+def _solve_added(method: Method, M: np.ndarray) -> np.ndarray:
+    """Return what an added method finds; whatever is no set of coefficients is its fault, and said so."""
+    module = ADDED[method]
+    if method in BUILT_IN:
+        raise SettingError(f"{module}: {method!r} is one of perfkit's own methods; rename the file")
+    solve = getattr(import_module(module), "solve", None)
+    if not callable(solve):
+        raise SettingError(f"{module}: expected a function solve(M); found none")
+    found = solve(M)
+    try:
+        x = np.asarray(found, dtype=float)
+    except (TypeError, ValueError):
+        x = np.empty(0)
+    if x.shape != (len(M) - 1,) or not np.isfinite(x).all():
+        what = np.array2string(x, threshold=6) if x.size else repr(found)[:80]
+        raise SettingError(f"{module}: expected solve(M) to return {len(M) - 1} finite coefficients; found {what}")
+    return x
 
 
 def make_estimator(
