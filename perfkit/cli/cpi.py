@@ -26,7 +26,7 @@ def cpi(
         Literal["ipc", "cpi"], typer.Option("--form", help="Divide the model by cycles (ipc) or by instructions (cpi).")
     ] = "ipc",
     method: Annotated[
-        str, typer.Option("--method", help="Regression: nnls, ols, lasso, huber, or one added by ./kit new solver.")
+        str, typer.Option("--method", help="Regression: nnls, ols, lasso, huber or an added one.")
     ] = "nnls",
     events: Annotated[
         str, typer.Option("--events", metavar="A,B,...", help="Use these events, separated by commas (default: all).")

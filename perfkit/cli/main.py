@@ -8,7 +8,9 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
@@ -17,7 +19,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from perfkit._version import __version__
-from perfkit.errors import PerfkitError, uninstalled
+from perfkit.errors import PerfkitError, SettingError, uninstalled
 
 # Command -> the function or typer application that it is, and its line in the list of commands (the first sentence of
 # its own help).
@@ -80,7 +82,7 @@ class _Commands(Mapping[str, Any]):
                 single = typer.Typer(add_completion=False, rich_markup_mode=None)
                 single.command(name)(found)
                 found = single
-            self._made[name] = typer.main.get_command(found)
+            self._made[name] = _keeping_inputs(typer.main.get_command(found))
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -88,6 +90,38 @@ class _Commands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(COMMANDS)
+
+
+def _keeping_inputs(command: Any) -> Any:
+    """Return a command that refuses to write onto a file that it is given to read."""
+    for each in getattr(command, "commands", {}).values():
+        _keeping_inputs(each)
+    written = {p.name for p in command.params if {"--output", "--picture", "--html"} & {*p.opts}}
+    run = command.callback
+    if run is None or not written:
+        return command
+
+    @wraps(run)
+    def checked(**values: Any) -> Any:
+        for name, place in values.items():
+            if name in written and isinstance(place, Path) and place.is_file():
+                others = (value for other, value in values.items() if other not in written)
+                given = (each for value in others for each in (value if isinstance(value, list | tuple) else [value]))
+                if any(_is_file(each, place) for each in given):
+                    raise SettingError(f"{place} is both read and written; name another file to write")
+        return run(**values)
+
+    command.callback = checked
+    return command
+
+
+def _is_file(word: Any, place: Path) -> bool:
+    """Whether a value of a command names this file."""
+    if not isinstance(word, str | Path):
+        return False
+    with suppress(OSError, ValueError):
+        return Path(word).samefile(place)
+    return False
 
 
 class _Program(TyperGroup):
@@ -144,7 +178,8 @@ def main() -> None:
                     stream.reconfigure(errors="backslashreplace")  # names of files need not be text
             app()
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except PerfkitError as error:
         _end(2, str(error))
     except KeyboardInterrupt:
@@ -190,7 +225,8 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 def _end(status: int, message: str = "") -> None:
     """Say why, and end the program; what is left in a full or closed output's buffer is dropped."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: closed before the program began
+            sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if message:

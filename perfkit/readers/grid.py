@@ -287,13 +287,18 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
 
     Scales behind them (``1.2K``) are multiplied out where all columns are ``counted``, or time or work are so written:
     elsewhere they may be sizes, which are text. Grouped digits and decimal commas are settled by all cells of all
-    columns together. A column with fewer numbers than other words is text and left out; a word in a column of numbers,
-    a negative or an infinite number is a problem.
+    columns together. A column with fewer numbers than other words is text and left out, but not one of time or work with
+    a digit; a word in a column of numbers, a negative or an infinite number is a problem.
     """
     out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
     cells = {i: as_text(grid.columns[i]) for i in which if i not in out}
     factors = _undress(grid, cells, counted, report)
-    cells = {i: c for i, c in cells.items() if _mostly_numbers(c)}
+    axes = {*TIME_EVENTS, *WORK_EVENTS}
+    cells = {
+        i: c
+        for i, c in cells.items()
+        if _mostly_numbers(c) or (normalise(grid.names[i]) in axes and any(word and word[0].isdigit() for word in c))
+    }
     if cells:
         parsed = _parse(grid, cells, out, report)
         out |= {i: np.round(v * factors[i], 6) if i in factors else v for i, v in parsed.items()}

@@ -318,7 +318,7 @@ def test_mistakes_are_told():
         with pytest.raises(SettingError, match=message):
             true_cycles(kernel, **settings)
     with pytest.raises(SettingError, match="found 7 and 0"):
-        true_cycles(kernel, *range(7))
+        true_cycles(compile_kernel("void f(int a, int b, int c, int d, int e, int g, int h) {}"), *range(7))
     with pytest.raises(DataError, match="failed while it was timed"):
         true_cycles(compile_kernel("void f(void) { __builtin_trap(); }"))
     endless = compile_kernel('void f(void) { for (;;) __asm__ volatile(""); }')

@@ -49,6 +49,11 @@ def test_a_number_with_an_unknown_letter_is_refused(read):
         read("run,cycles,instructions\na,1.1Q,2.0Q\nb,1.2Q,2.4Q\n")
 
 
+def test_odd_cells_do_not_turn_cycles_into_text(read):
+    with pytest.raises(FormatError, match=r"line 2: expected a number in column cycles. Found: '1 000'"):
+        read("instructions,cycles,misses\n100,1 000,3\n200,2 000,4\n300,3000,5\n")
+
+
 def test_decimal_commas_before_a_scale(read):
     samples = read("run;cycles;instructions\na;1,14G;2,5G\nb;1,5G;3,25G\n")
     assert total(samples, "cycles") == 2.64e9

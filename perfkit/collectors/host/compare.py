@@ -109,11 +109,14 @@ def compare(
     _check(a, b, processes, rounds, confidence, least)
     with tempfile.TemporaryDirectory(prefix="perfkit-compare-") as scratch:
         folder = Path(scratch)
+        told = described(a, arguments, folder)
+        if described(b, arguments, folder) != told:
+            raise SettingError(f"{a.name} and {b.name} take numbers of different types: one call cannot serve both")
         specification = {
             "timer": str(build_timer(folder)),
             "name": f"{a.name} or {b.name}",
             "sides": [_side(kernel, folder / f"{k}.so") for k, kernel in enumerate((a, b))],
-            "arguments": described(arguments, folder),
+            "arguments": told,
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
             "output": str(folder / "ticks.npz"),
             "processes": processes,

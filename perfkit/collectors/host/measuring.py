@@ -12,13 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.cycle_clock import link_cycles
 from perfkit.errors import DataError, SettingError, UnavailableError
+
+if TYPE_CHECKING:
+    from perfkit.collectors.kernels import Kernel
 
 CLOCK = files("perfkit.collectors.host") / "clock.h"
 """The clock for C programs: its first lines say how to use it."""
@@ -50,19 +53,18 @@ class Callee:
     arrays: tuple[NDArray[np.uint8], ...]
 
 
-def described(arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
+def described(kernel: "Kernel", arguments: tuple[Any, ...], folder: Path) -> list[list[Any]]:
     """Return a kernel's arguments as JSON holds them; arrays go to files in `folder`.
 
     Raises
     ------
     SettingError
-        If there are more than fit the registers.
+        If there are more than fit the registers, or one does not fit the kernel's parameter.
     """
-    from perfkit.collectors.tracer.tracer import describe_argument
+    from perfkit.collectors.tracer.arguments import described_arguments
 
     found = []
-    for number, value in enumerate(arguments):
-        kind, what = describe_argument(value)
+    for number, (kind, what) in enumerate(described_arguments(kernel, arguments)):
         if kind == "array":
             path = folder / f"argument{number}.npy"
             np.save(path, what, allow_pickle=False)

@@ -275,7 +275,7 @@ def true_cycles(
             "library": str(kernel.path),
             "function": kernel.function,
             "setup": kernel.has_setup,
-            "arguments": described(arguments, folder),
+            "arguments": described(kernel, arguments, folder),
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
             "output": str(folder / "ticks.npz"),
             "calls": calls,

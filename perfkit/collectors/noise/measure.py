@@ -137,7 +137,7 @@ def measure(
             "library": str(kernel.path),
             "function": kernel.function,
             "setup": kernel.has_setup,
-            "arguments": described(arguments, folder),
+            "arguments": described(kernel, arguments, folder),
             "address": address,
             "variants": [[variant.kind, variant.count] for variant in variants],
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,

@@ -131,12 +131,6 @@ def _lines_apart(path: Path) -> Path | None:
     return elf.debug_file if elf.is_stripped else None
 
 
-def function_parameters(path: Path, function: str) -> tuple[str, ...] | None:
-    """Return the names of a function's parameters, None where the binary does not say or takes any number of them."""
-    kinds = parameter_kinds(path, function)
-    return None if kinds is None else tuple(name for name, _ in kinds)
-
-
 def parameter_kinds(path: Path, function: str) -> tuple[tuple[str, str], ...] | None:
     """Return name and kind of a function's parameters, None where the binary does not say or takes any number of them.
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import misses
 from perfkit.collectors.tracer.demangle import demangled
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
-from perfkit.collectors.tracer.lines import Loaded, annotate, function_parameters, is_system
+from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
 from perfkit.collectors.tracer.recording import Recording
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.trace.code import Provenance
@@ -153,7 +154,7 @@ class Tracer:
         SettingError, DataError, UnavailableError
             As `run_threads` and `run_kernel` do.
         """
-        values = _of_kernel(kernel, arguments)
+        values = described_arguments(kernel, arguments)
         recorded = self._threads(ElfFile(kernel.path), kernel.function, values, kernel)
         about = _about_kernel(kernel, arguments, "cloner", _ONLY)
         return self._finished(recorded, kernel.function, about, kernel.folders)
@@ -243,7 +244,7 @@ class Tracer:
         SettingError
             When the function takes another number of arguments, as far as its debug information tells.
         """
-        values = _of_kernel(kernel, arguments)
+        values = described_arguments(kernel, arguments)
         elf = ElfFile(kernel.path)
         recording, backend, reason = self._record(elf, kernel.function, values, self._obstacle(elf, kernel), kernel)
         return self._finish(recording, _about_kernel(kernel, arguments, backend, reason), kernel.folders)
@@ -436,18 +437,6 @@ def _variables(recording: Recording) -> list[tuple[int, int, str]]:
     return [(start, size, names.get(name, name)) for start, size, name in found]
 
 
-def _of_kernel(kernel: "Kernel", arguments: Sequence[Any]) -> list[list[Any]]:
-    """Return a kernel's arguments as its process is told them, their number checked."""
-    values = [describe_argument(value) for value in arguments]
-    taken = function_parameters(kernel.path, kernel.function)
-    if taken is not None and len(taken) != len(arguments):
-        raise SettingError(
-            f"{kernel.function} takes {len(taken)} arguments ({', '.join(taken) or 'none'}), found {len(arguments)}; "
-            "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
-        )
-    return values
-
-
 def _about_kernel(kernel: "Kernel", arguments: Sequence[Any], backend: str, reason: str) -> Provenance:
     return Provenance(
         workload=kernel.name,
@@ -471,21 +460,6 @@ def _by_entry(recording: Recording, path: Path, function: str) -> tuple[Loaded, 
     base = entered - symbol.address
     end = max(int(row[0]) for block in recording.blocks for row in block["instructions"]) + 1
     return (Loaded(str(path), base, end, base),) if base >= 0 and base % 4096 == 0 else ()
-
-
-def describe_argument(value: Any) -> list[Any]:
-    """Describe an argument for the child process."""
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "iufcb":
-            raise SettingError(f"arrays of {value.dtype} cannot be passed to a kernel")
-        return ["array", value]
-    if isinstance(value, np.float32):
-        return ["float", float(value)]
-    if isinstance(value, float | np.floating):
-        return ["double", float(value)]
-    if isinstance(value, int | np.integer):
-        return ["int", int(value)]
-    raise SettingError(f"a kernel's argument is a number or a numpy array, not {type(value).__name__}")
 
 
 def _show(value: Any) -> str:

@@ -1,0 +1,91 @@
+"""A compiled kernel's arguments, against what its debug information says that it takes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfkit.collectors.tracer.lines import parameter_kinds
+from perfkit.errors import SettingError
+
+if TYPE_CHECKING:
+    from perfkit.collectors.kernels import Kernel
+
+_BYTES = {"i1", "u1"}  # a pointer to bytes may point to anything
+
+
+def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list[Any]]:
+    """Return a kernel's arguments as its process is told them: kind and value each.
+
+    A whole number is converted for a floating-point parameter, as C does; nothing else is converted.
+
+    Raises
+    ------
+    SettingError
+        Another number of arguments than the function takes, a number that its parameter cannot hold, or an array of
+        another type; as far as its debug information tells.
+    """
+    taken = parameter_kinds(kernel.path, kernel.function)
+    if taken is None:
+        return [describe_argument(value) for value in arguments]
+    if len(taken) != len(arguments):
+        names = ", ".join(name for name, _ in taken)
+        raise SettingError(
+            f"{kernel.function} takes {len(taken)} arguments ({names or 'none'}), found {len(arguments)}; "
+            "give a number or a numpy array for each (as text: f8[1000], 2.0, 1000)"
+        )
+    return [
+        _fitted(f"{kernel.function}: {name}", kind, value) for (name, kind), value in zip(taken, arguments, strict=True)
+    ]
+
+
+def describe_argument(value: Any) -> list[Any]:
+    """Describe an argument for the child process."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "iufcb":
+            raise SettingError(f"arrays of {value.dtype} cannot be passed to a kernel")
+        return ["array", value]
+    if isinstance(value, np.float32):
+        return ["float", float(value)]
+    if isinstance(value, float | np.floating):
+        return ["double", float(value)]
+    if isinstance(value, int | np.integer):
+        return ["int", int(value)]
+    raise SettingError(f"a kernel's argument is a number or a numpy array, not {type(value).__name__}")
+
+
+def _fitted(what: str, kind: str, value: Any) -> list[Any]:
+    """Return what describes a value for a parameter of a kind of `parameter_kinds`."""
+    told = describe_argument(value)
+    if not kind:
+        return told
+    array = isinstance(value, np.ndarray)
+    if kind.startswith("*"):
+        if array and not _points_to(np.dtype(kind[1:]), value.dtype):
+            raise SettingError(f"{what} points to {_words(kind[1:])}; found an array of {value.dtype}")
+        if not array and value != 0:
+            raise SettingError(f"{what} is a pointer to {_words(kind[1:])}: expected an array, or 0; found {value}")
+        return told
+    if array:
+        raise SettingError(f"{what} is {_words(kind)}: expected a number; found an array of {value.dtype}")
+    if kind[0] == "f":
+        return ["double" if kind == "f8" else "float", float(value)]
+    limits = np.iinfo(kind)
+    if told[0] != "int" or not limits.min <= told[1] <= limits.max:
+        raise SettingError(
+            f"{what} is {_words(kind)}: expected a whole number from {limits.min} to {limits.max}; found {value}"
+        )
+    return told
+
+
+def _points_to(type_: np.dtype[Any], found: np.dtype[Any]) -> bool:
+    if type_.str[1:] in _BYTES or found.kind in "cb":
+        return True
+    return type_.itemsize == found.itemsize and (type_.kind == "f") == (found.kind == "f")
+
+
+def _words(kind: str) -> str:
+    size = 8 * int(kind[1:])
+    return {"f": f"{size}-bit floating-point", "i": f"a {size}-bit integer", "u": f"an unsigned {size}-bit integer"}[
+        kind[0]
+    ].replace("64-bit floating-point", "double").replace("32-bit floating-point", "float")  # fmt: skip
