@@ -287,8 +287,8 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
 
     Scales behind them (``1.2K``) are multiplied out where all columns are ``counted``, or time or work are so written:
     elsewhere they may be sizes, which are text. Grouped digits and decimal commas are settled by all cells of all
-    columns together. A column with fewer numbers than other words is text and left out, but not one of time or work with
-    a digit; a word in a column of numbers, a negative or an infinite number is a problem.
+    columns together. A column with fewer numbers than other words is text and left out, but not one of time or
+    work that has a digit; a word in a column of numbers, a negative or an infinite number is a problem.
     """
     out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
     cells = {i: as_text(grid.columns[i]) for i in which if i not in out}
