@@ -260,7 +260,7 @@ def _compiled_users(tree: Path, path: Path) -> list[Path]:
 
 
 def outcome(tree: Path, tests: list[str], limit: float, leave: list[str], cache: Path) -> dict[str, Any]:
-    """Run tests in a child of this process, which has the libraries loaded: noticed, survived or too slow, and by what."""
+    """Run tests in a child of this process, which has the libraries: noticed, survived or too slow, and by whom."""
     begin, told = time.monotonic(), tree / "told.json"
     told.unlink(missing_ok=True)
     child = os.fork()
