@@ -3,13 +3,14 @@
 ``./kit fuzz --seconds 60`` mutates the readers' fixtures and small files of perfkit's own (traces, graphs, simulations,
 models), opens each in a child process and reports exceptions of other kinds, crashes, hangs, and dumps of which a line
 got lost without a word. Findings are kept in ``fuzz/``, one input per place in the code, to become tests. Exit status 1
-where there is one.
+where there is one. ``--bounds --target Trace --target Dag`` compiles the engines with checks of every index.
 """
 
 import argparse
 import hashlib
 import io
 import multiprocessing
+import os
 import random
 import resource
 import signal
@@ -321,7 +322,10 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=10**9, help="at most so many for each target")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--target", action="append", default=[], help="dumps, Trace, Dag, SpireModel, ...; repeat")
+    parser.add_argument("--bounds", action="store_true", help="compiled code checks every index; slower")
     asked = parser.parse_args()
+    if asked.bounds:  # before anything loads numba; what is compiled without checks must not be used
+        os.environ |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / "fuzz" / "checked")}
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         known = targets(Path(folder))
