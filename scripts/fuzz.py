@@ -204,7 +204,24 @@ def targets(folder: Path) -> dict[str, Target]:
         if seed is not None:
             suffix, data = seed
             found[cls.__name__] = Target(suffix, [data], partial(_open, cls))
+    suffix, data = _saved(_graph(), folder)  # no result, and so none of the examples
+    found["Dag"] = Target(suffix, [data], _open_graph)
     return found
+
+
+def _graph() -> Any:
+    import perfkit as pk
+
+    needs = [[], [0], [0, 1], [2], [], [3, 4]]
+    return pk.Dag.from_nodes("LMASLA", needs, level=["L1", None, None, "L1", "memory", None])
+
+
+def _open_graph(path: Path, _: random.Random) -> None:
+    import perfkit as pk
+
+    dag = pk.Dag.load(path)
+    for core in (pk.DagCore.sandy_bridge_erm(), pk.DagCore.load("zen4")):
+        pk.DagScheduler(core).run(dag)
 
 
 def _read(path: Path, rng: random.Random) -> None:
@@ -233,8 +250,6 @@ def _open(cls: Any, path: Path, _: random.Random) -> None:
     result.to_frame()
     if cls is pk.Trace:
         pk.Gus(pk.Microarchitecture.load("zen4")).run(result)
-    elif cls is pk.Dag:
-        pk.DagScheduler(pk.DagCore.sandy_bridge_erm()).run(result)
 
 
 def _saved(result: Any, folder: Path) -> tuple[str, bytes] | None:
