@@ -213,7 +213,7 @@ def _graph() -> Any:
     import perfkit as pk
 
     needs = [[], [0], [0, 1], [2], [], [3, 4]]
-    return pk.Dag.from_nodes("LMASLA", needs, level=["L1", None, None, "L1", "memory", None])
+    return pk.Dag.from_nodes("LMASLA", needs, level=["L1", None, None, "L1", "mem", None])
 
 
 def _open_graph(path: Path, _: random.Random) -> None:
