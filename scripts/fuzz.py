@@ -7,6 +7,7 @@ where there is one. ``--bounds --target Trace --target Dag`` compiles the engine
 """
 
 import argparse
+import contextlib
 import hashlib
 import io
 import multiprocessing
@@ -286,6 +287,9 @@ def fuzz(name: str, target: Target, seconds: float, seed: int, most: int) -> Tal
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / f"fuzzed{target.suffix}"
+        path.write_bytes(target.seeds[0])
+        with contextlib.suppress(PerfkitError, FileNotFoundError):
+            target.opened(path, random.Random(seed))  # what is compiled here, whole, is no hang below
         while time.monotonic() < end and tally.inputs < most:
             data = damaged(target, rng)
             path.write_bytes(data)
