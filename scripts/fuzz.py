@@ -3,13 +3,15 @@
 ``./kit fuzz --seconds 60`` mutates the readers' fixtures and small files of perfkit's own (traces, graphs, simulations,
 models), opens each in a child process and reports exceptions of other kinds, crashes, hangs, and dumps of which a line
 got lost without a word. Findings are kept in ``fuzz/``, one input per place in the code, to become tests. Exit status 1
-where there is one.
+where there is one. ``--bounds --target Trace --target Dag`` compiles the engines with checks of every index.
 """
 
 import argparse
+import contextlib
 import hashlib
 import io
 import multiprocessing
+import os
 import random
 import resource
 import signal
@@ -203,7 +205,24 @@ def targets(folder: Path) -> dict[str, Target]:
         if seed is not None:
             suffix, data = seed
             found[cls.__name__] = Target(suffix, [data], partial(_open, cls))
+    suffix, data = _saved(_graph(), folder)  # no result, and so none of the examples
+    found["Dag"] = Target(suffix, [data], _open_graph)
     return found
+
+
+def _graph() -> Any:
+    import perfkit as pk
+
+    needs = [[], [0], [0, 1], [2], [], [3, 4]]
+    return pk.Dag.from_nodes("LMASLA", needs, level=["L1", None, None, "L1", "mem", None])
+
+
+def _open_graph(path: Path, _: random.Random) -> None:
+    import perfkit as pk
+
+    dag = pk.Dag.load(path)
+    for core in (pk.DagCore.sandy_bridge_erm(), pk.DagCore.load("zen4")):
+        pk.DagScheduler(core).run(dag)
 
 
 def _read(path: Path, rng: random.Random) -> None:
@@ -232,8 +251,6 @@ def _open(cls: Any, path: Path, _: random.Random) -> None:
     result.to_frame()
     if cls is pk.Trace:
         pk.Gus(pk.Microarchitecture.load("zen4")).run(result)
-    elif cls is pk.Dag:
-        pk.DagScheduler(pk.DagCore.sandy_bridge_erm()).run(result)
 
 
 def _saved(result: Any, folder: Path) -> tuple[str, bytes] | None:
@@ -270,6 +287,9 @@ def fuzz(name: str, target: Target, seconds: float, seed: int, most: int) -> Tal
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / f"fuzzed{target.suffix}"
+        path.write_bytes(target.seeds[0])
+        with contextlib.suppress(PerfkitError, FileNotFoundError):
+            target.opened(path, random.Random(seed))  # what is compiled here, whole, is no hang below
         while time.monotonic() < end and tally.inputs < most:
             data = damaged(target, rng)
             path.write_bytes(data)
@@ -321,7 +341,10 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=10**9, help="at most so many for each target")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--target", action="append", default=[], help="dumps, Trace, Dag, SpireModel, ...; repeat")
+    parser.add_argument("--bounds", action="store_true", help="compiled code checks every index; slower")
     asked = parser.parse_args()
+    if asked.bounds:  # before anything loads numba; what is compiled without checks must not be used
+        os.environ |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / "fuzz" / "checked")}
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         known = targets(Path(folder))

@@ -16,6 +16,7 @@ env="$VERSIONS/$what-$("$python" -c 'import sys; print(*sys.version_info[:2], se
 [ -x "$env/bin/python" ] || "$python" -m venv "$env"
 pip() { "$env/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 tools=(pytest pytest-timeout pytest-benchmark pytest-xdist hypothesis networkx)
+views=(ipywidgets bqplot anywidget) # some tests list the views, too
 
 tests() {
     cd "$root"
@@ -27,14 +28,14 @@ print("Python", sys.version.split()[0], *(f"{m.__name__} {m.__version__}" for m 
 
 case $what in
 newest)
-    pip "$root[studies]" "${tools[@]}"
+    pip "$root[studies]" "${views[@]}" "${tools[@]}"
     "$env/bin/python" -m pip uninstall -q -y perfkit # the clone is tested, with what its wheel asked for
     tests "$@"
     ;;
 lowest)
     uv pip compile -q "$root/pyproject.toml" --extra studies --resolution lowest-direct \
         --python "$env/bin/python" --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o "$VERSIONS/lowest.txt"
-    pip -r "$VERSIONS/lowest.txt" "${tools[@]}"
+    pip -r "$VERSIONS/lowest.txt" "${views[@]}" "${tools[@]}"
     tests "$@"
     ;;
 wheel)

@@ -38,7 +38,11 @@ def report(
     ),
     parameters: options.Parameters = [],  # noqa: B006  typer copies it
     output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Write the result: .html is one page, .ipynb a notebook."
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the result: .html is one page, .ipynb a notebook. Its folder is made if needed.",
     ),
     list_only: bool = typer.Option(False, "--list", help="Only list the notebook's parameters."),
     timeout: float = typer.Option(

@@ -9,9 +9,13 @@ from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
+_OF = (
+    r"(?:(?:array|problem|matrix|block|tile|batch|vector|input|working[ _-]?set|buffer|cache|n|num|number[ _-]of)"
+    r"[ _-]?)?"
+)
 # Names of parameters; they prove in few rows what other names prove in many.
 _PARAMETER = re.compile(
-    r"^(?:(?:array|problem|matrix|block|tile|batch|vector|input|working[ _-]?set|buffer|n|num|number[ _-]of)[ _-]?)?"
+    rf"^{_OF}"
     r"(?:size|n|m|k|threads?|stride|block|tile|batch|iterations?|iters?|reps?|repetitions?|repeat|seed|param(?:eter)?\w*|"
     r"config\w*|level|freq\w*|mhz|ghz|cores|cpus|procs|processes|ranks|nodes|length|len|dim|width|height|depth|order|"
     r"unroll|density|bytes|kib|kb|mib|mb|elements|id|variant|version)$",
@@ -19,7 +23,7 @@ _PARAMETER = re.compile(
 )
 # Names that count nothing, whether or not they change from row to row.
 _NEVER_COUNTED = re.compile(
-    r"^(?:(?:array|problem|matrix|block|tile|batch|vector|input|working[ _-]?set|buffer|n|num|number[ _-]of)[ _-]?)?"
+    rf"^{_OF}"
     r"(?:size|n|m|threads?|stride|seed|ranks|nodes|cores|cpus|procs|processes|unroll|order|dim|width|height|depth)$|"
     r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|thread[ _-]?id|process[ _-]?id|core[ _-]?id|cpu[ _-]?id|gpu[ _-]?id|"
     r"queue[ _-]?id|run[ _-]?id|row|line|lineno|rep|trial|repetition)$",

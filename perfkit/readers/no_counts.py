@@ -93,11 +93,6 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Let toplev write CSV (-x, -o FILE), with --nodes +SLOTS,+CLKS,+Instructions.",
     ),
     (
-        r"\A(?:#.*\n|\s*\n)*\s*(?:Core\tCPU|CPU\tAvg_MHz|Package\t|Time_Of_Day|usec\t|Avg_MHz)[^\n]*\bBzy_MHz\b",
-        "turbostat's table: frequencies, shares and watts, no counts of events",
-        _STAT,
-    ),
-    (
         r"\A\s*Time ?\(%\)[,;\t]\"?Total Time",
         "Nsight Systems' summary: times of kernels or calls, no counts of events",
         "Count with Nsight Compute: ncu --csv --page raw --metrics sm__cycles_elapsed.max,smsp__inst_executed.sum,...",
@@ -110,7 +105,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r'\A\s*"Benchmark","Mode","Threads"',
         "JMH's table: scores per operation, no counts over intervals",
-        "JMH's perfnorm divides by operations; " + _STAT,
+        "JMH's perfnorm divides by operations. " + _STAT,
     ),
     (
         r"(?m)^[^\n]*Mem Read \(MB/s\)",
@@ -158,6 +153,101 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         r"(?m)^\s*Maximum resident set size \(kbytes\): \d+",
         "`time -v`: times and memory, no counts of hardware events",
         _STAT,
+    ),
+    (
+        r"(?m)^[ \t]*(?:(?:Package|Node|Die|Core|CPU|Time_Of_Day_Seconds|usec)[ \t]+)*Avg_MHz\b[^\n]*\bBzy_MHz\b",
+        "turbostat's table: frequencies, shares and watts, no counts of events",
+        _STAT,
+    ),
+    (
+        r"(?m)\A(?:\s*\n)*Linux \S+ \([^)\n]*\)\s[^\n]*\bCPU\)[ \t]*$",
+        "sysstat's report (sar, mpstat, iostat, pidstat): shares and rates of the system, no counts of hardware events",
+        _STAT,
+    ),
+    (
+        r"(?m)^[ \t]*Core \(SKT\)[ \t]*\|",
+        "Intel PCM's table of metrics: shares, rates and rounded counts of the whole machine",
+        _STAT,
+    ),
+    (
+        r"(?m)^[ \t]*CORE[ \t]+(?:RMID[ \t]+)?IPC[ \t]+MISSES[ \t]+LLC\[KB\]",
+        "pqos's table: ratios and rounded counts, no instructions or cycles",
+        _STAT,
+    ),
+    (
+        r"(?m)\A(?:(?!\d).*\n){0,40}[ \t]*Elapsed Time: [\d.,]+ ?s\b",
+        "VTune's summary: a table of metrics (ratios and times), no counts over intervals",
+        "Export the counts: vtune -report hw-events -format csv.",
+    ),
+    (
+        r"(?m)^S\d+-C\d+(?:-T\d)?[ \t]*[A-Z][\w/]*[ \t]+[A-Z]\w+(?:\.\w+)*:[ \t]+[\d.]+%",
+        "toplev's text: percentages for people to read",
+        "Let toplev write CSV (-x, -o FILE), with --nodes +SLOTS,+CLKS,+Instructions.",
+    ),
+    (
+        r"(?m)\A\s*(?:[\w.:]+: -?\d+\.\d\d \(-?\d+\)[ \t]*\n)+\s*\Z",
+        "nanoBench's output: averages of one code sequence per repetition, no counts over intervals",
+        "Ask `perfkit asm` what an instruction costs. " + _STAT,
+    ),
+    (
+        r"(?m)^Benchmark\s+(?:\(\w+\)\s+)*Mode\s+Cnt\s+Score\b",
+        "JMH's table: scores per operation, no counts over intervals",
+        "JMH's perfnorm divides by operations. " + _STAT,
+    ),
+    (
+        r"(?m)^Benchmark\S+[ \t]+\d+[ \t]+[\d.]+ ns/op\b",
+        "`go test -bench`: averages per operation, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"(?m)^[ \t]*(?:.*[ \t])?\w+:[ \t]+\[[\d.]+(?: \S+)? [\d.]+(?: \S+)? [\d.]+(?: \S+)?\][ \t]*$",
+        "criterion's report: an estimate and its confidence interval, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"(?m)^Benchmark(?: \d+)?: .*\n[ \t]*Time \(",
+        "hyperfine's report: times of commands, no counts of events",
+        _STAT,
+    ),
+    (
+        r"\A\s*\| Command \| Mean \[",
+        "hyperfine's export: times of commands, no counts of events",
+        _STAT,
+    ),
+    (
+        r"(?m)^[ \t]*Estimated Cycles:[ \t]+\d",
+        "iai's report: cachegrind's counts of whole benchmarks and cycles estimated from them",
+        "Give the file that cachegrind wrote (cachegrind.out...), or measure. " + _STAT,
+    ),
+    (
+        r"(?m)^==\d+== (?:I +refs|D +refs|LL +refs): +[\d,]+",
+        "valgrind's summary: one total of each of cachegrind's counts, no cycles",
+        "Give the file that cachegrind wrote (cachegrind.out.PID).",
+    ),
+    (
+        r"(?m)^[-+][ \t]+[\d.,]+[ \t]+(?:cpu-)?(?:cycles|instructions)\b",
+        "a difference of two outputs of perf stat, line by line",
+        "Give the two outputs, a file each.",
+    ),
+    (
+        r"(?m)^-+ Begin Simulation Statistics -+$",
+        "gem5's statistics: counts, ratios and rates of a simulator in one list",
+        "Choose the counts by name (simInsts, numCycles, ...) and write them as CSV, a row for each dump.",
+    ),
+    (
+        r"(?m)^(?:Finished )?CPU \d+ (?:cumulative IPC|instructions): ",
+        "ChampSim's report: totals of a simulated run, no counts over intervals",
+        "Write instructions, cycles and misses as CSV, a row for each heartbeat.",
+    ),
+    (
+        r"(?m)\AIterations: +\d+\nInstructions: +\d+\nTotal Cycles: +\d+",
+        "llvm-mca's report: a simulated block, no counts over intervals",
+        "Ask `perfkit asm` about the block. " + _STAT,
+    ),
+    (
+        r"(?m)^[ \t]*Metric Name[ \t]+Metric Unit[ \t]+Metric Value[ \t]*$",
+        "Nsight Compute's text: metrics of kernels for people to read",
+        "Let it write CSV: ncu --csv --page raw.",
     ),
     (
         r"\A\s*<\?xml[\s\S]{0,400}<trace-query-result",

@@ -69,7 +69,7 @@ _SINGLE = re.compile(
 
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format."""
-    lines = [x[:400] for x in head.splitlines()[:400]]
+    lines = [x[:400] for x in _unquoted(head.splitlines()[:400])]
     if any(_STATS_FOR.match(x) or _HEADER.match(x) for x in lines):
         return True
     timed = (m for x in lines if (m := _LINE.match(x)) is not None and m["at"])
@@ -78,7 +78,9 @@ def recognise(head: str) -> bool:
 
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
-    lines = content.lines()
+    whole = content.lines()
+    lines = _unquoted(whole)
+    report.describes([n for n, (line, of) in enumerate(zip(lines, whole, strict=True), 1) if of.strip() and not line])
     reader = _Reader(report, threads=_by_thread(lines))
     ends_whole = content.ends_with_newline
     for number, line in enumerate(lines, 1):
@@ -93,6 +95,12 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             last = number == len(lines) and not ends_whole
             report.problem(number, line, "the file ends in the middle of a line" if last else reader.why(line))
     return reader.finish(run, cut_at=0 if ends_whole else len(lines))
+
+
+def _unquoted(lines: list[str]) -> list[str]:
+    """Take off the signs of a quotation in a mail or a comment, where every line has one."""
+    quoted = all(line.startswith(">") or line.isspace() or not line for line in lines)
+    return [line.removeprefix(">").removeprefix(" ") for line in lines] if quoted else lines
 
 
 def _by_thread(lines: list[str]) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
@@ -18,6 +19,7 @@ from perfkit.samples.events import printable
 from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
 
 # Formats that anybody may have written; the outputs of counting tools hold what was counted.
+_BEYOND = 2.0**63
 _TABLES = ("plain-table", "framed-table", "named-counts", "json-records", "parquet")
 
 
@@ -110,7 +112,19 @@ def _taken_apart(path: Path, report: Report, name: str | None) -> Dump:
         report.close(lines)
     if dump.counts.empty:
         raise FormatError(f"{report.file}: recognised as {module.TITLE}, but no count in it could be read")
+    dump = _possible(dump, report)
     return _undivided(dump, report) if module.NAME in _TABLES else dump
+
+
+def _possible(dump: Dump, report: Report) -> Dump:
+    """Return a dump without the counts that no counter reaches: differences below zero, written without a sign."""
+    values = dump.counts["count"].to_numpy(dtype="float64")
+    if not np.fmax.reduce(values, initial=0.0) >= _BEYOND:
+        return dump
+    wrong = values >= _BEYOND
+    for event, value in zip(dump.counts["event"][wrong], values[wrong], strict=True):
+        report.problem(0, f"{event}: {value:g}", "a count of 2^63 or more is no count but a counter that went wrong")
+    return replace(dump, counts=dump.counts.assign(count=np.where(wrong, np.nan, values)))
 
 
 def _clean(dump: Dump) -> Dump:

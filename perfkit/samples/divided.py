@@ -37,6 +37,7 @@ _SHARE = re.compile(
 )
 _CAMEL = re.compile(r"[a-z](?:Rate|Ratio|Percent|Percentage|Pct|Frequency|Utilization)$")
 _SMALL = 1000.0
+_SCALE = "scale"
 _PIECE = 1 << 20
 _KEY = ["run", "place", "interval"]
 
@@ -51,6 +52,11 @@ class Divided:
 
     def reason(self) -> str:
         """Say why the table cannot be used."""
+        if self.base == _SCALE:
+            return (
+                f"the counts were divided by the column {_SCALE} ({self.value:g}) and rounded before they were "
+                "written, and the seconds were not. The methods need counts: print them with a scale of 1"
+            )
         if not self.value:
             return (
                 f"the values of {self.base} are fractions below {_SMALL:g}, so the columns were divided or scaled "
@@ -72,6 +78,9 @@ def find_divided(counts: pd.DataFrame) -> Divided | None:
     fractional = {e for e in fractional if not is_fixed_rate(e) or normalise(e) in (*WORK_EVENTS, *TIME_EVENTS)}
     if not fractional:
         return None
+    scales = values[(events == _SCALE).to_numpy()]
+    if len(scales) and any(normalise(e) in (*WORK_EVENTS, *TIME_EVENTS) for e in fractional):
+        return Divided(_SCALE, float(scales[0]))  # as perfevent prints them
     for axis in (WORK_EVENTS, TIME_EVENTS):
         for name in (n for n in names if normalise(n) in axis):
             own = values[(events == name).to_numpy()]

@@ -1,14 +1,19 @@
 """Small mutations of the code, one at a time, and whether the tests notice.
 
-``python -m tests.benchmarks.mutants readers fitters --number 60 --seed 1`` plants 60 mutations, chosen at random among
-all that there are in these parts, and runs the part's tests on each in a copy of the tree; nothing is changed here. A
-mutation is noticed if a test fails; one under which the tests take too long is counted apart, and not as noticed.
-Those that survive are printed as differences. Exit status 1 where fewer than nine in ten are noticed.
+``python -m tests.benchmarks.mutants readers fitters --number 50 --seed 1`` plants 50 mutations in each of these parts,
+chosen at random among all that there are, and runs the part's tests on each in a copy of the tree; nothing is changed
+here. Tests of more than ten seconds, and those that read the clock or drive a browser, are left out. A mutation is
+noticed if a test fails; one under which the tests take too long is counted apart, and not as noticed. Those that
+survive are printed as differences. Exit status 1 where fewer than nine in ten are noticed.
+
+With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a list can
+be run in pieces (``--seconds 150``), and what survived be tried again with new tests (``--again``).
 """
 
 import argparse
 import ast
 import difflib
+import json
 import os
 import random
 import shutil
@@ -19,9 +24,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+_SLOW_SECONDS = 10
 
 
 def _files(folder: str, *names: str) -> list[str]:
@@ -164,76 +174,139 @@ def _is_text(node: ast.BinOp) -> bool:
     )
 
 
-def drawn(part: str, number: int, rng: random.Random) -> list[tuple[Mutant, list[str]]]:
+def drawn(part: str, number: int, seed: int) -> list[tuple[Mutant, list[str]]]:
     """Return so many mutations of a part, drawn without repetition, each with the tests that should notice."""
     tests_of: dict[Path, list[str]] = {}
     for pattern, tests in PARTS[part].items():
         for file in sorted(ROOT.glob(pattern)):
             tests_of.setdefault(file, tests)
     every = [(m, t) for f, t in tests_of.items() for m in mutants(str(f.relative_to(ROOT)), f.read_bytes())]
-    return rng.sample(every, min(number, len(every)))
+    return random.Random(f"{seed} {part}").sample(every, min(number, len(every)))
 
 
 # ------------------------------------------------------------------ the tests
 
 
+class _Watch:
+    """A plug-in of pytest that leaves tests out, and writes down how long each takes and the first that fails."""
+
+    def __init__(self, told: Path, leave: list[str]) -> None:
+        self.told, self.leave, self.failed, self.seconds = told, set(leave), "", dict[str, float]()
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = [item for item in items if item.nodeid not in self.leave]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        before = sum(os.times()[:4])  # of this process and its children: the machine may be busy
+        done = yield
+        self.seconds[item.nodeid] = sum(os.times()[:4]) - before
+        return done
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.failed = self.failed or (report.nodeid if report.failed else "")
+
+    def pytest_collectreport(self, report: Any) -> None:
+        self.pytest_runtest_logreport(report)
+
+    def pytest_sessionfinish(self) -> None:
+        slow = [name for name, seconds in self.seconds.items() if seconds > _SLOW_SECONDS]
+        self.told.write_text(json.dumps({"by": self.failed, "slow": slow}))
+
+
 def copied(folder: Path) -> Path:
-    """Copy the code and its tests; data and documents are linked."""
+    """Copy the code and its tests; data and documents are linked. What is there already is brought up to date."""
     for name in _COPIED:
+        shutil.rmtree(folder / name, ignore_errors=True)
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in _LINKED:
-        (folder / name).symlink_to(ROOT / name)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(ROOT / name)
     return folder
 
 
-def outcome(tree: Path, tests: list[str], limit: float) -> tuple[str, float]:
-    """Run tests in a child of this process, which has the libraries loaded; return noticed, survived or too slow."""
-    begin = time.monotonic()
+def planted(tree: Path, mutant: Mutant, tests: list[str], limit: float, leave: list[str]) -> dict[str, Any]:
+    """Return what the tests say of one mutation in the copy, which is whole again afterwards."""
+    path = tree / mutant.file
+    source, times = path.read_bytes(), path.stat()
+    # numba keeps the compiled callers of what is changed, which hold it: none of a file that uses this one may be used.
+    users = [path, *_compiled_users(tree, path)] if b"njit" in source else [path]
+    kept = {user: user.stat() for user in users}
+    cache, spare = tree / "numba", tree / "numba-of-the-mutant"
+    shutil.rmtree(spare, ignore_errors=True)
+    if users != [path] or b"njit" in source:
+        shutil.copytree(cache, spare, copy_function=os.link)  # numba replaces its files, and never changes one
+    path.write_bytes(mutant.applied(source))
+    try:
+        for user in users:
+            os.utime(user)
+        return outcome(tree, tests, limit, leave, spare if spare.exists() else cache)
+    finally:
+        path.write_bytes(source)
+        for user, was in {**kept, path: times}.items():
+            os.utime(user, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def _compiled_users(tree: Path, path: Path) -> list[Path]:
+    """Return the files with compiled functions that may call those of a file, directly or through others."""
+    compiled = {p: p.read_text() for p in tree.glob("perfkit/**/*.py") if b"njit" in p.read_bytes()}
+    users, todo = set[Path](), [path]
+    while todo:
+        name = todo.pop().stem
+        found = {p for p, text in compiled.items() if f"{name} import" in text or f"import {name}" in text}
+        todo += found - users
+        users |= found
+    return sorted(users - {path})
+
+
+def outcome(tree: Path, tests: list[str], limit: float, leave: list[str], cache: Path) -> dict[str, Any]:
+    """Run tests in a child of this process, which has the libraries: noticed, survived or too slow, and by whom."""
+    begin, told = time.monotonic(), tree / "told.json"
+    told.unlink(missing_ok=True)
     child = os.fork()
     if not child:
         status = 3
         try:
             os.setsid()
-            status = _run(tree, tests)
+            status = _run(tree, tests, cache, _Watch(told, leave))
         finally:  # nothing of the parent's is to be cleaned up here
             os._exit(status)
-    status = -1
-    while time.monotonic() < begin + limit:
+    status = None
+    while status is None and time.monotonic() < begin + limit:
         done, how = os.waitpid(child, os.WNOHANG)
-        if done:
-            status = os.waitstatus_to_exitcode(how)
-            break
+        status = os.waitstatus_to_exitcode(how) if done else None
         time.sleep(0.05)
-    else:
+    if status is None:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return "too slow", time.monotonic() - begin
-    return "survived" if status == 0 else "noticed", time.monotonic() - begin
+    what = "too slow" if status is None else "noticed" if status else "survived"
+    said = json.loads(told.read_text()) if told.exists() else {"by": f"exit status {status}", "slow": []}
+    return {"outcome": what, "seconds": round(time.monotonic() - begin, 1)} | said
 
 
-def _run(tree: Path, tests: list[str]) -> int:
-    import pytest
+def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
+    import numba
 
     os.chdir(tree)
     sys.path[:0] = [str(tree), str(tree / "widgets")]
     sys.dont_write_bytecode = True
+    os.environ |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": f"{tree}:{tree / 'widgets'}"}
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    numba.config.reload_config()
     null = os.open(os.devnull, os.O_WRONLY)
     for out in (1, 2):
         os.dup2(null, out)
     chosen = [t for t in tests if (tree / t).exists()]
-    return int(
-        pytest.main(
-            ["-x", "-q", "-p", "no:cacheprovider", "-m", "not measures and not browser and not shared_data", *chosen]
-        )
-    )
+    marked = "not measures and not browser and not shared_data"
+    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", marked, *chosen], plugins=[watch]))
 
 
-def _check_unchanged(tree: Path, lists: list[list[str]], limit: float) -> None:
-    """See that the tests pass before anything is changed: what fails then would count as having noticed."""
-    for tests in {tuple(t) for t in lists}:
-        what, seconds = outcome(tree, list(tests), 4 * limit)
-        if what != "survived":
-            raise SystemExit(f"without any mutation, {' '.join(tests)}: {what} after {seconds:.0f} s")
+def whole(tree: Path, tests: list[str], limit: float) -> dict[str, Any]:
+    """Run tests before anything is changed: what fails then would count as having noticed; who is slow is told."""
+    found = outcome(tree, tests, 4 * limit, [], tree / "numba")
+    if found["outcome"] != "survived":
+        raise SystemExit(f"without any mutation, {' '.join(tests)}: {found}")
+    return {"unchanged": tests} | found
 
 
 def main() -> int:
@@ -243,32 +316,53 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=240, help="seconds for the tests of one mutation")
     parser.add_argument("--list", action="store_true", help="only print the mutations")
+    parser.add_argument("--store", type=Path, help="the file that keeps what is known")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after this time")
+    parser.add_argument("--again", action="store_true", help="try what survived again")
+    parser.add_argument("--folder", type=Path, help="for the copy of the tree, with what is compiled; used again")
     asked = parser.parse_args()
+    end = time.monotonic() + asked.seconds
     for name in ("numba", "pandas", "pyarrow.csv", "pyarrow.parquet", "scipy.optimize"):
         import_module(name)  # once, for all children
-    rng = random.Random(asked.seed)
-    chosen = [each for part in asked.parts for each in drawn(part, asked.number, rng)]
-    tally = dict.fromkeys(("noticed", "survived", "too slow"), 0)
-    with tempfile.TemporaryDirectory() as folder:
-        tree = copied(Path(folder))
-        if not asked.list:
-            _check_unchanged(tree, [tests for _, tests in chosen], asked.limit)
+    turns = zip_longest(*(drawn(part, asked.number, asked.seed) for part in asked.parts))
+    chosen = [each for turn in turns for each in turn if each is not None]
+    rows = [json.loads(x) for x in asked.store.read_text().splitlines()] if asked.store and asked.store.exists() else []
+    slow = {tuple(row["unchanged"]): row["slow"] for row in rows if "unchanged" in row}
+    known = {row["change"]: row for row in rows if "change" in row}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        tree = folder if asked.list else copied(folder)
+
+        def keep(row: dict[str, Any]) -> None:
+            if asked.store:
+                with asked.store.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+
         for number, (mutant, tests) in enumerate(chosen, 1):
-            source = (ROOT / mutant.file).read_bytes()
-            head = f"{number:3} {mutant.file}:{mutant.line}"
+            told = f"{mutant.file}:{mutant.line}\n{mutant.told((ROOT / mutant.file).read_bytes())}"
             if asked.list:
-                print(f"{head}\n{mutant.told(source)}", flush=True)
+                print(f"{number:3} {told}", flush=True)
                 continue
-            (tree / mutant.file).write_bytes(mutant.applied(source))
-            what, seconds = outcome(tree, tests, asked.limit)
-            (tree / mutant.file).write_bytes(source)
-            tally[what] += 1
-            print(
-                f"{head}: {what} after {seconds:.0f} s" + ("" if what == "noticed" else f"\n{mutant.told(source)}"),
-                flush=True,
-            )
+            if told in known and (known[told]["outcome"] == "noticed" or not asked.again):
+                continue
+            if time.monotonic() > end:
+                break
+            if tuple(tests) not in slow:
+                keep(row := whole(tree, tests, asked.limit))
+                slow[tuple(tests)] = row["slow"]
+            found = planted(tree, mutant, tests, asked.limit, slow[tuple(tests)])
+            known[told] = {"number": number, "change": told, **found}
+            keep(known[told])
+            place, _, change = told.partition("\n")
+            print(f"{number:3} {place}: {found['outcome']} after {found['seconds']} s by {found['by']}", flush=True)
+            if found["outcome"] != "noticed":
+                print(change, flush=True)
+    tally = {
+        what: sum(row["outcome"] == what for row in known.values()) for what in ("noticed", "survived", "too slow")
+    }
     print(f"of {len(chosen)} mutations: {', '.join(f'{n} {what}' for what, n in tally.items())}")
-    return int(tally["noticed"] < 0.9 * len(chosen) and not asked.list)
+    return int(tally["noticed"] < 0.9 * len(known) and not asked.list)
 
 
 if __name__ == "__main__":

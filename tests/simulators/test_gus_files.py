@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,11 @@ def changed(saved, tmp_path, member, data):
     return other
 
 
+def told(forms):
+    """Return forms as text: NaN is not itself."""
+    return {name: str(replace(form, uses=dict(form.uses))) for name, form in forms.items()}
+
+
 def test_a_loaded_result_says_the_same(result, saved):
     found = GusResult.load(saved)
     assert (found.ticks, found.branches, found.kind) == (result.ticks, result.branches, "simulated")
@@ -51,7 +57,7 @@ def test_a_loaded_result_says_the_same(result, saved):
     assert found.occupancy().equals(result.occupancy())
     assert found.served.served.tolist() == result.served.served.tolist()
     assert found.to_frame().equals(result.to_frame())
-    assert found.forms() == result.forms() or str(found.forms()) == str(result.forms())  # NaN is not itself
+    assert told(found.forms()) == told(result.forms())
     assert found.trace.provenance == result.trace.provenance
 
 
