@@ -12,13 +12,15 @@ def main() -> None:
     from perfkit.diagnosis.ahead import parts
     from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.compiled import SHIPPED, ship
+    from perfkit.simulators.dag import engine, reuse
     from perfkit.simulators.gus.recurrence import simulate
     from perfkit.simulators.memory.memory import go_through
 
     SHIPPED.mkdir(exist_ok=True)
     for make in parts(Microarchitecture.load("zen4")).values():
         make()
-    n = sum(ship(function) for function in (simulate, go_through))
+    scheduling = (engine.run, engine.drain, engine.warm_up, reuse.locate, reuse._use_all)
+    n = sum(ship(function) for function in (simulate, go_through, *scheduling))
     size = sum(file.stat().st_size for file in Path(SHIPPED).iterdir())
     print(f"{n} specialisations, {size / 1e6:.1f} MB in {SHIPPED}")
 

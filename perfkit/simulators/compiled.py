@@ -46,14 +46,17 @@ def implements(
     return register
 
 
-def compiled(*built_from: str) -> Callable[[Callable[..., Any]], Any]:
+def compiled(*built_from: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator: compile a function, and keep what was compiled on disk.
 
     Parameters
     ----------
     *built_from : str
         The modules beside the function's own (``"timing"``), or in a folder beside its folder (``"gus.timing"``), whose
-        functions and constants become part of it: numba's cache would not see that they have changed.
+        functions and constants become part of it: numba's cache would not see that they have changed. Of another
+        package than the simulators': by its path in perfkit (``"perfkit/dag/program"``).
+    **options
+        Of numba, beside its own (``nogil=True``).
 
     Raises
     ------
@@ -62,12 +65,9 @@ def compiled(*built_from: str) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        found = _njit(cache=True, error_model="numpy", _nrt=False)(function)
+        found = _njit(**{"cache": True, "error_model": "numpy", "_nrt": False} | options)(function)
         own = Path(function.__code__.co_filename)
-        files = [
-            (own.parent.parent if "." in name else own.parent).joinpath(*name.split(".")).with_suffix(".py")
-            for name in built_from
-        ]
+        files = [_source(own, name) for name in built_from]
         states = [file.stat() for file in files]
         index = _index(found)
         if index is not None:
@@ -90,6 +90,13 @@ def _save_alone(save: Callable[[Any, Any], None], lock: Path, key: Any, data: An
     with lock.open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         save(key, data)
+
+
+def _source(own: Path, name: str) -> Path:
+    """Return the file that one of `built_from` names."""
+    if "/" in name:
+        return Path(__file__).parents[2] / f"{name}.py"
+    return (own.parent.parent if "." in name else own.parent).joinpath(*name.split(".")).with_suffix(".py")
 
 
 def _index(function: Any) -> Any:
