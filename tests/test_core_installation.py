@@ -73,3 +73,10 @@ def test_every_package_of_an_extra_is_known_to_be_one():
         if not package.startswith("perfkit[") and not package.startswith("voila")
     }
     assert {name: EXTRAS.get(name) for name in found} == found
+
+
+def test_why_says_so_before_the_program_has_run(tmp_path):
+    done = command("why", sys.executable, "--", "-c", "open('ran', 'w')", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("this needs pandas, which is not installed: pip install 'perfkit[analysis]'\n")
+    assert not (tmp_path / "ran").exists()

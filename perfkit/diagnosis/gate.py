@@ -26,7 +26,7 @@ from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel, l
 from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, of_extra
 from perfkit.files import json_object, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
@@ -326,6 +326,7 @@ def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--upda
     hint : str
         The option that updates baselines, for the message.
     """
+    of_extra("pandas")  # a change is told by it: not only where there is one
     old = read_baselines(baselines).get(name)
     reading = gate.measure()
     if old is None:

@@ -29,7 +29,7 @@ from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR
-from perfkit.errors import DataError, PerfkitError, PerfkitWarning, SettingError, UnavailableError
+from perfkit.errors import DataError, PerfkitError, PerfkitWarning, SettingError, UnavailableError, of_extra
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
@@ -106,6 +106,7 @@ def why(
     >>> import perfkit as pk
     >>> print(pk.why("./solver", arguments=["grid.txt"]))  # doctest: +SKIP
     """
+    of_extra("pandas")  # before the program has run, not after
     if callable(program):
         return _of_function(program, arguments, core, limit)
     path, words, say = Path(program).absolute(), tuple(map(str, arguments)), say or (lambda _: None)

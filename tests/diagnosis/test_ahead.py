@@ -1,7 +1,10 @@
 """What is compiled before it is needed: the very same specialisations that an answer calls."""
 
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -11,7 +14,7 @@ import perfkit as pk
 from perfkit.diagnosis.ahead import SHARED_OUT, Ahead, missing, parts
 from perfkit.diagnosis.opinions import scheduled_part
 from perfkit.machine.core import Microarchitecture
-from perfkit.simulators.compiled import compiled, kept
+from perfkit.simulators.compiled import _NEEDED, compiled, kept
 from perfkit.simulators.dag.engine import run
 from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.memory.memory import go_through
@@ -60,6 +63,47 @@ def test_specialisations_kept_for_this_processor_are_counted(tmp_path, monkeypat
     twice(np.float32(1))
     assert kept(twice) == 2
     assert kept(numba.njit(lambda x: x)) is None
+
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = """
+import sys
+from pathlib import Path
+from perfkit.simulators import compiled as c
+c.SHIPPED = Path("shipped")
+
+@c.compiled("other")
+def twice(x):
+    return x + x
+
+if __name__ == "__main__":
+    print(c.kept(twice), twice(3), sum(twice.stats.cache_hits.values()))
+    if sys.argv[1:] == ["ship"]:
+        c.SHIPPED.mkdir()
+        print(c.ship(twice))
+"""
+
+
+def test_shipped_code_is_run_where_it_fits_and_compiled_elsewhere(tmp_path):
+    """With other sources, or on a processor that lacks an instruction, numba compiles as if nothing were shipped."""
+    (tmp_path / "toy.py").write_text(SHIPPED)
+    (tmp_path / "other.py").write_text("A = 1")
+
+    def run(*words, **settings):
+        own = {"NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=tmp_path), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "toy.py", *words]
+        environment = os.environ | own | settings
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return done.stderr or done.stdout.split()
+
+    assert "expected x86-64-v3 alone" in run("ship", NUMBA_CPU_NAME="x86-64-v2", NUMBA_CPU_FEATURES="")
+    (tmp_path / "shipped").rmdir()
+    assert run("ship", NUMBA_CPU_NAME="x86-64-v3", NUMBA_CPU_FEATURES="") == ["0", "6", "0", "1"]
+    able = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ",".join(sorted(_NEEDED))}
+    assert run(**able) == ["1", "6", "1"]
+    assert run(NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES="+avx") == ["0", "6", "0"]
+    (tmp_path / "other.py").write_text("A = 2")
+    assert run(**able) == ["0", "6", "0"]
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -356,7 +356,7 @@ class Session:
 
         values = np.load(path, allow_pickle=False)
         if self.pins is not None:
-            return ctypes.c_void_p(self.pins.place_array(values.tobytes(order="A"), len(self._keep)))
+            return ctypes.c_void_p(self.pins.place_array(values.tobytes(order="A")))
         room = np.zeros(values.nbytes + 64, dtype=np.uint8)
         start = -room.ctypes.data % 64
         room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)

@@ -76,10 +76,9 @@ class Pinned:
         self._used = at + len(data)
         return at
 
-    def place_array(self, data: bytes, number: int) -> int:
-        """Copy an array to a page of its own, 64 bytes further in each: arrays that begin alike would alias."""
-        self._used = -(-self._used // _PAGE) * _PAGE + 64 * (number % 32)
-        return self.place(data, 64)
+    def place_array(self, data: bytes) -> int:
+        """Copy an array to the start of a page of its own, as `malloc` places large ones but for 16 bytes."""
+        return self.place(data, _PAGE)
 
     def words(self, words: Sequence[bytes]) -> int:
         """Place a list of texts as C has it, with an end; return its address."""

@@ -7,7 +7,7 @@ Cycles are closed (counted in the histogram) as fetch passes them; nothing is ke
 The histogram counts cycles by which node types execute, which issue, and which buffers stall: every time, utilisation
 and overlap of the extended roofline follows from it.
 
-Helpers are inlined and count no references (see `perfkit.simulators.dag.reuse`); the hot state lives in `run`'s locals.
+Helpers are inlined and count no references (see `perfkit.simulators.compiled`); the hot state lives in `run`'s locals.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from perfkit.dag.program import CALL, DIVIDE, DIVISION, FORWARD, JOIN, LOAD, REDIRECT
+from perfkit.simulators.compiled import compiled, helper, inlined
 from perfkit.simulators.dag.layout import (
     ADD,
     AGU,
@@ -133,11 +134,8 @@ from perfkit.simulators.dag.layout import (
 from perfkit.simulators.dag.reuse import (
     AHEAD,
     UNLIMITED,
-    apart,
-    compiled,
     fetch_ahead,
     index_of,
-    inlined,
     prefetch,
     rarely,
     touch,
@@ -147,6 +145,8 @@ from perfkit.simulators.dag.reuse import (
 
 # An index of unsigned type saves numba the test for a negative one.
 _U = np.uint64
+_BUILT_FROM = ("layout", "reuse", "core", "memory.cache", "perfkit/dag/program")
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "python"}
 
 
 @inlined
@@ -265,7 +265,7 @@ def _place(
     return at
 
 
-@apart
+@helper
 def _second_line(
     rings: Any,
     mask: Any,
@@ -489,7 +489,7 @@ def _phis(block: Any, previous: Any, base: Any, program: Any, frames: Any) -> No
         frames.ready[base + program.phi_into[k]] = frames.phis[k - first]
 
 
-@compiled
+@compiled(*_BUILT_FROM, **_OPTIONS)
 def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
     """Note when each line is used last (`perfkit.simulators.dag.reuse.by_use`); return the time after it."""
     for i in range(length):
@@ -500,7 +500,7 @@ def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
     return time
 
 
-@compiled
+@compiled(*_BUILT_FROM, **_OPTIONS)
 def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, record: Any, beyond: Any) -> Any:
     """Close the cycles up to the last completion."""
     if saved[END] > record.stalls.shape[0] > 0:
@@ -514,7 +514,7 @@ def drain(saved: Any, parameters: Any, rings: Any, units: Any, tally: Any, recor
     return DONE
 
 
-@compiled
+@compiled(*_BUILT_FROM, **_OPTIONS)
 def run(
     records: Any,
     where: Any,

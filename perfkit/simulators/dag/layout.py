@@ -1,7 +1,4 @@
-"""How the scheduling engine of `DagScheduler` lays out its state: columns, bits and arrays (`dag_engine`).
-
-Whoever changes a figure here clears ``__pycache__`` of this folder: numba watches the engine's own file only.
-"""
+"""How the scheduling engine of `DagScheduler` lays out its state: columns, bits and arrays (`dag_engine`)."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from perfkit.errors import SettingError
+from perfkit.simulators.compiled import compiled, inlined
 from perfkit.simulators.memory.cache import victim
 
 Ints = npt.NDArray[np.int64]
@@ -40,14 +41,6 @@ _END = 0
 UNLIMITED = np.int64(2**62)
 # An index of unsigned type saves numba the test for a negative one.
 _U = np.uint64
-
-# Numba counts references to every array it hands to a function, even to an inlined one; with atomic increments that
-# costs 50 times the work done here. These functions allocate nothing, so the counting is switched off. (The option's
-# underscore is why `njit` loses its type here.)
-_njit: Any = njit
-inlined = _njit(forceinline=True, _nrt=False)
-apart = _njit(_nrt=False)  # not inlined: what happens rarely
-compiled = _njit(cache=True, nogil=True, _nrt=False)
 
 
 def _rarely(_context: Any, _condition: Any) -> Any:
@@ -221,7 +214,7 @@ def index_of(line: Any, stack: Any) -> Any:
     return (stack.scalars[_U(cached + 1)] << 6) + (line & 63)
 
 
-@compiled
+@compiled("memory.cache", nogil=True, error_model="python")
 def locate(records: Any, start: Any, length: Any, sizes: Any, line_shift: Any, stack: Any, where: Any) -> Any:
     """Tell the index of each accessed line, beside its address: `where` is as the records from `start` on.
 
@@ -339,7 +332,7 @@ def touch_set(index: Any, write: Any, sets: Any, trees: Any, number: Any, ways: 
     return comes, left
 
 
-@compiled
+@compiled("memory.cache", nogil=True, error_model="python")
 def _use_all(lines: Any, sets: Any, trees: Any, ways: Any) -> None:
     for i in range(lines.shape[0]):
         touch_set(lines[i], False, sets, trees, lines[i] & (trees.shape[0] - 1), ways)
@@ -350,7 +343,7 @@ def fill_sets(order: Ints, sets: Ints, trees: Ints) -> None:
     _use_all(order[: 4 * len(sets)][::-1], sets, trees, len(sets) // len(trees))
 
 
-@compiled
+@compiled("memory.cache", nogil=True, error_model="python")
 def _touch_all(lines: Any, start: Any, levels: Any, stack: Any) -> int:
     for i in range(start, lines.shape[0]):
         index = index_of(lines[i], stack)
