@@ -1,12 +1,14 @@
 """What a study may be made of: variants that share nothing, headers, libraries, whole programs, C++, quoted flags."""
 
 import math
+import os
 import re
+from dataclasses import replace
 
 import pytest
 
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.collectors.microbenchmark.compile import shortened
+from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch, shortened
 from perfkit.collectors.microbenchmark.sources import idle_dimensions, leading_includes
 from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
@@ -266,3 +268,20 @@ def test_a_plan_counts_a_process_for_every_window_of_a_program(tmp_path):
     program = Study(tmp_path / "p.c", {"N": [0]})
     seconds = [Microbenchmark(jobs=1).plan(one).seconds for one in (kernel, program)]
     assert seconds[1] - seconds[0] > 0.3
+
+
+def test_what_compilers_of_other_tasks_read_is_not_written_again(tmp_path):
+    """A kernel's file was emptied and written anew by each task: one of 700 variants missed its region."""
+    study = Study("PK_REGION { long n = N; PK_KEEP(n); }", {"N": [1, 2]})
+    space = [(one, one.key("mark")) for one in study.configurations()]
+    first, second = batches_of(study, space, 1)
+    assert first.place == second.place
+    assert not any(one.failed for one in compile_batch(first, tmp_path))
+    shared = [tmp_path / first.place / "kernel" / "kernel.c", tmp_path / first.place / "perfkit_prefix.h"]
+    for path in shared:
+        os.utime(path, (0, 0))
+    assert not any(one.failed for one in compile_batch(second, tmp_path))
+    assert [path.stat().st_mtime for path in shared] == [0, 0]
+    shared[0].write_text("")  # as an interrupted writer left it: put right before it is compiled
+    assert not any(one.failed for one in compile_batch(replace(second, variants=first.variants), tmp_path))
+    assert shared[0].read_text() == study.source
