@@ -72,7 +72,7 @@ def run(
     if yes:
         settings["limit"] = 10**12
     if dry_run:
-        _show_plan(study.name, Microbenchmark(**settings).plan(study), place, CALM, as_json)
+        _show_plan(study.name, Microbenchmark(**settings).plan(study), place, CALM, as_json, study.is_program)
         return
     with progress_bar() as progress:
         runs = Microbenchmark(**settings, progress=progress).collect(study)
@@ -98,7 +98,7 @@ def show(
     show_summary(runs, folder, as_json)
 
 
-def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool) -> None:
+def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool, program: bool) -> None:
     if as_json:
         print_json(
             {
@@ -113,7 +113,8 @@ def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool) -
         )
         return
     typer.echo(f"{name}: {plan.configurations} configurations, {plan.done} of them already in {place}")
-    typer.echo(f"to do: {plan.objects} variants to compile, about {duration(plan.seconds)} in all (estimate)")
+    also = ", without the programs' own time" if program else ""
+    typer.echo(f"to do: {plan.objects} variants to compile, about {duration(plan.seconds)} in all (estimate{also})")
     for fault in plan.faults:
         typer.echo(f"note: {fault}")
     if plan.configurations > calm:

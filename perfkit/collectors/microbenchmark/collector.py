@@ -21,6 +21,7 @@ from perfkit.collectors.microbenchmark.lock import measuring_lock
 from perfkit.collectors.microbenchmark.origin import check_files, check_origin, metadata_of
 from perfkit.collectors.microbenchmark.passes import Task, measure_all, record_of, usable_cpus
 from perfkit.collectors.microbenchmark.process import deaf_to_interrupts, event_numbers
+from perfkit.collectors.microbenchmark.sources import idle_dimensions
 from perfkit.collectors.microbenchmark.store import Store, write_whole
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
 from perfkit.study.design import SequentialDesign
@@ -43,7 +44,7 @@ class Plan:
     objects : int
         Objects to compile.
     seconds : float
-        Estimated time for what is left.
+        Estimated time for what is left; of whole programs, without the time that they run themselves.
     faults : tuple of str
         What will fail: compilers that are not there, too many threads, events without counters.
     """
@@ -58,6 +59,7 @@ class Plan:
 # Estimates of `plan`, in seconds, from the shipped studies on a two-core machine: a compiler's headers, a variant.
 _GROUP_COST, _VARIANT_COST, _WINDOW_COST = 0.6, 0.075, 14e-6
 _FLUSH_COST, _OWN_FLUSH_COST = 6e-10, 6e-5  # seconds a byte of memory; seconds a kernel's own PK_FLUSH
+_PROCESS_COST = 2e-3  # a window of a whole program that does nothing: a process
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Microbenchmark:
                 left += 1
                 groups[one.compiler, one.flags] = groups.get((one.compiler, one.flags), 0) + 1
         compile_time = (len(groups) * _GROUP_COST + left * _VARIANT_COST) / self.jobs
-        window = _WINDOW_COST
+        window = _PROCESS_COST if study.is_program else _WINDOW_COST
         if study.cache == "cold":
             memory = study.memory if isinstance(study.memory, int) else 0
             window += _OWN_FLUSH_COST if "PK_FLUSH" in (study.source or "") else memory * _FLUSH_COST
@@ -310,6 +312,11 @@ class Microbenchmark:
         if built:
             files = compiling.files_of(built.values())
             check_files(folder, metadata["files"])
+            for name in idle_dimensions(study, files):
+                logging.getLogger(__name__).warning(
+                    "the dimension %s: no source or header of yours mentions it, and no argument; unless a system "
+                    "header does, its rows repeat one measurement", name,
+                )  # fmt: skip
             metadata["files"] |= files
             write_whole(folder / "metadata.json", json.dumps(metadata, indent=1) + "\n")
         done = [before]

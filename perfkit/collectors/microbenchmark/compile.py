@@ -29,6 +29,7 @@ from perfkit.collectors.microbenchmark.sources import (
     variant,
 )
 from perfkit.errors import DataError, UnavailableError
+from perfkit.files import replaced
 from perfkit.study.parts import Configuration
 from perfkit.study.study import Study
 
@@ -118,9 +119,8 @@ def _prepare(batch: Batch, place: Path) -> None:
     study = batch.study
     try:
         (place / "kernel").mkdir(parents=True, exist_ok=True)
-        (place / "kernel" / kernel_name(study)).write_text(study.source or "", encoding="utf-8")
-        prefix = '#include "perfkit.h"\n' + leading_includes(study.source or "")
-        (place / PREFIX).write_text(prefix, encoding="utf-8")
+        _write_shared(place / "kernel" / kernel_name(study), study.source or "")
+        _write_shared(place / PREFIX, '#include "perfkit.h"\n' + leading_includes(study.source or ""))
     except OSError as error:
         raise DataError(f"cannot write to {place}: {error.strerror}") from None
     header = place / f"{PREFIX}.gch"
@@ -133,6 +133,14 @@ def _prepare(batch: Batch, place: Path) -> None:
     done = _run([*_compile_words(batch), "-x", language, PREFIX, "-o", partial], place)
     if not done and (place / partial).exists():  # where it fails, every variant says why
         (place / partial).rename(header)
+
+
+def _write_shared(path: Path, text: str) -> None:
+    """Write a file that compilers of other tasks may be reading: it never is empty, or there in part."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    with replaced(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _compile(batch: Batch, one: Variant, place: Path) -> str:

@@ -1,7 +1,7 @@
 """The C text of the variants of a kernel, each a translation unit of its own: macros never reach another variant."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +95,29 @@ def leading_includes(kernel: str) -> str:
             break
         found.append(bare)
     return "".join(line + "\n" for line in found)
+
+
+def idle_dimensions(study: Study, files: Iterable[str]) -> list[str]:
+    """Return the dimensions with several values that nothing mentions: neither the kernel, nor `files`, nor a setting.
+
+    Parameters
+    ----------
+    study : Study
+        A study in C or C++; of one in assembly, nothing is returned.
+    files : iterable of str
+        The user's sources and headers that its variants read.
+    """
+    if study.assembly is not None:
+        return []
+    texts = [study.source or "", *(Path(path).read_text(encoding="utf-8", errors="replace") for path in files)]
+    texts += [str(study.memory)]
+    for values in study.dimensions.values():
+        texts += [values] if isinstance(values, str) else [one for one in values if isinstance(one, str)]
+    named = set(re.findall(r"[A-Za-z_]\w*", "\n".join(texts)))
+    for text in (*study.sources, *study.arguments, *study.preamble, *study.finalize):
+        named |= set(re.findall(r"\{(\w+)\}", text))
+    several = [name for name, values in study.dimensions.items() if isinstance(values, str) or len(values) > 1]
+    return [name for name in several if name not in named]
 
 
 def entry_unit(arguments: Sequence[str], region: tuple[str, str] | None) -> str:

@@ -1,12 +1,15 @@
 """What a study may be made of: variants that share nothing, headers, libraries, whole programs, C++, quoted flags."""
 
 import math
+import os
+import re
+from dataclasses import replace
 
 import pytest
 
 from perfkit.collectors.microbenchmark import Microbenchmark
-from perfkit.collectors.microbenchmark.compile import shortened
-from perfkit.collectors.microbenchmark.sources import leading_includes
+from perfkit.collectors.microbenchmark.compile import batches_of, compile_batch, shortened
+from perfkit.collectors.microbenchmark.sources import idle_dimensions, leading_includes
 from perfkit.errors import SettingError
 from perfkit.study.study import Study, split_compiler
 
@@ -24,6 +27,27 @@ def test_only_what_every_variant_begins_with_is_precompiled():
     assert leading_includes(kernel) == "#include <math.h>\n#include <a/b.h>\n"
     assert leading_includes("#define _GNU_SOURCE\n#include <sched.h>\n") == ""
     assert leading_includes('#include "own.h"\n#include <math.h>\n') == ""
+
+
+def test_a_dimension_that_nothing_mentions_is_told(tmp_path):
+    """SIZE=SMALL_DATASET defines no SMALL_DATASET: without a word, every row would measure the default size."""
+    (tmp_path / "own.h").write_text("enum { OTHER = WIDTH };\n")
+    dimensions = {
+        "SIZE": ["MINI_DATASET", "SMALL_DATASET"], "NAME": ["a", "b"], "WIDTH": [1, 2], "N": [1, 2], "M": "[N + 1, 8]",
+        "ONE": [1], "WIDTH2": [1, 2], "STEP": {"from": 1, "to": 4},
+    }  # fmt: skip
+    kernel = '#include "own.h"\nPK_REGION { PK_KEEP(M); }\n'
+    study = Study(kernel, dimensions, sources=["{NAME}.c"], folder=str(tmp_path))
+    assert idle_dimensions(study, [str(tmp_path / "own.h")]) == ["SIZE", "WIDTH2", "STEP"]
+    lines = Study(dimensions={"R": [1, 2]}, assembly={"instructions": ["addq ${R}, %rax"]})
+    assert idle_dimensions(lines, []) == []
+
+
+@pytest.mark.measures
+def test_a_studys_run_tells_of_it(caplog):
+    study = Study("PK_REGION { long n = N; PK_KEEP(n); }", {"N": [1, 2], "SIZE": [1, 2]}, policy=QUICK, steps=1)
+    assert len(collected(study)) == 4
+    assert re.findall(r"the dimension (\w+)", caplog.text) == ["SIZE"]
 
 
 @pytest.mark.measures
@@ -235,3 +259,29 @@ def test_memory_and_files_are_limited():
     assert table["status"].tolist() == ["ok", "failed", "failed"]
     assert "SIGSEGV" in table["message"].iloc[1]
     assert "SIGXFSZ (it wrote a file larger than the study's `limits` allow)" in table["message"].iloc[2]
+
+
+def test_a_plan_counts_a_process_for_every_window_of_a_program(tmp_path):
+    """Five runs of 20 windows in three passes: 300 processes take longer than 300 calls of a region."""
+    kernel = Study("PK_REGION { PK_KEEP(step); }", {"N": [1]})
+    (tmp_path / "p.c").write_text("int main(void) { return N; }")
+    program = Study(tmp_path / "p.c", {"N": [0]})
+    seconds = [Microbenchmark(jobs=1).plan(one).seconds for one in (kernel, program)]
+    assert seconds[1] - seconds[0] > 0.3
+
+
+def test_what_compilers_of_other_tasks_read_is_not_written_again(tmp_path):
+    """A kernel's file was emptied and written anew by each task: one of 700 variants missed its region."""
+    study = Study("PK_REGION { long n = N; PK_KEEP(n); }", {"N": [1, 2]})
+    space = [(one, one.key("mark")) for one in study.configurations()]
+    first, second = batches_of(study, space, 1)
+    assert first.place == second.place
+    assert not any(one.failed for one in compile_batch(first, tmp_path))
+    shared = [tmp_path / first.place / "kernel" / "kernel.c", tmp_path / first.place / "perfkit_prefix.h"]
+    for path in shared:
+        os.utime(path, (0, 0))
+    assert not any(one.failed for one in compile_batch(second, tmp_path))
+    assert [path.stat().st_mtime for path in shared] == [0, 0]
+    shared[0].write_text("")  # as an interrupted writer left it: put right before it is compiled
+    assert not any(one.failed for one in compile_batch(replace(second, variants=first.variants), tmp_path))
+    assert shared[0].read_text() == study.source
