@@ -217,8 +217,8 @@ class CpiStackExplorer(Explorer):
     def _build_time(self) -> None:
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._whole_run = figures.line(scales, _FAINT, 1)
-        self._measured = figures.line(scales, CLOUD, 4)  # seen on both sides of the prediction
-        self._predicted = figures.line(scales, ACCENT, 1)
+        self._measured = figures.line(scales, CLOUD, 3)
+        self._predicted = figures.line(scales, ACCENT, 1.2)
         self._time_x, self._time_y = (
             figures.axis(scales["x"], "bottom"),
             figures.axis(scales["y"], "left", "cycles per instruction"),
