@@ -150,7 +150,7 @@ def plot_gauges(fit: "CpiFit", ax: Any = None) -> Any:
     axes[1].set_yticks([0], ["base"])
     axes[1].set_xlabel(
         f"cycles per instruction; base {bracket.ipc:.3f} (IPC form), {bracket.cpi:.3f} (CPI form), "
-        f"{bracket.width:.0%} apart"
+        f"{bracket.width:.1%} apart"
     )
     return axes
 

@@ -45,7 +45,7 @@ def plot_fleet_stacks(stacks: "FleetStacks", ax: Any = None) -> Any:
         up, down = up + np.maximum(height, 0.0), down + np.minimum(height, 0.0)
     ax.set_xticks(range(len(shown)), [abbreviate(str(g), 22) for g in shown], rotation=30, ha="right")
     ax.set_ylabel("cycles per instruction")
-    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, reverse=True)  # as they lie
     mark_kind(ax, stacks.kind)
     return ax
 

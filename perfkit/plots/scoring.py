@@ -1,5 +1,6 @@
 """Pictures of how well methods found what is known of simulated runs."""
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def plot_measures(measures: pd.DataFrame, ax: Any = None, *, xlabel: str = "shar
     others = [c for c in measures.columns if c not in ("score", "low", "high")]
     for column, marker, colour in zip(others, "|xo", (ROOF, SERIES[1], SERIES[2]), strict=False):
         axes.plot(measures[column], at, marker, color=colour, ms=11 if marker == "|" else 7, mew=2, label=column)
-    axes.set_yticks(at, list(measures.index))
+    axes.set_yticks(at, [textwrap.fill(str(name), 40) for name in measures.index], fontsize=9)  # room for the bars
     axes.set_xlabel(xlabel)
     axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     axes.spines[["top", "right"]].set_visible(False)

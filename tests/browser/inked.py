@@ -15,6 +15,7 @@ import numpy as np
 
 _PAPERS = ((255.0, 255.0, 255.0), (17.0, 17.0, 17.0))  # of the light and the dark theme, where a picture has none
 _NUMBER = re.compile(r"[-−+]?[\d.,]+ ?[kMGT%]?|\$.*\d.*\$")  # a tick's text, also a power of ten
+_ROOM = 0.22  # of its part of a picture is the least that what is drawn in axes needs beside its names
 _LEAST = 4.5  # contrast of text with what is behind it
 
 
@@ -57,6 +58,10 @@ def of_axes(axes: Any) -> list[tuple[str, str]]:
         numbers = shown and all(_NUMBER.fullmatch(text) for text in shown)
         if axis.get_visible() and numbers and not axis.get_label_text() and not any(names):
             faults.append(("axis without a name", ", ".join(shown[:4])))
+    grid = axes.get_subplotspec()
+    columns = 1 if grid is None else grid.get_gridspec().ncols / len(grid.colspan)
+    if grid is not None and axes.get_position().width * columns < _ROOM:
+        faults.append(("squeezed axes", f"{axes.get_position().width * columns:.0%} of its part of the picture"))
     legend = axes.get_legend()
     if legend is not None and legend.get_visible() and _covers(legend.get_window_extent().padded(-3), axes):
         faults.append(("legend over data", ", ".join(text.get_text() for text in legend.get_texts()[:3])))

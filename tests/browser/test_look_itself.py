@@ -83,6 +83,7 @@ PICTURES = {
     "faint text in picture": lambda ax: ax.text(0.1, 0.5, "hardly there", color="#bbb"),
     "axis without a name": lambda ax: ax.set_xlabel(""),
     "legend over data": lambda ax: (ax.plot([0, 1], [0, 1], label="a line"), ax.legend(loc="lower left")),
+    "squeezed axes": lambda ax: ax.set_yticks([0.5], ["a name that leaves no room for what it is the name of"]),
     "invisible text in picture": lambda ax: ax.text(0.1, 0.5, "white on white", color="white"),
 }
 

@@ -4,8 +4,10 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
+from perfkit.fitters.spire.roofline import fit_roofline
 from perfkit_widgets import SpireExplorer
 from perfkit_widgets.figures import points_of
+from perfkit_widgets.roofline_figure import RooflineFigure
 
 
 @pytest.fixture
@@ -33,6 +35,17 @@ def test_choosing_an_event_redraws_its_roofline(view, model):
         assert y[known] == pytest.approx(model.rooflines[event].bound(x[known]))
         assert event in view._title.value
         assert view._roofline.views["log"].across.label == "intensity: instructions per event"
+
+
+def test_a_bound_below_every_sample_is_in_the_picture():
+    """Workloads to the right of all that was learnt from: their bound is lower than anything measured."""
+    learnt, x, y = fit_roofline([1.0, 2.0, 4.0], [1.0, 4.0, 0.05]), np.array([20.0, 30.0]), np.array([0.5, 0.6])
+    figure = RooflineFigure("IPC")
+    figure.draw("log", "instructions", learnt, chosen=(x, y), colour="#0072B2", bound=0.05)
+    view = figure.views["log"]
+    _, height = view.points["roof"]
+    assert height[-1] == pytest.approx(0.05)
+    assert view.up.scale.min < 0.05
 
 
 def test_a_click_on_a_bar_chooses_its_event(view):

@@ -53,7 +53,7 @@ class RooflineFigure(widgets.VBox):
     ) -> None:
         """Draw a roofline and its samples, each as (intensity, throughput)."""
         view = self.views[axes]
-        frame = _Frame.of(axes, roofline, (training, outside, chosen))
+        frame = _Frame.of(axes, roofline, (training, outside, chosen), bound)
         # First what the eye follows, then the axes and the clouds.
         view.points["roof"] = _outline(roofline, frame)
         figures.set_xy(view.roof, *frame.unit(*view.points["roof"]))
@@ -149,9 +149,10 @@ class _Frame:
         self.right = last * span**0.4 if axes == "log" else last + 0.4 * span
 
     @classmethod
-    def of(cls, axes: str, roofline: Any, clouds: tuple[Points, ...]) -> "_Frame":
-        x = np.concatenate([c[0] for c in clouds] + [np.asarray(roofline.breakpoints)[1:, 0]])
-        y = np.concatenate([c[1] for c in clouds] + [[roofline.peak]])
+    def of(cls, axes: str, roofline: Any, clouds: tuple[Points, ...], bound: float) -> "_Frame":
+        corners = np.asarray(roofline.breakpoints)[1:]
+        x = np.concatenate([c[0] for c in clouds] + [corners[:, 0]])
+        y = np.concatenate([c[1] for c in clouds] + [corners[:, 1], [roofline.peak, bound]])
         infinite = bool(np.isposinf(x).any())
         x, y = x[np.isfinite(x) & (x > 0)], y[np.isfinite(y) & (y > 0)]
         low, high, top = float(x.min()), float(x.max()), float(y.max())

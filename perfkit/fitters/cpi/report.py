@@ -76,7 +76,7 @@ def _evidence(fit: "CpiFit") -> list[str]:
     )
     bases = (
         f"bracket {bracket.low:.3f} to {bracket.high:.3f}: the base by both forms (IPC {bracket.ipc:.3f}, CPI "
-        f"{bracket.cpi:.3f}), {bracket.width:.0%} of the CPI wide"
+        f"{bracket.cpi:.3f}), {bracket.width:.1%} of the CPI wide"
     )
     return [
         scores,

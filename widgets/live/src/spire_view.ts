@@ -122,6 +122,8 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
     cornerX.forEach((x, i) => i && see(x, cornerY[i]!));
     cloudX.forEach((x, i) => see(x, cloudY[i]!));
     pointX.forEach((x, i) => see(x, pointY[i]!));
+    const own = ranking.ranked.find((one) => one.event === chosen);
+    if (own) see(0, own.bound);
     const log = axes === 'log';
     [low, high, bottom, ceiling] = log ? [low / 1.5, high * 1.5, bottom / 1.5, ceiling * 1.4] : [0, high * 1.02, 0, ceiling * 1.08];
     const wider = log ? (high / low) ** 0.12 : 0.1 * (high - low);
@@ -138,7 +140,6 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
     const heights = curve.map((v) => placeY(bound(cornerX, cornerY, 0, cornerX.length, top, v)));
     const [first, last] = model.samples(chosen, ...stretch);
     const inside = [first - from, last - from] as const;
-    const own = ranking.ranked.find((one) => one.event === chosen);
     const peak = arrays.peak![chosen]!;
     const wide = roof.width - MARGIN.right, base = roof.height - MARGIN.bottom;
     roof.svg.replaceChildren(

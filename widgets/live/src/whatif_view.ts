@@ -61,7 +61,10 @@ export function whatIfView(root: HTMLElement, packed: Packed<WhatIfHead>, change
 
   function drawTable(): void {
     if (!rows.open) return;
-    rows.replaceChildren(rows.firstElementChild!, table(`Speedups of the changed core, ${head.weight} each (simulated)`, ['resource', 'speedup'], ranking().map(([name, gain]) => [name, percent(gain, 2)])));
+    const all = ranking(), telling = all.filter(([, gain]) => Math.abs(gain) >= 5e-5), idle = all.length - telling.length;
+    const lines = telling.map(([name, gain]) => [name, percent(gain, 2)]);
+    if (idle) lines.push([`${idle} other${idle > 1 ? 's' : ''}`, 'under 0.01 %']);
+    rows.replaceChildren(rows.firstElementChild!, table(`Speedups of the changed core, ${head.weight} each (simulated)`, ['resource', 'speedup'], lines));
   }
 
   draw();

@@ -13,6 +13,11 @@ const inkOn = (colour) => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#111' : '#fff';
 };
 const floats = (view) => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+// To the even number where halves are rounded, as Python does: tables say 12 % of 12.5, too.
+const percent = (share) => {
+  const whole = Math.round(100 * share);
+  return (100 * share) % 1 === 0.5 && whole % 2 ? whole - 1 : whole;
+};
 const number = (value, digits = 2) => value.toLocaleString('en', { maximumFractionDigits: digits });
 
 function render({ model, el }) {
@@ -232,7 +237,7 @@ function render({ model, el }) {
       context.textBaseline = 'middle';
       context.fillText(fitted(r.name, gutter() - 52), 6, y + tall / 2);
       context.textAlign = 'right';
-      context.fillText(`${Math.round(100 * r.busy)} %`, gutter() - 8, y + tall / 2);
+      context.fillText(`${percent(r.busy)} %`, gutter() - 8, y + tall / 2);
       context.textAlign = 'left';
       context.textBaseline = 'alphabetic';
     });
