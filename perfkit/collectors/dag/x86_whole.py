@@ -19,6 +19,7 @@ from perfkit.dag.program import (
     DIVIDE,
     DIVISION,
     FORWARD,
+    FORWARDED_LOAD,
     FUSED,
     HOLD,
     INTEGER,
@@ -53,6 +54,7 @@ _DIVISION = 7  # cycles that a division keeps the divider, where no core's table
 _STACK_POINTER = "RSP"
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
+_RENAMED = re.compile(r"^(?:MOV|POP|CMOV\w+)$")  # whose loads a core renames that learns moves alone
 # Cycles of integer work beyond one, where no core's table says more: as in the LLVM front end.
 _SLOW = (
     (re.compile(r"^I?MUL"), 2),
@@ -88,6 +90,8 @@ class WholeReader:
         self.tables: Any = None
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
+        self.scaled = 0 if core is None else round(core.feature("scaled_index_latency", 0.0))
+        self.moves = core is not None and core.feature("memory_renaming", "none") == "learned by moves"
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
         if core is not None:
             from perfkit.machine.instruction_tables import InstructionTables
@@ -166,8 +170,11 @@ class WholeReader:
         shape = shape_of(self, name, instruction, operands)
         integer = not any(map(_VECTOR.match, writes))
         vector = any(map(_VECTOR.match, reads))
-        loaded = [self.load(o, begin, shape, address, integer, block) for o in operands if self.code.read[o]]
         stores = [o for o in operands if self.code.write[o]]
+        renamed = not self.moves or bool(stores) or bool(_RENAMED.match(name))
+        loads = self.indexed(instruction, address, block) if any(self.code.read[o] for o in operands) else address
+        kind = int(integer) * (FORWARDED_LOAD if not renamed else 1)
+        loaded = [self.load(o, begin, shape, loads, kind, block) for o in operands if self.code.read[o]]
         added = self.forwards and bool(_ADDITION.match(name))
         sources = [self.slot(r + _EARLY if added and r.startswith("ZMM") else r) for r in reads]
         pure = not loaded and not stores
@@ -348,16 +355,25 @@ class WholeReader:
         found = [self.slot(r) for r in parts if r and r != _STACK_POINTER]
         return self.joined(found, block) if len(found) > 1 else (found[0] if found else -1)
 
+    def indexed(self, instruction: Any, address: int, block: X86Block) -> int:
+        """Return the slot that a load's address is ready with, after what a scaled index takes."""
+        scaled = instruction.memory_index != self.iced.Register.NONE and instruction.memory_index_scale > 1
+        if not self.scaled or not scaled or address < 0:
+            return address
+        slot = self.new_slot()
+        block.add(FORWARD, address, -1, slot, (1, 8), self.scaled)
+        return slot
+
     def clears(self, instruction: Any) -> bool:
         """Whether an instruction only clears its register."""
         name = form_name(instruction)
         return name.endswith("/same") and bool(re.match(r"^(?:VEX_V|EVEX_V)?(?:P?XOR|SUB_R|PSUB)", name))
 
     def load(
-        self, operand: int, begin: int, shape: tuple[int, int], address: int, integer: bool, block: X86Block
+        self, operand: int, begin: int, shape: tuple[int, int], address: int, integer: int, block: X86Block
     ) -> int:
-        """Add a load."""
+        """Add a load: of a vector register (0), of an integer (1), of one that is not renamed (`FORWARDED_LOAD`)."""
         slot = self.new_slot()
-        block.add(LOAD, address, -1, slot, accessed(self.code, operand, shape), int(integer))
+        block.add(LOAD, address, -1, slot, accessed(self.code, operand, shape), integer)
         block.operands.append(operand - begin)
         return slot

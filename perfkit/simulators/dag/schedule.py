@@ -310,4 +310,5 @@ class _Run:
         factor = 2 * self.stack.room // len(self.memory.lines)
         lines, stored = (tables.longer(array, factor * len(array)) for array in self.memory[:2])
         written = tables.longer(self.memory.written, self.stack.room)
-        self.memory = self.memory._replace(lines=lines, stored=stored, written=written)
+        writer = tables.longer(self.memory.writer, factor * len(self.memory.writer))
+        self.memory = self.memory._replace(lines=lines, stored=stored, written=written, writer=writer)
