@@ -59,8 +59,9 @@ class BlockProgram(NamedTuple):
         Slots of each function's frame, the entry function's first.
     delay
         Of a FORWARD or HOLD the cycles after which it passes its operands on; of a LOAD or STORE 1 if it accesses an
-        integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER operation 1 if it is one of vector registers; of a DIVIDE that keeps its unit longer than
-        a division the rest, in `DIVISION`-ths of a division's time (square roots); else 0.
+        integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER operation 1 if it is one of vector
+        registers; of a DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's
+        time (square roots); else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.
     """

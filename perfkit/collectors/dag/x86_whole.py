@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
+from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
 from perfkit.dag.program import (
     ADD,
     BRANCH,
@@ -51,6 +52,8 @@ _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _VECTOR = re.compile(r"[XYZ]MM\d+$")
 _DIVIDES = re.compile(r"^I?DIV$")
 _DIVISION = 7  # cycles that a division keeps the divider, where no core's table says: 6 to 10 since Ice Lake and Zen 3
+_STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
+_WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
@@ -102,6 +105,27 @@ class WholeReader:
                 self.usual[ADD] = round(
                     self.tables.form(_USUAL[ADD]).latency - float(core.features["add_forwarding"].value)
                 )
+
+    def counts(self, runs: Any) -> dict[str, str]:
+        """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
+        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS), 0)
+        repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
+        for k, times in enumerate(runs.tolist()):
+            for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
+                one = self.instructions[i]
+                found[CALLS] += times * (one.flow_control == self.iced.FlowControl.RETURN)
+                found[STRINGS] += times * (i in repeats and self.names[one.mnemonic].startswith(_STRINGS))
+                found[GATHERS] += times * ("GATHER" in self.names[one.mnemonic])
+                found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
+        return {name: str(count) for name, count in found.items()}
+
+    @property
+    def splits(self) -> bool:
+        """Whether the core runs operations of 512 bits in two passes."""
+        if self.tables is None:
+            return False
+        whole, half = (self.tables.form(name).inverse_throughput(self.tables.core) for name in _WIDTHS)
+        return bool(whole >= 1.5 * half)
 
     def slot(self, name: str) -> int:
         """Return the slot of a register."""
