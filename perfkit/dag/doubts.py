@@ -24,7 +24,7 @@ _HISTORY, _TABLE = 8, 1 << 16
 class _Seen(NamedTuple):
     """What a rule weighs: counts by name, executed instructions, cycles, and those of a misprediction."""
 
-    count: Mapping[str, int]
+    counts: Mapping[str, int]
     instructions: int
     cycles: int
     penalty: float
@@ -50,7 +50,7 @@ def doubts(facts: Mapping[str, str], instructions: int, cycles: int, penalty: fl
 
 
 def _branches(s: _Seen) -> str:
-    seen, first = s.count.get(MISSED, 0), s.count.get(MISSED_AT_FIRST, 0)
+    seen, first = s.counts.get(MISSED, 0), s.counts.get(MISSED_AT_FIRST, 0)
     if max(seen, first) * s.penalty <= _NOTABLE * s.cycles:
         return ""
     return (
@@ -61,7 +61,7 @@ def _branches(s: _Seen) -> str:
 
 
 def _surprises(s: _Seen) -> str:
-    found = s.count.get(SURPRISES, 0)
+    found = s.counts.get(SURPRISES, 0)
     if found * s.penalty <= _NOTABLE * s.cycles:
         return ""
     return (
@@ -72,14 +72,14 @@ def _surprises(s: _Seen) -> str:
 
 
 def _calls(s: _Seen) -> str:
-    returns = s.count.get(CALLS, 0)
+    returns = s.counts.get(CALLS, 0)
     if returns * _RETURN > _NOTABLE * s.cycles:
         return (
             f"every {s.instructions / returns:.0f}th instruction is a return: what calls cost in the front end (taken "
             "branches, code that is decoded in small pieces) and in the stack is not modelled; recursive functions "
             "take up to 2.4 times as long on a Zen 4"
         )
-    if s.count.get(UNSEEN_CALLS, 0):
+    if s.counts.get(UNSEEN_CALLS, 0):
         return (
             "it calls functions that are not inlined: return addresses and saved registers are no nodes of a C, C++ or "
             "Python function, and recursion is simulated up to 3.3 times too fast: record a program"
@@ -88,7 +88,7 @@ def _calls(s: _Seen) -> str:
 
 
 def _strings(s: _Seen) -> str:
-    found = s.count.get(STRINGS, 0)
+    found = s.counts.get(STRINGS, 0)
     if found * _STRING_START <= _NOTABLE * s.cycles:
         return ""
     return (
@@ -98,7 +98,7 @@ def _strings(s: _Seen) -> str:
 
 
 def _passes(s: _Seen) -> str:
-    found = s.count.get(SPLIT, 0)
+    found = s.counts.get(SPLIT, 0)
     if found <= _NOTABLE * s.instructions / 2:
         return ""
     return (
@@ -108,7 +108,7 @@ def _passes(s: _Seen) -> str:
 
 
 def _gathers(s: _Seen) -> str:
-    found = s.count.get(GATHERS, 0)
+    found = s.counts.get(GATHERS, 0)
     if found * 4 <= _NOTABLE * s.cycles:
         return ""
     return f"{found:,} gathers are one operation and their loads here; cores run them as many operations"
