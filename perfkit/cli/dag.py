@@ -191,6 +191,7 @@ def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, g
     lines = [roofline.verdict]
     row = {"name": name, "core": machine.name, "cycles": schedule.cycles, "roofline": roofline}
     row |= {"performance": schedule.performance, "unit": f"{schedule.unit}/cycle", "verdict": roofline.verdict}
+    row["doubts"] = list(schedule.doubts)
     row["coverage"] = None if math.isnan(schedule.coverage) else schedule.coverage
     if ranked:
         with progress_bar(f"{name}: relaxing") as progress:

@@ -28,6 +28,7 @@ ADD, MULTIPLY, DIVIDE, LOAD, STORE, FORWARD, CALL, RETURN, OTHER, FUSED, INTEGER
 # Parts of a division's time in which a DIVIDE's delay counts, and what a square root takes longer where no core's table
 # says it: half as long again to twice as long as a division since Skylake and Zen 3.
 DIVISION, SQUARE_ROOT = 60, 36
+FORWARDED_LOAD = 2  # the delay of an integer load that no core renames, which gets a store's value by forwarding
 OPS = {"A": ADD, "M": MULTIPLY, "D": DIVIDE, "L": LOAD, "S": STORE, "F": FUSED, "I": INTEGER, "B": BRANCH}
 
 
@@ -58,8 +59,9 @@ class BlockProgram(NamedTuple):
         Slots of each function's frame, the entry function's first.
     delay
         Of a FORWARD or HOLD the cycles after which it passes its operands on; of a LOAD or STORE 1 if it accesses an
-        integer; of an INTEGER operation 1 if it is one of vector registers; of a DIVIDE that keeps its unit longer than
-        a division the rest, in `DIVISION`-ths of a division's time (square roots); else 0.
+        integer (`FORWARDED_LOAD`: a load that is never renamed); of an INTEGER operation 1 if it is one of vector
+        registers; of a DIVIDE that keeps its unit longer than a division the rest, in `DIVISION`-ths of a division's
+        time (square roots); else 0.
     block_instructions, block_covered
         How many instructions a processor would fetch for the block, and how many of them are nodes.
     """

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import perfkit as pk
 from perfkit.collectors.dag.x86_dag import trace_dag
+from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
 from perfkit.dag.graph import Dag
 from perfkit.errors import DataError
 from perfkit.simulators.dag.core import DagCore
@@ -174,3 +176,37 @@ def test_a_trace_that_lacks_what_it_called_says_so():
     lacking = replace(found, provenance=replace(found.provenance, extra={"not_followed_calls": "memcpy: 1"}))
     with pytest.warns(PerfkitWarning, match="memcpy: 1; their time is missing"):
         trace_dag(lacking, whole=True)
+
+
+def test_approximations_are_no_divisions():
+    rows = [(hexes("0f53c1"), []), (hexes("0f52d1"), []), (hexes("c5f853d9"), []), (hexes("0f5ee1"), [])]
+    dag = trace_dag(traced(rows, 1, []), whole=True)  # rcpps, rsqrtps, vrcpps, divps
+    assert "".join(dag.nodes()["op"]) == "MMMD"
+
+
+@pytest.mark.parametrize(("code", "cycles"), [("488b04c3", 5), ("488b0403", 4)])
+def test_a_scaled_index_takes_a_cycle_where_the_core_says_so(code, cycles):
+    """``mov rax, [rbx + rax * 8]`` takes 5 cycles per link on a Zen 4, without a scale 4 (`zen4-host`)."""
+    core = pk.Microarchitecture.load("zen4")
+    runs = 50
+    source = trace_dag(traced([(hexes(code), [(True, False, 8)])], runs, [64] * runs), whole=True, core=core)
+    assert DagScheduler(core).run(source).cycles == pytest.approx(cycles * runs, abs=2 * cycles)
+
+
+def test_what_the_dag_does_not_know_is_counted():
+    rows = [(hexes("f3a4"), [(True, False, 0), (False, True, 0)]), (hexes("c3"), [(True, False, 8)])]
+    made = traced(rows, 6, [0, 4096, 8192] * 6, [40, 40] * 6)  # rep movsb; ret
+    core = pk.Microarchitecture.load("zen4")
+    dag = trace_dag(made, whole=True, core=core)
+    assert (dag.facts[STRINGS], dag.facts[CALLS], dag.facts[GATHERS], dag.facts[SPLIT]) == ("6", "6", "0", "0")
+    schedule = DagScheduler(core).run(dag)
+    assert any("string instructions" in doubt for doubt in schedule.doubts)
+    assert "Do not rely on these cycles: " in schedule.roofline().verdict
+
+
+@pytest.mark.parametrize(("core", "count"), [("zen4", "3"), ("skylake_x", "0")])
+def test_wide_instructions_count_where_the_core_splits_them(core, count):
+    rows = [(hexes("62f1fd4858c1"), [])]  # vaddpd zmm0, zmm0, zmm1
+    loaded = pk.Microarchitecture.load(core)
+    dag = trace_dag(traced(rows, 3, []), whole=True, core=loaded)
+    assert dag.facts[SPLIT] == count

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.dag.program import REDIRECT, SQUARE_ROOT
+from perfkit.dag.program import FORWARDED_LOAD, REDIRECT, SQUARE_ROOT
 from perfkit.errors import SettingError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
@@ -190,3 +190,36 @@ def test_a_square_root_keeps_the_divider_longer_in_cycles_that_are_free():
     core = DagCore.sandy_bridge_erm().replace(throughput_D=0.2, latency_D=10)
     # The second root begins at 8, stands aside for the division at 10 to 14, and ends with 20.
     assert DagScheduler(core).run(dag).issue.tolist() == [0, 10, 8, 21, 26]
+
+
+def test_a_load_of_several_stores_waits_until_they_are_written():
+    core = {"line": 64, "size_L1": 4096, "latency_L1": 4, "latency_blocked": 10}
+
+    def loaded(address, width, **changes):
+        """Return when a load of 16 bytes is done that comes after stores."""
+        marks = "S" * (len(address) - 1) + "L"
+        return int(run(marks, address=address, width=width, **core | changes).done[-1])
+
+    # Both stores are done, and so written, in 4; the load has its value 10 later, or as any other load at 4.
+    assert loaded([0, 8, 0], [1, 1, 2]) == 14
+    assert loaded([0, 8, 0], [1, 1, 2], latency_blocked=0) == 4
+    assert loaded([0, 8, 8], [1, 1, 1]) == 4  # one store wrote all of it
+    assert loaded([0, 0], [2, 2]) == 4
+    assert loaded([0, 0], [1, 2]) == 14  # the rest comes from the cache
+    # Long after the store is written nothing waits.
+    late = pk.Dag.from_nodes("SAL", [[], [], [1]], [0, None, 0], None, [1, 1, 2])
+    assert DagScheduler(DagCore(latency_A=50, **core), record=True).run(late).done.tolist() == [4, 50, 54]
+
+
+def test_only_renamed_loads_have_a_stores_value_at_once():
+    core = DagCore(line=64, size_L1=4096, latency_L1=4, latency_forward=7, memory_renaming=1, store_ports=1)
+
+    def done(mark):
+        # A store before it takes the port: the store that is loaded issues in 1, after the load could.
+        busy = pk.Dag.from_nodes("SSL", [[], [], []], [64, 0, 0])
+        marks = np.array([1, 1, mark], dtype=np.int64)
+        marked = pk.Dag(busy.program._replace(delay=marks), busy.stream)
+        return int(DagScheduler(core, x86_order=False, record=True).run(marked).done[-1])
+
+    assert done(1) == 1
+    assert done(FORWARDED_LOAD) == 1 + 7

@@ -101,6 +101,8 @@ def trace_source(
     further = [step for block in blocks for step in block.repeats]
     program = _program(trace.code, [*blocks, *further], reader.slots)
     facts = {"front end": "x86 trace", "backend": trace.provenance.backend, "whole": str(whole)}
+    if whole:
+        facts |= reader.counts(trace.block_counts())
     return TraceSource(trace, program, blocks, whole, name, facts, branch)
 
 

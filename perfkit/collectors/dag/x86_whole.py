@@ -13,12 +13,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.dag.x86_operations import BRANCH_RESULT, STEP, X86Block, accessed, arithmetic, shape_of
+from perfkit.dag.doubts import CALLS, GATHERS, SPLIT, STRINGS
 from perfkit.dag.program import (
     ADD,
     BRANCH,
     DIVIDE,
     DIVISION,
     FORWARD,
+    FORWARDED_LOAD,
     FUSED,
     HOLD,
     INTEGER,
@@ -50,9 +52,12 @@ _FUSES = re.compile(r"^(?:CMP|TEST|ADD|SUB|AND|INC|DEC)$")
 _VECTOR = re.compile(r"[XYZ]MM\d+$")
 _DIVIDES = re.compile(r"^I?DIV$")
 _DIVISION = 7  # cycles that a division keeps the divider, where no core's table says: 6 to 10 since Ice Lake and Zen 3
+_STRINGS = ("MOVS", "STOS", "CMPS", "SCAS", "LODS")
+_WIDTHS = ("EVEX_VADDPD_ZMM_K1Z_ZMM_ZMMM512B64_ER", "VEX_VADDPD_YMM_YMM_YMMM256")
 _STACK_POINTER = "RSP"
 _EARLY = " to an addition"
 _ADDITION = re.compile(r"^V?(?:ADD|SUB)[PS][SD]$")
+_RENAMED = re.compile(r"^(?:MOV|POP|CMOV\w+)$")  # whose loads a core renames that learns moves alone
 # Cycles of integer work beyond one, where no core's table says more: as in the LLVM front end.
 _SLOW = (
     (re.compile(r"^I?MUL"), 2),
@@ -88,6 +93,8 @@ class WholeReader:
         self.tables: Any = None
         self.usual: dict[int, int] = {}
         self.forwards = bool(core is not None and core.features.get("add_forwarding"))
+        self.scaled = 0 if core is None else round(core.feature("scaled_index_latency", 0.0))
+        self.moves = core is not None and core.feature("memory_renaming", "none") == "learned by moves"
         self.merges = core is None or str(getattr(core.features.get("macro_fusion"), "value", "alu")) != "none"
         if core is not None:
             from perfkit.machine.instruction_tables import InstructionTables
@@ -98,6 +105,27 @@ class WholeReader:
                 self.usual[ADD] = round(
                     self.tables.form(_USUAL[ADD]).latency - float(core.features["add_forwarding"].value)
                 )
+
+    def counts(self, runs: Any) -> dict[str, str]:
+        """Return how often instructions were executed that the DAG knows too little of (`perfkit.dag.doubts`)."""
+        found = dict.fromkeys((CALLS, STRINGS, SPLIT, GATHERS), 0)
+        repeats = {i for i, one in enumerate(self.instructions) if one.has_rep_prefix or one.has_repne_prefix}
+        for k, times in enumerate(runs.tolist()):
+            for i in range(int(self.code.block_start[k]), int(self.code.block_start[k + 1])):
+                one = self.instructions[i]
+                found[CALLS] += times * (one.flow_control == self.iced.FlowControl.RETURN)
+                found[STRINGS] += times * (i in repeats and self.names[one.mnemonic].startswith(_STRINGS))
+                found[GATHERS] += times * ("GATHER" in self.names[one.mnemonic])
+                found[SPLIT] += times * (self.splits and "_ZMM" in form_name(one))
+        return {name: str(count) for name, count in found.items()}
+
+    @property
+    def splits(self) -> bool:
+        """Whether the core runs operations of 512 bits in two passes."""
+        if self.tables is None:
+            return False
+        whole, half = (self.tables.form(name).inverse_throughput(self.tables.core) for name in _WIDTHS)
+        return bool(whole >= 1.5 * half)
 
     def slot(self, name: str) -> int:
         """Return the slot of a register."""
@@ -166,8 +194,11 @@ class WholeReader:
         shape = shape_of(self, name, instruction, operands)
         integer = not any(map(_VECTOR.match, writes))
         vector = any(map(_VECTOR.match, reads))
-        loaded = [self.load(o, begin, shape, address, integer, block) for o in operands if self.code.read[o]]
         stores = [o for o in operands if self.code.write[o]]
+        renamed = not self.moves or bool(stores) or bool(_RENAMED.match(name))
+        loads = self.indexed(instruction, address, block) if any(self.code.read[o] for o in operands) else address
+        kind = int(integer) * (FORWARDED_LOAD if not renamed else 1)
+        loaded = [self.load(o, begin, shape, loads, kind, block) for o in operands if self.code.read[o]]
         added = self.forwards and bool(_ADDITION.match(name))
         sources = [self.slot(r + _EARLY if added and r.startswith("ZMM") else r) for r in reads]
         pure = not loaded and not stores
@@ -348,16 +379,25 @@ class WholeReader:
         found = [self.slot(r) for r in parts if r and r != _STACK_POINTER]
         return self.joined(found, block) if len(found) > 1 else (found[0] if found else -1)
 
+    def indexed(self, instruction: Any, address: int, block: X86Block) -> int:
+        """Return the slot that a load's address is ready with, after what a scaled index takes."""
+        scaled = instruction.memory_index != self.iced.Register.NONE and instruction.memory_index_scale > 1
+        if not self.scaled or not scaled or address < 0:
+            return address
+        slot = self.new_slot()
+        block.add(FORWARD, address, -1, slot, (1, 8), self.scaled)
+        return slot
+
     def clears(self, instruction: Any) -> bool:
         """Whether an instruction only clears its register."""
         name = form_name(instruction)
         return name.endswith("/same") and bool(re.match(r"^(?:VEX_V|EVEX_V)?(?:P?XOR|SUB_R|PSUB)", name))
 
     def load(
-        self, operand: int, begin: int, shape: tuple[int, int], address: int, integer: bool, block: X86Block
+        self, operand: int, begin: int, shape: tuple[int, int], address: int, integer: int, block: X86Block
     ) -> int:
-        """Add a load."""
+        """Add a load: of a vector register (0), of an integer (1), of one that is not renamed (`FORWARDED_LOAD`)."""
         slot = self.new_slot()
-        block.add(LOAD, address, -1, slot, accessed(self.code, operand, shape), int(integer))
+        block.add(LOAD, address, -1, slot, accessed(self.code, operand, shape), integer)
         block.operands.append(operand - begin)
         return slot

@@ -7,13 +7,14 @@ The extended roofline's paper knows no branches. A trace tells where they went, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numba import njit
 
+from perfkit.dag.doubts import MISSED, MISSED_AT_FIRST
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import REDIRECT, BlockProgram, Consumer, Ints
 from perfkit.errors import SettingError
@@ -59,6 +60,15 @@ class PredictedNodes:
         return self.source.name
 
     @property
+    def facts(self) -> dict[str, str]:
+        """What was traced and how, and how many branches are missed."""
+        return {**self.source.facts, "branches predicted for": self.gus.core.name, **self._missed}
+
+    @cached_property
+    def _missed(self) -> dict[str, str]:
+        return {MISSED: str(_missed(self.gus, self.trace)), MISSED_AT_FIRST: str(_missed(_cold(self.gus), self.trace))}
+
+    @property
     def trace(self) -> Trace:
         """The trace."""
         return self.source.trace
@@ -93,8 +103,7 @@ class PredictedNodes:
         pieces: list[Ints] = []
         self.replay(lambda records, length: pieces.append(records[:length]))
         stream = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
-        facts = {**self.source.facts, "branches predicted for": self.gus.core.name}
-        return Dag(self.program, stream, self.name, "traced", facts)
+        return Dag(self.program, stream, self.name, "traced", self.facts)
 
 
 def predict_branches(source: Any, core: Microarchitecture, warm: bool = True) -> PredictedNodes:
@@ -128,6 +137,16 @@ def predict_branches(source: Any, core: Microarchitecture, warm: bool = True) ->
             "a trace with whole=True, which pk.open_dags returns"
         )
     return PredictedNodes(source, Gus(core, warm=warm))
+
+
+def _cold(gus: Gus) -> Gus:
+    return replace(gus, warm=False)
+
+
+def _missed(gus: Gus, trace: Trace) -> int:
+    """Return how many branches the predictor misses."""
+    memory = gus.memory(trace, gus.program(trace))
+    return sum(int(np.count_nonzero(memory.window(chunk).control & MISPREDICTED)) for chunk in trace.chunks())
 
 
 @njit(cache=True)

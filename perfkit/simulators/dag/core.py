@@ -79,6 +79,9 @@ class DagCore:
         1: an access that misses L1 takes the bandwidth below of its whole line; 0: of its own elements.
     latency_forward, latency_forward_FP
         Of a load of an integer, or of a floating-point number, whose store it waits for; None: L1's.
+    latency_blocked
+        From the writing of the last of several stores, in order and not before it is the oldest, to the value of a load
+        of bytes from more than this one: it cannot be forwarded. 0: forwarded all the same (not in the paper's model).
     integer_loads_earlier
         Cycles by which loads of integers take less than the latencies above, which are those of floating-point loads.
     vector_load_ports
@@ -154,6 +157,7 @@ class DagCore:
     whole_lines: float = 0
     latency_forward: float | None = None
     latency_forward_FP: float | None = None  # noqa: N815
+    latency_blocked: float = 0
     integer_loads_earlier: float = 0
     vector_load_ports: float = 0
     vector_store_ports: float = 0

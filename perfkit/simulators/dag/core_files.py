@@ -32,6 +32,7 @@ _RESOURCES = {
     "latency_mem": "memory_latency",
     "latency_forward": "store_forward_latency",
     "latency_forward_FP": "vector_store_forward_latency",
+    "latency_blocked": "blocked_store_forward_latency",
     "misprediction_penalty": "misprediction_penalty",
     "vector_rs": "vector_scheduler",
     "vector_queue": "vector_queue",
@@ -161,7 +162,7 @@ def _beyond_the_paper(core: Microarchitecture) -> Figures:
         "the core file has no prefetcher" if not fetches else f"estimate: {_STREAMS} streams, as manuals name 16 to 32"
     )
     return {
-        **({"misprediction_penalty": (0.0, core.sources["erm"])} if paper else {}),
+        **(dict.fromkeys(("misprediction_penalty", "latency_blocked"), (0.0, core.sources["erm"])) if paper else {}),
         "prefetch_streams": (float(_STREAMS if fetches else 0), streams),
         "inflight_merging": (float(not paper), note),
         "ways_L1": (0.0, core.sources["erm"]) if paper else _ways(core),

@@ -29,6 +29,7 @@ from perfkit.simulators.dag.layout import (
     BETWEEN,
     BIT,
     BLOCKED,
+    BLOCKS,
     CODE,
     COUNT,
     COVERED,
@@ -63,6 +64,7 @@ from perfkit.simulators.dag.layout import (
     LAST_STORE,
     LASTING,
     LATEST,
+    LATEST_STORES,
     LB,
     LB_NOW,
     LEAVE,
@@ -489,6 +491,25 @@ def _phis(block: Any, previous: Any, base: Any, program: Any, frames: Any) -> No
         frames.ready[base + program.phi_into[k]] = frames.phis[k - first]
 
 
+@inlined
+def _written(x: Any, address: Any, size: Any, memory: Any, line_shift: Any, word_shift: Any) -> Any:
+    """Return when the newest of a load's stores is written, where it did not write all that is loaded; else 0."""
+    newest: Any = memory.commits[LATEST_STORES]
+    if memory.commits[_U(newest % LATEST_STORES)] == 0:
+        return np.int64(0)
+    words = np.int64(1) << (line_shift - word_shift)
+    word = x * words + ((address >> word_shift) & (words - 1))
+    first = memory.writer[_U(word)]
+    last, several = first, False
+    for w in range(word + 1, min(word + size, (x + 1) * words)):
+        other = memory.writer[_U(w)]
+        several |= other != first
+        last = max(last, other)
+    if not several or last <= newest - LATEST_STORES:
+        return np.int64(0)
+    return memory.commits[_U(last % LATEST_STORES)]
+
+
 @compiled(*_BUILT_FROM, **_OPTIONS)
 def warm_up(where: Any, length: Any, used: Any, time: Any) -> Any:
     """Note when each line is used last (`perfkit.simulators.dag.reuse.by_use`); return the time after it."""
@@ -581,6 +602,7 @@ def run(
     at, op_at, address_at = saved[AT_RECORD], saved[AT_OP], saved[AT_ADDRESS]
     instructions, covered, slots = saved[INSTRUCTIONS], saved[COVERED], saved[SLOTS]
     earlier = parameters[EARLIER]
+    blocks = not paper and memory.writer.shape[0] > 0  # loads of bytes from several stores wait for these
 
     recorded = record.issue.shape[0] > 0
     node_room = record.issue.shape[0] if recorded else UNLIMITED
@@ -725,7 +747,7 @@ def run(
                 address_at += 1
                 level = ops[op + _U(LEVEL)]
                 forwarded, comes, leaves = False, False, np.int64(-1)
-                integer = level == INTEGER_LOAD
+                integer, renamed = level <= INTEGER_LOAD, level == INTEGER_LOAD
                 if not rarely(x < 0):
                     far = fetch_ahead(where, address_at - 1, stack)
                     if rarely((inflight != IGNORED) | stores):
@@ -829,14 +851,25 @@ def run(
                     own = parameters[FORWARDS if integer else FORWARDS_FP]
                     if own >= 0:
                         done = issue + own
-                    if integer and parameters[RENAMED] and ops[op + _U(SIZE)] << word_shift >= 4:
+                    if renamed and parameters[RENAMED] and ops[op + _U(SIZE)] << word_shift >= 4:
                         done = issue
+                if blocks and load and x >= 0:
+                    written = _written(x, address, ops[op + _U(SIZE)], memory, line_shift, word_shift)
+                    if rarely(written > issue):
+                        done = max(done, written + parameters[BLOCKS])
                 if load:
                     last_load = issue
                     taken_a = _hold_entry(rows, mask, LEAVE, lb_one, taken_a, lb_now, done)
                 else:
                     last_store = max(last_store, issue)
                     taken_b = _hold_entry(rows, mask, LEAVE + 1, sb_one, taken_b, sb_now, done)
+                    if blocks:
+                        store = memory.commits[LATEST_STORES] + 1
+                        memory.commits[LATEST_STORES] = store
+                        before = memory.commits[_U((store - 1) % LATEST_STORES)]
+                        memory.commits[_U(store % LATEST_STORES)] = max(before, retired, done)
+                        for w in range(word, word_end):
+                            memory.writer[_U(w)] = store
                     for w in range(word, word_end):
                         memory.stored[_U(w)] = issue
                         memory.lines[_U(2 * x + 1)] = max(issue, memory.lines[_U(2 * x + 1)])

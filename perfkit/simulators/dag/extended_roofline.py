@@ -159,7 +159,7 @@ class Roofs(Summarised):
                 f"{s.performance:.3g} flops/cycle for {s.name} on {s.core.name} (simulated), {held} {listed}{more}",
                 f"{s.work:,} flops in {s.cycles:,} cycles, {s.intensity:.3g} flops/byte; verdict gives the reasons",
             ]
-        )
+        ) + doubted(s)
 
     def save(self, path: str | Path) -> Path:
         """Write the schedule and the tolerance to one .npz file, which `Schedule.load` opens too; return its path."""
@@ -200,7 +200,7 @@ class Roofs(Summarised):
         s = self.schedule
         head = (
             f"{s.name} on {s.core.name} (simulated): {s.performance:.3g} {s.unit}/cycle at {s.intensity:.3g} "
-            f"{s.unit}/byte, {s.work:,} {s.work_unit} in {s.cycles:,} cycles." + _seen(s)
+            f"{s.unit}/byte, {s.work:,} {s.work_unit} in {s.cycles:,} cycles." + _seen(s) + doubted(s)
         )
         if not self.hits:
             roof = self.roofs[0]
@@ -249,6 +249,11 @@ def _seen(s: Schedule) -> str:
     moves = "moves between registers, jumps and the like, which take no unit"
     left_out = moves if s.n_nodes("I") else "integer work, addresses and control; whole=True counts them"
     return f"\n{s.coverage:.0%} of the executed instructions are in this DAG; the others are {left_out}."
+
+
+def doubted(s: Schedule) -> str:
+    """Return why the cycles may be far off, a line each."""
+    return "".join(f"\nDo not rely on these cycles: {doubt}." for doubt in s.doubts)
 
 
 def _single_roofs(s: Schedule) -> list[Roof]:

@@ -38,8 +38,9 @@ HIGH, LOW = 32, (1 << 32) - 1
 OP_BITS, SHAPE_BITS = 3, 4
 # The code of an instruction that is no node, below those of nodes; what it is recorded as.
 OTHER, NO_NODE = -1, 255
-# The level of an integer load that follows from reuse (of others it is -1), and a core without a forwarding latency.
-INTEGER_LOAD, AS_L1 = -2, -1
+# The level of an integer load that follows from reuse, of one that is not renamed (of others it is -1), and a core
+# without a forwarding latency.
+INTEGER_LOAD, NOT_RENAMED, AS_L1 = -2, -3, -1
 CODE, READS, READS_TOO, INTO, UNIT, COUNT, LEVEL, SIZE = range(8)
 # Frames lie two slots apart: what is never ready later than at once, and what nobody reads.
 AT_ONCE, NOBODY, BETWEEN = -1, -2, 2
@@ -60,6 +61,7 @@ LEFT_ONES = sum(1 << (LEFT_BITS + 1) * k for k in range(MEMORY))
 LEFT_MAX = LEFT_ONES * ((1 << LEFT_BITS) - 1)
 GATHERED = LEFT_BITS * (MEMORY - 1)
 GATHER = sum(1 << (GATHERED - LEFT_BITS * k) for k in range(MEMORY))
+LATEST_STORES = 256  # stores whose writing is remembered: more than any core's store buffer holds
 PROBES = 2  # cycles looked at one by one before chains of full cycles are followed
 
 # Reasons to return before the records are used up: the driver makes room and calls again.
@@ -76,8 +78,8 @@ DONE, GROW_RINGS, GROW_LINES, GROW_FRAMES, GROW_NODES, GROW_CYCLES = range(6)
 (
     WIDTH, ROB, RS, LB, SB, LFB, X86_ORDER, INFLIGHT, LINE_SHIFT, WORD_SHIFT, MARGIN, IDLE, TYPES_USED,
     STREAMS, FORWARDS, FORWARDS_FP, EARLIER, PENALTY, SPLITS, RENAMED, VECTOR_RS,
-    VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, PARAMETERS,
-) = range(27)  # fmt: skip
+    VECTOR_QUEUE, WAYS, SETS, SET_FILL, SET_WRITTEN, BLOCKS, PARAMETERS,
+) = range(28)  # fmt: skip
 # Values of INFLIGHT: a hit of a line under way issues and completes as any hit; does not issue before the line is
 # there; issues, and completes with the line.
 IGNORED, BLOCKED, MERGED = range(3)
@@ -131,6 +133,9 @@ def countdown(latency: Ints) -> Ints:
 class Memory(NamedTuple):
     """Per line: when its outstanding miss returns, and when any of its words was last stored. Per word: the same.
 
+    Where a core blocks loads of bytes from several stores: per word the number of its last store, and when the last
+    stores (their numbers modulo `LATEST_STORES`) are written to L1; at the end, how many there were.
+
     Of the prefetcher's streams: the line before the next one, its direction (0: not known), in order of use, and last
     where the first one is. Of the sets of L1: their lines as ``2 * index + written``, -1 for none; the trees that tell
     which is replaced; until when each takes in its last line, and after those whether a load brought it. Per line the
@@ -144,6 +149,8 @@ class Memory(NamedTuple):
     trees: Ints
     filling: Ints
     written: Ints
+    writer: Ints
+    commits: Ints
 
 
 class Frames(NamedTuple):

@@ -54,6 +54,8 @@ class Schedule(Summarised):
         recorded.
     stall_mask
         Of each cycle the stalling buffers, where recorded.
+    doubts
+        Why the cycles may be far off, a sentence each (`perfkit.dag.doubts`).
     instructions, covered
         Executed instructions, and how many of them are nodes of the DAG; 0 where they were not counted.
 
@@ -78,6 +80,7 @@ class Schedule(Summarised):
     stall_mask: npt.NDArray[np.uint8] | None = None
     instructions: int = 0
     covered: int = 0
+    doubts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.nodes.sum():
@@ -372,7 +375,7 @@ class Schedule(Summarised):
         core = {name: getattr(self.core, name) for name in ("name", *parameter_names())}
         about = json.dumps(
             {"format": _FORMAT, "name": self.name, "core": core, "settings": dict(self.settings)}
-            | {"instructions": self.instructions, "covered": self.covered},
+            | {"instructions": self.instructions, "covered": self.covered, "doubts": self.doubts},
         )
         arrays = {name: getattr(self, name) for name in ("states", "counts", "nodes", "shapes", *_OPTIONAL)}
         kept = {name: array for name, array in arrays.items() if array is not None}
@@ -399,7 +402,9 @@ class Schedule(Summarised):
             arrays = {name: _numbers(saved[name]) for name in ("states", "counts", "nodes", "shapes")}
             optional = {name: _numbers(saved[name]) for name in _OPTIONAL if name in saved}
             counted = {name: about[name] for name in ("instructions", "covered")}
-            found = cls(about["name"], DagCore(**about["core"]), about["settings"], **arrays, **optional, **counted)
+            doubts = tuple(str(doubt) for doubt in about.get("doubts", ()))  # files before there were any have none
+            core = DagCore(**about["core"])
+            found = cls(about["name"], core, about["settings"], **arrays, **optional, **counted, doubts=doubts)
             return answering(found)
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfkit.dag.doubts import MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
 from perfkit.dag.graph import Dag
-from perfkit.dag.program import NodeSource
+from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import engine, layout, tables
 from perfkit.simulators.dag.core import DagCore
@@ -127,15 +128,33 @@ class DagScheduler:
             If the DAG has no nodes.
         """
         work = _Run(self, dag)
+        follow = Successors() if not _predicted(dag) and (dag.program.op == BRANCH).any() else None
+
+        def see(records: Any, length: int) -> None:
+            if follow is not None:
+                follow.see(records, length, dag.program.block_addresses)
+            (work.warm_up if self.warm else work.schedule)(records, length)
+
         if self.warm:
-            dag.replay(work.warm_up)
+            dag.replay(see)
         work.begin()
-        dag.replay(work.schedule)
-        return work.finish()
+        dag.replay(work.schedule if self.warm else see)
+        found = work.finish()
+        facts = dict(getattr(dag, "facts", {}))
+        if follow is not None:
+            facts[SURPRISES] = str(follow.surprises)
+            facts[UNSEEN_CALLS] = str(int((dag.program.op == CALL).any()))
+        penalty = self.core.misprediction_penalty
+        return replace(found, doubts=doubts(facts, found.instructions, found.cycles, penalty))
 
     def settings(self) -> dict[str, Any]:
         """Return the switches (without the core), as saved with a schedule."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "core"}
+
+
+def _predicted(dag: NodeSource) -> bool:
+    """Whether a DAG's branches were predicted, or are a trace's, which can be."""
+    return MISSED in getattr(dag, "facts", {}) or hasattr(dag, "trace")
 
 
 def rescheduler(dag: NodeSource, scheduler: DagScheduler) -> Callable[..., ExtendedRoofline]:
@@ -310,4 +329,5 @@ class _Run:
         factor = 2 * self.stack.room // len(self.memory.lines)
         lines, stored = (tables.longer(array, factor * len(array)) for array in self.memory[:2])
         written = tables.longer(self.memory.written, self.stack.room)
-        self.memory = self.memory._replace(lines=lines, stored=stored, written=written)
+        writer = tables.longer(self.memory.writer, factor * len(self.memory.writer))
+        self.memory = self.memory._replace(lines=lines, stored=stored, written=written, writer=writer)

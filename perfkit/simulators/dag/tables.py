@@ -14,6 +14,7 @@ from perfkit.dag.program import (
     DIVIDE,
     DIVISION,
     FORWARD,
+    FORWARDED_LOAD,
     FUSED,
     HOLD,
     INTEGER,
@@ -203,9 +204,8 @@ def operations(program: BlockProgram, word_bits: int) -> Any:
     into = np.where(program.into < 0, layout.NOBODY, program.into)
     code[arithmetic] = ADD
     code[program.op == OTHER] = layout.OTHER
-    level = np.where(
-        (program.op == LOAD) & (program.level < 0) & (program.delay > 0), layout.INTEGER_LOAD, program.level
-    )
+    kind = np.where(program.delay == FORWARDED_LOAD, layout.NOT_RENAMED, layout.INTEGER_LOAD)
+    level = np.where((program.op == LOAD) & (program.level < 0) & (program.delay > 0), kind, program.level)
     columns = code, program.left, program.right, into, unit, count, level, size
     return np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).ravel()
 
@@ -265,6 +265,7 @@ def parameters(
         (layout.FORWARDS_FP, core.latency_forward_FP),
     ):
         values[place] = layout.AS_L1 if latency is None else int(latency)
+    values[layout.BLOCKS] = core.latency_blocked
     values[layout.SPLITS] = _finite(core.line_splits)
     values[layout.RENAMED] = _finite(core.memory_renaming)
     values[layout.PENALTY] = _finite(core.misprediction_penalty)
@@ -284,7 +285,7 @@ def beyond_paper(program: BlockProgram, values: Any) -> bool:
     The engine that `perfkit.simulators.dag.engine.run` compiles for ``beyond=None`` knows none of them.
     """
     limits = values[[layout.VECTOR_RS, layout.VECTOR_QUEUE]] < UNLIMITED
-    features = values[[layout.STREAMS, layout.SPLITS, layout.WAYS]] > 0
+    features = values[[layout.STREAMS, layout.SPLITS, layout.WAYS, layout.BLOCKS]] > 0
     follows = values[layout.INFLIGHT] == layout.MERGED or values[layout.FORWARDS_FP] != layout.AS_L1
     integer_loads = (program.op == LOAD) & (program.delay > 0)
     nodes = types_used(program) > layout.PAPER_TYPES or np.isin(program.op, (JOIN, REDIRECT)).any()
@@ -316,15 +317,18 @@ def new_memory(
     lines, follows = stack.room, settings.memory_dependences and bool((program.op == STORE).any())
     followed = np.full(2 * streams(settings) + 1, -9, dtype=np.int64)
     followed[-1] = 0
-    kept, stored, trees, filling, written = zeros(
+    blocks = follows and values[layout.BLOCKS] > 0
+    kept, stored, trees, filling, written, writer, commits = zeros(
         2 * lines,
         lines << word_bits if follows else 0,
         values[layout.SETS],
         2 * values[layout.SETS],
         lines,
+        lines << word_bits if blocks else 0,
+        layout.LATEST_STORES + 1 if blocks else 0,
     )
     sets = np.full(values[layout.SETS] * values[layout.WAYS], -1, dtype=np.int64)
-    return layout.Memory(kept, stored, followed, sets, trees, filling, written)
+    return layout.Memory(kept, stored, followed, sets, trees, filling, written, writer, commits)
 
 
 def new_rings(size: int, idle: int) -> layout.Rings:

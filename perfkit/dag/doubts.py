@@ -1,0 +1,152 @@
+"""What a DAG does not know of its program, and when that is too much for its cycles to be trusted.
+
+Whoever makes a DAG counts what it saw (the names below are keys of ``facts``); `doubts` weighs that against the cycles
+of a schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+MISSED, MISSED_AT_FIRST = "mispredicted branches", "mispredicted branches of data never seen"
+CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions in two passes", "gathers"
+UNSEEN_CALLS, SURPRISES = "calls that are no nodes", "branches that took another way than before"
+_NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
+_RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
+_STRING_START = 14  # of a string instruction: 40 bytes take 14 cycles on Zen 4, and 30 and more on Intel's cores
+_HISTORY, _TABLE = 8, 1 << 16
+
+
+class _Seen(NamedTuple):
+    """What a rule weighs: counts by name, executed instructions, cycles, and those of a misprediction."""
+
+    counts: Mapping[str, int]
+    instructions: int
+    cycles: int
+    penalty: float
+
+
+def doubts(facts: Mapping[str, str], instructions: int, cycles: int, penalty: float) -> tuple[str, ...]:
+    """Return why the cycles of a schedule may be far off, a sentence each; none where nothing says so.
+
+    Parameters
+    ----------
+    facts
+        Of the DAG: its counts, as text.
+    instructions, cycles
+        What was executed, and how long the schedule takes.
+    penalty
+        Cycles of a mispredicted branch.
+    """
+    count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
+    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers)
+    seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty)
+    found = (rule(seen) for rule in rules)
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _branches(s: _Seen) -> str:
+    seen, first = s.counts.get(MISSED, 0), s.counts.get(MISSED_AT_FIRST, 0)
+    if max(seen, first) * s.penalty <= _NOTABLE * s.cycles:
+        return ""
+    return (
+        f"mispredicted branches decide: {seen:,} are simulated as missed, as by a predictor that knows these data, and "
+        f"{first:,} would be by one that does not; each is {s.penalty:g} cycles and more of {s.cycles:,}. Real "
+        "predictors lie between, or learn more"
+    )
+
+
+def _surprises(s: _Seen) -> str:
+    found = s.counts.get(SURPRISES, 0)
+    if found * s.penalty <= _NOTABLE * s.cycles:
+        return ""
+    return (
+        f"its branches are hard to predict: {found:,} went another way than after the same {_HISTORY} blocks before, "
+        f"and this DAG counts no misprediction, which takes {s.penalty:g} cycles and more (of {s.cycles:,}): record a "
+        "program (perfkit dag run ./program -f FUNCTION), whose branches are predicted"
+    )
+
+
+def _calls(s: _Seen) -> str:
+    returns = s.counts.get(CALLS, 0)
+    if returns * _RETURN > _NOTABLE * s.cycles:
+        return (
+            f"every {s.instructions / returns:.0f}th instruction is a return: what calls cost in the front end (taken "
+            "branches, code that is decoded in small pieces) and in the stack is not modelled; recursive functions "
+            "take up to 2.4 times as long on a Zen 4"
+        )
+    if s.counts.get(UNSEEN_CALLS, 0):
+        return (
+            "it calls functions that are not inlined: return addresses and saved registers are no nodes of a C, C++ or "
+            "Python function, and recursion is simulated up to 3.3 times too fast: record a program"
+        )
+    return ""
+
+
+def _strings(s: _Seen) -> str:
+    found = s.counts.get(STRINGS, 0)
+    if found * _STRING_START <= _NOTABLE * s.cycles:
+        return ""
+    return (
+        f"{found:,} string instructions (REP MOVS and the like) begin without delay here; each takes {_STRING_START} "
+        f"cycles or more to start, of {s.cycles:,} in all"
+    )
+
+
+def _passes(s: _Seen) -> str:
+    found = s.counts.get(SPLIT, 0)
+    if found <= _NOTABLE * s.instructions / 2:
+        return ""
+    return (
+        f"{found / s.instructions:.0%} of the instructions are of 512 bits, which this core runs in two passes and the "
+        "model in one: where their units limit the time, it is up to twice as long"
+    )
+
+
+def _gathers(s: _Seen) -> str:
+    found = s.counts.get(GATHERS, 0)
+    if found * 4 <= _NOTABLE * s.cycles:
+        return ""
+    return f"{found:,} gathers are one operation and their loads here; cores run them as many operations"
+
+
+_COUNTED = {MISSED, MISSED_AT_FIRST, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES}
+
+
+class Successors:
+    """Counts how often a block is followed by another one than after the same blocks before."""
+
+    def __init__(self) -> None:
+        self._table = np.full(_TABLE, -1, dtype=np.int64)
+        self._recent = np.zeros(_HISTORY + 2, dtype=np.int64)  # the last blocks; how many came; surprises
+
+    @property
+    def surprises(self) -> int:
+        """How often."""
+        return int(self._recent[-1])
+
+    def see(self, records: Any, length: int, addresses: Any) -> None:
+        """Go through executed blocks."""
+        _follow(records, length, addresses, self._table, self._recent)
+
+
+@njit(cache=True)
+def _follow(records: Any, length: Any, addresses: Any, table: Any, recent: Any) -> None:
+    at, seen = 0, recent[_HISTORY]
+    while at < length:
+        block = records[at]
+        key = np.int64(0)
+        for k in range(_HISTORY):
+            key = (key * 31 + recent[(seen + k) % _HISTORY] + 1) & 0xFFFFFFFFFF
+        i = (key * 0x9E3779B1 >> 13) & (table.shape[0] - 1)
+        if table[i] != block:
+            recent[_HISTORY + 1] += 1
+            table[i] = block
+        recent[seen % _HISTORY] = block
+        seen += 1
+        at += 1 + addresses[block]
+    recent[_HISTORY] = seen
