@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MEANINGS = {
-    "front end": "the front end: no-operations hurt at once",
-    "restarts": "restarts of the front end, or a full window: no-operations hurt at once although dispatch is not "
-    "busy, as behind mispredicted branches, or where the reorder buffer is full",
-    UNTOLD: "nobody can tell what now",
+    "front end": "held back by the front end: no-operations hurt at once",
+    "restarts": "held back by restarts of the front end, or a full window: no-operations hurt at once although "
+    "dispatch is not busy, as behind mispredicted branches, or where the reorder buffer is full",
+    UNTOLD: "what holds it back cannot be told",
     "none of these": "none of the kinds that were tried hurts at once",
 }
 _SLACK = {NONE: "no slack", SOME: "some slack", PLENTY: "plenty of slack"}
@@ -184,10 +184,11 @@ class NoiseResult(Tabled):
     def summary(self) -> str:
         """Say what holds the loop back, which resources have no slack, some, plenty, and what the model says."""
         names = {said: [kind for kind in self.kinds if self.slack[kind] == said] for said in (NONE, SOME, PLENTY)}
+        cycles = f"{self.cycles:.2f}" if np.isfinite(self.cycles) else "an unknown number of"
         lines = [
-            f"{self.name}: held back by {self._meaning(self.bottleneck)} (measured)",
+            f"{self.name}: {self._meaning(self.bottleneck)} (measured)",
             (
-                f"{self.place}: {self.cycles:.2f} cycles and {self.instructions:.1f} instructions per iteration, on "
+                f"{self.place}: {cycles} cycles and {self.instructions:.1f} instructions per iteration, on "
                 f"{self.host}; data: {self.kind}"
             ),
             "; ".join(f"{_SLACK[said]}: {', '.join(kinds)}" for said, kinds in names.items() if kinds)
@@ -214,7 +215,7 @@ class NoiseResult(Tabled):
     def _meaning(self, found: str) -> str:
         if found in MEANINGS:
             return MEANINGS[found]
-        return f"{self.curve(found)['resource'].iloc[0]}: added ones ({found}) hurt at once"
+        return f"held back by {self.curve(found)['resource'].iloc[0]}: added ones ({found}) hurt at once"
 
     def plot(self, ax: "Axes | None" = None, kinds: "list[str] | None" = None) -> Any:
         """Draw a strip for each kind; into `ax`, or where `kinds` chooses some, all in one picture.

@@ -107,11 +107,13 @@ def test_machine_and_model_are_told_apart():
     assert table.loc["nop", "disagreement"] == pytest.approx(
         np.log([1, 1.25, 1.5, 2, 3 / 1.1, 5 / 1.9]).mean()
     )  # fmt: skip
-    assert "simulated on zen3" in found.summary()
+    assert found.summary().startswith("k: held back by ")
+    assert "simulated on zen3: held back by the front end" in found.summary()
 
 
 def test_nothing_is_named_from_a_disturbed_measurement():
     assert result(quiet=False).bottleneck == UNTOLD
+    assert result(quiet=False).summary().startswith("k: what holds it back cannot be told (measured)")
     assert "beside a busy thread" in result(quiet=False).summary()
     assert result(original=1.3).bottleneck == UNTOLD
     assert "1.30 times" in result(original=1.3).summary()
