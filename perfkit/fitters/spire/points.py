@@ -71,9 +71,9 @@ def arrange(samples: Samples, min_running: float = 0.0) -> Points:
     fate = _fates(codes, to_event, time, work, count, table["running"].to_numpy(), min_running)
     no_time = np.flatnonzero(fate == _NO_TIME)
     if len(no_time):
-        rows = ", ".join(map(str, no_time[:5])) + (f" and {len(no_time) - 5:,} more" if len(no_time) > 5 else "")
+        told = ", ".join(map(str, no_time[:5])) + (f" and {len(no_time) - 5:,} more" if len(no_time) > 5 else "")
         raise DataError(
-            f"work without time has no throughput: time is 0 and work is not in row(s) {rows}. "
+            f"work without time has no throughput: time is 0 and work is not in row(s) {told}. "
             "Leave them out with samples.select(mask=samples.table['time'] > 0)."
         )
     tally, offsets, rows = _group(codes, to_event, fate, len(events))
