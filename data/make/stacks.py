@@ -4,8 +4,8 @@ Everything is simulated. Run from the repository's root, after data/make/pmu_run
 
 - ``python data/make/stacks.py table``: distance from the exact stack, kernels held out (five folds, all runs of a
   kernel or program in one): half the sum of absolute differences over the CPI;
-- ``python data/make/stacks.py nested``: why the median of the trees: for each of these folds, mean and median on further
-  folds of its training kernels alone, and then on the fold itself;
+- ``python data/make/stacks.py nested``: why the median of the trees: for each of these folds, mean and median on
+  further folds of its training kernels alone, and then on the fold itself;
 - ``python data/make/stacks.py regression``: beside `perfkit.CpiStack` on data/pmu, run by run;
 - ``python data/make/stacks.py learn``: learn from all runs, calibrate by predictions of held-out kernels, and write
   data/bottlenecks/stacks.npz.
