@@ -51,7 +51,8 @@ def spire_scores(
     Scores
         The table has one row per run: bottleneck, first_event, events ranked, right events, first (rank), placement,
         tau, a column for each k with its chance and what unusual rates find, pool (the candidates SPIRE gives) and
-        pool_hit with its chance. Runs whose bottleneck no event counts (chains of latency, above all), or that have none, are left out and named.
+        pool_hit with its chance. Runs whose bottleneck no event counts (chains of latency, above all), or that have
+        none, are left out and named.
     """
     check_runs(samples, truth)
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))
