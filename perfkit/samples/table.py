@@ -6,7 +6,7 @@ where and how.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +22,7 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_un
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
 # One row per file: its lines (or values) that are not blank, those that became counts, those that describe counts,
@@ -552,35 +553,15 @@ def expect_samples(given: Any, where: str) -> None:
 
 def read_parquet(path: str | Path) -> dict[str, Any]:
     """Return what a file that `Samples.to_parquet` wrote holds: the arguments of `Samples`."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     name = existing(path).name
     with reading(name, "a parquet file of samples"), pq.ParquetFile(path, memory_map=True) as file:
-        # One batch is one piece of memory a column, which numpy can use as it is.
-        whole = next(file.iter_batches(batch_size=max(file.metadata.num_rows, 1)), None)
-        in_one = whole is not None and whole.num_rows == file.metadata.num_rows
-        arrow = pa.Table.from_batches([whole]) if in_one else file.read()
-        arrow.validate(full=True)  # a damaged file's indices would crash the process later
-    head = json_object((arrow.schema.metadata or {}).get(b"perfkit", b"{}"), name, "the description of samples")
-    if head.get("format") != _FORMAT:
-        raise FormatError(
-            f"{name}: a parquet file, but not one that Samples.to_parquet wrote. Read a plain table with "
-            "perfkit.read_samples, or pandas and Samples.from_frame."
-        )
-    fields = {"version": int, "runs": list, "time_event": str, "work_event": str, "problems": list, "notes": list}
-    check_fields(head, fields, name, "the description of samples")
-    lacking = set(COLUMNS) - set(arrow.column_names) - set(head.get("empty", ()))
-    if lacking:
-        raise FormatError(f"{name}: samples without their column(s) {', '.join(sorted(lacking))}")
-    if head["version"] > _FORMAT_VERSION:
-        raise FormatError(
-            f"{name}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
-            "Update perfkit."
-        )
-    with reading(name, "a parquet file of samples"):
+        columns, metadata = file.schema_arrow.names, file.schema_arrow.metadata or {}
+        head = json_object(metadata.get(b"perfkit", b"{}"), name, "the description of samples")
+        _check_head(head, columns, name)
         return {
-            "table": _from_arrow(arrow),
+            "table": _table_of(file, columns),
             "runs": pd.DataFrame(head["runs"]).astype(dict.fromkeys(("run", *RUN_COLUMNS), "str")).set_index("run"),
             "time_event": head["time_event"],
             "work_event": head["work_event"],
@@ -588,6 +569,24 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
             "notes": tuple(head["notes"]),
             "accounting": _rows_of(head.get("accounting") or [], no_accounting()),
         }
+
+
+def _check_head(head: Mapping[str, Any], columns: Sequence[str], name: str) -> None:
+    if head.get("format") != _FORMAT:
+        raise FormatError(
+            f"{name}: a parquet file, but not one that Samples.to_parquet wrote. Read a plain table with "
+            "perfkit.read_samples, or pandas and Samples.from_frame."
+        )
+    fields = {"version": int, "runs": list, "time_event": str, "work_event": str, "problems": list, "notes": list}
+    check_fields(head, fields, name, "the description of samples")
+    lacking = set(COLUMNS) - set(columns) - set(head.get("empty", ()))
+    if lacking:
+        raise FormatError(f"{name}: samples without their column(s) {', '.join(sorted(lacking))}")
+    if head["version"] > _FORMAT_VERSION:
+        raise FormatError(
+            f"{name}: samples of format version {head['version']}; this perfkit reads up to {_FORMAT_VERSION}. "
+            "Update perfkit."
+        )
 
 
 def _rows_of(records: list[Any], empty: pd.DataFrame) -> pd.DataFrame:
@@ -617,28 +616,37 @@ def _to_arrow(values: pd.Series) -> "pa.Array":
     return pa.DictionaryArray.from_arrays(pa.array(values.cat.codes.to_numpy(), pa.int32()), categories)
 
 
-def _from_arrow(arrow: "pa.Table") -> pd.DataFrame:
-    """Return the table of samples; a column that the file leaves out was missing in all of them."""
+def _table_of(file: "pq.ParquetFile", names: Sequence[str]) -> pd.DataFrame:
+    """Return the table of samples; a column that the file leaves out was missing in all of them.
+
+    Columns are read one after another: what one was decoded from is gone before the next.
+    """
     import pyarrow as pa
 
-    unknown = np.full(arrow.num_rows, np.nan)
-    columns: dict[str, Any] = {}
-    for name in COLUMNS:
-        if name not in arrow.column_names:
-            columns[name] = unknown
-            continue
-        values = arrow.column(name)
-        if name not in _TEXT:
-            # A file may hold what is missing as nulls, which takes a copy, or as NaN, which takes none.
-            one = values.chunk(0) if values.num_chunks == 1 else None
-            columns[name] = values.to_numpy() if one is None else one.to_numpy(zero_copy_only=False)
-            continue
-        coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-        coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
-        coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
-        categories = coded.dictionary.to_pylist()
-        columns[name] = pd.Categorical.from_codes(coded.indices.to_numpy(), categories=categories)
+    unknown = np.full(file.metadata.num_rows, np.nan)
+    unknown.flags.writeable = False  # several columns may share it
+    columns = {name: _column_of(file, name) if name in names else unknown for name in COLUMNS}
+    pa.default_memory_pool().release_unused()
     return complete_table(pd.DataFrame(columns, copy=False))
+
+
+def _column_of(file: "pq.ParquetFile", name: str) -> Any:
+    import pyarrow as pa
+
+    # One batch is one piece of memory, which numpy can use as it is.
+    rows = file.metadata.num_rows
+    whole = next(file.iter_batches(batch_size=max(rows, 1), columns=[name]), None)
+    in_one = whole is not None and whole.num_rows == rows
+    arrow = pa.Table.from_batches([whole]) if in_one else file.read(columns=[name])
+    arrow.validate(full=True)  # a damaged file's indices would crash the process later
+    values = arrow.column(name)
+    if name not in _TEXT:
+        # A file may hold what is missing as nulls, which takes a copy, or as NaN, which takes none.
+        return values.chunk(0).to_numpy(zero_copy_only=False) if values.num_chunks == 1 else values.to_numpy()
+    coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    coded = coded.chunk(0) if coded.num_chunks == 1 else coded.unify_dictionaries().combine_chunks()
+    coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
+    return pd.Categorical.from_codes(coded.indices.to_numpy(), categories=coded.dictionary.to_pylist())
 
 
 def complete_table(df: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:

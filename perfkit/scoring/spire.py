@@ -50,15 +50,16 @@ def spire_scores(
     -------
     Scores
         The table has one row per run: bottleneck, first_event, events ranked, right events, first (rank), placement,
-        tau, a column for each k with its chance, pool (the candidates SPIRE gives) and pool_hit with its chance. Runs
-        whose bottleneck no event counts (chains of latency, above all), or that have none, are left out and named.
+        tau, a column for each k with its chance and what unusual rates find, pool (the candidates SPIRE gives) and
+        pool_hit with its chance. Runs whose bottleneck no event counts (chains of latency, above all), or that have
+        none, are left out and named.
     """
     check_runs(samples, truth)
     evidence = evidence or Evidence.of(Microarchitecture.load(truth.core))
     chosen = samples if events is None else samples.select(events=events)
     group = truth.workload.loc[[str(r) for r in samples.runs.index]]
     left_out: dict[str, list[str]] = {_NONE: [], _UNSEEN: []}
-    rows = {}
+    rates, rows = _rates(chosen), {}
     for value in dict.fromkeys(group):
         others = [str(r) for r in group.index[group != value]]
         mine = [str(r) for r in group.index[group == value] if _scorable(str(r), truth, evidence, chosen, left_out)]
@@ -68,7 +69,8 @@ def spire_scores(
             raise DataError(f"only one workload ({value}): there is nothing to train on but what is to be ranked")
         model = (spire or Spire()).fit(chosen.select(runs=others))
         for run in mine:
-            rows[run] = _ranked(model.rank(chosen.select(runs=[run])), truth, run, evidence, top)
+            unusual = _by_rate(rates.loc[others], rates.loc[run])
+            rows[run] = _ranked(model.rank(chosen.select(runs=[run])), unusual, truth, run, evidence, top)
     return scores(
         "SPIRE",
         _with_constant(rows, truth, evidence, chosen.events, top),
@@ -132,7 +134,21 @@ def _scorable(
     return False
 
 
-def _ranked(ranking: object, truth: Truth, run: str, evidence: Evidence, top: Sequence[int]) -> dict[str, object]:
+def _rates(samples: Samples) -> pd.DataFrame:
+    """Return each run's events per time, (runs, events)."""
+    of_run = samples.table.groupby(["run", "event"], observed=True)[["count", "time"]].sum(min_count=1)
+    return (of_run["count"] / of_run["time"]).unstack()
+
+
+def _by_rate(training: pd.DataFrame, run: pd.Series) -> list[str]:
+    """Return the events by the share of training runs with a lower rate, those alike by how many times higher it is."""
+    found = pd.DataFrame({"share": (training < run).mean(), "times": run / training.mean()})
+    return [str(event) for event in found.dropna().sort_values(["share", "times"], ascending=False).index]
+
+
+def _ranked(
+    ranking: object, unusual: Sequence[str], truth: Truth, run: str, evidence: Evidence, top: Sequence[int]
+) -> dict[str, object]:
     table = ranking.table  # type: ignore[attr-defined]
     order = [str(e) for e in table.loc[table["status"] == "ok", "event"]]
     bottlenecks = truth.bottlenecks(run)
@@ -150,6 +166,7 @@ def _ranked(ranking: object, truth: Truth, run: str, evidence: Evidence, top: Se
         "tau": score.tau,
         **{f"top {k}": score.hit(k) for k in top},
         **{f"chance {k}": score.chance(k) for k in top},
+        **{f"unusual {k}": bool(set([e for e in unusual if e in order][:k]) & right) for k in top},
         "pool": len(pool),
         "pool hit": bool(set(pool) & right),
         "pool chance": score.chance(len(pool)),
@@ -162,6 +179,9 @@ def _measures(top: Sequence[int]) -> list[Measure]:
         found.append(Measure(f"right event in the first {k}", mean(f"top {k}"), mean(f"chance {k}"), "random order"))
         found.append(
             Measure(f"the same, first {k}", mean(f"top {k}"), mean(f"constant {k}"), "one order for all, in hindsight")
+        )
+        found.append(
+            Measure(f"once more, first {k}", mean(f"top {k}"), mean(f"unusual {k}"), "unusual rates, no roofs")
         )
     return [
         *found,

@@ -14,14 +14,15 @@ from perfkit.scoring.evidence import COMPONENTS
 KNOWN = ("branchy", "pointer-chase", "divider")
 
 
-def two_leaves(first: list[float], second: list[float]) -> Forest:
-    """Two trees of one leaf each, which predict these shares' roots whatever is asked."""
-    value = np.sqrt(np.array([first, second])).astype(np.float16)
-    minus, none = np.full(2, -1, dtype=np.int16), np.zeros(2, dtype=np.float32)
+def leaves(*shares: list[float]) -> Forest:
+    """Trees of one leaf each, which predict these shares' roots whatever is asked."""
+    trees = len(shares)
+    value = np.sqrt(np.array(shares)).astype(np.float16)
+    minus, none = np.full(trees, -1, dtype=np.int16), np.zeros(trees, dtype=np.float32)
     return Forest(
-        np.array([0, 1, 2], dtype=np.int32), minus, none, np.array([0, 1], dtype=np.int32), value,
-        np.array(["one"]), np.array(["base", "memory"]), np.array([[0.0, 0.5, 1.0], [0.0, 0.1, 0.8]]),
-        np.zeros(2), np.array("by hand"),
+        np.arange(trees + 1, dtype=np.int32), minus, none, np.arange(trees, dtype=np.int32), value,
+        np.array(["one"]), np.array(["base", "memory", "L2"][: value.shape[1]]),
+        np.array([[0.0, 0.5, 1.0], [0.0, 0.1, 0.8]]), np.zeros(value.shape[1]), np.array("by hand"),
     )  # fmt: skip
 
 
@@ -37,19 +38,33 @@ def stacks(simulated) -> pk.LearntStacks:
 
 
 def test_trees_that_agree_leave_no_doubt():
-    shares, spread = shares_of(two_leaves([0.64, 0.36], [0.64, 0.36]), np.zeros((1, 1), dtype=np.float32))
+    shares, spread = shares_of(leaves([0.64, 0.36], [0.64, 0.36]), np.zeros((1, 1), dtype=np.float32))
     assert shares[0] == pytest.approx([0.64, 0.36], abs=1e-3)
     assert spread[0] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_trees_that_disagree_are_so_far_from_their_mean():
     """Roots (1, 0) and (0, 1) have the mean (1/2, 1/2): shares of one half, and each tree half of the cycles away."""
-    forest = two_leaves([1.0, 0.0], [0.0, 1.0])
+    forest = leaves([1.0, 0.0], [0.0, 1.0])
     table = stacks_of(forest, np.zeros((2, 1), dtype=np.float32), np.array([2.0, 3.0]), ["a", "b"], ["", "memory"])
     assert table["base"].tolist() == pytest.approx([1.0, 1.5])
     assert table["memory"].tolist() == pytest.approx([1.0, 1.5])
     assert table["distance"].tolist() == pytest.approx([0.1, 0.1])  # what a spread of one half was calibrated to
     assert table["verdict"].tolist() == ["uncertain", "unsupported"]
+
+
+def test_one_tree_far_off_counts_for_nothing():
+    shares, spread = shares_of(leaves([0.64, 0.36], [0.64, 0.36], [0.0, 1.0]), np.zeros((1, 1), dtype=np.float32))
+    assert shares[0] == pytest.approx([0.64, 0.36], abs=1e-3)
+    assert spread[0] == pytest.approx(0.64 / 3, abs=1e-3)
+
+
+def test_trees_of_which_each_names_something_else_give_their_mean():
+    """The median of every root is zero then."""
+    forest = leaves([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0])
+    shares, spread = shares_of(forest, np.zeros((2, 1), dtype=np.float32))
+    assert shares == pytest.approx(np.full((2, 3), 1 / 3), abs=1e-3)
+    assert spread == pytest.approx(np.full(2, 2 / 3), abs=1e-3)
 
 
 def test_components_sum_to_the_cpi_that_was_counted(simulated, stacks):

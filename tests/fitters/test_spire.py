@@ -449,3 +449,31 @@ def test_the_honest_mode_has_no_bound_to_the_right_of_the_peak():
         at = np.geomspace(1e-3, 1e6, 50)
         assert (np.diff(roofline.bound(at)) >= -1e-12).all()
         assert (roofline.bound(at) >= paper.rooflines[event].bound(at) - 1e-12).all()
+
+
+def test_the_spread_is_that_of_a_plain_bootstrap_whatever_the_number_of_samples():
+    rng = np.random.default_rng(7)
+    n, draws = {"many": 301, "as many": 301, "few": 40}, 4000
+    parts = [
+        pd.DataFrame(
+            {
+                "event": event,
+                "time": rng.uniform(50, 150, k),
+                "work": rng.uniform(50, 150, k),
+                "count": rng.lognormal(2, 1, k).round(),
+            }
+        )
+        for event, k in n.items()
+    ]
+    samples = pk.Samples.from_frame(pd.concat(parts, ignore_index=True), kind="generated")
+    model = pk.Spire().fit(samples)
+    rows = model.rank(samples, bootstrap=draws).to_frame(details=True).set_index("event")
+    for event, part in samples.table.groupby("event", observed=True):
+        time, count = part["time"].to_numpy(), part["count"].to_numpy()
+        intensity = np.divide(part["work"], count, out=np.full(len(count), np.inf), where=count > 0)
+        bounds = model.rooflines[event].bound(intensity)
+        often = rng.multinomial(len(time), np.full(len(time), 1 / len(time)), draws)
+        low, high = np.quantile(often @ (time * bounds) / (often @ time), [0.025, 0.975])
+        within = 0.1 * (high - low)
+        assert rows.loc[event, "low"] == pytest.approx(low, abs=within)
+        assert rows.loc[event, "high"] == pytest.approx(high, abs=within)

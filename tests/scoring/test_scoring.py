@@ -16,6 +16,7 @@ from perfkit.scoring import (
 )
 from perfkit.scoring.evidence import COMPONENTS, RESOURCES_OF_EVENTS
 from perfkit.scoring.importances import resource_importance, resource_study
+from perfkit.scoring.spire import _by_rate
 from perfkit.scoring.stacks import exact_components, stack_distance
 from perfkit.simulators.pmu.truth import Truth
 
@@ -74,6 +75,12 @@ def test_spire_scores_one_where_its_ranking_is_right():
     assert found.measures.loc["right event in the first 2", "high"] == 1.0
     assert found.kind == "simulated"
     assert not found.left_out
+
+
+def test_unusual_rates_are_told_apart_by_training_runs_alone():
+    training = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": [1.0, 1.0, 1.0, 1.0], "c": [1.0, 1.0, 1.0, 2.0]})
+    assert _by_rate(training, pd.Series({"a": 2.5, "b": 1.5, "c": 9.0})) == ["c", "b", "a"]
+    assert _by_rate(training, pd.Series({"a": 9.0, "b": np.nan, "c": 0.5})) == ["a", "c"]
 
 
 def test_spire_scores_nothing_where_the_truth_is_another():

@@ -137,10 +137,15 @@ def stacks_of(
 
 
 def shares_of(forest: Forest, x: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the shares of cycles (rows, outputs), and the mean distance of the single trees from them (rows,)."""
-    shares = _whole(forest.predict(x)[0])
-    several = [0.5 * np.abs(_whole(value) - shares).sum(axis=1) for value in forest.each(x)]
-    return shares, np.mean(several, axis=0)
+    """Return the shares of cycles (rows, outputs), and the mean distance of the single trees from them (rows,).
+
+    Of the trees' roots the median is taken, output by output, so that few trees far off do not count; where all medians
+    are zero (each tree names something else), the mean.
+    """
+    each = np.array(list(forest.each(x)))
+    median = np.median(each, axis=0)
+    shares = _whole(np.where(median.any(axis=1, keepdims=True), median, each.mean(axis=0)))
+    return shares, np.mean([0.5 * np.abs(_whole(value) - shares).sum(axis=1) for value in each], axis=0)
 
 
 def _whole(roots: NDArray[np.float64]) -> NDArray[np.float64]:

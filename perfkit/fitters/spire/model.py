@@ -423,7 +423,7 @@ class SpireModel(Summarised):
                 f"the model was trained on at most {most} samples per event: its rooflines are little more than those "
                 "samples, and the ranking means nothing. Train on many intervals of many programs."
             )
-        common = [(i, e) for i, e in enumerate(points.events) if e in self.rooflines and len(points.of(i)[0])]
+        common = [(i, e) for i, e in enumerate(points.events) if e in self.rooflines and len(points.rows_of(i))]
         known = dict(zip(trained.index, zip(*(trained[c] for c in ("n_samples", *_RANGE)), strict=True), strict=True))
         if common and all(_extent(points.of(i)) == known[event] for i, event in common):
             told.append(

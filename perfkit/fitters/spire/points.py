@@ -15,34 +15,37 @@ _USED, _MISSING, _EMPTY, _LEFT_OUT, _NO_TIME = range(5)
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The usable samples of each event, in contiguous arrays.
+    """The usable samples of each event; their figures are worked out event by event, so that few are in memory.
 
     Attributes
     ----------
     events : list of str
         In order of first appearance.
     offsets : int array of shape (events + 1,)
-        Where each event's samples start.
-    time, intensity, throughput : arrays of shape (samples,)
-        T, I = W / M (infinite where M = 0) and P = W / T (SPIRE, section III-A).
+        Where each event's samples start among ``rows``.
     rows : int array of shape (samples,)
-        The row of the samples' table that each came from.
+        The row of the samples' table that each came from, event by event.
+    columns : tuple of arrays
+        Time, work and count of that table.
     counted : DataFrame
         How many samples were used and left out, and why; indexed by event.
     """
 
     events: list[str]
     offsets: np.ndarray
-    time: np.ndarray
-    intensity: np.ndarray
-    throughput: np.ndarray
     rows: np.ndarray
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray]
     counted: pd.DataFrame
 
     def of(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return time, intensity and throughput of the samples of one event, by its index."""
-        part = slice(self.offsets[index], self.offsets[index + 1])
-        return self.time[part], self.intensity[part], self.throughput[part]
+        """Return T, I = W / M (infinite where M = 0) and P = W / T of one event's samples (SPIRE, section III-A)."""
+        time, work, count = (column[self.rows_of(index)] for column in self.columns)
+        happened = count > 0.0
+        return time, np.divide(work, count, out=np.full(len(count), np.inf), where=happened), work / time
+
+    def rows_of(self, index: int) -> np.ndarray:
+        """Return the rows of one event's samples in the samples' table."""
+        return self.rows[self.offsets[index] : self.offsets[index + 1]]
 
 
 def arrange(samples: Samples, min_running: float = 0.0) -> Points:
@@ -64,23 +67,22 @@ def arrange(samples: Samples, min_running: float = 0.0) -> Points:
     number = {event: i for i, event in enumerate(events)}
     to_event = np.array([number.get(str(c), -1) for c in categories], dtype=np.int64)
     time, work, count = (table[c].to_numpy() for c in ("time", "work", "count"))
-    codes = table["event"].cat.codes.to_numpy().astype(np.int64)  # one type, so that numba compiles once
+    codes = table["event"].cat.codes.to_numpy().astype(np.int32)  # one type, so that numba compiles once
     fate = _fates(codes, to_event, time, work, count, table["running"].to_numpy(), min_running)
     no_time = np.flatnonzero(fate == _NO_TIME)
     if len(no_time):
-        rows = ", ".join(map(str, no_time[:5])) + (f" and {len(no_time) - 5:,} more" if len(no_time) > 5 else "")
+        told = ", ".join(map(str, no_time[:5])) + (f" and {len(no_time) - 5:,} more" if len(no_time) > 5 else "")
         raise DataError(
-            f"work without time has no throughput: time is 0 and work is not in row(s) {rows}. "
+            f"work without time has no throughput: time is 0 and work is not in row(s) {told}. "
             "Leave them out with samples.select(mask=samples.table['time'] > 0)."
         )
-    grouped = _group(codes, to_event, fate, time, work, count, len(events))
-    tally, offsets, rows_of, T, I, P = grouped  # noqa: E741 - the paper's symbol
+    tally, offsets, rows = _group(codes, to_event, fate, len(events))
     counted = pd.DataFrame(
         tally[:, :_NO_TIME],
         index=pd.Index(events, name="event"),
         columns=["n_samples", "n_missing", "n_empty", "n_left_out"],
     )
-    return Points(events, offsets, T, I, P, rows_of, counted)
+    return Points(events, offsets, rows, (time, work, count), counted)
 
 
 def measured_throughput(samples: Samples, points: Points) -> float:
@@ -99,7 +101,7 @@ def measured_throughput(samples: Samples, points: Points) -> float:
         key = (run * n_places + place) * n_intervals + interval
         total, done = _totals(key, cells, table["time"].to_numpy(), table["work"].to_numpy())
     if np.isnan(total):
-        total, done = points.time.sum(), (points.time * points.throughput).sum()
+        total, done = (column[points.rows].sum() for column in points.columns[:2])
     return float(done / total) if total > 0 else float("nan")
 
 
@@ -154,11 +156,8 @@ def _group(
     codes: np.ndarray,
     to_event: np.ndarray,
     fate: np.ndarray,
-    time: np.ndarray,
-    work: np.ndarray,
-    count: np.ndarray,
     n_events: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count the fates and put the used rows together by event, in their order (a counting sort)."""
     tally = np.zeros((n_events, 5), dtype=np.int64)
     for i in range(len(codes)):
@@ -171,7 +170,6 @@ def _group(
         offsets[event + 1] = offsets[event] + tally[event, 0]
     used = offsets[n_events]
     rows = np.empty(used, dtype=np.int64)
-    T, I, P = np.empty(used), np.empty(used), np.empty(used)  # noqa: E741 - the paper's symbol
     for i in range(len(codes)):
         if fate[i] != 0:
             continue
@@ -179,7 +177,4 @@ def _group(
         at = place[event]
         place[event] = at + 1
         rows[at] = i
-        T[at] = time[i]
-        I[at] = work[i] / count[i] if count[i] > 0.0 else np.inf
-        P[at] = work[i] / time[i]
-    return tally, offsets, rows, T, I, P
+    return tally, offsets, rows

@@ -1,8 +1,8 @@
 """What SPIRE says of one workload: its events by the throughput that they allow it."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,8 @@ from perfkit.names import counted
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
 
-_AS_LOW = 0.05  # share of training within which percentiles are alike
 _DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
+_AS_LOW = 0.05  # share of training within which percentiles are alike
 COLUMNS = ["event", "throughput_bound", "left_fraction", "n_samples", "status"]
 _DETAILS = [*COLUMNS, "low", "high", "candidate", "outside", "n_training", "n_missing", "n_empty", "n_left_out"]
 
@@ -130,13 +130,13 @@ def rank_points(
     caveats: tuple[str, ...] = (),
 ) -> Ranking:
     """Return the ranking of grouped samples (SPIRE, section III-C, Eq. 1)."""
-    rows, percentiles = [], {}
+    rows, percentiles, drawn = [], {}, {}
     of_training = training.to_dict(orient="index")
     for i, event in enumerate(points.events):
         time, intensity, _ = points.of(i)
         if event not in rooflines or not len(time):
             known = of_training[event]["status"] if event in of_training else "unknown"
-            rows.append((event, np.nan, np.nan, "unmeasured" if known == "ok" else known, *[np.nan] * 4))
+            rows.append((event, np.nan, np.nan, "unmeasured" if known == "ok" else known, np.nan, np.nan))
             continue
         roofline = rooflines[event]
         bounds = roofline.bound(intensity)
@@ -145,13 +145,16 @@ def rank_points(
         left = float(time[roofline.is_left(intensity)].sum() / total)
         trained = of_training[event]
         beyond = (intensity < trained["min_intensity"]) | (intensity > trained["max_intensity"])
-        spread = _spread(event, time, bounds, bootstrap, level, seed)
+        drawn[event] = time, bounds
         if "bounds" in trained:
             percentiles[event] = _percentile(mean, trained["bounds"])
         outside = float(time[beyond].sum() / total)
-        rows.append((event, mean, left, "ok", *spread, outside, trained["n_samples"]))
-    columns = ["event", "throughput_bound", "left_fraction", "status", "low", "high", "outside", "n_training"]
-    table = pd.DataFrame(rows, columns=columns).join(points.counted, on="event")
+        rows.append((event, mean, left, "ok", outside, trained["n_samples"]))
+    columns = ["event", "throughput_bound", "left_fraction", "status", "outside", "n_training"]
+    spreads = pd.DataFrame.from_dict(
+        _spreads(drawn, bootstrap, level, seed), orient="index", columns=["low", "high"], dtype="float64"
+    )
+    table = pd.DataFrame(rows, columns=columns).join(spreads, on="event").join(points.counted, on="event")
     if not (table["status"] == "ok").any():
         raise SettingError("no event has both a trained roofline and a usable sample; nothing can be ranked")
     table = table.sort_values("throughput_bound", kind="stable", na_position="last", ignore_index=True)
@@ -172,44 +175,57 @@ def _percentile(bound: float, quantiles: Sequence[float]) -> float:
     return float((low + high) / 2 / len(quantiles))
 
 
-def _spread(
-    event: str, time: np.ndarray, bounds: np.ndarray, draws: int, level: float, seed: int
-) -> tuple[float, float]:
-    """Return the bootstrap spread of the weighted mean; the same for any order of rows and other events."""
+def _spreads(
+    samples: Mapping[str, tuple[np.ndarray, np.ndarray]], draws: int, level: float, seed: int
+) -> dict[str, tuple[float, float]]:
+    """Return the bootstrap spread of each event's weighted mean; the same for any order of rows and other events.
+
+    Events with as many samples share the draws: each event's samples by rising bound, and time where that is the same.
+    """
     if draws == 0:
-        return np.nan, np.nan
-    order = np.lexsort((time, bounds))
-    pairs = np.column_stack([time, time * bounds])[order]
-    bits = np.random.SFC64([seed, zlib.crc32(event.encode())])
-    words = (len(time) + 1) // 2  # each holds the random numbers of two samples
-    at_once = max(1, _DRAWN_AT_ONCE // words)
-    means = []
-    for first in range(0, draws, at_once):
-        now = min(at_once, draws - first)
-        means.append(_means(pairs, bits.random_raw(now * words).reshape(now, words)))
-    low, high = np.quantile(np.concatenate(means), [0.5 - level / 2, 0.5 + level / 2])
-    return float(low), float(high)
+        return dict.fromkeys(samples, (np.nan, np.nan))
+    found: dict[str, tuple[float, float]] = {}
+    for n, events in groupby(sorted(samples, key=lambda event: len(samples[event][0])), lambda e: len(samples[e][0])):
+        pairs = {}
+        for event in events:
+            time, bounds = samples[event]
+            pairs[event] = np.column_stack([time, time * bounds])[np.lexsort((time, bounds))]
+        means = {event: np.empty(draws) for event in pairs}
+        bits = np.random.SFC64([seed, n])
+        words = (n + 1) // 2  # each holds the random numbers of two samples
+        at_once = max(1, _DRAWN_AT_ONCE // words)
+        for first in range(0, draws, at_once):
+            now = min(at_once, draws - first)
+            often = _often(bits.random_raw(now * words).reshape(now, words), n)
+            for event, of_event in pairs.items():
+                means[event][first : first + now] = _means(of_event, often)
+        ends = np.quantile(np.array(list(means.values())), [0.5 - level / 2, 0.5 + level / 2], axis=1)
+        found.update(zip(pairs, zip(*ends.tolist(), strict=True), strict=True))
+    return found
 
 
 @njit(cache=True)
-def _means(pairs: np.ndarray, random: np.ndarray) -> np.ndarray:
-    """Return the weighted mean of each row of samples drawn with replacement.
+def _often(random: np.ndarray, n: int) -> np.ndarray:
+    """Return how often each of n samples is drawn, with replacement, in each draw: (n, draws).
 
     A half of a 64-bit word, times n, over 2**32 is a number below n; its bias is below n / 2**32.
     """
-    n = np.uint64(len(pairs))
-    means = np.empty(len(random))
+    often = np.zeros((n, len(random)), dtype=np.uint16)
+    below, by_32 = np.uint64(n), np.uint64(32)
     for d in range(len(random)):
-        total, weighted = 0.0, 0.0
-        for k in range(len(pairs) >> 1):
-            word = random[d, k]
-            low = ((word & np.uint64(0xFFFFFFFF)) * n) >> np.uint64(32)
-            high = ((word >> np.uint64(32)) * n) >> np.uint64(32)
-            total += pairs[low, 0] + pairs[high, 0]
-            weighted += pairs[low, 1] + pairs[high, 1]
-        if len(pairs) & 1:
-            last = ((random[d, len(pairs) >> 1] >> np.uint64(32)) * n) >> np.uint64(32)
-            total += pairs[last, 0]
-            weighted += pairs[last, 1]
-        means[d] = weighted / total
-    return means
+        for k in range(n):
+            word = random[d, k >> 1]
+            half = word >> by_32 if k & 1 else word & np.uint64(0xFFFFFFFF)
+            often[(half * below) >> by_32, d] += np.uint16(1)
+    return often
+
+
+@njit(cache=True)
+def _means(pairs: np.ndarray, often: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of each draw; side by side, so that the processor adds several at once."""
+    total, weighted = np.zeros(often.shape[1]), np.zeros(often.shape[1])
+    for k in range(len(pairs)):
+        for d in range(often.shape[1]):
+            total[d] += often[k, d] * pairs[k, 0]
+            weighted[d] += often[k, d] * pairs[k, 1]
+    return weighted / total

@@ -98,7 +98,7 @@ def _samples(points: Points, chosen: list[int], axis: TimeAxis) -> dict[str, np.
     parts = []
     for i in chosen:
         time, intensity, throughput = points.of(i)
-        at = axis.row[points.rows[points.offsets[i] : points.offsets[i + 1]]]
+        at = axis.row[points.rows_of(i)]
         order = np.argsort(at, kind="stable")
         parts.append((at[order], time[order], intensity[order], throughput[order]))
     at, time, intensity, throughput = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -139,15 +139,15 @@ def _intervals(samples: Samples, points: Points, axis: TimeAxis) -> dict[str, np
     _, first, number = np.unique(cell, return_index=True, return_inverse=True)
     once = known[first]
     differs = (time[known] != time[once][number]) | (work[known] != work[once][number])
-    done = points.time * points.throughput
+    used = axis.row[points.rows]
     return {
         "position": axis.position * SECONDS.get(axis.unit, 1.0),
         "interval_time": np.bincount(axis.row[once], time[once], n),
         "interval_work": np.bincount(axis.row[once], work[once], n),
         "interval_throughput": axis.throughput,
         "conflict": np.bincount(axis.row[known][differs], minlength=n).astype("float64"),
-        "point_time": np.bincount(axis.row[points.rows], points.time, n),
-        "point_work": np.bincount(axis.row[points.rows], done, n),
+        "point_time": np.bincount(used, time[points.rows], n),
+        "point_work": np.bincount(used, work[points.rows], n),
     }
 
 
