@@ -10,7 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -123,6 +123,21 @@ def existing(path: str | Path) -> Path:
     if not found.exists():
         raise MissingFileError(f"{path}: no such file")
     return found
+
+
+def paths_of(given: Any, where: str) -> list[str | Path]:
+    """Return the one path or the several that a caller names.
+
+    Raises
+    ------
+    SettingError
+        Something else was given.
+    """
+    paths = [given] if isinstance(given, str | Path) else list(given) if isinstance(given, Iterable) else [given]
+    for each in paths:
+        if not isinstance(each, str | Path):
+            raise SettingError(f"{where} takes a path or several; found {type(each).__name__}")
+    return paths
 
 
 # ------------------------------------------------------------------ reading

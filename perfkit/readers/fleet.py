@@ -19,6 +19,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from perfkit.errors import DataError, MissingFileError, PerfkitError, SettingError, UnavailableError
+from perfkit.files import paths_of
 from perfkit.readers.fleet_labels import label_runs
 from perfkit.samples.events import normalise
 from perfkit.samples.fleet import FILE_COLUMNS, Fleet
@@ -61,7 +62,7 @@ def open_fleet(
     progress: Progress | None,
 ) -> Fleet:
     """Return the fleet of some files; the parameters are those of `perfkit.open_samples`."""
-    sources = [source] if isinstance(source, str | Path) else list(source)
+    sources = paths_of(source, "open_samples")
     if store is None and len(sources) == 1 and (Path(sources[0]) / JOURNAL).is_file():
         store = sources[0]  # a store itself
     files, hidden = find_files(sources, store)

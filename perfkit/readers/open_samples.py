@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from perfkit.errors import MissingFileError, SettingError
+from perfkit.files import paths_of
 from perfkit.samples.events import closest
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples
@@ -126,7 +127,7 @@ def open_samples(
     """
     from perfkit import datasets
 
-    given = [source] if isinstance(source, str | Path) else list(source)
+    given = paths_of(source, "open_samples")
     known = datasets.names()
     if memory is None:
         memory = store is None and not any(_is_large(each, known) for each in given)

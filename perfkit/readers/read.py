@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import FormatError, SettingError
-from perfkit.files import reading
+from perfkit.files import existing, paths_of, reading
 from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
@@ -70,7 +70,7 @@ def read_samples(
     """
     if errors not in ("raise", "collect"):
         raise SettingError(f"errors is 'raise' or 'collect'; found {errors!r}")
-    paths = [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
+    paths = [Path(each) for each in paths_of(path, "read_samples")]
     if not paths:
         raise SettingError("read_samples needs at least one path; the list is empty")
     workloads = _workloads(workload, paths)
@@ -93,6 +93,7 @@ def events_of(path: str | Path) -> list[str]:
 
 
 def _read_one(path: Path, report: Report, name: str | None) -> Dump:
+    existing(path)
     with reading(report.file, "a counter dump"):
         return _taken_apart(path, report, name)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)  # arrays: two traces are equal where they are one
 class Trace(Summarised):
     """What ran: static code, executed blocks, and the address of every memory access.
 

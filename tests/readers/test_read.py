@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import perfkit as pk
-from perfkit.errors import DataError, FormatError, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, SettingError
 
 FIRST = "     1.000000000   {c}   cycles\n     1.000000000   {w}   instructions\n     1.000000000   3   misses\n"
 
@@ -152,3 +152,15 @@ def test_real_table_is_read_in_full(shared_perf, name, page_faults):
         assert counts.sum() == sum(float(r[column]) for r in rows)
     assert any("dtlb_load_misses.walk_pending:u is there twice with the same values" in n for n in samples.notes)
     assert any("IPC (= instructions/cycles), CPI (= cycles/instructions)" in n for n in samples.notes)
+
+
+@pytest.mark.parametrize("given", [None, 3, [None]])
+@pytest.mark.parametrize("door", [pk.read_samples, pk.open_samples])
+def test_what_is_no_path_is_named(door, given):
+    with pytest.raises(SettingError, match="takes a path or several; found (NoneType|int)"):
+        door(given)
+
+
+def test_a_file_that_is_not_there_is_an_error_of_perfkit(tmp_path):
+    with pytest.raises(MissingFileError, match="no such file"):
+        pk.read_samples(tmp_path / "none.txt")

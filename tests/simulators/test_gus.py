@@ -416,3 +416,14 @@ def test_wherever_a_stack_is_told_it_says_that_it_is_an_account():
     assert ACCOUNT in result.plot().get_title()
     assert top_cause(result).startswith("instruction_latency takes the largest part of its cycles, ")
     assert top_cause(result).endswith(f"({ACCOUNT})")
+
+
+def test_what_is_no_trace_is_named():
+    with pytest.raises(SettingError, match=r"takes a Trace; found dict: .* perfkit.Trace.load"):
+        Gus("zen4").run({})
+
+
+def test_traces_are_compared_without_a_fault():
+    one, other = datasets.load("traces/fig1a"), datasets.load("traces/fig1a")
+    assert one == one  # noqa: PLR0124
+    assert one != other  # arrays: only the same object is equal

@@ -128,7 +128,14 @@ class Gus:
         ------
         DataError
             The trace holds no instruction.
+        SettingError
+            It is no trace.
         """
+        if not isinstance(trace, Trace):
+            raise SettingError(
+                f"Gus.run takes a Trace; found {type(trace).__name__}: record one with perfkit.Tracer, or open a file "
+                "with perfkit.Trace.load"
+            )
         program = self.program(trace)
         if any(form.source == "class default" for form in program.forms):
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
