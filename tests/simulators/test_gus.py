@@ -425,5 +425,5 @@ def test_what_is_no_trace_is_named():
 
 def test_traces_are_compared_without_a_fault():
     one, other = datasets.load("traces/fig1a"), datasets.load("traces/fig1a")
-    assert one == one  # noqa: PLR0124
+    assert one == one
     assert one != other  # arrays: only the same object is equal
