@@ -157,7 +157,7 @@ def test_real_table_is_read_in_full(shared_perf, name, page_faults):
 @pytest.mark.parametrize("given", [None, 3, [None]])
 @pytest.mark.parametrize("door", [pk.read_samples, pk.open_samples])
 def test_what_is_no_path_is_named(door, given):
-    with pytest.raises(SettingError, match="takes a path or several; found (NoneType|int)"):
+    with pytest.raises(SettingError, match=r"takes a path or several; found (NoneType|int)"):
         door(given)
 
 
