@@ -16,6 +16,13 @@ def test_a_chain_gains_by_its_latency_only():
     assert "latency of additions 100%" in found.summary()
 
 
+def test_fetch_has_no_roof_and_is_told_so():
+    dag = pk.Dag.from_nodes("A" * 100, [[]] * 100)
+    found = pk.relax(dag, pk.DagScheduler(pk.DagCore.sandy_bridge_erm().replace(fetch=1, throughput_A=4)))
+    assert found.bottleneck == "fetch"
+    assert "No roof stands for fetch" in found.summary()
+
+
 def test_divisions_gain_by_the_divider():
     dag = pk.Dag.from_nodes("D" * 100, [[]] * 100)
     found = pk.relax(dag, pk.DagScheduler(pk.DagCore.load("alder_lake_p")))

@@ -41,6 +41,7 @@ _DIVIDER = "integer divider"  # what it takes until the result, and until the ne
 _TOLD = 0.02  # by how much it must gain more than the best single resource
 _L1_PORTS = ("load_ports", "store_ports", "agus", "vector_load_ports")
 _FORWARDS = ("latency_forward", "latency_forward_FP")
+_ROOFLESS = ("fetch", "store forwarding", "mispredicted branches")  # what the extended roofline draws no roof for
 _LEAST = 0.005  # a smaller gain names no bottleneck
 
 
@@ -103,7 +104,11 @@ class Relaxation(Tabled):
         if not len(shown):
             return f"{self.name} on {self.core} (simulated): no resource alone, twice as good, gains half a percent"
         gains = ", ".join(f"{row.resource} {row.gain:.0%}" for row in shown.itertuples())
-        return f"{self.name} on {self.core} (simulated): twice as good would gain: {gains}"
+        told = f"{self.name} on {self.core} (simulated): twice as good would gain: {gains}"
+        first = str(shown["resource"].iloc[0])
+        if first in _ROOFLESS and shown["gain"].iloc[0] >= _TOLD:
+            told += f"\nNo roof stands for {first}: what holds the kernel back is told by these gains, not by the roofs."
+        return told
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the gains as bars; return the axes."""
