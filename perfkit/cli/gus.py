@@ -8,6 +8,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json
+from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +78,8 @@ def gus(
     from perfkit.simulators.gus.gus import ACCOUNT, Gus, cpi_by_cause, use_of_resources
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
+    if warm and warm_caches:
+        raise SettingError("--warm trains caches and predictor, --warm-caches the caches only; give one of them")
     factors = options.numbers(weights, "--weights")
     team = of_threads(what) if what and source is None else None
     trace = team[0] if team is not None else _trace(what, source, function, build, flags, arguments, limit)
@@ -196,10 +199,12 @@ def _trace(
     from perfkit.cli.traces import named_trace
     from perfkit.collectors.kernels import compile_kernel
     from perfkit.collectors.open_traces import kernel_arguments
-    from perfkit.errors import SettingError
 
     if bool(what) == bool(source):
         raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE (C, C++)")
+    if source is None and (function or arguments):
+        given = "--function" if function else "--arguments"
+        raise SettingError(f"{given} goes with --source FILE: a trace is of the call that it recorded")
     options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
     if source is not None:
         return compile_kernel(source, function or None, **options).trace(*kernel_arguments(arguments), limit=limit)

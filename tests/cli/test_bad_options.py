@@ -163,6 +163,8 @@ def test_any_text_is_a_value(refused, command, data):
         ("cpi cpi/planted --plot x.png", "No such option: --plot"),
         ("calibrate --form ADD_R64_R64", "no instruction form 'ADD_R64_R64'"),
         ("asm nop --core none", "no core named 'none'. Known:"),
+        ("gus fig1a --warm --warm-caches", "give one of them"),
+        ("gus fig1a --function nope", "--function goes with --source FILE"),
         ("gus random.bin -o random.bin", "random.bin is both read and written"),
         ("convert dump.txt --json", "at least one dump and, last, the file to write"),
         ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),

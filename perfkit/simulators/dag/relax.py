@@ -107,7 +107,9 @@ class Relaxation(Tabled):
         told = f"{self.name} on {self.core} (simulated): twice as good would gain: {gains}"
         first = str(shown["resource"].iloc[0])
         if first in _ROOFLESS and shown["gain"].iloc[0] >= _TOLD:
-            told += f"\nNo roof stands for {first}: what holds the kernel back is told by these gains, not by the roofs."
+            told += (
+                f"\nNo roof stands for {first}: what holds the kernel back is told by these gains, not by the roofs."
+            )
         return told
 
     def plot(self, ax: Any = None) -> Any:
