@@ -25,9 +25,10 @@ def described_arguments(kernel: "Kernel", arguments: Sequence[Any]) -> list[list
         Another number of arguments than the function takes, a number that its parameter cannot hold, or an array of
         another type; as far as its debug information tells.
     """
+    values = [describe_argument(value) for value in arguments]
     taken = parameter_kinds(kernel.path, kernel.function)
     if taken is None:
-        return [describe_argument(value) for value in arguments]
+        return values
     if len(taken) != len(arguments):
         names = ", ".join(name for name, _ in taken)
         raise SettingError(
