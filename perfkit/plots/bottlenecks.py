@@ -5,24 +5,31 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from perfkit.plots.style import SERIES
+
 if TYPE_CHECKING:
     from perfkit.fitters.bottlenecks.explanation import Explanation
     from perfkit.fitters.bottlenecks.stacks import LearntStacks
 
 _RUNS = 12
+_MARKS = "oooooosss"  # colours repeat after six classes
 
 
 def plot_explanation(found: "Explanation", ax: Any = None) -> Any:
-    """Draw each run's probabilities as one stacked bar, the likeliest classes apart; return the axes."""
+    """Draw each run's probabilities as points on one line, the likeliest classes; return the axes.
+
+    Each class's probability is calibrated by itself, so a run's need not add up to one: they are not stacked.
+    """
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 4))
     wide = found.runs.pivot(index="run", columns="resource", values="probability").fillna(0.0)
     wide = wide.reindex(list(dict.fromkeys(found.runs["run"])))[:_RUNS]
     likeliest = wide.max().sort_values(ascending=False).head(9).index
-    left = pd.Series(0.0, index=wide.index)
-    for name in likeliest:
-        ax.barh(wide.index, wide[name], left=left, label=name)
-        left += wide[name]
+    for place, name in enumerate(likeliest):
+        ax.plot(wide[name], range(len(wide)), _MARKS[place], color=SERIES[place % len(SERIES)], ms=7, label=name)
+    ax.set_yticks(range(len(wide)), list(wide.index))
+    ax.grid(axis="y", alpha=0.4)
+    ax.set_xlim(-0.03, 1.03)
     ax.invert_yaxis()
     more = f", first {_RUNS} of {found.runs['run'].nunique()} runs" if found.runs["run"].nunique() > _RUNS else ""
     ax.set_xlabel("probability of being the first bottleneck")

@@ -44,6 +44,17 @@ WORK_EVENTS = (
     "smsp__inst_executed.sum",
 )
 
+# perf's own names that scripts write with underscores, as columns of their tables.
+_WITH_HYPHENS = {
+    name.replace("-", "_"): name
+    for name in (
+        "branch-misses", "branch-instructions", "cache-misses", "cache-references", "page-faults", "context-switches",
+        "cpu-migrations", "stalled-cycles-frontend", "stalled-cycles-backend", "l1-dcache-loads",
+        "l1-dcache-load-misses", "l1-icache-load-misses", "llc-loads", "llc-load-misses", "dtlb-loads",
+        "dtlb-load-misses", "itlb-load-misses", "branch-load-misses",
+    )
+}  # fmt: skip
+
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
 _CORE_UNITS = ("cpu_", "armv8_", "armv9_", "apple_", "(")  # PMUs that count one kind of core, and names of cores
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])?")
@@ -53,14 +64,18 @@ _MODIFIERS = re.compile(r":(?P<modifiers>[ukhHGpPSDWeb]+)$")
 
 
 def normalise(event: str) -> str:
-    """Return an event's name without PMU, modifiers and case: ``cpu_core/cycles/u`` gives ``cycles``."""
+    """Return an event's name without PMU, modifiers and case: ``cpu_core/cycles/u`` gives ``cycles``.
+
+    perf's generic events have their hyphens, also where a table writes underscores: ``branch_misses``.
+    """
     name = event.strip()
     match = _PMU.match(name)
     if match:
         name = match["event"]
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
-    return _MODIFIERS.sub("", _CORE.sub("", name)).lower()
+    name = _MODIFIERS.sub("", _CORE.sub("", name)).lower()
+    return _WITH_HYPHENS.get(name, name)
 
 
 def counter_unit(event: str) -> str:

@@ -5,6 +5,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import FormatError, SettingError
 from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
+from perfkit.samples.events import normalise
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +64,10 @@ def test_a_bad_file_is_refused(areas, tmp_path, text):
 def test_every_area_has_a_colour_of_its_own():
     assert set(COLOURS) == {*AREAS, OTHER}
     assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_perfs_names_written_with_underscores_are_perfs():
+    assert [normalise(name) for name in ("branch_misses", "cpu/Cache_Misses/u", "L1-dcache-load-misses")] == [
+        "branch-misses", "cache-misses", "l1-dcache-load-misses"
+    ]  # fmt: skip
+    assert normalise("cpu_cycles") == "cpu_cycles"  # Arm's own
