@@ -68,14 +68,19 @@ def jitted_kernel(function: Any, *arguments: Any) -> tuple[Kernel, list[Any]]:
     folder = KeptFolder()
     parts = Path(folder.name)
     (parts / "code.o").write_bytes(machine.emit_object(module))
-    text, values = _caller(function.__name__, symbol, arguments)
+    name = function.__name__
+    taken = {each.name for each in module.functions}
+    called = (
+        name if name.isascii() and name.isidentifier() and name not in taken else _CALLER
+    )  # what it is called in answers
+    text, values = _caller(function.__name__, called, symbol, arguments)
     (parts / "call.c").write_text(text)
     library = parts / f"{function.__name__}.so"
     words = ["gcc", "-O2", "-shared", "-fPIC", "call.c", "code.o", "-o", library.name, "-lm"]
     done = subprocess.run(words, cwd=parts, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DataError(f"{function.__name__} cannot be made a library: {done.stderr.strip()[:1000]}")
-    return replace(library_kernel(library, _CALLER, function.__name__), _folder=folder), values
+    return replace(library_kernel(library, called, function.__name__), _folder=folder), values
 
 
 def _alone(text: str, symbol: str, machine: Any) -> Any:
@@ -92,9 +97,9 @@ def _alone(text: str, symbol: str, machine: Any) -> Any:
     return module
 
 
-def _caller(name: str, symbol: str, arguments: tuple[Any, ...]) -> tuple[str, list[Any]]:
+def _caller(name: str, called: str, symbol: str, arguments: tuple[Any, ...]) -> tuple[str, list[Any]]:
     """Return C that calls the function as numba does, with the shapes written into it, and what is handed to it."""
-    taken, passed, types, values = [], ["result", "&raised"], ["void *", "void **"], []
+    taken, passed, types, values = [], ["perfkit_result", "&raised"], ["void *", "void **"], []
     for k, value in enumerate(arguments):
         if isinstance(value, np.ndarray):
             taken.append(f"char *a{k}")
@@ -113,7 +118,8 @@ def _caller(name: str, symbol: str, arguments: tuple[Any, ...]) -> tuple[str, li
         values.append(value)
     text = "\n".join([
         f'extern int code({", ".join(types)}) __asm__("{symbol}");',
-        "static char result[4096] __attribute__((aligned(64)));",
+        "static char perfkit_result[4096] __attribute__((aligned(64)));",
+        f'int {_CALLER}({", ".join(taken) or "void"}) __asm__("{called}");',
         f"int {_CALLER}({', '.join(taken) or 'void'}) {{",
         "    void *raised = 0;",
         f"    int status = code({', '.join(passed)});",

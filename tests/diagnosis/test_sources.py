@@ -144,6 +144,8 @@ def test_a_function_of_numba():
 
 
 def test_what_numba_cannot_hand_over_is_refused():
+    assert jitted_kernel(chained, np.ones(3))[0].function == "chained"
+    assert jitted_kernel(numba.njit(lambda x: x[0] + 1), np.ones(3))[0].function == "perfkit_call"
     made = numba.njit(lambda n: np.ones(n))
     with pytest.raises(DataError, match="calls numba's runtime"):
         jitted_kernel(made, 10)
