@@ -18,7 +18,7 @@ from tests.browser.live import DESKTOP, PHONE, opened, shown, take
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.filterwarnings("ignore:ranked without the events 1 not in training:perfkit.errors.PerfkitWarning"),
+    pytest.mark.filterwarnings("ignore:ranked without 1 event not in training:perfkit.errors.PerfkitWarning"),
 ]
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">&amp;"
 

@@ -59,7 +59,7 @@ def test_notes_go_to_the_error_stream(tmp_path):
     few = pk.datasets.load("spire/memory").select(events=["longest_lat_cache.miss"])
     path = str(few.to_parquet(tmp_path / "few.parquet"))
     result = run("spire", "--train", "spire/train", "--analyse", path, "--json")
-    assert "note: ranked without the events 24 only in training" in result.stderr
+    assert "note: ranked without 24 events only in training" in result.stderr
     json.loads(result.stdout)
 
 

@@ -57,7 +57,7 @@ def test_hand_computed_ranking(train):
 
 def test_events_that_are_not_common_are_named(train):
     model = pk.Spire().fit(train)
-    with pytest.warns(PerfkitWarning, match=r"1 not in training \(other\) and 1 only in training \(hits\)"):
+    with pytest.warns(PerfkitWarning, match=r"1 event not in training \(other\) and 1 event only in training \(hits\)"):
         frame = model.rank(samples(misses=[(100, 50, 50)], other=[(1, 1, 1)])).to_frame()
     assert frame["status"].tolist() == ["ok", "unknown"]
     assert np.isnan(frame["throughput_bound"].iloc[1])

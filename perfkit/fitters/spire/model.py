@@ -468,10 +468,10 @@ class SpireModel(Summarised):
         if unknown or missing:
             parts = []
             if unknown:
-                parts.append(f"{len(unknown)} not in training ({_some(unknown, trained)})")
+                parts.append(f"{counted(len(unknown), 'events')} not in training ({_some(unknown, trained)})")
             if missing:
-                parts.append(f"{len(missing)} only in training ({_some(missing)})")
-            warnings.warn("ranked without the events " + " and ".join(parts), PerfkitWarning, stacklevel=3)
+                parts.append(f"{counted(len(missing), 'events')} only in training ({_some(missing)})")
+            warnings.warn("ranked without " + " and ".join(parts), PerfkitWarning, stacklevel=3)
 
 
 class Rooflines(Mapping[str, Roofline]):
