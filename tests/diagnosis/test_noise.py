@@ -176,7 +176,7 @@ def test_each_loop_has_a_bottleneck_of_its_own():
     assert {one.place.rpartition("(")[2]: one.bottleneck for one in found} == {
         "kernel.c:3)": "latency",
         "kernel.c:4)": "divide",
-    }
+    }, "\n".join(f"{one.summary()}\n{one.to_frame()}" for one in found)
     assert ["of the call's instructions" in one.summary() for one in found] == [True, True]
 
 
