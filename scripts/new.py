@@ -82,8 +82,6 @@ def core(name: str, options: argparse.Namespace) -> dict[str, str]:
     return {f"perfkit/machine/cores/{name}.toml": "\n".join(lines) + "\n"}
 
 
-BUILT_IN = ("nnls", "ols", "lasso", "huber")  # of perfkit.fitters.cpi.estimator
-
 HINTS = [
     "# Replace each figure by this core's own and name its source in [sources]; delete `estimate` with its last use.",
     "# `table` is the instruction table: keep another core's (its port groups are [ports]), or make one with",
@@ -112,6 +110,8 @@ def register(name: str, root: Path) -> None:
 
 def solver(name: str, _: argparse.Namespace) -> dict[str, str]:
     """Return a regression for CPI stacks, and its test."""
+    from perfkit.fitters.cpi.estimator import BUILT_IN
+
     if name in BUILT_IN:
         raise ValueError(f"{name} is one of perfkit's own methods ({', '.join(BUILT_IN)}); choose another name")
     names = {"@name@": name}

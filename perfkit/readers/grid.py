@@ -25,6 +25,7 @@ MISSING = (
     "", "NA", "N/A", "n/a", "n.a.", "N.A.", "#N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "-", "--", "?",
 )  # fmt: skip
 NOT_THERE = ("<not counted>", "<not supported>")
+_AXES = {*TIME_EVENTS, *WORK_EVENTS}
 _DELIMITERS = ",;\t|"
 _SEPARATOR = re.compile(r"^sep=.$")  # Excel's
 _BLOCK = 4 << 20
@@ -166,7 +167,7 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
 
 def _perhaps_grouped(body: str, header: Header) -> bool:
     """Whether all points in the first rows' counts of time and work stand before three digits (``1.234``)."""
-    axes = [i for i, name in enumerate(header.names) if normalise(name) in (*TIME_EVENTS, *WORK_EVENTS)]
+    axes = [i for i, name in enumerate(header.names) if normalise(name) in _AXES]
     rows = [cells_of(line, header.delimiter) for line in body.split("\n")[:_LOOKED_AT]]
     pointed = [row[i].strip() for row in rows for i in axes if i < len(row) and "." in row[i]]
     return bool(pointed) and all(_THREE_DECIMALS.fullmatch(cell) for cell in pointed)
@@ -293,11 +294,10 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
     out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
     cells = {i: as_text(grid.columns[i]) for i in which if i not in out}
     factors = _undress(grid, cells, counted, report)
-    axes = {*TIME_EVENTS, *WORK_EVENTS}
     cells = {
         i: c
         for i, c in cells.items()
-        if _mostly_numbers(c) or (normalise(grid.names[i]) in axes and any(word and word[0].isdigit() for word in c))
+        if _mostly_numbers(c) or (normalise(grid.names[i]) in _AXES and any(word and word[0].isdigit() for word in c))
     }
     if cells:
         parsed = _parse(grid, cells, out, report)
@@ -323,9 +323,8 @@ def _undress(grid: Grid, cells: dict[int, list[str | None]], counted: bool, repo
         for i, matches in found.items()
         if all(m is not None for m in matches) and any(m and (m["scale"] or m["spread"]) for m in matches)
     }
-    axes = {*TIME_EVENTS, *WORK_EVENTS}
     scaled = {i for i, matches in found.items() if any(m and m["scale"] for m in matches)}
-    if not counted and not any(normalise(grid.names[i]) in axes for i in scaled):
+    if not counted and not any(normalise(grid.names[i]) in _AXES for i in scaled):
         found = {i: m for i, m in found.items() if i not in scaled}
         scaled = set()
     spread = [i for i, matches in found.items() if any(m and m["spread"] for m in matches)]
