@@ -75,6 +75,14 @@ def test_a_better_resource_is_twice_as_good_for_integers_too():
     assert _halved_loads(pk.DagCore(latency_L2=12), "L2") == {"latency_L2": 6}
 
 
+def test_loads_of_several_stores_gain_by_store_forwarding():
+    # Two stores of four bytes, then a load of eight: it has its value ten cycles after the stores' four.
+    dag = pk.Dag.from_nodes("SSL", [[], [], []], [0, 8, 0], None, [1, 1, 2])
+    core = pk.DagCore(line=64, size_L1=4096, latency_L1=4, latency_blocked=10)
+    found = pk.relax(dag, pk.DagScheduler(core)).to_frame().set_index("resource")
+    assert (found.loc["store forwarding", "cycles"], found.loc["latency of L1", "cycles"]) == (9, 12)
+
+
 def test_all_latencies_at_once_are_told_only_where_they_tell_more():
     alternating = pk.Dag.from_nodes("AM" * 50, [[i - 1] if i else [] for i in range(100)])
     scheduler = pk.DagScheduler(pk.DagCore(latency_A=4, latency_M=4))

@@ -350,3 +350,10 @@ def test_cores_of_the_kit():
     assert (erm.load_ports, erm.store_ports, erm.agus) == (2, 1, 2)
     with pytest.raises(UnavailableError, match="cortex_a72"):
         DagCore.load("cortex_a72")
+
+
+def test_vector_loads_that_come_before_those_of_integers_are_told():
+    slow = pk.Microarchitecture.load("zen4").replaced("L1_latency", 8, "one cycle more than vector loads")
+    core = DagCore.from_microarchitecture(slow)
+    assert (core.latency_L1, core.integer_loads_earlier) == (8, 0)
+    assert "1 cycles less for vector registers not modelled" in core.sources["integer_loads_earlier"]

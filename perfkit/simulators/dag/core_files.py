@@ -73,6 +73,9 @@ def _resources(core: Microarchitecture) -> Figures:
     figure = core.resource("L1_vector_latency")
     longer = round(figure.value) - round(core.resource("L1_latency").value)
     words = _words(core, figure.source, figure.note)
+    if longer < 0:  # the engine knows loads of integers that come earlier, none that come later
+        words = f"all loads take as long as those of integers: {-longer} cycles less for vector registers not modelled"
+        return found | {"integer_loads_earlier": (0.0, words)}
     for name in ("latency_L1", "latency_L2", "latency_L3", "latency_mem"):
         if name in found:
             latency, source = found[name]

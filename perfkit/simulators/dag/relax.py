@@ -40,7 +40,7 @@ _ALL = "latency of all operations"
 _DIVIDER = "integer divider"  # what it takes until the result, and until the next division
 _TOLD = 0.02  # by how much it must gain more than the best single resource
 _L1_PORTS = ("load_ports", "store_ports", "agus", "vector_load_ports")
-_FORWARDS = ("latency_forward", "latency_forward_FP")
+_FORWARDS = ("latency_forward", "latency_forward_FP", "latency_blocked")
 _ROOFLESS = ("fetch", "store forwarding", "mispredicted branches")  # what the extended roofline draws no roof for
 _LEAST = 0.005  # a smaller gain names no bottleneck
 
