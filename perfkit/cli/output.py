@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from perfkit.errors import PerfkitWarning
+from perfkit.files import replaced
 
 
 def print_json(found: Any) -> None:
@@ -31,7 +32,9 @@ def draw(result: Any, path: Path) -> None:
 
     mpl.use("Agg")
     drawn = result.plot()
-    getattr(drawn, "figure", drawn).savefig(path, dpi=150, bbox_inches="tight")
+    with replaced(path) as temporary:
+        figure = getattr(drawn, "figure", drawn)
+        figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
     typer.echo(f"wrote {path}", err=True)
 
 

@@ -155,7 +155,8 @@ def write(executed: Any, output: Path, title: str) -> None:
     if output.suffix == ".ipynb":
         import nbformat
 
-        nbformat.write(executed, output)
+        with replaced(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+            nbformat.write(executed, file)
         return
     from perfkit.cli.pages import single_page
 

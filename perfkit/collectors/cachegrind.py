@@ -14,6 +14,7 @@ import pandas as pd
 
 from perfkit.collectors.command import run_quietly, warn_of_status, words_of
 from perfkit.errors import SettingError, UnavailableError
+from perfkit.files import replaced
 from perfkit.readers import cachegrind
 from perfkit.readers.report import Report
 from perfkit.samples.table import Samples
@@ -81,7 +82,8 @@ class Cachegrind:
             status = self._simulate(command, out)
             text = out.read_text(errors="replace")
             if keep is not None:
-                Path(keep).write_text(text)
+                with replaced(keep) as temporary:
+                    temporary.write_text(text)
         return self._samples(text, command, workload or Path(command[0]).name, status)
 
     def run_each(self, commands: Mapping[str, Sequence[str]]) -> Samples:

@@ -116,7 +116,8 @@ def write_picture(figure: Any, path: Path, titles: Mapping[str, str]) -> None:
         By an artist's ``gid`` its title.
     """
     if path.suffix not in (".svg", ".html"):
-        figure.savefig(path, dpi=150, bbox_inches="tight")
+        with replaced(path) as temporary:
+            figure.savefig(temporary, dpi=150, bbox_inches="tight", format=path.suffix.removeprefix("."))
         return
     drawn = io.BytesIO()
     figure.savefig(drawn, format="svg", bbox_inches="tight")

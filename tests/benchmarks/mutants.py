@@ -38,13 +38,22 @@ def _files(folder: str, *names: str) -> list[str]:
     return [f"tests/{folder}/test_{name}.py" for name in names]
 
 
-_READERS = _files("readers", "dialects", "traps", "strangers", "formats", "read", "labels_and_dates", "no_silent_loss")
+_READERS = [
+    *_files("readers", "dialects", "traps", "strangers", "formats", "read", "labels_and_dates", "no_silent_loss"),
+    *_files("readers", "row_order", "dressed_tables", "perf_text", "sources", "damaged"),
+]
 _SPIRE = _files("fitters", "spire", "spire_right", "roofline")
 _CPI = _files(
     "fitters", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation", "paper_cpi_stack"
 )
-_DAG = _files("simulators", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse")
-_GUS = _files("simulators", "gus", "gus_consistency", "gus_schedulers", "memory", "streamed", "gus_diff")
+_DAG = [
+    *_files("simulators", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse"),
+    *_files("simulators", "dag_doubts", "dag_beyond", "dag_paper", "extended_roofline"),
+]
+_GUS = [
+    *_files("simulators", "gus", "gus_consistency", "gus_schedulers", "memory", "streamed", "gus_diff"),
+    *_files("simulators", "timeline", "gus_blocks", "prepared", "gus_files", "columns", "compiled"),
+]
 # What is mutated, by part, and the tests that should notice, those most likely to first. A file that several patterns
 # of a part fit is tested by those of the first.
 PARTS: dict[str, dict[str, list[str]]] = {
@@ -59,12 +68,12 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/fitters/*/*fleet*.py": ["tests/fleet"],
         "perfkit/fitters/spire/*.py": _SPIRE,
         "perfkit/fitters/cpi/*.py": _CPI,
-        "perfkit/fitters/bottlenecks/*.py": _files("fitters", "bottlenecks"),
+        "perfkit/fitters/bottlenecks/*.py": _files("fitters", "bottlenecks", "learnt_stacks"),
         "perfkit/fitters/studies/*.py": _files("fitters", "studies_analysis"),
         "perfkit/fitters/topdown.py": _files("fitters", "topdown"),
     },
     "engines": {
-        "perfkit/simulators/dag/*.py": [*_DAG, "tests/simulators/test_extended_roofline.py"],
+        "perfkit/simulators/dag/*.py": _DAG,
         "perfkit/simulators/gus/*.py": _GUS,
         "perfkit/simulators/memory/*.py": ["tests/simulators/test_memory.py", *_GUS],
     },

@@ -4,9 +4,19 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from matplotlib.figure import Figure
 
 import perfkit as pk
+from perfkit.cli.output import draw
+from perfkit.cli.report import write
+from perfkit.collectors.blocks.cycles import read_kept
+from perfkit.plots.roofs_by_level import write_picture
 from tests.benchmarks import faults
 from tests.results.examples import EXAMPLES
 
@@ -70,3 +80,42 @@ def test_two_processes_fill_an_empty_cache_at_once_without_a_home_and_in_another
     assert [p.returncode for p in both] == [0, 0]
     assert told[0] == told[1] == f"[12.0, 3.5] {pk.read_samples(DUMP).throughput()}\n"
     assert any((tmp_path / "cache").rglob("*.nbi"))
+
+
+@dataclass
+class Writer:
+    """A writer that is not a result's `save`, called like one."""
+
+    save: Callable[[Path], object]
+
+
+def _notebook(path: Path) -> None:
+    import nbformat
+
+    write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("x" * 2000)]), path, "title")
+
+
+def _picture(path: Path) -> None:
+    draw(SimpleNamespace(plot=Figure), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "writes"),
+    [
+        ("report.ipynb", _notebook),
+        ("report.html", _notebook),
+        ("picture.png", _picture),
+        ("picture.svg", _picture),
+        ("roofs.png", lambda path: write_picture(Figure(), path, {})),
+        ("blocks.csv", read_kept),
+    ],
+)
+def test_what_commands_write_is_the_old_file_or_the_new_one(name, writes, tmp_path):
+    path = tmp_path / name
+    # The last line of a list of measured blocks is cut off, as by a kill: it is taken away.
+    rows = "90,looped,1,1,1,4,\n" * 40 + "90,loo"
+    path.write_text("# cycles of basic blocks measured on here\nblock,mode,value,low,high,pages,reason\n" + rows)
+    assert faults.full_disk(Writer(writes), path) == ""
+    before = path.read_bytes()
+    writes(path)
+    assert path.read_bytes() != before

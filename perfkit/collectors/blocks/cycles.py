@@ -25,6 +25,7 @@ import numpy as np
 from perfkit.collectors.blocks.assembled import code_of
 from perfkit.collectors.host.measuring import CLOCK
 from perfkit.errors import DataError, FormatError, SettingError, UnavailableError, of_extra
+from perfkit.files import replaced
 from perfkit.results import Kind, Tabled, draw
 from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock
 
@@ -305,7 +306,8 @@ def read_kept(path: Path, head: str = "") -> _Kept:
     if not lines[0].startswith("# cycles of basic blocks measured on ") or (head and lines[0].strip() != head):
         raise FormatError(f"{path}: a file that begins with {head!r} was expected; found {lines[0][:100].strip()!r}")
     if not lines[-1].endswith("\n"):
-        path.write_text("".join(lines[:-1]), encoding="utf-8")
+        with replaced(path) as temporary:
+            temporary.write_text("".join(lines[:-1]), encoding="utf-8")
         lines = lines[:-1]
     known: _Kept = {}
     for row in csv.DictReader(lines[1:]):
