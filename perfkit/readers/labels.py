@@ -25,8 +25,8 @@ _PARAMETER = re.compile(
 _NEVER_COUNTED = re.compile(
     rf"^{_OF}"
     r"(?:size|n|m|threads?|stride|seed|ranks|nodes|cores|cpus|procs|processes|unroll|order|dim|width|height|depth)$|"
-    r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|thread[ _-]?id|process[ _-]?id|core[ _-]?id|cpu[ _-]?id|gpu[ _-]?id|"
-    r"queue[ _-]?id|run[ _-]?id|row|line|lineno|rep|trial|repetition)$",
+    r"^(?:pid|tid|tgid|ppid|pgid|rank|seed|uid|gid|(?:thread|process|core|cpu|gpu|queue|run)id|(?:\w+[ _-]+)+id|"
+    r"row|(?:line|row|sample|record)(?:no| ?#)|line|rep|trial|repetition)$",
     re.IGNORECASE,
 )
 _MANY_ROWS = 10

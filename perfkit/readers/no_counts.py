@@ -93,7 +93,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Let toplev write CSV (-x, -o FILE), with --nodes +SLOTS,+CLKS,+Instructions.",
     ),
     (
-        r"\A\s*Time ?\(%\)[,;\t]\"?Total Time",
+        r"(?m)\A(?:.*\n){0,20}?\s*Time ?\(%\)(?:[,;\t]\"?| +)Total Time",
         "Nsight Systems' summary: times of kernels or calls, no counts of events",
         "Count with Nsight Compute: ncu --csv --page raw --metrics sm__cycles_elapsed.max,smsp__inst_executed.sum,...",
     ),
@@ -248,6 +248,41 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         r"(?m)^[ \t]*Metric Name[ \t]+Metric Unit[ \t]+Metric Value[ \t]*$",
         "Nsight Compute's text: metrics of kernels for people to read",
         "Let it write CSV: ncu --csv --page raw.",
+    ),
+    (
+        r"(?m)^Event counts \((?:actual|scaled)\) for ",
+        "ocount's tables (OProfile), for people to read",
+        _STAT,
+    ),
+    (
+        r"(?m)\A# (?:[ps]/\S+[ \t]*)+$",
+        "pmcstat's table (FreeBSD)",
+        "Counts of one process become CSV by sed -E '1!{/^#/d;}; s/^# //; s#(^| )p/#\\1#g; s/^ +//; s/ +/,/g'.",
+    ),
+    (
+        r"(?m)\ACrayPat/X: |^Table \d+:  +Program HW Performance Counter Data",
+        "CrayPat's report: totals of a program and rates, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"(?m)^PAPI_\w+:Sum \([IE]\)|^=+ hpcprof",
+        "HPCToolkit's text: shares of a profile's samples, no counts over intervals",
+        _STAT,
+    ),
+    (
+        r"\A\d+ templated_functions",
+        "TAU's profile: totals of functions, of one event in each file",
+        "Let pprof or paraprof write CSV: a row for each function, a column for each event, exclusive.",
+    ),
+    (
+        r"(?m)\ABeginHeader\r?$",
+        "xperf's dump of a Windows trace: single events, no counts over intervals",
+        "Let Windows Performance Analyzer export a table of counters as CSV, a row for each interval.",
+    ),
+    (
+        r'\A"Dstat [\d.]+ CSV output"',
+        "dstat's table: shares and rates of the system, no counts of hardware events",
+        _STAT,
     ),
     (
         r"\A\s*<\?xml[\s\S]{0,400}<trace-query-result",

@@ -42,6 +42,8 @@ class Opened:
     def __post_init__(self) -> None:
         if b"\x1b" in self.data:
             self.data, self.escapes = _ESCAPES.subn(b"", self.data)
+        if b"\n" not in self.data and b"\x00" not in self.data:
+            self.data = self.data.replace(b"\r", b"\n")  # spreadsheets on a Mac write "CSV (Macintosh)" so
 
     @property
     def name(self) -> str:
@@ -50,13 +52,15 @@ class Opened:
 
     @cached_property  # each look goes through the whole content
     def encoding(self) -> str:
-        """The text's encoding: UTF-8 where it can be, UTF-16 where it says so, and Latin-1 of what remains.
+        """The text's encoding: UTF-8 where it can be, UTF-16 and UTF-32 where it says so, and Latin-1 of what remains.
 
         Raises
         ------
         FormatError
             The content is not text.
         """
+        if self.data.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+            return "utf-32"
         if self.data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "utf-16"
         if b"\x00" in self.data:
@@ -88,7 +92,7 @@ class Opened:
     @property
     def ends_with_newline(self) -> bool:
         """Whether the last line is whole; a file that was cut mostly ends in the middle of one."""
-        return self.data.endswith((b"\n", b"\n\x00", b"\x00\n"))
+        return self.data.rstrip(b"\x00").endswith(b"\n")
 
     def lines(self) -> list[str]:
         """Return the content's lines without their ends; only a newline ends one (after a carriage return or not)."""
@@ -99,7 +103,7 @@ class Opened:
 
     def blank_lines(self) -> tuple[int, list[int]]:
         """Return how many lines there are, and the numbers (from 1) of those that hold nothing but spaces."""
-        if self.encoding == "utf-16":
+        if self.encoding in ("utf-16", "utf-32"):
             lines = self.lines()
             return len(lines), [i for i, x in enumerate(lines, 1) if not x.strip("\ufeff \t\r\f\v")]
         data = self.data

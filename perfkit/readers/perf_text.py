@@ -54,6 +54,11 @@ _DERIVED = re.compile(rf"^[ \t]*{_AT}{_PLACE}#[ \t]+[-\d<n]")
 # The heading of a group of metrics, with its first metric behind it: "TopdownL1 (cpu_core)   #   31.1 %  tma_...".
 _TOPDOWN = re.compile(rf"^[ \t]*{_AT}{_PLACE}[A-Za-z]\w*(?:[ \t]\(\w+\))?[ \t]+#[ \t]+[-\d<n]")
 _TOPDOWN_HEADER = re.compile(r"^[ \t]*(?:retiring[ \t]+bad speculation|%[ \t]+tma_\w+[ \t]+%[ \t]+tma_)")
+_METRIC_HEADER = re.compile(r"^[^#\d]*\b(?:insn per cycle|of all \S+ \w+|of all branches)\b[^#\d]*$")  # --metric-only
+# The command, typed behind a prompt or told by a wrapper (ocperf.py).
+_COMMAND = re.compile(
+    r"^(?:\S.*[$#>%] )?(?:(?:sudo|time|taskset|numactl)\b.* )?(?:\S*/)?(?:oc)?perf(?:\.py)? stat\b(?! \.\.\.)"
+)
 _ADVICE = re.compile(
     r"^[ \t]*(?:Some events weren't counted|echo [01] > /proc/sys/kernel/nmi_watchdog|perf stat \.\.\.|"
     r"The events in group usually have to be|Try disabling the NMI watchdog|Using CPUID |Control descriptor |"
@@ -81,7 +86,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     whole = content.lines()
     lines = _unquoted(whole)
     report.describes([n for n, (line, of) in enumerate(zip(lines, whole, strict=True), 1) if of.strip() and not line])
-    reader = _Reader(report, threads=_by_thread(lines))
+    reader = _Reader(report, threads=_by_thread(lines), begins=_first_head(lines))
     ends_whole = content.ends_with_newline
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
@@ -92,6 +97,8 @@ def read(content: Opened, report: Report, run: str) -> Dump:
                     f"{report.file}, line {number}: written by perf stat --topdown, which prints percentages and no "
                     "counts. Count slots and topdown-* events (or -M TopdownL1) with perf stat -I 100 -x,."
                 )
+            if not reader.found.rows and _METRIC_HEADER.match(line):
+                raise _metric_only(report)
             last = number == len(lines) and not ends_whole
             report.problem(number, line, "the file ends in the middle of a line" if last else reader.why(line))
     return reader.finish(run, cut_at=0 if ends_whole else len(lines))
@@ -110,16 +117,35 @@ def _by_thread(lines: list[str]) -> bool:
     return threads > sum(_LINE.match(x) is not None for x in counts)
 
 
+def _first_head(lines: list[str]) -> int:
+    """Return the number of the line that begins perf's own output; 0 where it has none, or begins with counts."""
+    for number, line in enumerate(lines, 1):
+        if _STATS_FOR.match(line):
+            return number
+        if _STARTED.match(line) or _HEADER.match(line) or ((match := _LINE.match(line)) is not None and match["at"]):
+            return 0
+    return 0
+
+
+def _metric_only(report: Report) -> FormatError:
+    return FormatError(
+        f"{report.file}: written by perf stat --metric-only, which prints ratios and no counts. "
+        "Measure again without that option."
+    )
+
+
 class _Reader:
     """The lines of a file, one after another, and what they have in common."""
 
-    def __init__(self, report: Report, threads: bool) -> None:
+    def __init__(self, report: Report, threads: bool, begins: int) -> None:
         self.report = report
+        self.begins = begins  # before this line, the program printed
         self.found = PerfRows(text=True)
         self.fresh = True  # the next count begins an output of perf
         self.timed = False  # this output prints intervals
         self.line = _THREAD_LINE if threads else _LINE
         self.in_totals = False
+        self.ended = False  # an output of perf is complete: what comes before the next is the program's
 
     def take(self, number: int, line: str) -> bool:
         """Use a line; say whether it made sense."""
@@ -136,9 +162,15 @@ class _Reader:
             self.report.left_out(number, "of single measurements (--table), not read")
             return True
         if "seconds" in line and (said := _SECONDS.match(line)) is not None:
+            self.ended = self.ended or said["what"] == "time elapsed"
             if said["what"] == "time elapsed" and self.found.blocks and not self.in_totals:
                 self.found.blocks[-1].elapsed = float(said["s"].replace(",", "."))
             self.report.describes(number)
+            return True
+        if _COMMAND.match(line) is not None:
+            self.report.describes(number)
+            return True
+        if (number < self.begins or self.ended) and self._of_program(number, line):
             return True
         match = self.line.match(line)
         if match is not None and self._count(number, match):
@@ -219,17 +251,22 @@ class _Reader:
             self.report.describes(number)
         elif (header := _HEADER.match(line)) is not None:
             if "counts" not in header["columns"]:
-                raise FormatError(
-                    f"{self.report.file}: written by perf stat --metric-only, which prints ratios and no counts. "
-                    "Measure again without that option."
-                )
+                raise _metric_only(self.report)
             self.line = _THREAD_LINE if "comm-pid" in header["columns"] else _LINE
             self.report.describes(number)
         else:
             self.report.left_out(number, "of comments, not read")
         return True
 
+    def _of_program(self, number: int, line: str) -> bool:
+        """Leave out what the program printed before and behind perf's output, which is set in and has headings."""
+        if line.startswith((" ", "\t", "#")) or _ADVICE.match(line) or _DERIVED.match(line):
+            return False
+        self.report.left_out(number, "of the program's own output, not read")
+        return True
+
     def _stats_for(self, what: str, repeats: int) -> None:
+        self.ended = False
         if self.timed:  # --summary repeats the sums of all intervals
             self.in_totals = True
             return

@@ -33,7 +33,8 @@ _NAME = re.compile(
 )
 # Words of a length, which is no stamp where it begins far above its steps; "interval" alone numbers the rows.
 _LENGTHS = re.compile(
-    r"(?:duration|runtime|latency|period|interval|dauer|laufzeit|dur[ée]e|duraci[oó]n|dura[cç][aã]o|durata|длительность|时长)$",
+    r"(?:(?:real|cpu|user|exec|execution|kernel|gpu)[ _.-]?time|duration|runtime|latency|period|interval|"
+    r"dauer|laufzeit|dur[ée]e|duraci[oó]n|dura[cç][aã]o|durata|длительность|时长)$",
     re.IGNORECASE,
 )
 _FAR = 3.0

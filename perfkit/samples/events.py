@@ -13,6 +13,8 @@ TIME_EVENTS = (
     "cpu_clk_unhalted.thread",
     "cpu_clk_unhalted_core",
     "cpu_clk_unhalted.core",
+    "cpu_clk_unhalted",
+    "cpu_clk_unhalted_thread",
     "cpu_clk_unhalted.thread_any",
     "cpu_cycles",
     "cpu_clocks_unhalted",

@@ -6,6 +6,9 @@ here. Tests of more than ten seconds, and those that read the clock or drive a b
 noticed if a test fails; one under which the tests take too long is counted apart, and not as noticed. Those that
 survive are printed as differences. Exit status 1 where fewer than nine in ten are noticed.
 
+Only those tests are run that executed the changed line in a run without mutations (at most 80 of them; all where none
+did, as where numba compiled it or a child process runs it). ``--again`` runs all of them on what survived.
+
 With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a list can
 be run in pieces (``--seconds 150``), and what survived be tried again with new tests (``--again``).
 """
@@ -21,6 +24,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -32,6 +36,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 _SLOW_SECONDS = 10
+_MOST_TESTS, _MOST_CASES = 80, 10  # of one line, and of them of one test with parameters
 
 
 def _files(folder: str, *names: str) -> list[str]:
@@ -199,8 +204,11 @@ def drawn(part: str, number: int, seed: int) -> list[tuple[Mutant, list[str]]]:
 class _Watch:
     """A plug-in of pytest that leaves tests out, and writes down how long each takes and the first that fails."""
 
-    def __init__(self, told: Path, leave: list[str]) -> None:
+    def __init__(self, told: Path, leave: list[str], traced: str = "") -> None:
         self.told, self.leave, self.failed, self.seconds = told, set(leave), "", dict[str, float]()
+        self.traced = traced  # where the files lie whose executed lines are kept, by test
+        self.ran: dict[str, set[tuple[str, int]]] = {}
+        self.now = ""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         items[:] = [item for item in items if item.nodeid not in self.leave]
@@ -208,9 +216,37 @@ class _Watch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         before = sum(os.times()[:4])  # of this process and its children: the machine may be busy
+        self.now = item.nodeid
+        sys.settrace(self._call if self.traced else None)
         done = yield
+        sys.settrace(None)
         self.seconds[item.nodeid] = sum(os.times()[:4]) - before
         return done
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
+        of_test = self.now
+        if fixturedef.scope != "function":  # what it executes, it executes for every test of the file
+            self.now = of_test.partition("::")[0]
+        done = yield
+        self.now = of_test
+        return done
+
+    def _some(self, numbers: list[int]) -> list[int]:
+        """Choose some of the tests of a line, of many different ones."""
+        names, found, of = list(self.ran), [], Counter[str]()
+        for number in numbers:
+            of[name := names[number].partition("[")[0]] += 1
+            if of[name] <= _MOST_CASES:
+                found.append(number)
+        return found[:_MOST_TESTS]
+
+    def _call(self, frame: Any, event: str, argument: Any) -> Any:
+        return self._line if frame.f_code.co_filename.startswith(self.traced) else None
+
+    def _line(self, frame: Any, event: str, argument: Any) -> Any:
+        self.ran.setdefault(self.now, set()).add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.failed = self.failed or (report.nodeid if report.failed else "")
@@ -220,7 +256,12 @@ class _Watch:
 
     def pytest_sessionfinish(self) -> None:
         slow = [name for name, seconds in self.seconds.items() if seconds > _SLOW_SECONDS]
-        self.told.write_text(json.dumps({"by": self.failed, "slow": slow}))
+        of_line: dict[str, list[int]] = {}
+        for number, lines in enumerate(self.ran.values()):
+            for file, line in lines:
+                of_line.setdefault(f"perfkit/{file.removeprefix(self.traced)}:{line}", []).append(number)
+        ran = {"tests": list(self.ran), "covers": {line: self._some(by) for line, by in of_line.items()}}
+        self.told.write_text(json.dumps({"by": self.failed, "slow": slow} | (ran if self.traced else {})))
 
 
 def copied(folder: Path) -> Path:
@@ -268,7 +309,9 @@ def _compiled_users(tree: Path, path: Path) -> list[Path]:
     return sorted(users - {path})
 
 
-def outcome(tree: Path, tests: list[str], limit: float, leave: list[str], cache: Path) -> dict[str, Any]:
+def outcome(
+    tree: Path, tests: list[str], limit: float, leave: list[str], cache: Path, traced: str = ""
+) -> dict[str, Any]:
     """Run tests in a child of this process, which has the libraries: noticed, survived or too slow, and by whom."""
     begin, told = time.monotonic(), tree / "told.json"
     told.unlink(missing_ok=True)
@@ -277,7 +320,7 @@ def outcome(tree: Path, tests: list[str], limit: float, leave: list[str], cache:
         status = 3
         try:
             os.setsid()
-            status = _run(tree, tests, cache, _Watch(told, leave))
+            status = _run(tree, tests, cache, _Watch(told, leave, traced))
         finally:  # nothing of the parent's is to be cleaned up here
             os._exit(status)
     status = None
@@ -305,9 +348,10 @@ def _run(tree: Path, tests: list[str], cache: Path, watch: _Watch) -> int:
     null = os.open(os.devnull, os.O_WRONLY)
     for out in (1, 2):
         os.dup2(null, out)
-    chosen = [t for t in tests if (tree / t).exists()]
+    chosen = [t for t in tests if (tree / t.partition("::")[0]).exists()]
     marked = "not measures and not browser and not shared_data"
-    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", marked, *chosen], plugins=[watch]))
+    stop = [] if watch.traced else ["-x"]
+    return int(pytest.main([*stop, "-q", "-p", "no:cacheprovider", "-m", marked, *chosen], plugins=[watch]))
 
 
 def whole(tree: Path, tests: list[str], limit: float) -> dict[str, Any]:
@@ -315,7 +359,18 @@ def whole(tree: Path, tests: list[str], limit: float) -> dict[str, Any]:
     found = outcome(tree, tests, 4 * limit, [], tree / "numba")
     if found["outcome"] != "survived":
         raise SystemExit(f"without any mutation, {' '.join(tests)}: {found}")
-    return {"unchanged": tests} | found
+    ran = outcome(tree, tests, 16 * limit, found["slow"], tree / "numba", f"{tree}/perfkit/")
+    return {"unchanged": tests, "tests": ran.get("tests", []), "covers": ran.get("covers", {})} | found
+
+
+def pertinent(mutant: Mutant, run: dict[str, Any], tree: Path) -> list[str]:
+    """Return the tests that execute a mutation's lines, in their order; all tests where none is known to."""
+    source = (tree / mutant.file).read_bytes()
+    if b"njit" in source:
+        return list(run["unchanged"])  # what is compiled leaves no trace
+    lines = range(mutant.line, source[: mutant.stop].count(b"\n") + 2)
+    found = {test for line in lines for test in run["covers"].get(f"{mutant.file}:{line}", [])}
+    return [run["tests"][test] for test in sorted(found)] or list(run["unchanged"])
 
 
 def main() -> int:
@@ -336,7 +391,7 @@ def main() -> int:
     turns = zip_longest(*(drawn(part, asked.number, asked.seed) for part in asked.parts))
     chosen = [each for turn in turns for each in turn if each is not None]
     rows = [json.loads(x) for x in asked.store.read_text().splitlines()] if asked.store and asked.store.exists() else []
-    slow = {tuple(row["unchanged"]): row["slow"] for row in rows if "unchanged" in row}
+    whole_runs = {tuple(row["unchanged"]): row for row in rows if "unchanged" in row}
     known = {row["change"]: row for row in rows if "change" in row}
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
@@ -357,10 +412,12 @@ def main() -> int:
                 continue
             if time.monotonic() > end:
                 break
-            if tuple(tests) not in slow:
+            if tuple(tests) not in whole_runs:
                 keep(row := whole(tree, tests, asked.limit))
-                slow[tuple(tests)] = row["slow"]
-            found = planted(tree, mutant, tests, asked.limit, slow[tuple(tests)])
+                whole_runs[tuple(tests)] = row
+            row = whole_runs[tuple(tests)]
+            chosen_tests = tests if asked.again else pertinent(mutant, row, tree)
+            found = planted(tree, mutant, chosen_tests, asked.limit, row["slow"])
             known[told] = {"number": number, "change": told, **found}
             keep(known[told])
             place, _, change = told.partition("\n")

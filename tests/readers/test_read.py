@@ -37,6 +37,22 @@ def test_compressed_files_are_opened_as_they_are(tmp_path, fixtures, kind):
     assert samples.runs["source"].tolist() == [named.name]  # and no folder of this machine
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be", "utf-8-sig", "ascii"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [True, False])
+def test_a_table_in_any_encoding_and_with_any_line_ends(tmp_path, encoding, end, last):
+    if end == "\r" and encoding.startswith(("utf-16", "utf-32")):
+        pytest.skip("no program is known to write it")
+    rows = ["cycles,instructions,misses", "1000,2000,3", "1100,2100,4", "1200,2200,5"]
+    text = end.join(rows) + end * last
+    mark = "\ufeff" if encoding.endswith(("-le", "-be")) else ""
+    path = tmp_path / "a.csv"
+    path.write_bytes((mark + text).encode(encoding))
+    samples = pk.read_samples(path)
+    assert samples.to_wide()[["cycles", "instructions", "misses"]].sum().tolist() == [3300, 6300, 12]
+    assert samples.accounting.iloc[0]["total"] == 4
+
+
 @pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
 def test_truncated_compressed_file(tmp_path, kind):
     lines = "".join(f"     {t}.000000000   {t * 7919 % 1000}   cycles\n     {t}.000000000   {t}   instructions\n"
