@@ -1,5 +1,7 @@
 """``perfkit study``: run a study file, count it, go on with it, and export what it measured."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +9,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, progress_bar, rows
-from perfkit.errors import DataError
+from perfkit.errors import DataError, PerfkitError
 from perfkit.files import replaced
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+_SHOWN = 20  # rows
 Table = Annotated[Path | None, options.output("Write the table.", ".parquet", ".csv")]
 
 
@@ -74,7 +77,7 @@ def run(
     if dry_run:
         _show_plan(study.name, Microbenchmark(**settings).plan(study), place, CALM, as_json, study.is_program)
         return
-    with progress_bar() as progress:
+    with _kept_when_stopped(place), progress_bar() as progress:
         runs = Microbenchmark(**settings, progress=progress).collect(study)
     if output is not None:
         write_table(runs, output)
@@ -85,17 +88,40 @@ def run(
 
 @app.command("show")
 def show(
-    folder: Path = typer.Argument(..., help="A study's folder, running or not."),
+    place: Path = typer.Argument(
+        ..., metavar="FOLDER", help="A study's folder, its table (.parquet), or its study file, running or not."
+    ),
     output: Table = None,
     as_json: options.Json = False,
 ) -> None:
-    """Summarise what a study's folder holds, and export it."""
+    """Show what a study has measured, and export it."""
     from perfkit.study.runs import StudyRuns
 
-    runs = StudyRuns.from_folder(folder)
+    if place.suffix in {".yaml", ".yml"} and place.is_file():
+        from perfkit.study.study import Study
+
+        place = Path("perfkit-out") / Study.from_yaml(place).name
+    runs = StudyRuns.load(place) if place.is_file() else StudyRuns.from_folder(place)
     if output is not None:
         write_table(runs, output)
-    show_summary(runs, folder, as_json)
+    show_summary(runs, place, as_json)
+
+
+@contextmanager
+def _kept_when_stopped(place: Path) -> Iterator[None]:
+    """When a run is interrupted or ended, say what of it is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from perfkit.study.runs import read_records
+
+        try:
+            rows = sum(1 for _ in read_records(place))
+        except (OSError, PerfkitError):
+            rows = 0
+        text = f"stopped: {rows} finished rows are kept in {place}, and the same command goes on from there"
+        typer.echo(f"perfkit: {text}", err=True)
+        raise typer.Exit(130) from None
 
 
 def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool, program: bool) -> None:
@@ -125,8 +151,19 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
     """Print what was measured, and the first failures (JSON: all of them)."""
     count = runs.counts()
     if as_json:
-        print_json({"folder": place, **count, "failures": rows(runs.failures())})
+        print_json({"folder": place, **count, "failures": rows(runs.failures()), "rows": rows(runs.figures())})
         return
+    figures = runs.figures()
+    if len(figures):
+        shown = figures.head(_SHOWN).to_string(
+            index=False, na_rep="", float_format=lambda value: f"{value:,.0f}" if value >= 1e3 else f"{value:.4g}"
+        )
+        typer.echo(shown)
+        if len(figures) > _SHOWN:
+            typer.echo(f"... and {len(figures) - _SHOWN} more rows (--output writes all)")
+    overlap = runs.overlap()
+    if overlap:
+        typer.echo(overlap)
     typer.echo(
         f"{count['configurations']} configurations: {count['settled']} settled, "
         f"{count['unsettled']} measured but never settled, {count['failed']} failed"

@@ -33,6 +33,8 @@ TYPE_COLOURS = {"A": "#c0392b", "M": "#C0620F", "D": "#7f3b08", **{k: COLOURS[k]
 TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
 STALL_COLOURS = {"RS": "#a87900", "ROB": "#9d8189", "LB": "#5f9130", "SB": "#3a9c91", "LFB": "#9a72b8"}
 DASHES = {"throughput": "-", "issue": "--", "latency": "-.", "stall": ":", "overlap": "-"}
+# Classical bounds are all black, and overlaps all grey: each has a mark of its own.
+MARKS = "sD^v<>"
 GREY = "#808080"
 TYPE_NAMES = {"A": "additions", "M": "multiplications", "D": "divisions", "F": "fused multiply-adds"}
 
@@ -59,12 +61,13 @@ def colour(roof: Roof) -> str:
 def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: int = 8) -> Any:
     """Draw the generalized roofline plot (the paper's Figs. 8 to 13) on log-log axes.
 
-    Original bounds are solid; issue bounds dashed, latency bounds dash-dotted, stall bounds dotted; overlaps are grey.
+    Original bounds are solid and black, overlaps grey, each with a mark of its own; issue bounds are dashed, latency
+    bounds dash-dotted, stall bounds dotted.
 
     Parameters
     ----------
     labels
-        How many of the roofs nearest to the point are named in the legend.
+        How many of the roofs nearest to the point are named in the legend, beside the original bounds.
 
     Returns
     -------
@@ -73,7 +76,8 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
     ax = axes_or_new(ax, 9, 5)
     x = intensities(roofline)
     hits = set(roofline.hits)
-    named = set(roofline.roofs[:labels])
+    alike = [roof for kind in ("throughput", "overlap") for roof in roofline.roofs if roof.kind == kind]
+    named = {*roofline.roofs[:labels], *(roof for roof in alike if roof.kind == "throughput")}
     for roof in reversed(roofline.roofs):
         ax.plot(
             x,
@@ -81,6 +85,7 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
             color="black" if roof.kind == "throughput" else colour(roof),
             linestyle=DASHES[roof.kind],
             linewidth=1.8 if roof in hits or roof.kind == "throughput" else 1.0,
+            **(_marked(alike.index(roof)) if roof in alike else {}),
             label=f"{roof.label} ({roof.distance:.2f})" if roof in named else None,
         )
     point = roofline.intensity if math.isfinite(roofline.intensity) else x[-1]
@@ -96,6 +101,11 @@ def plot_extended_roofline(roofline: ExtendedRoofline, ax: Any = None, labels: i
     handles, texts = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], texts[::-1], fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
+
+
+def _marked(place: int) -> dict[str, Any]:
+    """Return how matplotlib marks one of several lines alike; lines that lie on one another have marks apart."""
+    return {"marker": MARKS[place % len(MARKS)], "markevery": (6 + 5 * place, 24), "mfc": "white", "markersize": 5}
 
 
 def sweep_table(table: pd.DataFrame) -> Any:

@@ -28,8 +28,10 @@ class StudyRuns(Summarised):
         ("ok" or "failed"), ``message``; ``settled`` (whether the repetition policy was met), ``attempts``
         (experiments made, one per pass); ``passes`` (those that agree with the row's figure); ``steps`` (executions
         in a timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and ``cycles`` (core cycles by calibrated chains) an
-        execution of the region; ``spread`` (largest relative deviation of a pass that counts); ``low`` and ``high``
-        (the interval of the passes, of the metric that must settle); ``quiet`` (share of the windows beside no busy
+        execution of the region; ``cycles_apart`` (the same of executions that begin when the one before has ended; those
+        of ``cycles`` may overlap); ``spread`` (largest relative deviation of a pass that counts); ``cycles_low``
+        and ``cycles_high`` (the interval of the passes), and the same of the metric that must settle (``tsc_low``);
+        ``quiet`` (share of the windows beside no busy
         neighbour); ``host`` and ``processor``; then event, reported, static and derived columns. What was not measured
         is NaN.
     raw : DataFrame
@@ -58,11 +60,12 @@ class StudyRuns(Summarised):
         cls, records: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], derive: Mapping[str, str] | None = None
     ) -> Self:
         """Build the tables from a store's records."""
+        metric = str(metadata.get("policy", {}).get("metric", "tsc"))
         rows: list[dict[str, Any]] = []
         repetitions: list[dict[str, Any]] = []
         names: list[str] = []
         for record in records:
-            rows.append(_row(record))
+            rows.append(_row(record, metric))
             repetitions += _repetitions(record)
             names += [name for name in record["values"] if name not in names]
         table = pd.DataFrame(rows)
@@ -100,7 +103,33 @@ class StudyRuns(Summarised):
                 for what, row in (("fastest", low), ("slowest", high))
             ]
         lines.append(f"{count['settled']} settled, {count['unsettled']} never settled, {count['failed']} failed")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.overlap()] if self.overlap() else lines)
+
+    def overlap(self) -> str:
+        """Say in how many rows executions overlapped so much that ``cycles`` is no latency; "" where in none."""
+        if "cycles_apart" not in self.table:
+            return ""
+        rows = self.ok.dropna(subset=["cycles_apart"])
+        longer = rows["cycles_apart"] / rows["cycles"]
+        over = longer[(longer > _OVERLAP) & (rows["cycles_apart"] - rows["cycles"] > _FENCE)]
+        if not len(over):
+            return ""
+        return (
+            f"in {len(over)} of {len(rows)} rows executions overlap: `cycles` is their throughput, and one alone takes "
+            f"up to {over.max():.2g} times as long (column cycles_apart)"
+        )
+
+    def figures(self) -> pd.DataFrame:
+        """Return the measured and predicted rows in few columns: what was varied, and the cycles of an execution."""
+        rows = self.table[self.table["status"] != "failed"] if len(self.table) else self.table
+        if not len(rows):
+            return pd.DataFrame()
+        varied = [name for name in (*self.dimensions, "compiler", "flags", "threads") if len(rows[name].unique()) > 1]
+        known = ["cycles", "cycles_low", "cycles_high", "cycles_apart", "settled", "predicted", "predicted_low",
+                 "predicted_high"]  # fmt: skip
+        metric = self.metadata.get("policy", {}).get("metric", "tsc")
+        names = {name: f"{name} ({metric})" for name in known if name.startswith("predicted")}
+        return rows[varied + [name for name in known if name in rows]].rename(columns=names)
 
     def _values(self, row: Any) -> str:
         return ", ".join(f"{name} {row[name]}" for name in self.dimensions)
@@ -215,7 +244,10 @@ class StudyRuns(Summarised):
             metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
         except OSError as error:
             raise FormatError(f"{folder} is no study folder: {error}") from None
-        return cls.from_records(read_records(folder), metadata, study.derive)
+        mark = study.fingerprint()
+        place = {one.key(mark): at for at, one in enumerate(study.configurations())}
+        records = sorted(read_records(folder), key=lambda record: place.get(record["key"], len(place)))
+        return cls.from_records(records, metadata, study.derive)
 
 
 def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
@@ -228,6 +260,8 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 
 
 _MARK = b"perfkit.study"
+# How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
+_OVERLAP, _FENCE = 1.05, 6
 
 
 def study_metadata(path: str | Path) -> dict[str, Any] | None:
@@ -291,13 +325,15 @@ def read_experiments(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+def _row(record: Mapping[str, Any], metric: str) -> dict[str, Any]:
     row = {"configuration": record["key"], **record["values"]}
     row |= {name: record[name] for name in ("compiler", "flags", "threads", "status", "message")}
     row |= {"settled": bool(record.get("settled", False)), "attempts": int(record.get("attempts", 0))}
     row["passes"] = int(record.get("passes", 0))
-    for name in ("steps", "tsc", "ns", "cycles", "spread", "low", "high", "quiet"):
-        value = record.get(name)
+    same = ("steps", "tsc", "ns", "cycles", "cycles_low", "cycles_high", "cycles_apart", "spread", "quiet")
+    columns = {name: name for name in same} | {f"{metric}_{end}": end for end in ("low", "high")}
+    for name, kept in columns.items():
+        value = record.get(kept)
         row[name] = math.nan if value is None else float(value)
     row |= {name: record.get(name, "") for name in ("host", "processor")}
     if record["status"] == "predicted":

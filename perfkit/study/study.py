@@ -37,7 +37,8 @@ from perfkit.study.settings_file import explain, read_yaml
 # Columns that the collector adds: a dimension of that name would overwrite them.
 RESERVED = frozenset(
     ("configuration", "compiler", "flags", "threads", "status", "settled", "attempts", "message", "tsc", "ns", "cycles",
-     "spread", "steps", "host", "processor", "low", "high", "passes", "quiet", "LAST_CACHE", "CPUS")
+     "spread", "steps", "host", "processor", "low", "high", "tsc_low", "tsc_high", "ns_low", "ns_high",
+     "cycles_low", "cycles_high", "cycles_apart", "passes", "quiet", "LAST_CACHE", "CPUS")
 )  # fmt: skip
 HOST_FACTS = ("LAST_CACHE", "CPUS")
 """Names that expressions may use for the host: bytes of its last cache, and processors that may be used."""
@@ -92,6 +93,9 @@ class Study(Strict):
         Untimed executions before a window.
     steps : int, optional
         Executions in a timed window; by default as many as take about 8,000 TSC ticks.
+    executions : {"overlapping", "apart"}
+        Whether an execution may begin while the one before is not finished, as it does in a program that repeats it,
+        or only afterwards, behind a fence whose own cycles are subtracted: throughput, or latency.
     policy : Policy
         When a measurement counts.
     time_limit : float
@@ -144,6 +148,7 @@ class Study(Strict):
     cache: Literal["hot", "cold"] = "hot"
     warmup: Annotated[int, Field(ge=0)] = 1
     steps: Annotated[int, Field(ge=1)] | None = None
+    executions: Literal["overlapping", "apart"] = "overlapping"
     policy: Policy = Policy()
     time_limit: Annotated[float, Field(gt=0)] = 30.0
     events: tuple[str, ...] = ()
@@ -221,6 +226,15 @@ class Study(Strict):
             raise ValueError("give a kernel or an assembly list, and not both")
         if (self.region or self.arguments) and not self.is_program:
             raise ValueError("`region` and `arguments` belong to a whole program; this kernel has a PK_REGION")
+        if self.executions == "apart" and (self.is_program or self.assembly is not None):
+            raise ValueError(
+                "`executions: apart` needs a PK_REGION: "
+                + (
+                    "a run of a whole program is apart from the others anyway"
+                    if self.is_program
+                    else "the turns of an assembly list's loop belong together"
+                )
+            )
         if self.is_program and self.cache == "cold":
             raise ValueError("a whole program flushes the caches itself: `cache: cold` needs a PK_REGION")
         for name, values in self.dimensions.items():
@@ -368,6 +382,8 @@ class Study(Strict):
         free = {"dimensions", "where", "compilers", "flags", "threads", "name", "description", "derive", "kernel",
                 "folder", "host"}  # fmt: skip
         parts = self.model_dump(mode="json", exclude=free)
+        if self.executions == "overlapping":  # folders of before there was a choice can be gone on with
+            del parts["executions"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

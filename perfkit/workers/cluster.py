@@ -51,7 +51,7 @@ def connected(where: str) -> Iterator[Any]:
     # A batch whose worker dies comes back at once: only what is missing of it is tried again.
     config.set({"distributed.scheduler.allowed-failures": 0})
     if kind == "local":
-        made = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+        made: Any = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
     else:
         try:
             from dask_jobqueue import SLURMCluster

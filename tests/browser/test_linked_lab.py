@@ -180,6 +180,39 @@ def test_a_click_in_a_gap_of_a_dashed_roof_or_beside_it_chooses_it(opened: Opene
             opened.page.mouse.move(0, 0)
 
 
+# Where at least two roofs lie on one another, on the page, and how many do.
+TOGETHER = """view => {
+    const lines = [...view.querySelectorAll('svg path.line')].filter(l => l.style.opacity && l.checkVisibility());
+    const at = lines.map(l => [0.3, 0.45, 0.8].map(share => {
+        const { x, y } = l.getPointAtLength(share * l.getTotalLength()).matrixTransform(l.getScreenCTM());
+        return [x, y];
+    })).flat();
+    const here = ([x, y]) => lines.filter(l => {
+        const svg = new DOMPoint(x, y).matrixTransform(l.getScreenCTM().inverse()), n = l.getTotalLength();
+        return Array.from({ length: 2000 }, (_, k) => l.getPointAtLength(n * k / 2000)).some(
+            p => Math.hypot(p.x - svg.x, p.y - svg.y) < 0.8);
+    }).length;
+    const { left, right, top, bottom } = view.querySelector('.plotarea_events').getBoundingClientRect();
+    return at.filter(([x, y]) => left < x && x < right && top < y && y < bottom).map(p => [...p, here(p)]).sort(
+        (a, b) => b[2] - a[2])[0];
+}"""
+
+
+def test_clicks_where_roofs_lie_on_one_another_choose_each_in_turn(opened: Opened):
+    roofs = opened.view(ROOFS)
+    select = roofs.get_by_label("Roof")
+    select.select_option(index=0)
+    opened.settle(roofs)
+    x, y, there = roofs.evaluate(TOGETHER)
+    assert there >= 2
+    chosen = []
+    while not chosen or (chosen[-1] and len(chosen) <= 2 * there):
+        opened.changes(roofs, partial(opened.page.mouse.click, x, y), "view => view.querySelector('select').value")
+        chosen.append(select.evaluate("list => list.selectedIndex"))
+    assert len(set(chosen)) == len(chosen) > there  # each once, and then none
+    opened.page.mouse.move(0, 0)
+
+
 def roof_points(roofs: Any) -> list[tuple[float, float]]:
     """Return where roofs run, on the page: the middle of each line."""
     found: list[list[float]] = roofs.evaluate("""view => [...view.querySelectorAll('svg path.line')].map(line => {

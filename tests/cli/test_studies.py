@@ -16,6 +16,7 @@ from perfkit.errors import PerfkitError
 from perfkit.study.runs import StudyRuns
 from perfkit.study.study import Study
 
+LINE = b"\n"
 KERNEL = "PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }\n"
 FILE = "kernel: k.c\ndimensions: {N: [4, 16]}\npolicy: {repetitions: 3, attempts: 2, windows: 3, tolerance: 0.5}\n"
 
@@ -47,6 +48,11 @@ def test_run_show_and_export(study, tmp_path):
     assert pd.read_csv(tmp_path / "t.csv")["N"].tolist() == [4, 16]
     shown = invoke("study", "show", tmp_path / "out", "--output", tmp_path / "t.parquet")
     assert shown.exit_code == 0, shown.output
+    figures = [line.split() for line in shown.stdout.splitlines()]
+    assert figures[0] == ["N", "cycles", "cycles_low", "cycles_high", "cycles_apart", "settled"]
+    assert [line[0] for line in figures[1:3]] == ["4", "16"]
+    assert float(figures[1][1]) > 0
+    assert invoke("study", "show", tmp_path / "t.parquet").stdout.splitlines()[:3] == shown.stdout.splitlines()[:3]
     assert len(StudyRuns.from_parquet(tmp_path / "t.parquet").raw) >= 6
     assert "2 of them already" in invoke("study", "run", study, "--folder", tmp_path / "out", "--dry-run").output
 
@@ -111,7 +117,8 @@ def test_a_million_fold_space_is_counted_only_with_yes(study, tmp_path):
 
 
 @pytest.mark.measures
-def test_ctrl_c_and_resume(study, tmp_path):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_study_says_what_is_kept_and_goes_on(study, tmp_path, stop):
     study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 60}") + "steps: 200000\n")
     out = tmp_path / "out"
     # Where tests run in the background, SIGINT is ignored and children inherit that: a person's shell does not do it.
@@ -123,9 +130,11 @@ def test_ctrl_c_and_resume(study, tmp_path):
     results = out / "results.jsonl"
     while time.monotonic() < deadline and not (results.exists() and results.read_bytes().count(b"\n") >= 3):
         time.sleep(0.01)
-    child.send_signal(signal.SIGINT)
-    child.communicate(timeout=60)
+    child.send_signal(stop)
+    _, told = child.communicate(timeout=60)
     kept = results.read_bytes()
+    assert child.returncode == 130
+    assert f"stopped: {kept.count(LINE)} finished rows are kept in {out}" in told.decode()
     assert 3 <= kept.count(b"\n") < 60
     study.write_text(FILE.replace("[4, 16]", "{from: 1, to: 6}") + "steps: 200000\n")
     assert "6 configurations" in invoke("study", "run", study, "--folder", out).output

@@ -151,3 +151,9 @@ def test_another_schedule_is_shown_as_wide_as_the_one_before(dag):
     view.schedule = pk.DagScheduler(core.replace(latency_A=9)).run(dag)
     assert view.width == view._zoom.value == 60  # a list of other widths chooses its first one
     assert "cycles 0 to 60 of" in view._title.value
+
+
+def test_the_axis_has_no_numbers_where_only_names_stand(view):
+    last = max(float(mark.x[-1]) for label, mark in view._marks.items() if mark.visible)
+    assert view._across.scale.max > 10 * last  # the names' column
+    assert view._across.tick_values.max() <= last * 1.001

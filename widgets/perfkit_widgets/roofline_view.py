@@ -221,7 +221,7 @@ class RooflineView(Explorer):
         x = intensities(roofline, points=61)
         low, high = roofline.performance / 5, 3 * max(roof.bound for roof in roofline.roofs)
         shown = [(roof, _shade_of(roof)) for roof in roofline.roofs if roof.kind in self.kinds]
-        figures.set_range(self._across, float(x[0]), self._labels.draw(shown, x, low, high))
+        figures.set_range(self._across, float(x[0]), self._labels.draw(shown, x, low, high), last=float(x[-1]))
         figures.set_range(self._up, low, high)
         self._explain()
 

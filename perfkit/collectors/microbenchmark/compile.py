@@ -265,7 +265,7 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
     found = dict(zip((one.key for one in good), toolchain.disassemble_all(objects), strict=True))
     start = "main" if study.is_program else "pk_run"
     regions = {key: toolchain.region(functions, start) for key, functions in found.items()}
-    loops = {key: toolchain.hottest_loop(region) for key, region in regions.items()}
+    loops = {key: _without_places(toolchain.hottest_loop(region)) for key, region in regions.items()}
     figures = toolchain.mca(loops) if "mca" in study.static and loops else {}
     more = osaca(loops) if "osaca" in study.static and loops else {}
     kernel = not study.is_program and study.assembly is None
@@ -294,6 +294,11 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
             static |= _vectorized(place, one.key, whole=study.is_program)
         out.append(Built(one.key, str(place / f"{one.key}.so"), note, static, _files_noted(one.key, place)))
     return out
+
+
+def _without_places(loop: Sequence[toolchain.Disassembled]) -> tuple[toolchain.Disassembled, ...]:
+    """Leave out the no-ops in whose place fences go (perfkit.h)."""
+    return tuple(line for line in loop if (line.mnemonic, line.operands) != ("nopl", "(%rax)"))
 
 
 def _empty(batch: Batch, place: Path, *more: str) -> list[tuple[str, str]]:

@@ -153,9 +153,11 @@ def _settled_event(study: Study, process: MeasuringProcess, request: Request) ->
 
 def _plain(event: str, attempt: int, got: Experiment) -> dict[str, Any]:
     runs = [[run.tsc, run.ns, run.cycles, run.event, run.kept, run.tried, run.quiet, run.level] for run in got.runs]
+    apart = judge_repetitions([run.cycles for run in got.runs], 1).mean if got.apart is None else got.apart
     return {
         "event": event, "attempt": attempt, "at": now(), "steps": got.steps, "reports": _nullable(got.reports),
         "sentinel": got.sentinel if math.isfinite(got.sentinel) else None,
+        "apart": apart if math.isfinite(apart) else None,
         "runs": [[value if math.isfinite(value) else None for value in run] for run in runs],
     }  # fmt: skip
 
@@ -209,10 +211,9 @@ def _row(
 ) -> dict[str, Any]:
     timing, verdicts, said = _judged(study, experiments, level)
     chosen = [timing[at] for at in said.chosen]
-    figures = {}
-    for name in ("tsc", "ns", "cycles"):
-        means = [judge_repetitions([getattr(run, name) for run in _runs(each)], 1).mean for each in chosen]
-        figures[name] = sum(means) / len(means)
+    figures = {name: _mean([_figure(each, name) for each in chosen]) for name in ("tsc", "ns", "cycles")}
+    apart = [each["apart"] for each in chosen if each.get("apart") is not None]  # of before there was one: missing
+    cycles = [_figure(timing[at], "cycles") for at in said.among]
     runs = [run for each in timing for run in _runs(each)]
     tried = sum(run.tried for run in runs)
     agreeing = sum(abs(each.mean - said.mean) <= study.policy.tolerance * abs(said.mean) for each in verdicts)
@@ -224,12 +225,22 @@ def _row(
     return record_of(
         one, key, status="ok", message=built.message, settled=said.settled, attempts=len(timing), passes=agreeing,
         steps=chosen[0]["steps"], spread=said.spread, low=said.low, high=said.high,
+        cycles_low=min(cycles, default=math.nan), cycles_high=max(cycles, default=math.nan), cycles_apart=_mean(apart),
         quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
         **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
     )  # fmt: skip
 
 
-_FIGURES = ("tsc", "ns", "cycles", "spread", "low", "high", "quiet")
+_FIGURES = ("tsc", "ns", "cycles", "spread", "low", "high", "cycles_low", "cycles_high", "cycles_apart", "quiet")
+
+
+def _figure(experiment: Mapping[str, Any], name: str) -> float:
+    """Return what an experiment's runs say of one of their figures: the mean without the extremes."""
+    return judge_repetitions([getattr(run, name) for run in _runs(experiment)], 1).mean
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
 
 
 def record_of(one: Configuration, key: str, **parts: Any) -> dict[str, Any]:
@@ -261,6 +272,7 @@ def _request(study: Study, one: Configuration, key: str, built: Built, folder: P
         repetitions=study.policy.repetitions, windows=study.policy.windows,
         steps=study.steps, warmup=study.warmup, cold=study.cache == "cold",
         memory=study.memory_of(one), huge=study.pages == "huge", threads=one.threads,
+        apart=study.executions == "apart",
     )  # fmt: skip
 
 

@@ -73,6 +73,8 @@ class Agreement:
         Of the chosen ones; the spread is the largest relative deviation from their mean (of one experiment, its own).
     low, high : float
         The interval of the experiments' means over all passes beside no busy neighbour (over all, if there are none).
+    among : tuple of int
+        The experiments of that interval.
     settled : bool
         Whether the fastest `passes` experiments, each settled and beside no busy neighbour, agree within the tolerance.
     """
@@ -82,6 +84,7 @@ class Agreement:
     spread: float
     low: float
     high: float
+    among: tuple[int, ...]
     settled: bool
 
 
@@ -110,7 +113,8 @@ def agreement(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: floa
     """
     good = [at for at, one in enumerate(verdicts) if one.settled and calm[at] and math.isfinite(one.mean)]
     good.sort(key=lambda at: verdicts[at].mean)
-    seen = [verdicts[at].mean for at in (good or range(len(verdicts))) if math.isfinite(verdicts[at].mean)]
+    among = tuple(at for at in (good or range(len(verdicts))) if math.isfinite(verdicts[at].mean))
+    seen = [verdicts[at].mean for at in among]
     low, high = (min(seen), max(seen)) if seen else (math.nan, math.nan)
     fastest = tuple(good[:passes])
     if len(fastest) == passes:
@@ -119,9 +123,9 @@ def agreement(verdicts: Sequence[Verdict], calm: Sequence[bool], tolerance: floa
         off = max(abs(value - mean) for value in values) / abs(mean) if mean else 0.0
         spread = max([off, *(verdicts[at].spread for at in fastest)]) if passes == 1 else off
         if off <= tolerance:
-            return Agreement(fastest, mean, spread, low, high, settled=True)
+            return Agreement(fastest, mean, spread, low, high, among, settled=True)
     at = best(
         [one if calm[at] or not any(calm) else Verdict(one.mean, math.inf, False) for at, one in enumerate(verdicts)]
     )
     spread = max(verdicts[at].spread, (high - low) / low if low else 0.0) if seen else math.nan
-    return Agreement((at,), verdicts[at].mean, spread, low, high, settled=False)
+    return Agreement((at,), verdicts[at].mean, spread, low, high, among, settled=False)

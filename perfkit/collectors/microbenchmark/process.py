@@ -79,12 +79,15 @@ class Experiment:
     sentinel : float
         Cycles that a multiplication of a known kernel took beside the runs, 1 on a core of one's own; NaN if its chains
         never agreed.
+    apart : float, optional
+        Cycles of an execution that began when the one before had ended; NaN: unknown; None: so did those of the runs.
     """
 
     steps: int
     runs: tuple[Run, ...]
     reports: dict[str, float]
     sentinel: float = math.nan
+    apart: float | None = math.nan
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class Request:
     memory: int
     huge: bool
     threads: int
+    apart: bool = False
     event: str | None = None
 
     def line(self, event: tuple[int, int]) -> str:
@@ -114,6 +118,7 @@ class Request:
             self.memory,
             int(self.huge),
             self.threads,
+            int(self.apart),
         )
         return " ".join(map(str, (self.object, self.variant, *numbers, *event))) + "\n"
 
@@ -229,6 +234,7 @@ class MeasuringProcess:
 
     def _read(self, request: Request, deadline: float, time_limit: float) -> Experiment:
         steps, runs, reports, sentinel = 0, [], {}, math.nan
+        apart: float | None = math.nan
         while True:
             line = self._line(deadline, time_limit)
             words = line.split(" ")
@@ -239,12 +245,14 @@ class MeasuringProcess:
                     runs.append(_run(words))
                 elif words[0] == "report" and steps and len(words) == 3:
                     reports[words[1]] = float(words[2])
+                elif words[0] == "apart" and steps and len(words) == 2:
+                    apart = None if words[1] == "same" else float(words[1])
                 elif words[0] == "sentinel" and steps and len(words) == 3:
                     sentinel, level = float(words[1]), float(words[2])
                     self.level = min(level, self.level) if self.level > 0 else level
                 elif words == ["end", request.variant] and len(runs) == request.repetitions:
                     _check(reports)
-                    return Experiment(steps, tuple(runs), reports, sentinel)
+                    return Experiment(steps, tuple(runs), reports, sentinel, apart)
                 elif words[0] == "error" and "no counter" in line:
                     raise UnavailableError(f"this machine cannot count {request.event!r}: {line.split(': ')[-1]}")
                 elif words[0] == "error":

@@ -69,13 +69,13 @@ def kernel_name(study: Study) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9._-]+", name) else "kernel.c"
 
 
-# The barrier keeps the compiler from merging executions; it costs no instruction.
 LOOP = """PK_LINKAGE __attribute__((noinline)) void pk_run(pk_context *pk) {
     for (long step = 0, steps = pk->steps; step < steps; step++) {
         pk_region(pk, step);
-        PK_KEEP_MEMORY();
+        PK_EXECUTION_ENDS();
     }
 }
+PK_FENCES
 """
 EMPTY_REGION = f'#include "{PREFIX}"\nPK_REGION {{ (void)pk; (void)step; }}\n{LOOP}'
 

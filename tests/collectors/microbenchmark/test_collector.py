@@ -72,6 +72,49 @@ def test_static_columns_of_gcc_and_clang():
     assert table.filter(like="mix_vaddps_").loc[("gcc", "-O3 -mavx2")].sum() >= 1
 
 
+CHAIN = """
+static unsigned carried = 1;
+PK_REGION {
+    unsigned value = CARRIED ? carried : 1;
+    __asm__ volatile(".rept 64\\n\\timul %0, %0\\n\\t.endr" : "+r"(value));
+    carried = value;
+}
+"""
+
+
+def test_a_row_says_how_long_an_execution_alone_takes():
+    """64 dependent multiplications of 3 cycles (5 on small cores): executions that do not depend on another overlap."""
+    runs = Microbenchmark().collect(Study(CHAIN, {"CARRIED": [0, 1]}))
+    free, carried = (runs.table.loc[runs.table["CARRIED"] == value].iloc[0] for value in (0, 1))
+    chain = 192 if carried["cycles"] < 300 else 320
+    assert carried["cycles"] >= 0.99 * chain
+    assert free["cycles"] < 0.8 * chain
+    for row in (free, carried):
+        assert 0.99 * chain < row["cycles_apart"] < 1.08 * chain
+    assert "in 1 of 2 rows executions overlap" in runs.summary()
+
+
+def test_executions_apart_give_the_latency():
+    runs = Microbenchmark().collect(Study(CHAIN, {"CARRIED": [0]}, executions="apart"))
+    row = runs.table.iloc[0]
+    chain = 192 if row["cycles"] < 300 else 320
+    assert 0.99 * chain < row["cycles"] < 1.08 * chain
+    assert row["cycles_apart"] == row["cycles"]
+    assert "overlap" not in runs.summary()
+
+
+def test_a_study_of_before_there_was_a_choice_of_executions_goes_on():
+    assert Study(CHAIN, {"CARRIED": [0]}).fingerprint() != Study(CHAIN, executions="apart").fingerprint()
+    assert Study("PK_REGION { PK_KEEP(step); }").fingerprint() == "ad8560fbcf90b2e0"
+
+
+def test_the_interval_of_a_row_is_in_cycles_beside_its_cycles(study):
+    table = Microbenchmark().collect(study).table
+    assert (table["cycles_low"] <= table["cycles"]).all()
+    assert (table["cycles"] <= table["cycles_high"]).all()
+    assert (table["tsc_low"] <= table["tsc"]).all()
+
+
 # -- kernels and compilers that misbehave: the row is marked, the rest goes on -----------------------------------------
 
 

@@ -1,7 +1,8 @@
 // Lets the views' controls have their keys: without a mark on the control itself, JupyterLab takes arrow keys on a focused
 // list for moves between cells. And lets bars of a ranking be chosen by their whole rows, by their names, and by keys: a
-// bar may have no width. Roofs are chosen by a click near their lines. The listeners are the document's, so that they wait for no view to be drawn; every view of a
-// page brings its own, and the first that acts tells the others by preventDefault.
+// bar may have no width. Roofs are chosen by a click near their lines. The listeners are the document's, so that they
+// wait for no view to be drawn; every view of a page brings its own, and the first that acts tells the others by
+// preventDefault.
 //
 // And keeps the order of acts: while the kernel works on a control's last value, ipywidgets keeps the next one back, but
 // sends a click at once, and JupyterLab has messages handled by two threads. A slider moved before "Whole" was pressed
@@ -42,23 +43,34 @@ const apart = ([x, y], [ax, ay], [bx, by]) => {
   const at = length ? Math.min(1, Math.max(0, ((x - ax) * along[0] + (y - ay) * along[1]) / length)) : 0;
   return Math.hypot(x - ax - at * along[0], y - ay - at * along[1]);
 };
-export function nearest(event) {
-  const place = event.target.closest?.('.pk-roofs');
-  let best = null, least = REACH;
-  for (const line of place?.querySelectorAll('path.line') ?? []) {
-    if (!line.checkVisibility()) continue;
-    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(line.getScreenCTM().inverse());
-    const points = (line.getAttribute('d') ?? '').match(/[^MLZ]+/g)?.map((pair) => pair.split(',').map(Number)) ?? [];
-    for (let k = 1; k < points.length; k++) {
-      const far = apart([x, y], points[k - 1], points[k]);
-      if (far < least) [best, least] = [line, far];
-    }
-  }
-  return best;
+const distance = (line, event) => {
+  const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(line.getScreenCTM().inverse());
+  const points = (line.getAttribute('d') ?? '').match(/[^MLZ]+/g)?.map((pair) => pair.split(',').map(Number)) ?? [];
+  return Math.min(...points.slice(1).map((point, k) => apart([x, y], points[k], point)));
+};
+// The roofs at the pointer: the nearest, and those that lie on it, in the order of the list of roofs.
+const TOGETHER = 1.5; // pixels
+export function near(event) {
+  const lines = [...(event.target.closest?.('.pk-roofs')?.querySelectorAll('path.line') ?? [])];
+  const far = lines.filter((line) => line.checkVisibility()).map((line) => [line, distance(line, event)]);
+  const least = Math.min(...far.map(([, pixels]) => pixels));
+  if (!(least < REACH)) return [];
+  const there = far.filter(([, pixels]) => pixels <= least + TOGETHER).map(([line]) => line);
+  const roofs = there.filter((line) => line.style.opacity); // without: a thin line to a roof's name
+  return roofs.length ? roofs : there;
 }
+// The chosen roof is the one that has not faded.
+const chosen = (line) =>
+  line.style.opacity === '1' && [...line.closest('.pk-roofs').querySelectorAll('path.line')].some((one) => Number(one.style.opacity || 1) < 1);
+const nearest = (event) => {
+  const lines = near(event);
+  return lines.find(chosen) ?? lines[0] ?? null;
+};
 
+// Where roofs lie on one another, each click chooses the next; a click on the last one takes the choice back.
 function clickNear(event) {
-  const line = event.isTrusted && nearest(event);
+  const lines = event.isTrusted ? near(event) : [];
+  const line = lines[lines.findIndex(chosen) + 1] ?? lines.at(-1);
   if (!line || line === event.target) return;
   event.stopImmediatePropagation();
   line.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: event.clientX, clientY: event.clientY }));

@@ -3,8 +3,9 @@
    that a kernel may print what it likes on 1 and 2; CPUS such as 0,1 ("" leaves the affinity); SCHEDULER is fifo or
    other; MEMORY and FILES limit the address space and what is written to a file, in bytes; LEVEL is what a probe of a
    quiet core was seen to take, in cycles (0: unknown).
-     request: object variant repetitions windows steps warmup cold memory huge threads event_type event_config
+     request: object variant repetitions windows steps warmup cold memory huge threads apart event_type event_config
      answer:  "begin variant steps overhead", per repetition "run tsc ns cycles event kept tried quiet level",
+              "apart cycles" (of executions that do not overlap; "same": those of the runs do not; nan: unknown),
               "report name value", "sentinel cycles quiet_level", "end variant"; or "error text".
    How a window is timed in cycles, and which windows count: clock.h and docs/studies.md. */
 #define _GNU_SOURCE
@@ -54,6 +55,41 @@ static void flush(variant_function own, pk_context *pk) {
     __asm__ volatile("mfence\n\tlfence" : : : "memory");
 }
 
+/* Fences between executions: perfkit.h left no-ops where they go. */
+typedef const int *(*fences_function)(int);
+static int set_fences(fences_function fences, int on) {
+    static const unsigned char fence[3] = {0x0f, 0xae, 0xe8}, nothing[3] = {0x0f, 0x1f, 0x00};
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    int n = 0;
+    if (!fences) return 0;
+    for (const int *at = fences(0); at < fences(1); at++, n++) {
+        unsigned char *place = (unsigned char *)at + *at;
+        char *from = (char *)((uintptr_t)place & ~(page - 1)), *to = (char *)place + 3;
+        if (memcmp(place, on ? nothing : fence, 3) != 0) return 0;
+        if (mprotect(from, (size_t)(to - from), PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return 0;
+        memcpy(place, on ? fence : nothing, 3);
+        mprotect(from, (size_t)(to - from), PROT_READ | PROT_EXEC);
+    }
+    return n;
+}
+static double fence_cycles; /* what a fence adds to the latency of what precedes it */
+static int fenced;          /* whether executions are apart now */
+static void calibrate_fence(void) {
+    static double found[100];
+    int n = 0;
+    for (int i = 0; i < 100; i++) {
+        mark before = mark_before();
+        uint64_t begin = ticks_before();
+        for (int turn = 0; turn < 50; turn++)
+            __asm__ volatile(".rept 40\n\timul %%eax, %%eax\n\t.endr\n\tlfence" : : : "eax", "cc");
+        uint64_t took = since(begin);
+        mark after = mark_after();
+        if (is_steady(before, after)) found[n++] = (double)took * cycles_a_tick(before, after) / 50 - 40 * link_cycles;
+    }
+    fence_cycles = n ? tenth(found, n) : 0;
+    if (fence_cycles < 0) fence_cycles = 0;
+}
+
 static void once(variant_function run, variant_function own_flush, pk_context *pk, int warmup, int cold, int counter, window *out) {
     long steps = pk->steps;
     if (!cold)
@@ -81,6 +117,11 @@ static void once(variant_function run, variant_function own_flush, pk_context *p
     mark after = mark_after();
     double tsc = (double)ticks - (double)clock_overhead;
     out->ns = ((double)took_ns - (double)time_overhead) / (double)steps;
+    if (fenced && !pk->marked) {
+        double inside = tsc - (double)steps * fence_cycles / cycles_a_tick(before, after);
+        out->ns *= tsc > 0 ? inside / tsc : 0;
+        tsc = inside;
+    }
     if (pk->marked) { /* the region marked a part of itself: its ticks count, and wall time in proportion */
         double inside = (double)pk->ticks - (double)pk->marked * (double)clock_overhead;
         out->ns *= tsc > 0 ? inside / tsc : 0;
@@ -142,9 +183,51 @@ static void answer(windows_of *any, windows_of *steady, windows_of *quiet, int t
     fflush(answers);
 }
 
+/* Windows until enough lay beside no busy neighbour; returns how many there were. */
+typedef struct { variant_function run, own_flush; int (*program)(char **); int windows, warmup, cold, counter; } timed;
+static windows_of any, steady, quiet;
+static int windows_of_run(const timed *what, pk_context *pk, const char **fault) {
+    int tried = 0, most = 4 * what->windows;
+    any.n = steady.n = quiet.n = 0;
+    while (quiet.n < what->windows && tried < most) {
+        window one;
+        if (what->program) {
+            *fault = program_window_of(what->program, what->counter, &one);
+            if (**fault) return tried;
+        } else {
+            pk->reports = 0;
+            once(what->run, what->own_flush, pk, what->warmup, what->cold, what->counter, &one);
+        }
+        tried++;
+        double whole = one.ns * (double)pk->steps;
+        /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */
+        if (whole > 2e6) {
+            most = what->windows;
+            if (whole * what->windows > LONGEST_RUN) most = LONGEST_RUN / whole < 1 ? 1 : (int)(LONGEST_RUN / whole);
+        }
+        take(&any, &one);
+        if (one.steady) {
+            take(&steady, &one);
+            if (is_quiet(one.level)) take(&quiet, &one);
+        }
+    }
+    return tried;
+}
+/* Executions one after the other: their cycles. */
+static void answer_apart(const timed *what, pk_context *pk, fences_function fences) {
+    const char *fault = "";
+    if (what->program || pk->steps == 1 || pk->marked || fenced) { fprintf(answers, "apart same\n"); return; }
+    if (!set_fences(fences, 1)) { fprintf(answers, "apart nan\n"); return; }
+    fenced = 1;
+    windows_of_run(what, pk, &fault);
+    fenced = 0;
+    set_fences(fences, 0);
+    windows_of *used = quiet.n ? &quiet : &steady;
+    fprintf(answers, "apart %.17g\n", tenth(used->cycles, used->n));
+}
+
 static void serve(const char *object, const char *variant, int repetitions, int windows, long steps, int warmup, int cold,
-                  size_t size, int huge, int threads, long event_type, unsigned long long event_config) {
-    static windows_of any, steady, quiet;
+                  size_t size, int huge, int threads, int apart, long event_type, unsigned long long event_config) {
     void *library = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!library) { fprintf(answers, "error %s\n", dlerror()); return; }
     variant_function run, setup, teardown, own_flush;
@@ -154,6 +237,8 @@ static void serve(const char *object, const char *variant, int repetitions, int 
     *(void **)&teardown = dlsym(library, "pk_teardown");
     *(void **)&own_flush = dlsym(library, "pk_flush");
     *(void **)&program = dlsym(library, "pk_program");
+    fences_function fences;
+    *(void **)&fences = dlsym(library, "pk_fences");
     program_has_region = dlsym(library, "pk_has_region") != NULL;
     if (!run && !program) { fprintf(answers, "error no region and no main() in the object\n"); goto done; }
     if (!program && !ready_memory(size, huge)) { fprintf(answers, "error no memory: %zu bytes, more than there are or than the study's limits allow\n", size); goto done; }
@@ -162,6 +247,8 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         fprintf(answers, "error no counter: %s\n", strerror(errno));
         goto done;
     }
+    fenced = apart && set_fences(fences, 1) > 0;
+    if (apart && !fenced) { fprintf(answers, "error no fence could be put between the executions of the region\n"); goto close; }
     pk_context pk;
     memset(&pk, 0, sizeof pk);
     pk.memory = memory;
@@ -178,44 +265,28 @@ static void serve(const char *object, const char *variant, int repetitions, int 
         once(run, own_flush, &pk, 1, cold, -1, &one);
         for (;;) { /* as many executions as fill a short window: long windows catch interrupts and frequency changes */
             once(run, own_flush, &pk, 0, cold, -1, &one);
-            if (one.tsc * (double)pk.steps >= TARGET_TICKS || pk.steps >= 1 << 20) break;
+            if (one.tsc * (double)pk.steps >= TARGET_TICKS || pk.steps >= (fenced ? 1 << 10 : 1 << 20)) break;
             pk.steps *= 2;
         }
     }
     fprintf(answers, "begin %s %ld %llu\n", variant, pk.steps, (unsigned long long)clock_overhead);
+    timed what = {run, own_flush, program, windows, warmup, cold, counter};
     double known = sentinel();
     for (int repetition = 0; repetition < repetitions; repetition++) {
-        int tried = 0, most = 4 * windows, wanted = windows;
-        any.n = steady.n = quiet.n = 0;
-        while (quiet.n < wanted && tried < most) {
-            if (program) {
-                const char *fault = program_window_of(program, counter, &one);
-                if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
-            } else {
-                pk.reports = 0;
-                once(run, own_flush, &pk, warmup, cold, counter, &one);
-            }
-            tried++;
-            double whole = one.ns * (double)pk.steps;
-            /* Over milliseconds the clock rate changes and neighbours come and go: such a window is not timed again. */
-            if (whole > 2e6) {
-                most = windows;
-                if (whole * windows > LONGEST_RUN) most = LONGEST_RUN / whole < 1 ? 1 : (int)(LONGEST_RUN / whole);
-            }
-            take(&any, &one);
-            if (one.steady) {
-                take(&steady, &one);
-                if (is_quiet(one.level)) take(&quiet, &one);
-            }
-        }
+        const char *fault = "";
+        int tried = windows_of_run(&what, &pk, &fault);
+        if (*fault) { fprintf(answers, "error %s\n", fault); goto close; }
         answer(&any, &steady, &quiet, tried);
     }
+    if (counter < 0) answer_apart(&what, &pk, fences);
     for (int i = 0; i < pk.reports; i++) fprintf(answers, "report %s %.17g\n", pk.report[i].name, pk.report[i].value);
     double again = sentinel();
     fprintf(answers, "sentinel %.6g %.6g\n", known >= again || again != again ? known : again, quiet_level);
     if (!program && teardown) teardown(&pk);
     fprintf(answers, "end %s\n", variant);
 close:
+    if (fenced) set_fences(fences, 0);
+    fenced = 0;
     if (counter >= 0) close(counter);
 done:
     return; /* the object stays loaded: threads and destructors of its may outlive the request */
@@ -257,17 +328,18 @@ int main(int count, char **words) {
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     calibrate(strtod(words[7], NULL));
+    calibrate_fence();
     fprintf(answers, "ready %llu %llu %d %d\n", (unsigned long long)clock_overhead, (unsigned long long)time_overhead, pinned, fifo);
     fflush(answers);
     static char object[4096], variant[64];
-    int repetitions, windows, warmup, cold, huge, threads;
+    int repetitions, windows, warmup, cold, huge, threads, apart;
     long steps, event_type;
     size_t size;
     unsigned long long event_config;
-    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
-                  &warmup, &cold, &size, &huge, &threads, &event_type, &event_config) == 12) {
+    while (fscanf(requests, "%4095s %63s %d %d %ld %d %d %zu %d %d %d %ld %llu", object, variant, &repetitions, &windows, &steps,
+                  &warmup, &cold, &size, &huge, &threads, &apart, &event_type, &event_config) == 13) {
         if (windows > LARGEST) windows = LARGEST;
-        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, event_type, event_config);
+        serve(object, variant, repetitions, windows, steps, warmup, cold, size, huge, threads, apart, event_type, event_config);
         fflush(answers);
     }
     return 0;

@@ -49,6 +49,20 @@ static inline __attribute__((unused)) void pk_flush_range(const void *from, size
 /* Everything in memory may be read here: stores before it stay. */
 #define PK_KEEP_MEMORY() __asm__ volatile("" : : : "memory")
 
+/* After each execution: keeps the compiler from merging two, and notes where a no-op of three bytes stands, in place of
+   which the measuring process puts a fence (lfence, three bytes as well) to have executions one after the other. */
+#if defined(__clang__) ? __clang_major__ >= 11 : __GNUC__ >= 9
+#define PK_INLINE_ASM __asm__ volatile inline /* counts as one instruction where the compiler weighs what to unroll */
+#else
+#define PK_INLINE_ASM __asm__ volatile
+#endif
+#define PK_EXECUTION_ENDS() \
+    PK_INLINE_ASM("771:\n\t.byte 0x0f, 0x1f, 0x00\n\t.pushsection pk_places, \"a\", @progbits\n\t.long 771b - .\n\t.popsection" : : : "memory")
+#define PK_FENCES \
+    extern const int __start_pk_places[] __attribute__((weak, visibility("hidden"))); \
+    extern const int __stop_pk_places[] __attribute__((weak, visibility("hidden"))); \
+    PK_LINKAGE const int *pk_fences(int end) { return end ? __stop_pk_places : __start_pk_places; }
+
 static inline uint64_t pk_now(void) {
     unsigned low, high;
     __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high) : : "memory");
