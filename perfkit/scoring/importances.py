@@ -85,6 +85,11 @@ def importance_scores(importances: Mapping[str, Mapping[str, float]], truth: Tru
 
 _MEASURES = (
     Measure("most important is a bottleneck", mean("right"), mean("chance"), "random order"),
-    Measure("the same, most important", mean("right"), mean("constant"), "one resource for all, in hindsight"),
+    Measure(
+        "most important is a bottleneck, against one resource",
+        mean("right"),
+        mean("constant"),
+        "one resource for all, in hindsight",
+    ),
     Measure("tau", mean("tau"), zero, "random order"),
 )

@@ -54,7 +54,7 @@ def roof_scores(rooflines: Mapping[str, Any], truth: Truth, *, evidence: Evidenc
 
 _MEASURES = (
     Measure("nearest roof right", mean("right"), mean("chance 1"), "a roof at random"),
-    Measure("the same, nearest", mean("right"), mean("constant"), "one roof for all, in hindsight"),
+    Measure("nearest roof right, against one roof", mean("right"), mean("constant"), "one roof for all, in hindsight"),
     Measure("a right roof hits", mean("hit"), mean("chance"), "as many at random"),
 )
 

@@ -178,10 +178,20 @@ def _measures(top: Sequence[int]) -> list[Measure]:
     for k in top:
         found.append(Measure(f"right event in the first {k}", mean(f"top {k}"), mean(f"chance {k}"), "random order"))
         found.append(
-            Measure(f"the same, first {k}", mean(f"top {k}"), mean(f"constant {k}"), "one order for all, in hindsight")
+            Measure(
+                f"right event in the first {k}, against one order",
+                mean(f"top {k}"),
+                mean(f"constant {k}"),
+                "one order for all, in hindsight",
+            )
         )
         found.append(
-            Measure(f"once more, first {k}", mean(f"top {k}"), mean(f"unusual {k}"), "unusual rates, no roofs")
+            Measure(
+                f"right event in the first {k}, against unusual rates",
+                mean(f"top {k}"),
+                mean(f"unusual {k}"),
+                "unusual rates, no roofs",
+            )
         )
     return [
         *found,

@@ -1,6 +1,9 @@
 """What shows whether a stack can be believed: folds, placebo, bootstrap, inflation and the F-test, on known cases."""
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -126,7 +129,32 @@ def test_aggregated_intervals_keep_the_totals_and_narrow_the_noise():
 
 
 def test_a_verdict_without_phases_says_why_and_no_nan():
-    verdict = verdict_of(np.nan, "phases", 0.1, CpiBracket(ipc=0.4, cpi=0.4, aggregate=0.4), 0.1, False, (0, 0, 0))
+    verdict = verdict_of(
+        np.nan, "phases", 0.1, CpiBracket(ipc=0.4, cpi=0.4, aggregate=0.4), {"base": 0.1}, False, (0, 0, 0)
+    )
     assert verdict.level == "unsupported"
     assert "too few intervals to keep phases out" in str(verdict)
     assert "nan" not in str(verdict)
+
+
+def test_of_events_that_rise_and_fall_together_only_the_sum_is_known():
+    """The second event is half of the first one but for a hundredth: no resample agrees on who takes the cycles."""
+    rng = np.random.default_rng(3)
+    n = 60
+    instructions = np.full(n, 1e9)
+    first = instructions * rng.uniform(0.005, 0.03, n)
+    second = first / 2 * (1 + rng.normal(0, 0.01, n))
+    branches = instructions * rng.uniform(0.001, 0.01, n)
+    cycles = (0.4 * instructions + 15 * first + 18 * branches) * (1 + rng.normal(0, 0.01, n))
+    table = {"cycles": cycles, "instructions": instructions, "l2-miss": first, "l3-miss": second, "branch": branches}
+    counts = pd.DataFrame(table).round().rename_axis("interval").reset_index()
+    samples = pk.Samples.from_counts(counts.melt("interval", var_name="event", value_name="count"), kind="generated")
+    fit = pk.CpiStack().fit(samples)
+    assert fit.verdict.level == "uncertain"
+    assert "longer than a fifth of the CPI: of l2-miss" in str(fit.verdict)
+    (told,) = [line for line in fit.warnings if "only their sum is known" in line]
+    low, high = re.search(r"(\d+)% to (\d+)% of the CPI", told).groups()
+    assert int(low) <= round(100 * float((15 * first).sum() / cycles.sum())) <= int(high)
+    apart = pk.CpiStack(events=["l2-miss", "branch"]).fit(samples)
+    assert apart.verdict.level == "supported"
+    assert not [line for line in apart.warnings if "only their sum" in line]

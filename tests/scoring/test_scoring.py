@@ -70,7 +70,9 @@ def test_spire_scores_one_where_its_ranking_is_right():
     assert found.table["first_event"].tolist() == [r.rpartition("-")[0] for r in found.table.index]
     assert found.measures.loc["right event in the first 1", "score"] == 1.0
     assert found.measures.loc["right event in the first 1", "baseline"] == pytest.approx(1 / 3)
-    assert found.measures.loc["the same, first 1", "baseline"] == pytest.approx(1 / 3)  # one event for all workloads
+    assert found.measures.loc["right event in the first 1, against one order", "baseline"] == pytest.approx(
+        1 / 3
+    )  # one event for all workloads
     assert found.measures.loc["placement", "score"] == 1.0
     assert found.measures.loc["right event in the first 2", "high"] == 1.0
     assert found.kind == "simulated"
@@ -248,7 +250,7 @@ def test_roofs_are_right_where_they_speak_of_the_bottleneck():
         "no resource gives a speedup": ("none",),
         "no roof corresponds to the bottleneck": ("silent",),
     }
-    assert found.measures.loc["the same, nearest", "baseline"] == 0.5
+    assert found.measures.loc["nearest roof right, against one roof", "baseline"] == 0.5
 
 
 def test_roofs_of_a_real_schedule_are_read():

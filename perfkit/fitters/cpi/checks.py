@@ -4,13 +4,13 @@ import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
 
 from perfkit.fitters.cpi.counts import CpiCounts
-from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
+from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
 from perfkit.samples.events import core_unit, normalise
 
 # The most cycles that one count can cost, by what it counts. Generous: beyond these no machine of today explains it.
@@ -39,6 +39,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 _TWIN, _SEEN = 0.01, 100.0
 _FEWEST_ALIKE = 3  # intervals: of one, any two events are multiples of each other
 _WIDE = 0.10
+_UNKNOWN = 0.10  # of the CPI: a part whose interval is longer
 _MISPREDICTION = 30.0
 _FEW = 20
 
@@ -165,6 +166,25 @@ def check_fit(
             f"R2 falls from {r2.random:z.2f} on random splits to {r2.blocked:z.2f} on splits by time: other phases are "
             "explained less well than random splits make believe."
         )
+    return told
+
+
+def undetermined(events: Sequence[str], draws: np.ndarray, level: float) -> list[str]:
+    """Return a sentence for each pair of events of which only the sum is known, by the bootstrap's components.
+
+    ``draws`` has one row per resample and one column per event, over the CPI. Where two events rise and fall together,
+    what one resample gives to one of them it takes from the other: the interval of their sum is much the shorter one.
+    """
+    length = spread_of(draws, level)
+    told = []
+    for i, j in combinations(np.flatnonzero(length > _UNKNOWN).tolist(), 2):
+        both = draws[:, [i, j]].sum(axis=1)
+        if spread_of(both[:, None], level)[0] < min(length[i], length[j]) / 3:
+            low, high = np.nanquantile(both, [(1 - level) / 2, (1 + level) / 2])
+            told.append(
+                f"{events[i]} and {events[j]} rise and fall together: of the cycles only their sum is known, "
+                f"{low:.0%} to {high:.0%} of the CPI, not how it divides between them."
+            )
     return told
 
 

@@ -20,7 +20,7 @@ from perfkit.fitters.cpi.counts import MOST_MISSING, clocks_among
 from perfkit.fitters.cpi.estimator import Estimator, make_estimator
 from perfkit.fitters.cpi.moments import Moments, merge_moments, moments_of_pieces, packed, unpacked
 from perfkit.fitters.cpi.solvers import Form, r_squared, squared_error, squared_spread, to_stack
-from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
+from perfkit.fitters.cpi.validation import CpiBracket, CpiR2, spread_of
 from perfkit.fitters.cpi.verdict import verdict_of
 from perfkit.results import Tabled, draw, kinds_of, labelled
 from perfkit.samples.events import normalise
@@ -346,9 +346,9 @@ class _Group:
         ]  # fmt: skip
         bases = {self.form: float(stack[0]), other: float(beside[0])}
         bracket = CpiBracket(bases["ipc"], bases["cpi"], cpi)
-        spread = float(ends[1, 0] - ends[0, 0]) / cpi if len(draws) else 0.0
+        spreads = dict(zip(names, (spread_of(draws, settings.level) / cpi).tolist(), strict=True))
         outside = (r2.blocked, "machines") if np.isfinite(r2.blocked) else (r2.random, "intervals")
-        verdict = verdict_of(*outside, placebo_r2, bracket, spread, False, self._wrong(stack, components / cpi))
+        verdict = verdict_of(*outside, placebo_r2, bracket, spreads, False, self._wrong(stack, components / cpi))
         left = [e for e, kept in zip(self.all_events, self.keep[1:-1], strict=True) if not kept]
         facts = {
             "cpi": cpi, "machines": len(self.machines), "intervals": self.total.n, "missing": self.total.missing,

@@ -21,6 +21,7 @@ from perfkit.fitters.cpi.checks import (
     impossible_penalties,
     is_sorted,
     same_counters,
+    undetermined,
     unlikely_penalties,
     unusable_events,
 )
@@ -39,6 +40,7 @@ from perfkit.fitters.cpi.validation import (
     f_test,
     placebo,
     random_folds,
+    spread_of,
     variance_inflation,
 )
 from perfkit.fitters.cpi.verdict import CpiVerdict, verdict_of
@@ -500,13 +502,14 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     told += check_fit(
         counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form, in_order
     )
-    base_spread = _spread(component_draws[:, 0], settings.level) / counts.cpi
+    told += undetermined(counts.events, component_draws[:, 1:] / counts.cpi, settings.level)
     shares = _components(stack, counts)[1:] / counts.cpi
     impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
     unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
     wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
     outside = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
     parts = ["base", *counts.events]
+    spreads = spread_of(component_draws / counts.cpi, settings.level).tolist()
     names = list(counts.events)
     return CpiFit(
         settings=settings,
@@ -529,7 +532,7 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
         block=block,
         alpha=estimator.alpha,
         warnings=tuple(dict.fromkeys(told)),
-        verdict=verdict_of(*outside, placebo_r2, bracket, base_spread, in_order, wrong),
+        verdict=verdict_of(*outside, placebo_r2, bracket, dict(zip(parts, spreads, strict=True)), in_order, wrong),
         source=source,
     )
 
@@ -578,14 +581,6 @@ def _enough(counts: CpiCounts, told: list[str]) -> None:
             f"{k + 2} are needed, and some {10 * (k + 1)} to mean much. Measure longer or in shorter intervals (perf "
             f"stat -I), or name fewer events (events=, in a shell --events). {reasons}".strip()
         )
-
-
-def _spread(draws: np.ndarray, level: float) -> float:
-    """Return the length of the bootstrap interval (zero without resamples: nothing is known against the stack)."""
-    if not len(draws):
-        return 0.0
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return float(high - low)
 
 
 def _within(stack: np.ndarray, settings: CpiStack, counts: CpiCounts) -> np.ndarray:

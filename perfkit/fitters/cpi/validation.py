@@ -178,3 +178,11 @@ def f_test(r2: float, n: int, k: int) -> tuple[float, float, float]:
         return 0.0, 1.0, adjusted
     F = (r2 / k) / ((1.0 - r2) / free)
     return F, float(fdtrc(k, free, F)), adjusted
+
+
+def spread_of(draws: np.ndarray, level: float) -> np.ndarray:
+    """Return the length of each column's bootstrap interval (0 without resamples: nothing is known against it)."""
+    if not len(draws):
+        return np.zeros(draws.shape[1])
+    low, high = np.nanquantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.asarray(high - low)

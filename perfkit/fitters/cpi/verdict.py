@@ -1,6 +1,7 @@
 """Whether data support a CPI stack, in a word and with the reasons."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,18 +29,21 @@ def verdict_of(
     split: str,
     placebo_r2: float,
     bracket: CpiBracket,
-    base_spread: float,
+    spreads: Mapping[str, float],
     in_order: bool,
     wrong: tuple[int, int, int],
 ) -> CpiVerdict:
     """Judge by what the events explain beyond the placebo, by how well the base is known, and by the penalties.
 
-    ``outside`` is the R2 on what was kept out, and ``split`` what that was: phases, intervals or machines.
+    ``outside`` is the R2 on what was kept out, and ``split`` what that was: phases, intervals or machines. ``spreads``
+    are the lengths of the bootstrap intervals of the base and of each event, over the CPI.
 
     The thresholds are a judgement: half (a fifth) of what the placebo leaves must be explained in phases kept out, the
     two bases must agree to a tenth (a quarter) of the CPI, and the base's interval must be shorter than a fifth (half)
-    of it, for a stack to be supported (to be uncertain).
+    of it, for a stack to be supported (to be uncertain). A supported stack has no event whose interval is longer than
+    that fifth: of events that rise and fall together a regression knows the sum, not the parts.
     """
+    base_spread = spreads["base"]
     impossible, unlikely, twice = wrong
     beyond = (outside - placebo_r2) / (1.0 - placebo_r2) if placebo_r2 < 1 else float("nan")
     reasons = [
@@ -50,6 +54,10 @@ def verdict_of(
     ]
     if base_spread > 0.2:
         reasons.append(f"the bootstrap interval of the base is {base_spread:.0%} of the CPI long")
+    wide = {name: spread for name, spread in spreads.items() if name != "base" and spread > 0.2}
+    if wide:
+        lengths = ", of ".join(f"{name} {spread:.0%}" for name, spread in wide.items())
+        reasons.append(f"the bootstrap interval is longer than a fifth of the CPI: of {lengths} of it")
     if in_order:
         reasons.append("the rows are sorted, so no split by time tells whether it holds in other phases")
     if impossible:
@@ -58,7 +66,7 @@ def verdict_of(
         reasons.append(f"{unlikely} of the penalties are more than cores of today show")
     if twice:
         reasons.append(f"{twice} pair(s) of events count the same thing under two names")
-    sound = not (in_order or impossible or unlikely or twice)
+    sound = not (wide or in_order or impossible or unlikely or twice)
     if beyond >= 0.5 and bracket.width <= 0.10 and base_spread <= 0.2 and sound:
         return CpiVerdict("supported", tuple(reasons))
     if beyond >= 0.2 and bracket.width <= 0.25 and base_spread <= 0.5:
