@@ -47,10 +47,15 @@ _READERS = [
     *_files("readers", "dialects", "traps", "strangers", "formats", "read", "labels_and_dates", "no_silent_loss"),
     *_files("readers", "row_order", "dressed_tables", "perf_text", "sources", "damaged"),
 ]
-_SPIRE = _files("fitters", "spire", "spire_right", "roofline")
-_CPI = _files(
-    "fitters", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation", "paper_cpi_stack"
-)
+_SPIRE = [
+    *_files("fitters", "spire_right", "roofline", "spire"),
+    *_files("fleet", "fleet_spire"),
+    *_files("results", "contract"),
+]
+_CPI = [
+    *_files("fitters", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation", "paper_cpi_stack"),
+    *_files("fleet", "fleet_groups"),
+]
 _DAG = [
     *_files("simulators", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse"),
     *_files("simulators", "dag_doubts", "dag_beyond", "dag_paper", "extended_roofline"),

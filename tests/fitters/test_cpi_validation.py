@@ -7,6 +7,7 @@ from scipy import stats
 import perfkit as pk
 from perfkit.fitters.cpi.counts import CpiCounts, block_starts
 from perfkit.fitters.cpi.solvers import System
+from perfkit.fitters.cpi.stack import _spread
 from perfkit.fitters.cpi.validation import CpiBracket, blocked_folds, f_test, random_folds, variance_inflation
 from perfkit.fitters.cpi.verdict import verdict_of
 
@@ -130,3 +131,15 @@ def test_a_verdict_without_phases_says_why_and_no_nan():
     assert verdict.level == "unsupported"
     assert "too few intervals to keep phases out" in str(verdict)
     assert "nan" not in str(verdict)
+
+
+@pytest.mark.parametrize(("vif", "told"), [(1e6, 1e6), (1.2e9, np.inf)])
+def test_inflation_of_two_columns_by_their_correlation(vif, told):
+    r = np.sqrt(1 - 1 / vif)  # VIF = 1 / (1 - r^2)
+    M = np.array([[1, 0, 0, 0], [0, 1, r, 0], [0, r, 1, 0], [0, 0, 0, 1.0]])
+    assert variance_inflation(M) == pytest.approx([told, told], rel=1e-3)
+
+
+def test_the_spread_of_draws_is_the_length_of_their_interval():
+    assert _spread(np.arange(101.0), 0.9) == pytest.approx(90)
+    assert _spread(np.empty(0), 0.9) == 0.0
