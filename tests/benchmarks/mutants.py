@@ -88,7 +88,11 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/simulators/gus/*.py": _GUS,
         "perfkit/simulators/memory/*.py": ["tests/simulators/test_memory.py", *_GUS],
     },
-    "tracer": {"perfkit/trace/*.py": ["tests/trace"], "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer"]},
+    "tracer": {
+        "perfkit/trace/aarch64.py": ["tests/aarch64", "tests/machine"],
+        "perfkit/trace/*.py": ["tests/trace", "tests/collectors/test_blocks.py", "tests/machine"],
+        "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
+    },
 }
 _COPIED, _LINKED = (
     ("perfkit", "tests"),
