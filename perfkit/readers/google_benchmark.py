@@ -37,8 +37,11 @@ _NO_COUNTERS = (
 
 def recognise(head: str) -> bool:
     """Whether the beginning of a file looks like this format."""
-    json_like = head.lstrip("\ufeff \t\r\n").startswith("{") and '"benchmarks"' in head and '"run_name"' in head
-    return json_like or any(_is_csv_header(x) for x in head.split("\n")[:40])
+    json_like = head.lstrip("\ufeff \t\r\n").startswith("{") and '"benchmarks"' in head
+    # Before version 1.5 there was no run_name.
+    return (json_like and ('"run_name"' in head or '"time_unit"' in head)) or any(
+        _is_csv_header(x) for x in head.split("\n")[:40]
+    )
 
 
 def read(content: Opened, report: Report, run: str) -> Dump:

@@ -44,13 +44,19 @@ def _files(folder: str, *names: str) -> list[str]:
 
 
 _READERS = [
+    *_files("readers", "small_rules"),
     *_files("readers", "dialects", "traps", "strangers", "formats", "read", "labels_and_dates", "no_silent_loss"),
     *_files("readers", "row_order", "dressed_tables", "perf_text", "sources", "damaged"),
 ]
-_SPIRE = _files("fitters", "spire", "spire_right", "roofline")
-_CPI = _files(
-    "fitters", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation", "paper_cpi_stack"
-)
+_SPIRE = [
+    *_files("fitters", "spire_right", "roofline", "spire"),
+    *_files("fleet", "fleet_spire"),
+    *_files("results", "contract"),
+]
+_CPI = [
+    *_files("fitters", "cpi_solvers", "cpi_checks", "cpi_stack", "cpi_comparison", "cpi_validation", "paper_cpi_stack"),
+    *_files("fleet", "fleet_groups"),
+]
 _DAG = [
     *_files("simulators", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse"),
     *_files("simulators", "dag_doubts", "dag_beyond", "dag_paper", "extended_roofline"),
@@ -82,7 +88,11 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "perfkit/simulators/gus/*.py": _GUS,
         "perfkit/simulators/memory/*.py": ["tests/simulators/test_memory.py", *_GUS],
     },
-    "tracer": {"perfkit/trace/*.py": ["tests/trace"], "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer"]},
+    "tracer": {
+        "perfkit/trace/aarch64.py": ["tests/aarch64", "tests/machine"],
+        "perfkit/trace/*.py": ["tests/trace", "tests/collectors/test_blocks.py", "tests/machine"],
+        "perfkit/collectors/tracer/*.py": ["tests/collectors/tracer", "tests/collectors/test_pinned.py"],
+    },
 }
 _COPIED, _LINKED = (
     ("perfkit", "tests"),

@@ -8,7 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.fitters.bottlenecks.features import NAMES, RULES, features, matrix, needed, rule_scores
+from perfkit.fitters.bottlenecks.features import NAMES, PORTS, RULES, features, matrix, needed, rule_scores
 from perfkit.fitters.bottlenecks.forest import Forest, learn
 from perfkit.fitters.bottlenecks.names import event_map, map_table, matched
 from perfkit.machine.classes import CLASSES, classes_of
@@ -163,3 +163,10 @@ def test_a_real_dump_without_the_events_is_not_guessed_at(path):
         assert (rows["status"] == "cannot tell").sum() >= 8
         assert "measure next" in found.why(run)
     assert found.kind == samples.kind
+
+
+def test_a_class_with_ports_is_as_large_as_its_busiest_ports():
+    found = {rule.name: np.array([0.1]) for rule in RULES} | {f"{name}: ports": np.array([0.7]) for name in PORTS}
+    assert {name: float(score[0]) for name, score in rule_scores(found).items()} == {
+        name: 0.7 if name in PORTS else 0.1 for name in CLASSES
+    }

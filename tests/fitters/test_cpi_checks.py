@@ -1,6 +1,7 @@
 """Bad and suspicious input of CPI stacks: refused with the numbers, or told in words; never dropped silently."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, PerfkitWarning, SettingError
-from perfkit.fitters.cpi.checks import impossible_penalties
+from perfkit.fitters.cpi.checks import _same_counter, check_fit, impossible_penalties
+from perfkit.fitters.cpi.validation import CpiBracket, CpiR2
 
 QUICK = pk.CpiStack(resamples=0, placebos=2)
 
@@ -293,3 +295,29 @@ def test_good_data_gives_no_warning(columns):
         warnings.simplefilter("error")
         fit = pk.CpiStack().fit(samples_of(columns))
     assert fit.warnings == ()
+
+
+def test_two_names_of_one_counter_that_differ_are_told_with_both_differences(columns):
+    columns["branch-load-misses"] = np.round(columns["branch-misses"] * 0.9 + np.tile([0, 1], 60))
+    mean = columns["branch-misses"].sum()
+    off = 1 - columns["branch-load-misses"].sum() / mean
+    [said] = told(QUICK.fit(samples_of(columns)), "count the same thing but differ")
+    assert f"and {off:.0%} in total" in said
+    assert off == pytest.approx(0.095, abs=0.01)
+
+
+@pytest.mark.parametrize(("near", "same"), [(19, "x"), (18, None)])
+def test_columns_are_one_counter_where_nine_of_ten_intervals_agree(near, same):
+    # 21 intervals: the 90 % quantile of their differences is the 19th.
+    x = np.full(21, 1000.0)
+    counts = SimpleNamespace(
+        counts=np.column_stack([x, np.where(np.arange(21) < near, 1001.0, 2000.0)]), events=("x", "y")
+    )
+    assert _same_counter(counts, 1) == same
+
+
+@pytest.mark.parametrize(("blocked", "falls"), [(0.60, True), (0.66, False)])
+def test_a_fall_of_r2_between_splits_is_told(blocked, falls):
+    bracket = CpiBracket(0.5, 0.5, 1.0)
+    said = check_fit(("a",), np.ones(1), np.ones(1), 0.5, bracket, CpiR2(0.9, 0.85, blocked), 0.1, "cpi", False)
+    assert [w[:36] for w in said] == ["R2 falls from 0.85 on random splits "] * falls

@@ -221,3 +221,22 @@ def test_an_added_method_does_not_replace_one_of_perfkits(monkeypatch):
     monkeypatch.setattr(estimator, "ADDED", {"nnls": "perfkit.fitters.cpi.solver_nnls"})
     with pytest.raises(SettingError, match="one of perfkit's own methods; rename"):
         estimator.Estimator("nnls").solve(np.eye(4))
+
+
+def test_the_price_of_lasso_goes_with_the_scale_of_the_target():
+    rng = np.random.default_rng(3)
+    A = np.column_stack([np.ones(80), rng.normal(size=(80, 6))])
+    y = A[:, :3] @ [2.0, 1.0, 0.3] + rng.normal(size=80)
+    folds = [np.arange(80) % 5 == k for k in range(5)]
+    one, million = (
+        choose_alpha(make_estimator("lasso", "cpi", list("abcdef"), None, None), System("cpi", Z, np.ones(80)), folds)
+        for Z in (np.column_stack([A, y]), np.column_stack([A, 1e6 * y]))
+    )
+    assert 0 < one.alpha < 1
+    assert million.alpha == pytest.approx(1e6 * one.alpha)
+
+
+def test_a_target_that_nothing_moves_needs_no_price():
+    Z = np.array([[1.0, 0, 2], [1, 1, 2], [1, 0, 2], [1, 1, 2]])
+    estimator = make_estimator("lasso", "cpi", ["a"], None, None)
+    assert choose_alpha(estimator, System("cpi", Z, np.ones(4)), [np.arange(4) < 2]) is estimator

@@ -10,7 +10,14 @@ from scipy import stats
 import perfkit as pk
 from perfkit.fitters.cpi.counts import CpiCounts, block_starts
 from perfkit.fitters.cpi.solvers import System
-from perfkit.fitters.cpi.validation import CpiBracket, blocked_folds, f_test, random_folds, variance_inflation
+from perfkit.fitters.cpi.validation import (
+    CpiBracket,
+    blocked_folds,
+    f_test,
+    random_folds,
+    spread_of,
+    variance_inflation,
+)
 from perfkit.fitters.cpi.verdict import verdict_of
 
 
@@ -158,3 +165,15 @@ def test_of_events_that_rise_and_fall_together_only_the_sum_is_known():
     apart = pk.CpiStack(events=["l2-miss", "branch"]).fit(samples)
     assert apart.verdict.level == "supported"
     assert not [line for line in apart.warnings if "only their sum" in line]
+
+
+@pytest.mark.parametrize(("vif", "told"), [(1e6, 1e6), (1.2e9, np.inf)])
+def test_inflation_of_two_columns_by_their_correlation(vif, told):
+    r = np.sqrt(1 - 1 / vif)  # VIF = 1 / (1 - r^2)
+    M = np.array([[1, 0, 0, 0], [0, 1, r, 0], [0, r, 1, 0], [0, 0, 0, 1.0]])
+    assert variance_inflation(M) == pytest.approx([told, told], rel=1e-3)
+
+
+def test_the_spread_of_draws_is_the_length_of_their_interval():
+    assert spread_of(np.arange(101.0)[:, None], 0.9) == pytest.approx([90])
+    assert spread_of(np.empty((0, 2)), 0.9).tolist() == [0.0, 0.0]

@@ -199,3 +199,13 @@ def test_too_few_rows_and_wrong_settings_are_refused():
         pk.paper_cpi_stack(samples, test_share=1)
     with pytest.raises(DataError, match="no event has a correlation with CPI above 1"):
         pk.paper_cpi_stack(samples, min_correlation=1)
+
+
+def test_the_summary_names_four_parts_and_counts_the_rest():
+    samples, _ = pk.synthetic_cpi(intervals=400, seed=1)
+    fit = pk.paper_cpi_stack(samples)
+    first = fit.summary().splitlines()[0]
+    largest = fit.stack.sort_values(ascending=False).index
+    assert len(largest) > 4
+    assert [name for name in largest if f" {name} " in first] == list(largest[:4])
+    assert first.endswith(f" and {len(largest) - 4} more")

@@ -5,6 +5,8 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
+from perfkit.fitters.spire.hull import upper_hull
+from perfkit.fitters.spire.roofline import _given, corners_of, fit_points
 
 
 @pytest.fixture
@@ -83,3 +85,30 @@ def test_a_negative_intensity_is_refused(roofline):
 def test_breakpoints_cannot_be_changed(roofline):
     with pytest.raises(ValueError, match="read-only"):
         roofline.breakpoints[0, 0] = 1
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (3, 3), (4,), (2, 2, 2)])
+def test_breakpoints_of_another_shape_are_refused(shape):
+    with pytest.raises(DataError, match="expected an array of shape"):
+        pk.Roofline(np.linspace(0, 1, int(np.prod(shape))).reshape(shape), 1.0, 1.0)
+
+
+def test_corners_of_throughputs_below_one():
+    # (1, 0.4) lies above the line from (0, 0) to (2, 0.5), at 0.25 there.
+    assert corners_of(np.array([1.0, 2.0]), np.array([0.4, 0.5])).tolist() == [[1, 0.4], [2, 0.5]]
+
+
+def test_the_bound_at_infinity_is_what_was_reached_there():
+    corners = np.array([[2.0, 2.0]])
+    assert fit_points(corners, 0.5)[2] == 0.5
+    assert fit_points(corners, 0.0)[2] == 0.0
+    assert fit_points(corners, -1.0)[2] == 2.0  # nobody was there: level from the peak on
+
+
+def test_a_sample_without_work_right_of_all_is_a_corner_behind_the_peak():
+    corners, start = _given(np.array([1.0, 2.0, 5.0]), np.array([1.5, 2.0, 0.0]))
+    assert (corners.tolist(), start) == ([[1, 1.5], [2, 2], [5, 0]], -1.0)
+
+
+def test_the_hull_of_the_peak_alone():
+    assert upper_hull(np.array([1.0]), np.array([2.0]), 1.0, 2.0, True).tolist() == [[0, 0], [1, 2]]

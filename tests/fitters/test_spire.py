@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
+from perfkit.fitters.spire.points import _totals
+from perfkit.fitters.spire.ranking import _spreads
 from perfkit.fitters.spire.roofline import fit_roofline
 from tests.fitters import spire_oracle as oracle
 
@@ -477,3 +479,16 @@ def test_the_spread_is_that_of_a_plain_bootstrap_whatever_the_number_of_samples(
         within = 0.1 * (high - low)
         assert rows.loc[event, "low"] == pytest.approx(low, abs=within)
         assert rows.loc[event, "high"] == pytest.approx(high, abs=within)
+
+
+def test_a_spread_of_everything_reaches_from_the_least_to_the_largest_mean():
+    times, bounds = np.ones(6), np.array([0.0, 0, 0, 1, 1, 1])
+    assert _spreads({"a": (times, bounds)}, 3000, 1.0, 0)["a"] == (0.0, 1.0)
+    low, high = _spreads({"a": (times, bounds)}, 3000, 0.0, 0)["a"]
+    assert low == high == 0.5  # the median
+
+
+def test_totals_leave_out_what_was_not_counted():
+    key = np.array([0, 0, 1, 1, 2])
+    time, work = np.array([1.0, 1.0, np.nan, 2.0, 4.0]), np.array([3.0, 3.0, 5.0, 6.0, np.nan])
+    assert _totals(key, 3, time, work) == (3, 9)

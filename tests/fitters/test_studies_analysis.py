@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.fitters.studies.categories import Categories
-from perfkit.fitters.studies.decision_tree import Tree, folds_of
+from perfkit.fitters.studies.categories import Categories, _modes, _searched
+from perfkit.fitters.studies.decision_tree import Tree, folds_of, learning_data
 from perfkit.fitters.studies.random_forest import Importance
 
 mpl.use("Agg")
@@ -403,3 +403,25 @@ def test_a_files_kind_of_data_is_that_of_its_study(tmp_path):
     assert pk.Analysis(input="t.csv", folder=tmp_path).run().kind == "unknown"
     both = pk.Analysis(input=("fma.parquet", "t.csv"), folder=tmp_path).run()
     assert both.kind == "mixed (measured, unknown)"
+
+
+def test_a_grid_search_needs_a_value_for_each_fold():
+    assert _searched(np.array([1.0, 2.0, 4.0]), 3, 0) > 0
+    with pytest.raises(DataError, match="needs as many values"):
+        _searched(np.array([1.0, 2.0]), 3, 0)
+
+
+def test_a_valley_lies_between_its_peaks():
+    peaks, valleys = _modes(np.arange(6.0), np.array([0.0, 3, 2, 3, 0, 0]), 0.1)
+    assert (peaks.tolist(), valleys.tolist()) == ([1, 3], [2])
+
+
+def test_the_error_of_a_regression_by_hand():
+    # Each of two groups is predicted by the other's mean: 10 is off by 100 %, 20 by 50 %; the median is 75 %.
+    table = pd.DataFrame({"N": [1, 1, 1, 1], "g": ["a", "a", "b", "b"], "t": [10.0, 10.0, 20.0, 20.0]})
+    assert pk.DecisionTree(["N"], folds=2, group="g").fit(table, "t").error == pytest.approx(0.75)
+
+
+def test_rows_without_a_group_are_a_group():
+    table = pd.DataFrame({"N": [1, 2, 3, 4], "g": ["a", None, "a", None], "t": [1.0, 2.0, 3.0, 4.0]})
+    assert learning_data(table, ["N"], "t", "g").groups.tolist() == [0, 1, 0, 1]

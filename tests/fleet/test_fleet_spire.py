@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit.fitters.spire import summary as summaries
+from perfkit.fitters.spire.fleet import _group, _sum
 from perfkit.fitters.spire.hull import turn
 from perfkit.samples.fleet import Piece, _chunks
 from perfkit.samples.parts import Part, write_part
@@ -170,3 +171,21 @@ def test_tasks_hold_every_row_once_and_are_no_more_than_can_be_merged(files, row
     assert len(tasks) <= 2 * 10_000
     taken = [(piece.cells["r"], g) for task in tasks for piece in task for g in piece.groups]
     assert taken == [(i, g) for i in range(files) for g in range(len(groups))]
+
+
+def test_the_sums_of_a_machine_by_hand():
+    # The roofline rises to (3, 1.5); one sample at 2, one at the highest intensity of the training, 3.
+    sums, none = np.zeros(5), np.empty(0)
+    time, work, count = np.array([1.0, 2.0]), np.array([2.0, 3.0]), np.ones(2)
+    line = np.array([0.0, 3.0]), np.array([0.0, 1.5])
+    _sum(time, work, count, none, 0.0, *line, 3.0, 0.5, 2.0, 3.0, sums)
+    assert sums.tolist() == [3, 1 * 1.0 + 2 * 1.5, 3, 0, 2]
+    _sum(time, work, count, none, 0.0, *line, 2.5, 0.5, 2.5, 2.9, sums)
+    assert sums.tolist() == [6, 8, 4, 3, 4]  # one is left of 2.5; 2 and 3 lie outside of 2.5 to 2.9
+
+
+def test_the_rows_of_a_group_by_hand():
+    # Three machines that are alike: the bound of each draw is the bound, so no other event is a candidate.
+    machine = {"a": np.array([1.0, 1.0, 1.0, 0.0, 1.0]), "b": np.array([1.0, 2.0, 0.0, 0.5, 1.0])}
+    rows = _group(["b", "never", "a"], [machine] * 3, 50, 0.9, 0)
+    assert rows == [("a", 1, 1, 0, 1, 1, True, 3, 3), ("b", 2, 0, 0.5, 2, 2, False, 3, 3)]

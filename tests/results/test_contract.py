@@ -185,3 +185,9 @@ def test_a_failed_save_leaves_the_old_file(result, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         result.save(path)
     assert held(path) == before
+
+
+def test_results_can_be_compared(result):
+    """Tables make no truth value, so those that hold some are equal to themselves alone."""
+    assert result == result
+    assert isinstance(result == EXAMPLES[type(result)](), bool)

@@ -1,6 +1,7 @@
 """Instructions that are no nodes, counted against fetch and the reorder buffer (an option; the paper ignores them)."""
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import perfkit as pk
 from perfkit.collectors.dag.llvm_ir import instrument
 from perfkit.collectors.dag.paper_kernels import kernel
 from perfkit.dag.program import ADD, LOAD, OTHER
+from perfkit.errors import SettingError
 from perfkit.simulators.dag.core import DagCore
 from perfkit.simulators.dag.schedule import DagScheduler
 
@@ -94,3 +96,24 @@ def test_nodes_stay_the_same(name, size):
     slow = DagScheduler(core).run(counted)
     assert slow.cycles >= DagScheduler(core).run(plain).cycles
     assert DagScheduler(core, record=False).run(source).cycles == slow.cycles
+
+
+def test_the_machine_of_the_paper_has_nothing_beyond_it():
+    core = DagCore.load("erm")
+    assert (core.ways_L1, core.misprediction_penalty, core.latency_blocked, core.inflight_merging) == (0, 0, 0, 0)
+    assert (core.vector_load_ports, core.vector_store_ports) == (0, 0)
+    plain = {f.name: f.default for f in fields(DagCore)}
+    assert (plain["vector_load_ports"], plain["vector_store_ports"], plain["ways_L1"]) == (0, 0, 0)
+
+
+def test_parameters_have_a_largest_value():
+    core = DagCore.load("erm")
+    assert core.replace(size_L1=2**40).size_L1 == 2**40
+    with pytest.raises(SettingError, match="size_L1 is at most 1,099,511,627,776"):
+        core.replace(size_L1=2**40 + 1)
+
+
+def test_a_given_schedule_without_stalls_is_as_long_as_its_nodes():
+    core = DagCore.load("erm")
+    assert pk.Schedule.from_table(["A"], [0], [1], {"RS": []}, core).cycles == 1
+    assert pk.Schedule.from_table(["A"], [0], [1], {"RS": [4]}, core).cycles == 5

@@ -4,7 +4,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.scoring.dag_gus import group, second_opinion
-from perfkit.simulators.dag.relax import _halved_loads
+from perfkit.simulators.dag.relax import _add, _halved_loads
 
 
 def test_a_chain_gains_by_its_latency_only():
@@ -132,3 +132,11 @@ def test_integer_divisions_gain_by_the_divider(tmp_path, of, cycles, halved):
     assert found.to_frame()["cycles"][0] == pytest.approx(1000 * halved, rel=0.02)
     assert found.to_frame()["gain"][1] < 0.2
     assert group("integer divider") == group("integer_divider") == "divider"
+
+
+def test_what_is_not_modelled_is_no_candidate_and_the_rest_is_twice_as_good():
+    found = {}
+    _add(found, "nothing", {"a": 0.0, "b": float("inf")})
+    _add(found, "more", {"a": 2.0, "b": float("inf")})
+    _add(found, "sooner", {"latency_A": 4.0}, halved=True)
+    assert found == {"more": {"a": 4.0}, "sooner": {"latency_A": 2.0}}

@@ -50,6 +50,8 @@ def test_what_waits_for_a_port_says_which(skylake):
     assert found["start"].diff().dropna().tolist() == pytest.approx([1.0] * 19)
     assert found["parent"].tolist() == (found["n"] - 1).tolist()
     assert set(found["through"]) == {"p1"}
+    first = pk.timeline(skylake.run(loop("imul rax, rbx, 3", 40)), 0, 3).schedule
+    assert list(zip(first["parent"], first["through"], strict=True)) == [(-1, ""), (0, "p1"), (1, "p1")]
     chain = pk.timeline(skylake.run(loop("imul rax, rax", 40)), 10, 20).schedule
     assert chain["parent"].tolist() == (chain["n"] - 1).tolist()
     assert set(chain["through"]) == {""}  # for its result

@@ -7,8 +7,9 @@ pytest.importorskip("iced_x86", reason="iced-x86 is not installed")
 from iced_x86 import Decoder
 
 from perfkit.errors import DataError
-from perfkit.trace.block import CODE, GPR, LONGEST, PAGE, WORD, BasicBlock
+from perfkit.trace.block import CODE, GPR, LONGEST, PAGE, WORD, BasicBlock, alignment
 from perfkit.trace.block_addresses import addresses, operands_of
+from perfkit.trace.x86 import form_name
 
 
 @pytest.mark.parametrize(
@@ -121,3 +122,33 @@ def test_loads_come_before_stores_and_gathers_have_lanes():
     both = operands_of(bytes.fromhex("ff33"))  # push qword ptr [rbx]
     assert [(one.read, one.write) for one in both] == [(True, False), (False, True)]
     assert len(operands_of(bytes.fromhex("c4e26d92048b"))) == 8  # vgatherdps ymm0, [rbx + ymm1 * 4], ymm2
+
+
+@pytest.mark.parametrize(
+    ("code", "multiple"),
+    [
+        ("0f2807", 16),  # movaps xmm0, [rdi]
+        ("c5fc2807", 32),  # vmovaps ymm0, [rdi]
+        ("0f5807", 16),  # addps xmm0, [rdi]: legacy code of 16 bytes
+        ("c5f85807", 0),  # vaddps xmm0, xmm0, [rdi]
+        ("f30f5807", 0),  # addss xmm0, [rdi]
+        ("0f1007", 0),  # movups xmm0, [rdi]
+        ("488b07", 0),  # mov rax, [rdi]
+        ("480fc70f", 16),  # cmpxchg16b [rdi]
+        ("0f58c1", 0),  # addps xmm0, xmm1
+    ],
+)
+def test_which_addresses_have_to_be_aligned(code, multiple):
+    assert alignment(next(iter(Decoder(64, bytes.fromhex(code))))) == multiple
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [
+        ("488d044b", "/m2/scaled"),  # lea rax, [rbx+rcx*2]
+        ("488d040b", "/m2"),  # lea rax, [rbx+rcx]
+        ("488d444b08", "/m3/scaled"),  # lea rax, [rbx+rcx*2+8]
+    ],
+)
+def test_names_of_address_computations_tell_their_parts(code, ending):
+    assert form_name(next(iter(Decoder(64, bytes.fromhex(code))))).partition("/")[2] == ending[1:]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import perfkit as pk
 from perfkit.errors import DataError, FormatError, SettingError
-from perfkit.trace.code import NO_ACCESS, Provenance, StaticCode, expand
+from perfkit.trace.code import NO_ACCESS, Provenance, StaticCode, expand, flat
 from perfkit.trace.file import TraceFile
 from perfkit.trace.trace import Trace
 
@@ -282,3 +282,17 @@ def test_files_that_are_no_traces(small, tmp_path):
         Trace.load(path)
     with pytest.raises(FileNotFoundError, match="no such file"):
         Trace.load(tmp_path / "missing.trace")
+
+
+def test_numbers_that_a_type_cannot_hold_are_refused():
+    assert flat([2**64 - 1, 0], np.uint64, "x").tolist() == [2**64 - 1, 0]
+    assert flat(np.array([0, 255]), np.uint8, "x").tolist() == [0, 255]
+    for values in ([-1, 3], [3, 256], np.array([-1, 3]), np.array([3, 256])):
+        with pytest.raises(DataError, match="do not fit uint8"):
+            flat(values, np.uint8, "x")
+
+
+def test_the_header_counts_the_executed_instructions(small, tmp_path):
+    path = small.save(tmp_path / "a.trace")
+    with zipfile.ZipFile(path) as archive:
+        assert json.loads(archive.read("trace.json"))["instructions"] == sum(len(part) for part in small.instructions())

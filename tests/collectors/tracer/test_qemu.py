@@ -161,3 +161,15 @@ def test_absent_or_strange_qemu_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(qemu, "_EMULATORS", {"x86-64": str(new)})
     with pytest.raises(UnavailableError, match=r"written for QEMU 6.0 to 8.1; .* says: qemu-x86_64 version 99.0"):
         kernel.trace(backend="qemu")
+
+
+@pytest.mark.parametrize(("version", "fits"), [("5.2.0", False), ("6.0.0", True), ("8.1.5", True), ("8.2.0", False)])
+def test_the_versions_that_the_plugin_is_written_for(monkeypatch, version, fits):
+    told = subprocess.CompletedProcess([], 0, f"qemu-aarch64 version {version} (Debian)\n")
+    monkeypatch.setattr(qemu.shutil, "which", lambda name: name)
+    monkeypatch.setattr(qemu.subprocess, "run", lambda *_, **__: told)
+    if fits:
+        assert qemu._emulator("aarch64") == "qemu-aarch64"
+    else:
+        with pytest.raises(UnavailableError, match=f"written for QEMU 6.0 to 8.1; .* {version}"):
+            qemu._emulator("aarch64")

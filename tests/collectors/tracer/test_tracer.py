@@ -4,12 +4,16 @@ import subprocess
 import textwrap
 import warnings
 from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import perfkit as pk
 from perfkit.collectors.kernels import compile_kernel, corpus, corpus_kernel
+from perfkit.collectors.tracer.cloner import Child
+from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, UnavailableError
 
@@ -315,3 +319,25 @@ def test_what_is_missing_is_told(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(DataError, match="cloner cannot trace f: this machine is aarch64"):
         kernel.trace(1, backend="cloner")
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [(0, "p never called f."), (2, "p called f 2 times; the trace was to begin with call 3"),
+     (3, "nothing of f was recorded within the limit")],
+)  # fmt: skip
+def test_why_nothing_was_recorded(calls, told):
+    job = SimpleNamespace(path=Path("/x/p"), function="f", first_call=3)
+    child = SimpleNamespace(job=job, stopped="", _context=lambda _: calls, _output=lambda: "")
+    assert Child._nothing(child) == told
+
+
+def test_of_sections_with_entries_of_24_bytes_only_relocations_are_read(tmp_path):
+    library = tmp_path / "a.so"
+    (tmp_path / "a.c").write_text("int x; int *f(void) { return &x; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-z,now", tmp_path / "a.c", "-o", library], check=True)
+    elf = ElfFile(library)
+    relocations = list(elf._relocations())
+    assert {section[1] for section, _, _ in relocations} == {4}  # SHT_RELA
+    assert not elf.is_program  # DT_FLAGS_1 says "bind now", and nothing of a program
+    assert elf.without_pie_flag() == library.read_bytes()

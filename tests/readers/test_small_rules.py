@@ -1,0 +1,151 @@
+"""Small rules of the readers, each shown by a dump of a few lines and by what follows from it by hand."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import perfkit as pk
+from perfkit.errors import FormatError
+from perfkit.readers import grid, summary_rows
+from perfkit.readers.grid import Grid
+from perfkit.readers.numbers import _well_grouped
+from perfkit.readers.plain_table import _holds_numbers
+from perfkit.readers.report import Report
+from perfkit.samples.clocks import clock_of
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a dump and give its path."""
+
+    def written(text, name="a.txt"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return written
+
+
+def totals(samples):
+    return samples.table.groupby("event", observed=True)["count"].sum().to_dict()
+
+
+# ------------------------------------------------------------------ perf
+
+
+@pytest.mark.parametrize("event", ['""', "5", "null"])
+def test_a_line_of_json_without_an_event_is_told(write, event):
+    lines = [
+        f'{{"counter-value" : "{n}", "event" : {e}}}' for n, e in ((30, '"cycles"'), (60, '"instructions"'), (7, event))
+    ]
+    with pytest.raises(FormatError, match="line 3: expected the name of an event under 'event'"):
+        pk.read_samples(write("\n".join(lines) + "\n"))
+
+
+def test_a_count_whose_event_has_a_note_in_brackets_is_whole(write):
+    text = (
+        " Performance counter stats for 'x':\n\n      1.234      cycles [core]\n      2.345      instructions [core]\n"
+    )
+    assert totals(pk.read_samples(write(text), time_event="cycles [core]", work_event="instructions [core]")) == {
+        "cycles [core]": 1234, "instructions [core]": 2345,
+    }  # fmt: skip
+
+
+def test_what_makes_no_sense_before_the_first_interval_is_told_and_the_rest_read(write):
+    path = write("garbage\n     1.000000000      1,000      cycles\n     1.000000000      2,000      instructions\n")
+    with pytest.raises(FormatError, match="line 1: expected"):
+        pk.read_samples(path)
+    assert totals(pk.read_samples(path, errors="collect")) == {"cycles": 1000, "instructions": 2000}
+
+
+# ------------------------------------------------------------------ simpleperf, google-benchmark
+
+
+_SIMPLEPERF = "Performance counter statistics:\n\n#       count  event_name\n  {}  cpu-cycles\n  {}  instructions\n"
+
+
+def test_outputs_of_simpleperf_are_intervals_one_after_another(write):
+    samples = pk.read_samples(write(_SIMPLEPERF.format(3000, 6000) + _SIMPLEPERF.format(1000, 1500)))
+    assert samples.intervals()["interval"].tolist() == [0, 1]
+
+
+def test_a_line_among_the_counts_of_simpleperf_is_told_with_its_number(write):
+    with pytest.raises(FormatError, match="line 6: expected a count and an event"):
+        pk.read_samples(write(_SIMPLEPERF.format(3000, 6000) + "what is this\n"))
+
+
+def test_a_benchmark_of_an_unnamed_host(write):
+    one = {"name": "b", "iterations": 10, "real_time": 1.0, "time_unit": "ns", "CYCLES": 30.0, "INSTRUCTIONS": 60.0}
+    samples = pk.read_samples(write(json.dumps({"context": {"num_cpus": 2}, "benchmarks": [one]}), "b.json"))
+    assert totals(samples) == {"CYCLES": 300, "INSTRUCTIONS": 600}
+
+
+# ------------------------------------------------------------------ tables
+
+
+def test_a_run_of_two_counts_that_comes_again_is_told(write):
+    paths = [write("cycles,instructions\n1000,2000\n", name) for name in ("a.csv", "b.csv")]
+    assert any("run b is identical to run a" in note for note in pk.read_samples(paths).notes)
+
+
+def test_a_third_row_is_a_sum_only_where_two_large_columns_say_so():
+    def columns(*each):
+        return Grid(("cycles", "instructions", "misses"), tuple(np.array(x) for x in each))
+
+    rows = ([1e6, 2e6, 3e6], [1e6, 5e6, 6e6], [1.0, 2, 3])
+    assert summary_rows._third_is_sum(columns(*rows))
+    assert not summary_rows._third_is_sum(columns(rows[0], [1.0, 5, 6], rows[2]))
+
+
+def test_the_names_of_left_out_parameters_are_told(write):
+    rows = "".join(f"{rank},{1000 + rank},{2000 + rank}\n" for rank in (3, 1, 2))
+    notes = pk.read_samples(write(f"rank,cycles,instructions\n{rows}")).notes
+    assert any("columns that name a parameter of their row and count nothing, left out: rank" in n for n in notes)
+
+
+def test_a_row_that_ends_where_its_clock_begins_has_no_known_length(write):
+    samples = pk.read_samples(write("time,cycles,instructions\n0,10,20\n1,11,21\n2.5,12,22\n"))
+    np.testing.assert_array_equal(samples.intervals()["seconds"], [np.nan, 1, 1.5])
+
+
+def test_a_column_holds_numbers_where_most_of_its_cells_do():
+    def column(*cells):
+        return Grid(("a",), (pa.chunked_array([cells]),))
+
+    assert _holds_numbers(column("1", "2", "x"), 0)
+    assert not _holds_numbers(column("1", "x"), 0)
+
+
+def test_a_clock_may_begin_with_the_same_time_twice():
+    assert clock_of("time", np.array([0.0, 0, 1, 2])).stamps
+    assert not clock_of("time", np.array([0.0, 2, 1, 2])).stamps
+
+
+def test_of_statistics_alone_the_total_is_the_run(write):
+    samples = pk.read_samples(write("event,max,total\ncycles,600,1000\ninstructions,900,1700\n"))
+    assert totals(samples) == {"cycles": 1000, "instructions": 1700}
+
+
+@pytest.mark.parametrize(
+    ("digits", "well"),
+    [("1,234", True), ("12,34,567", True), ("1,234,567", True), ("1,23,456,789", False), ("1,2345,678", False)],
+)
+def test_which_groups_of_digits_a_locale_makes(digits, well):
+    assert _well_grouped(digits) is well
+
+
+@pytest.mark.parametrize("large", [0, 10**9])
+def test_the_lines_of_rows(monkeypatch, large):
+    monkeypatch.setattr(grid, "_LARGE", large)
+    found = grid.read_grid(b"# a comment\ncycles,instructions\n1,2\n3,4\n", Report("a.csv"))
+    assert list(found.lines) == [3, 4]
+
+
+def test_an_event_that_was_given_to_the_tool_twice(write):
+    each = "{0},cycles,10\n{0},cycles,11\n{0},instructions,20\n{0},misses,3\n"
+    samples = pk.read_samples(write("time,event,count\n" + each.format(1) + each.format(2)))
+    assert (samples.n_intervals, totals(samples)["instructions"]) == (2, 40)
+    once = "time,event,count\n" + each.format(1) + "2,cycles,10\n2,instructions,20\n2,misses,3\n"
+    with pytest.raises(FormatError, match="cycles has several counts at time 1, and no column tells them apart"):
+        pk.read_samples(write(once))
