@@ -6,7 +6,7 @@ line, a + n c / T: its value at n = 0 is the share of the time in which the reso
 1 is the number of instructions that were absorbed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,7 +110,13 @@ def word(found: Bend) -> str:
     return SOME if found.slack < MUCH else PLENTY
 
 
-def first_bottleneck(slack: Mapping[str, float], words: Mapping[str, str], dispatched: float) -> str:
+def first_bottleneck(
+    slack: Mapping[str, float],
+    words: Mapping[str, str],
+    dispatched: float,
+    slope: Mapping[str, float] | None = None,
+    own: Collection[str] = (),
+) -> str:
     """Say which resource holds the loop back, from the slack of each.
 
     Parameters
@@ -119,6 +125,12 @@ def first_bottleneck(slack: Mapping[str, float], words: Mapping[str, str], dispa
         Of each kind of noise.
     dispatched : float
         Share of the time in which dispatch is busy with the loop's own instructions.
+    slope
+        What an instruction of each kind costs. Of kinds that have as little slack as the least, the cheapest is named:
+        where a unit that four ports share has no slack, one that two of them share has none either.
+    own
+        The kinds that the loop itself has: of those with as little slack, one of these is named first, as kinds may
+        have the same ports (Golden Cove's additions and shuffles of vectors).
 
     Returns
     -------
@@ -143,4 +155,9 @@ def first_bottleneck(slack: Mapping[str, float], words: Mapping[str, str], dispa
     if dispatched < FRONT_END and (alike or ("nop" in tight and slack["nop"] <= NO_SLACK)):
         return "restarts"
     # Whatever takes a port now and then delays a chain that waits for nothing else.
-    return "latency" if "latency" in tight else worst
+    if "latency" in tight:
+        return "latency"
+    if slope is None:
+        return worst
+    tied = [kind for kind in tight if slack[kind] <= slack[worst] + _ALIKE]
+    return min([kind for kind in tied if kind in own] or tied, key=lambda kind: slope[kind])

@@ -41,8 +41,8 @@ class NoiseResult(Tabled):
         One row per kind and number of added instructions: ``kind``, ``resource``, ``added`` (per iteration),
         ``slowdown`` (measured, relative to the plain copy: the median of the processes' medians), ``low`` and
         ``high`` (the least and the largest of the processes: with five, 94 % of the time around the median), ``turns``
-        (that count), ``quiet`` (whether all of them were on a quiet core) and ``simulated`` (slowdown in the model;
-        missing where none was asked).
+        (that count), ``quiet`` (whether all of them were on a quiet core), ``simulated`` (slowdown in the model;
+        missing where none was asked) and ``own`` (whether the loop itself has such instructions; may be missing).
     instructions : float
         The loop's own instructions per iteration.
     cycles : float
@@ -123,18 +123,20 @@ class NoiseResult(Tabled):
         """
         if not abs(self.original - 1) <= COPY:
             return UNTOLD
-        return first_bottleneck(
-            {kind: found.slack for kind, found in self._measured.items()}, self.slack, self._dispatched(self._measured)
-        )
+        return self._first(self._measured, self.slack)
 
     @property
     def simulated_bottleneck(self) -> str:
         """The same by the same rule from the simulated curves; empty without a model."""
         if not self._modelled:
             return ""
-        words = {kind: word(found) for kind, found in self._simulated.items()}
-        slack = {kind: found.slack for kind, found in self._simulated.items()}
-        return first_bottleneck(slack, words, self._dispatched(self._simulated))
+        return self._first(self._simulated, {kind: word(found) for kind, found in self._simulated.items()})
+
+    def _first(self, bends: Mapping[str, Bend], words: Mapping[str, str]) -> str:
+        slack = {kind: found.slack for kind, found in bends.items()}
+        slope = {kind: found.slope for kind, found in bends.items()}
+        own = set(self.curves.loc[self.curves["own"], "kind"]) if "own" in self.curves else set()
+        return first_bottleneck(slack, words, self._dispatched(bends), slope, own)
 
     def _dispatched(self, bends: Mapping[str, Bend]) -> float:
         """Return the share of the time in which dispatch is busy: the loop's instructions, at a nop's cost each."""

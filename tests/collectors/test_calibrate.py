@@ -2,6 +2,7 @@
 
 import itertools
 import platform
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from perfkit.collectors.host import calibrate as module
 from perfkit.collectors.host.bench import Bench
 from perfkit.collectors.host.calibrate import Calibration, calibrate, common_forms
+from perfkit.collectors.host.code import independent
 from perfkit.collectors.host.resources import MeasuredFigures, _step, memory_resources
+from perfkit.collectors.whole_core.checkpoint import Checkpoint
+from perfkit.collectors.whole_core.figures import Course, Timing
 from perfkit.errors import FormatError, PerfkitWarning, SettingError, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
@@ -214,6 +218,38 @@ def test_a_window_beside_a_busy_thread_is_no_figure(monkeypatch):
     monkeypatch.setattr(bench, "_before", lambda: next(turns))
     monkeypatch.setattr(bench, "_after", lambda: quiet)
     assert bench.window(lambda passes, address: 3 * 4096 + bench.overhead, 1) == pytest.approx(3 * 4096)
+
+
+@needs_x86
+def test_two_windows_whose_difference_is_no_time_are_no_figure(monkeypatch):
+    """A core that throttles itself: the shorter window was the slower one, and the loop seemed to take no time."""
+    bench = Bench(5)
+    add = independent("ADD_R64_RM64")[0]
+    windows = itertools.cycle([16.0, 3000.0, 9000.0])  # of 16 passes; of three times as many as the next; of these
+    monkeypatch.setattr(bench, "window", lambda *_, **__: next(windows))
+    with pytest.raises(UnavailableError, match="more than 16 instructions a cycle"):
+        bench.cycles([add] * 48, 48)
+    windows = iter([16.0, 3000.0, 9000.0, 24 * 16.0, 24 * 3 * 333, 24 * 333])
+    monkeypatch.setattr(bench, "window", lambda *_, **__: next(windows))
+    assert bench.cycles([add] * 48, 48) == pytest.approx(0.5, rel=0.01), "the next two windows are right"
+
+
+def test_a_kept_figure_that_cannot_be_is_measured_again(tmp_path, monkeypatch):
+    """Zeros in a checkpoint of a host with 512-bit vectors ended `calibrate --full` in a linear program."""
+    wrong, right, never = (Timing(((form, 2),)) for form in ("A", "B", "C"))
+    measured = []
+
+    def child(_self, todo):
+        measured.extend(todo)
+        yield from ((number, 1.5, "") for number in range(len(todo)))
+
+    monkeypatch.setattr(Course, "_child", child)
+    with Checkpoint(tmp_path / "kept", {}) as kept:
+        for figure, value in ((wrong, 0.0), (right, 0.5), (never, None)):
+            kept.add(figure.key, value)
+        found = Course(kept, time.monotonic() + 60).measured([wrong, right, never])
+    assert measured == [wrong]
+    assert found == {wrong: 1.5, right: 0.5}
 
 
 def test_one_value_in_three_is_too_few_and_the_reason_is_kept():

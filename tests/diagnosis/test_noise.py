@@ -3,15 +3,19 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from iced_x86 import Decoder, Register
 from typer.testing import CliRunner
 
 import perfkit as pk
 from perfkit.cli.main import app
+from perfkit.collectors.noise import kinds
 from perfkit.collectors.noise.function import read_function
+from perfkit.collectors.noise.instructions import like
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, bend, first_bottleneck, word
 from perfkit.errors import DataError, SettingError
@@ -82,6 +86,51 @@ def test_the_first_bottleneck(slack, dispatched, right):
     words = {kind: NONE if s <= 0.12 else PLENTY for kind, s in slack.items()}
     assert first_bottleneck(slack, words, dispatched) == right
     assert first_bottleneck(slack, words | {"nop": UNTOLD}, dispatched) == UNTOLD
+
+
+def test_of_kinds_with_as_little_slack_the_loops_own_and_then_the_cheapest_is_named():
+    """As on Golden Cove: branches take two of the ports of integers, shuffles of vectors those of additions."""
+    slack = {"nop": 0.3, "integer": 0.041, "branch": 0.040}
+    words = {"nop": SOME, "integer": NONE, "branch": NONE}
+    slope = {"nop": 0.03, "integer": 0.038, "branch": 0.095}
+    assert first_bottleneck(slack, words, 0.8) == "branch"
+    assert first_bottleneck(slack, words, 0.8, slope, {"branch", "integer"}) == "integer"
+    slack, words = {"vector add": 0.0, "shuffle": 0.004}, {"vector add": NONE, "shuffle": NONE}
+    slope = {"vector add": 0.1131, "shuffle": 0.1132}
+    assert first_bottleneck(slack, words, 0.4, slope, {"shuffle", "integer"}) == "shuffle"
+    assert first_bottleneck(slack, words, 0.4, slope) == "vector add"
+    slack["shuffle"] = 0.1  # this much more slack is not as little
+    assert first_bottleneck(slack, words, 0.4, slope, {"shuffle"}) == "vector add"
+
+
+@pytest.mark.parametrize(
+    ("code", "right"),
+    [
+        ("c5fd5806", {"vector add", "vector load"}),  # vaddpd ymm0, ymm0, [rsi]
+        ("c5fdc6c000", {"shuffle"}),  # vshufpd ymm0, ymm0, ymm0, 0
+        ("c4e2fdb8c0", {"vector multiply"}),  # vfmadd231pd ymm0, ymm0, ymm0
+        ("c5fdfec0", {"vector integer"}),  # vpaddd ymm0, ymm0, ymm0
+        ("f20f5ec1", {"divide"}),  # divsd xmm0, xmm1
+        ("48ffc8", {"integer"}),  # dec rax
+        ("75fe", {"branch"}),  # jne
+        ("c4e3fbf0c007", {"shift"}),  # rorx rax, rax, 7
+        ("488906", {"store"}),  # mov [rsi], rax
+        ("480106", {"load", "store", "integer"}),  # add [rsi], rax
+        ("488d4601", {"integer"}),  # lea rax, [rsi + 1]: no load
+        ("c5f81006", {"vector load"}),  # vmovups xmm0, [rsi]
+        ("0f1f00", set()),  # nop
+    ],
+)
+def test_which_kinds_an_instruction_is_like(code, right):
+    assert like(next(iter(Decoder(64, bytes.fromhex(code))))) == right
+
+
+def test_a_link_of_a_chain_is_nothing_that_a_core_adds_while_it_renames(monkeypatch):
+    """24 times LEA of a register and 0 took no time on Golden Cove: chains of loads were held back by nothing."""
+    place = SimpleNamespace(carried=Register.RDX, legacy=False, width=32)
+    for found, right in (({"bmi2"}, "rorx rdx,rdx,0"), (set(), "lea rdx,[rdx]")):
+        monkeypatch.setattr(kinds, "flags", lambda found=found: found)
+        assert [str(i) for i in kinds.KINDS["latency"].make(place, None, 2)] == [right] * 2
 
 
 def result(quiet: bool = True, original: float = 1.0) -> pk.NoiseResult:

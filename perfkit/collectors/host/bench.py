@@ -26,6 +26,8 @@ _CODE, _CHAINS = 1 << 16, 1 << 14  # bytes for a measured loop, and for each of 
 _LOOPS = 4  # of the clock
 _RECENT = 500  # samples that the quiet core's width is learnt from
 _WAIT = 2.0  # seconds that one figure may wait for a quiet core
+FASTEST = 16  # instructions a cycle: more than any core finishes; what seems faster was disturbed
+_TRIES = 4  # of two windows whose difference is no time
 
 Ticks = Callable[[int, int], int]
 
@@ -165,12 +167,25 @@ class Bench:
         )
 
     def cycles(self, body: Sequence[Any], count: int = 1, before: Sequence[Any] = ()) -> float:
-        """Return cycles of one pass of a loop, divided by `count`; what the loop costs only once is subtracted."""
+        """Return cycles of one pass of a loop, divided by `count`; what the loop costs only once is subtracted.
+
+        Raises
+        ------
+        UnavailableError
+            The machine is too busy, or the longer of two windows took no more time than the shorter again and again:
+            a core that throttles itself, as at the first 512-bit instructions, has both rates in one figure.
+        """
         loop = self.load(body, before)
-        once = self.window(loop, 16, repetitions=5) / 16
-        passes = max(16, round(WINDOW / max(once, 1)))
-        found = (self.window(loop, 3 * passes) - self.window(loop, passes)) / (2 * passes)
-        return max(found, 0.0) / count
+        for _ in range(_TRIES):
+            once = self.window(loop, 16, repetitions=5) / 16
+            passes = max(16, round(WINDOW / max(once, 1)))
+            found = (self.window(loop, 3 * passes) - self.window(loop, passes)) / (2 * passes)
+            if found * FASTEST >= len(body):
+                return found / count
+        raise UnavailableError(
+            f"a loop of {len(body)} instructions seemed to take {found:.2f} cycles, more than {FASTEST} instructions a "
+            "cycle: the core's rate changed while it was timed; try again when the machine is quieter"
+        )
 
     def form(self, form: str) -> tuple[float | None, float | None]:
         """Return latency (None where operand and result cannot be chained) and cycles per instruction of a form."""

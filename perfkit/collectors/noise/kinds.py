@@ -13,6 +13,7 @@ from typing import Any
 
 from iced_x86 import Code, Decoder, Instruction, MemoryOperand, Register
 
+from perfkit.collectors.host.code import flags
 from perfkit.collectors.noise.liveness import GENERAL, VECTORS
 from perfkit.collectors.noise.place import NoisePlace
 from perfkit.errors import SettingError
@@ -305,6 +306,10 @@ def _link(place: NoisePlace, _: Buffers, count: int) -> list[Instruction]:
     if not register:
         raise NoRoom("no register carries a chain of results from one iteration to the next")
     if register in GENERAL:
+        # Not LEA: Golden Cove adds constants while it renames, and a chain of 24 of them took no time at all there.
+        if "bmi2" in flags():
+            turned = Code.VEX_RORX_R64_RM64_IMM8
+            return [Instruction.create_reg_reg_u32(turned, register, register, 0) for _ in range(count)]
         same = MemoryOperand(register, displ=0, displ_size=1)
         return [Instruction.create_reg_mem(Code.LEA_R64_M, register, same) for _ in range(count)]
     if place.legacy:

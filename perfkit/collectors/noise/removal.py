@@ -7,11 +7,12 @@ neither an address nor a branch, as far as registers tell.
 
 from typing import Any
 
-from iced_x86 import Code, Instruction, MemoryOperand, MemorySizeInfo, Mnemonic, OpAccess, OpKind, Register
+from iced_x86 import Code, Instruction, MemoryOperand, MemorySizeInfo, OpKind, Register
 
 from perfkit.collectors.noise.function import FunctionCode, Loop
+from perfkit.collectors.noise.instructions import is_vector, loads, mnemonic, stores
 from perfkit.collectors.noise.kinds import NoRoom
-from perfkit.collectors.noise.liveness import GENERAL, VECTORS, effect, memory_used
+from perfkit.collectors.noise.liveness import GENERAL, VECTORS, effect
 from perfkit.collectors.noise.place import NoisePlace
 
 LOADS, ARITHMETIC = "without vector loads", "without vector arithmetic"
@@ -36,15 +37,15 @@ def removed(function: FunctionCode, loop: Loop, place: NoisePlace, what: str) ->
     _check(function)
     found: dict[int, Instruction | None] = {}
     for i in function.body(loop):
-        name = _name(i)
-        loads, stores = _loads(i), _stores(i)
-        if not _is_vector(i) or stores:
+        name = mnemonic(i)
+        reads, writes = loads(i), stores(i)
+        if not is_vector(i) or writes:
             continue
         moves = name.startswith(_MOVES)
-        if what == LOADS and loads:
+        if what == LOADS and reads:
             found[i.ip] = None if moves else _without_memory(i, place)
         elif what == ARITHMETIC and not moves and not name.startswith("VZERO"):
-            found[i.ip] = _only_its_load(i) if loads else None
+            found[i.ip] = _only_its_load(i) if reads else None
     if not found:
         raise NoRoom(f"the loop has no {what.removeprefix('without ')}")
     return found
@@ -55,10 +56,10 @@ def _check(function: FunctionCode) -> None:
     for i in function.instructions:
         if i.is_call_near or i.is_call_near_indirect:
             raise NoRoom(f"the function calls others ({i}), which might act on what is missing")
-        if not _is_vector(i) and "2SI" not in _name(i):  # CVTTSD2SI of memory
+        if not is_vector(i) and "2SI" not in mnemonic(i):  # CVTTSD2SI of memory
             continue
         each = effect(i)
-        if "2SI" in _name(i):
+        if "2SI" in mnemonic(i):
             raise NoRoom(f"a vector's contents become a number or a direction in it ({i})")
         from_vector = each.reads & {*VECTORS}
         general = [r for r in each.writes if r in GENERAL and r != Register.RSP]
@@ -72,23 +73,6 @@ def _check(function: FunctionCode) -> None:
 
 def _in_register(i: Instruction, k: int) -> bool:
     return bool(i.op_kind(k) == OpKind.REGISTER)
-
-
-def _is_vector(i: Instruction) -> bool:
-    each = effect(i)
-    return bool((each.reads | each.writes) & {*VECTORS})
-
-
-def _name(i: Instruction) -> str:
-    return next((n for n, v in vars(Mnemonic).items() if v == i.mnemonic), "")
-
-
-def _loads(i: Instruction) -> bool:
-    return any(used.access in (OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE) for used in memory_used(i))
-
-
-def _stores(i: Instruction) -> bool:
-    return any(used.access in (OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE) for used in memory_used(i))
 
 
 def _without_memory(i: Instruction, place: NoisePlace) -> Instruction:
@@ -113,7 +97,7 @@ def _only_its_load(i: Instruction) -> Instruction:
     """Return a load of what an instruction reads, to the register that it writes."""
     size = int(MemorySizeInfo(i.memory_size).size)
     codes = _LOAD.get(size)
-    name = _name(i)
+    name = mnemonic(i)
     code = codes[name.startswith("V")] if codes else None
     if code is None or i.is_broadcast or i.op_kind(0) != OpKind.REGISTER:
         raise NoRoom(f"{i} reads memory in a way that cannot be removed alone")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfkit.collectors.host.bench import Bench
+from perfkit.collectors.host.bench import FASTEST, Bench
 from perfkit.collectors.whole_core.bodies import before, chains, repeated
 from perfkit.collectors.whole_core.checkpoint import Checkpoint
 from perfkit.errors import DataError, UnavailableError
@@ -43,6 +43,10 @@ class Timing:
         forms = " + ".join(f"{count} {form}" for form, count in self.counts)
         chain = "" if self.operand is None else f" through operand {self.operand}"
         return f"{forms}{chain} #{self.turn}"
+
+    def possible(self, cycles: float | None) -> bool:
+        """Whether this can be the figure; a form that cannot be measured has none."""
+        return cycles is None or cycles * FASTEST >= sum(count for _, count in self.counts)
 
 
 def timed(bench: Bench, figure: Timing) -> float:
@@ -80,7 +84,7 @@ class Course:
     progress: Callable[[int, int], None] | None = None
 
     def measured(self, figures: Sequence[Timing]) -> dict[Timing, float]:
-        """Measure figures that the checkpoint lacks; return those that are known then.
+        """Measure figures that the checkpoint lacks, or that cannot be; return those that are known then.
 
         Raises
         ------
@@ -88,7 +92,11 @@ class Course:
             The machine is too busy: dozens of figures in a row found no quiet core.
         """
         known = self.checkpoint.known
-        todo = [figure for figure in dict.fromkeys(figures) if figure.key not in known]
+        todo = [
+            figure
+            for figure in dict.fromkeys(figures)
+            if not (figure.key in known and figure.possible(known[figure.key]))
+        ]
         busy = 0
         while todo and time.monotonic() < self.until:
             done = set()
@@ -110,7 +118,8 @@ class Course:
             if not done:
                 break
             todo = [figure for figure in todo if figure not in done]
-        return {figure: value for figure in figures if (value := known.get(figure.key)) is not None}
+        found = {figure: known.get(figure.key) for figure in figures}
+        return {figure: value for figure, value in found.items() if value is not None and figure.possible(value)}
 
     def _child(self, todo: Sequence[Timing]) -> Iterator[tuple[int, float | None, str]]:
         """Yield (number, value, reason) from a forked child; a figure that ends it has no value."""
