@@ -59,6 +59,9 @@ def compare(
     least: float = typer.Option(
         0.005, "--least", min=0.0, max=0.5, callback=options.finite, help="The smallest relative effect that matters."
     ),
+    apart: bool = typer.Option(
+        False, "--apart", help="Begin each call when the one before has ended: latency; else calls may overlap."
+    ),
     output: Annotated[
         Path | None, options.output("Write a report (.md, .html), the result (.json) or the processes.", *ENDINGS)
     ] = None,
@@ -84,7 +87,7 @@ def compare(
         b or a, function_b or function or None, compiler_b or compiler or None, _build(flags_b or flags, both)
     )
     with notes_to_stderr():
-        found = measure(first, other, *given, processes=processes, confidence=confidence, least=least)
+        found = measure(first, other, *given, processes=processes, confidence=confidence, least=least, apart=apart)
     typer.echo(found.to_json() if as_json else found.summary())
     if output is not None:
         found.write(output)

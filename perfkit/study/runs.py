@@ -28,8 +28,8 @@ class StudyRuns(Summarised):
         ("ok" or "failed"), ``message``; ``settled`` (whether the repetition policy was met), ``attempts``
         (experiments made, one per pass); ``passes`` (those that agree with the row's figure); ``steps`` (executions
         in a timed window); ``tsc`` (TSC ticks), ``ns`` (wall time) and ``cycles`` (core cycles by calibrated chains) an
-        execution of the region; ``cycles_apart`` (the same of executions that begin when the one before has ended;
-        those of ``cycles`` may overlap); ``spread`` (largest relative deviation of a pass that counts); ``cycles_low``
+        execution of the region; ``cycles_apart`` (of executions that begin when the one before has ended; those
+        of ``cycles`` may overlap); ``spread`` (largest relative deviation of a pass that counts); ``cycles_low``
         and ``cycles_high`` (the interval of the passes), and the same of the metric that must settle (``tsc_low``);
         ``quiet`` (share of the windows beside no busy
         neighbour); ``host`` and ``processor``; then event, reported, static and derived columns. What was not measured

@@ -54,6 +54,29 @@ def test_two_percent_more_links_are_found_and_the_same_library_is_the_same():
     assert slower.cycles[0] == pytest.approx(8000, rel=0.02)
 
 
+FREE_CHAIN = """unsigned long work(void) {
+    unsigned long x = 1;
+    __asm__ volatile(".rept LINKS\\n\\timul %0, %0\\n\\t.endr" : "+r"(x) : : "cc");
+    return x;
+}"""
+
+
+@pytest.mark.measures
+def test_calls_that_overlap_are_told_and_can_be_kept_apart():
+    """Chains of 64 and 48 multiplications of 3 cycles (5 on small cores); no call depends on another."""
+    a, b = (compile_kernel(FREE_CHAIN.replace("LINKS", str(links)), "work") for links in (48, 64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PerfkitWarning)
+        row, apart = compare(a, b, processes=10), compare(a, b, processes=10, apart=True)
+    link = 3 if apart.cycles[0] < 200 else 5
+    assert apart.cycles == pytest.approx((48 * link, 64 * link), rel=0.05)
+    assert row.alone == pytest.approx((48 * link, 64 * link), rel=0.08)
+    assert row.cycles[1] < 0.8 * 64 * link
+    assert "a call alone takes" in row.summary()
+    assert row.to_dict()["cycles_apart"] == list(row.alone)
+    assert (apart.alone, "overlap" in apart.summary()) == (None, False)
+
+
 def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_path):
     """A loop over more than two once called what lay behind: a crash of the measuring process in one of three runs."""
     source = "static long calls; void set_up(void) { calls++; } long work(void) { return calls; }"
@@ -67,7 +90,15 @@ def test_each_kernel_is_set_up_once_and_nothing_behind_the_two_is_called(tmp_pat
     order, out = np.zeros(1, np.uint8), np.zeros((1, 2, 7), np.int64)
     six = (ctypes.c_void_p * 6)(*[set_up] * 6)
     timer.perfkit_pairs(
-        work, integers, floats, ctypes.c_long(1), ctypes.c_long(1), pointer(order), pointer(out), ctypes.byref(six)
+        work,
+        integers,
+        floats,
+        ctypes.c_long(1),
+        ctypes.c_long(1),
+        pointer(order),
+        pointer(out),
+        ctypes.byref(six),
+        ctypes.c_long(0),
     )
     assert library.work() == 2
     assert (out[:, :, :3] > 0).all()  # both were sampled; an empty call may take no tick
@@ -220,6 +251,7 @@ def test_mistakes_are_told(monkeypatch):
     ticks = samples(np.full(24, 1000.0), np.zeros(24, bool))
     ticks[:, 0] *= 2  # the clock rate changed in every sample
     wild = {"pairs": np.tile([1000, 3000], (100, 1)), "ticks": ticks.reshape(-1, 2, 7), "calls": np.array(1)}
+    wild |= {"fences": ticks[:4], "known": np.array(40), "alone": ticks[:0], "alone_process": np.zeros(0, int)}
     monkeypatch.setattr(module, "in_measuring_process", lambda *_: wild | {"process": np.arange(12)})
     with pytest.raises(UnavailableError, match="only 0 of 30 processes had 5 steady rounds"):
         compare(kernel, kernel)

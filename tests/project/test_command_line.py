@@ -26,7 +26,7 @@ VOCABULARY = """
 --train            --analyse          --model            --save-model       --min-running      --areas
 --form             --method           --events           --aggregate        --between          --paper --trim
 --collect          --input            --parameter -p     --list             --set              --size
---cumulative --counts
+--cumulative --counts                 --apart
 --count-all        --small            --all --full       --memory --no-memory
 --skip             --repeat           --callees          --backend          --begin            --end
 --dry-run          --yes              --jobs             --batch            --retry --cluster --budget

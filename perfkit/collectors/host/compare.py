@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
+_ALONE, _FENCE_CALLS = 4, 100  # rounds of calls apart in a process that times others; calls that a fence is known from
 _PROCESSES = 6  # that must give a figure
 
 
@@ -54,6 +55,7 @@ def compare(
     rounds: int = 30,
     confidence: float = 0.99,
     least: float = 0.005,
+    apart: bool = False,
     processor: int | None = None,
     patience: float = 20.0,
     timeout: float = 600.0,
@@ -76,6 +78,9 @@ def compare(
         Of the interval. An A/A comparison is called a difference in at most ``1 - confidence`` of all cases.
     least : float
         The smallest effect that matters to you: if the whole interval lies within ±``least``, the verdict is "same".
+    apart : bool
+        Whether each call is to begin when the one before has ended (latency). Calls of a short kernel in a row overlap
+        otherwise (throughput); the result says then what a call alone takes.
     processor : int, optional
         Which processor to pin to; by default the first that this process may use.
     patience : float
@@ -123,10 +128,14 @@ def compare(
             "rounds": rounds,
             "patience": patience,
             "seed": seed,
+            "apart": apart,
         }
         found = in_measuring_process(f"{__name__}:_measure", specification, timeout)
     link = link_cycles(found["pairs"])
-    table, quiet = by_process(judge(found["ticks"].reshape(-1, 7), link), found["process"], int(found["calls"]))
+    ticks, process, calls = found["ticks"], found["process"], int(found["calls"])
+    fence = _fence_cycles(found["fences"].reshape(-1, 7), link, int(found["known"]))
+    alone = by_process(judge(found["alone"].reshape(-1, 7), link), found["alone_process"], calls, fence, fewest=2)[0]
+    table, quiet = by_process(judge(ticks.reshape(-1, 7), link), process, calls, fence if apart else 0.0)
     if len(table) < _PROCESSES:
         raise UnavailableError(
             f"only {len(table)} of {processes} processes had {_FEWEST} steady rounds: this machine is too busy, or its "
@@ -139,7 +148,9 @@ def compare(
         confidence=confidence,
         least=least,
         quiet=quiet,
-        calls=int(found["calls"]),
+        calls=calls,
+        apart=apart,
+        alone=_alone(alone),
         host=processor_name(),
     )
     if not quiet:
@@ -152,7 +163,19 @@ def compare(
     return result
 
 
-def by_process(judged: Judged, process: NDArray[np.int64], calls: int) -> tuple["pd.DataFrame", bool]:
+def _fence_cycles(samples: NDArray[np.int64], link: int, known: int) -> float:
+    """Return what a fence and a call add to the latency of a function, from one of `known` multiplications in a row."""
+    cycles = judge(samples, link, tolerance=np.inf).cycles / _FENCE_CALLS
+    return max(float(np.nanmedian(cycles)) - known * link, 0.0) if np.isfinite(cycles).any() else 0.0
+
+
+def _alone(table: "pd.DataFrame") -> tuple[float, float] | None:
+    return (float(table["cycles_a"].median()), float(table["cycles_b"].median())) if len(table) else None
+
+
+def by_process(
+    judged: Judged, process: NDArray[np.int64], calls: int, fence: float = 0.0, fewest: int = _FEWEST
+) -> tuple["pd.DataFrame", bool]:
     """Return one row per process that has enough rounds, and whether only quiet rounds count.
 
     Parameters
@@ -163,17 +186,21 @@ def by_process(judged: Judged, process: NDArray[np.int64], calls: int) -> tuple[
         Which process each round was made in.
     calls
         Calls timed as one.
+    fence
+        Cycles that what keeps calls apart added to each.
+    fewest
+        Rounds that a process needs.
     """
     pd = of_extra("pandas")
 
-    cycles = judged.cycles.reshape(-1, 2) / calls
+    cycles = np.maximum(judged.cycles.reshape(-1, 2) / calls - fence, 1.0)
     still, awake = judged.quiet.reshape(-1, 2).all(axis=1), judged.busy.reshape(-1, 2).any(axis=1)
     steady = (judged.quiet | judged.busy).reshape(-1, 2).all(axis=1)
     rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for number in np.unique(process):
         mine = process == number
         for quiet, counts in ((True, still & mine), (False, steady & mine)):
-            if np.count_nonzero(counts) < _FEWEST:
+            if np.count_nonzero(counts) < fewest:
                 continue
             rows[quiet].append(
                 {
@@ -224,21 +251,35 @@ def _measure(argument: str) -> None:
     """Be the measuring process: start one process after another that loads both kernels and samples them in turns."""
     spec = json.loads(argument)
     timer, pairs, link = started(spec)
-    ticks, process = [np.zeros((0, 2, 7), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    parts: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
+    numbers: dict[str, list[NDArray[np.int64]]] = {"ticks": [], "alone": []}
+    fences = np.zeros((15, 7), dtype=np.int64)
+    known = timer.perfkit_fence(ctypes.c_long(_FENCE_CALLS), ctypes.c_long(len(fences)), pointer(fences))
     spec["calls"] = None
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
         found = in_own_place(
             timer, number, partial(_one_process, timer, link, number, spec), f"{spec['output']}.{number}.npy"
         )
         spec["calls"] = int(found[0, 0, 0])
-        ticks.append(found[1:])
-        process.append(np.full(len(found) - 1, number))
-    calls = spec["calls"] or 1
-    np.savez(spec["output"], pairs=pairs, ticks=np.concatenate(ticks), process=np.concatenate(process), calls=calls)
+        alone = int(found[0, 0, 1])
+        for name, rows in (("alone", found[1 : 1 + alone]), ("ticks", found[1 + alone :])):
+            parts[name].append(rows)
+            numbers[name].append(np.full(len(rows), number))
+    none = {"ticks": np.zeros((0, 2, 7), dtype=np.int64), "process": np.zeros(0, dtype=np.int64)}
+    np.savez(
+        spec["output"], pairs=pairs, calls=spec["calls"] or 1, fences=fences, known=known,
+        ticks=np.concatenate([none["ticks"], *parts["ticks"]]), alone=np.concatenate([none["ticks"], *parts["alone"]]),
+        process=np.concatenate([none["process"], *numbers["ticks"]]),
+        alone_process=np.concatenate([none["process"], *numbers["alone"]]),
+    )  # fmt: skip
 
 
 def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the rounds of one process, (rounds, 2, 7), after a row that says how many calls are timed as one."""
+    """Return the rounds of one process, (rounds, 2, 7), after those of calls alone, and these after a row of numbers.
+
+    The numbers: how many calls are timed as one, and how many rounds are of calls alone (none where all are, or where a
+    sample is one call anyway).
+    """
     import time
 
     random = np.random.default_rng([spec["seed"], number])
@@ -248,8 +289,8 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         loaded(side["library"], side["function"], side["setup"], spec["arguments"]) for side in spec["sides"][::swap]
     ]
 
-    def sampler(calls: int, rounds: int) -> NDArray[np.int64]:
-        return _rounds(timer, sides, random, calls, rounds)[:, ::swap]
+    def sampler(calls: int, rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
+        return _rounds(timer, sides, random, calls, rounds, apart)[:, ::swap]
 
     if spec["calls"] is None:
         judged = judge(sampler(1, _TRIAL).reshape(-1, 7), link, tolerance=np.inf)
@@ -263,11 +304,14 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
             break
         time.sleep(0.01)
         found = np.concatenate([found, sampler(spec["calls"], spec["rounds"])])
-    return np.concatenate([np.full((1, 2, 7), spec["calls"]), found])
+    alone = sampler(spec["calls"], _ALONE, apart=True) if spec["calls"] > 1 and not spec["apart"] else found[:0]
+    numbers = np.full((1, 2, 7), spec["calls"])
+    numbers[0, 0, 1] = len(alone)
+    return np.concatenate([numbers, alone, found])
 
 
 def _rounds(
-    timer: ctypes.CDLL, sides: Sequence[Callee], random: np.random.Generator, calls: int, rounds: int
+    timer: ctypes.CDLL, sides: Sequence[Callee], random: np.random.Generator, calls: int, rounds: int, apart: bool
 ) -> NDArray[np.int64]:
     order = random.integers(0, 2, rounds).astype(np.uint8)
     out = np.zeros((rounds, 2, 7), dtype=np.int64)
@@ -286,5 +330,6 @@ def _rounds(
         pointer(order),
         pointer(out),
         both([side.setup for side in sides]),
+        ctypes.c_long(apart),
     )
     return out

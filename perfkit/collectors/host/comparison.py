@@ -41,6 +41,11 @@ class KernelComparison(Tabled):
         Calls timed as one.
     host
         Where this was measured.
+    apart
+        Whether each call began when the one before had ended.
+    alone
+        Cycles of a call of a and of b that so began, where those that were compared may overlap; None if they are
+        apart, or one call is longer than a sample has to be.
 
     Examples
     --------
@@ -57,6 +62,8 @@ class KernelComparison(Tabled):
     quiet: bool
     calls: int
     host: str
+    apart: bool = False
+    alone: tuple[float, float] | None = None
 
     _rows: ClassVar[str] = "table"
 
@@ -121,6 +128,8 @@ class KernelComparison(Tabled):
             "processes": len(self.table),
             "rounds": int(self.table["rounds"].sum()),
             "busy_share": self.busy_share,
+            "apart": self.apart,
+            "cycles_apart": None if self.alone is None else list(self.alone),
             "quiet": self.quiet,
             "host": self.host,
         }
@@ -142,6 +151,14 @@ class KernelComparison(Tabled):
             f"{a}: {self.cycles[0]:,.1f} cycles per call; {b}: {self.cycles[1]:,.1f}.",
             f"{len(self.table)} processes, {int(self.table['rounds'].sum())} rounds; {beside}.",
         ]
+        if self.alone is not None and any(
+            one > 1.05 * cycles and one - cycles > 6 for one, cycles in zip(self.alone, self.cycles, strict=True)
+        ):
+            one, other = self.alone
+            lines.append(
+                f"Calls overlap, so this is throughput: a call alone takes {one:,.1f} and {other:,.1f} cycles "
+                f"({other / one - 1:+.1%}); --apart (apart=True) compares those."
+            )
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
         spread = float(self.table["ratio"].std(ddof=1))

@@ -20,13 +20,15 @@ void perfkit_compare(long repetitions, uint64_t (*out)[2]) {
 
 /* One sample: the reading before (chain, width, turns), ticks of the calls, the reading after. The kernel's integers and
    pointers go to the six integer registers and its floating-point arguments to the eight vector registers, in any order
-   of both. */
-static void sample(const pk_clock *clock, function f, const long *i, const double *d, long calls, uint64_t *row) {
+   of both. Calls apart: each begins when the one before has ended, where else they may overlap. */
+static void sample(const pk_clock *clock, function f, const long *i, const double *d, long calls, int apart, uint64_t *row) {
     pk_reading before, after;
     pk_clock_before(clock, &before);
     uint64_t from = pk_clock_begin();
-    for (long c = 0; c < calls; c++)
+    for (long c = 0; c < calls; c++) {
         f(i[0], i[1], i[2], i[3], i[4], i[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+        if (apart) __asm__ volatile("lfence" : : : "memory");
+    }
     uint64_t ticks = pk_clock_end() - from - clock->overhead;
     pk_clock_after(clock, &after);
     uint64_t found[7] = {before.chain, before.width, before.turns, ticks, after.chain, after.width, after.turns};
@@ -38,13 +40,13 @@ void perfkit_time(function f, const long *i, const double *d, long calls, long r
     pk_clock clock = {.overhead = pk_clock_overhead()};
     uint64_t warm[7];
     if (setup) setup();
-    for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, r < 0 ? warm : out[r]); /* three to warm up */
+    for (long r = -3; r < repetitions; r++) sample(&clock, f, i, d, calls, 0, r < 0 ? warm : out[r]); /* three to warm up */
 }
 
 /* Two kernels in turns: in each round both are sampled, in the order that the round's number says (0: the first kernel
    first). An untimed call before each sample brings back what the other kernel evicted. */
 void perfkit_pairs(const function *f, const long *const *i, const double *const *d, long calls, long rounds,
-                   const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void)) {
+                   const uint8_t *order, uint64_t (*out)[2][7], void (*const *setup)(void), long apart) {
     pk_clock clock = {.overhead = pk_clock_overhead()};
     uint64_t warm[7];
     for (int k = 0; k < 2; k++)
@@ -52,9 +54,20 @@ void perfkit_pairs(const function *f, const long *const *i, const double *const 
     for (long r = -3; r < rounds; r++)
         for (int turn = 0; turn < 2; turn++) {
             int k = r < 0 ? turn : turn ^ order[r];
-            sample(&clock, f[k], i[k], d[k], 1, warm);
-            sample(&clock, f[k], i[k], d[k], calls, r < 0 ? warm : out[r][k]);
+            sample(&clock, f[k], i[k], d[k], 1, 0, warm);
+            sample(&clock, f[k], i[k], d[k], calls, (int)apart, r < 0 ? warm : out[r][k]);
         }
+}
+
+/* A function of PERFKIT_KNOWN dependent multiplications, called apart: what is over is the fence and the call itself. */
+#define PERFKIT_KNOWN 40
+static __attribute__((noinline)) void known(void) { __asm__ volatile(".rept 40\n\timul %%eax, %%eax\n\t.endr" : : : "eax", "cc"); }
+int perfkit_fence(long calls, long rounds, uint64_t (*out)[7]) {
+    pk_clock clock = {.overhead = pk_clock_overhead()};
+    const long i[6] = {0};
+    const double d[8] = {0};
+    for (long r = 0; r < rounds; r++) sample(&clock, (function)(void *)known, i, d, calls, 1, out[r]);
+    return PERFKIT_KNOWN;
 }
 
 #define WARM 5             /* samples of a variant before it is timed: with one, the first ran 4 to 8 % slower on Zen 4 */
