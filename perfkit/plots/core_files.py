@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.plots.style import SERIES, axes_or_new
+from perfkit.plots.style import SERIES, axes_or_new, plain_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,5 +71,6 @@ def plot_latencies(core: "Microarchitecture", known: "Microarchitecture", ax: An
     axes.set_yticks(places, [name.replace("_", " ") for name in names])
     axes.set(xscale="log", xlabel="cycles", ylim=(len(names) - 0.5, -0.5), title="Latencies")
     axes.set_xlim(right=4 * max(one.value(name) for one in (core, known) for name in names))
+    plain_ticks(axes)
     axes.legend(fontsize=8, frameon=False)
     return axes

@@ -17,6 +17,7 @@ _CPI = "CPI (cycles per instruction)"
 BASE_COLOUR = "#8e9399"
 RESIDUAL_COLOUR = "#ffffff"
 OTHERS_COLOUR = "#d9d9d9"
+THIN = 0.008  # of the tallest bar: a part that is thinner in every bar cannot be seen
 # Twenty colours that neighbours can be told apart by (after matplotlib's tab20; the strong ones come
 # first and are seen on light and on dark pages).
 EVENT_COLOURS = (
@@ -34,7 +35,8 @@ def colours(events: Sequence[str]) -> dict[str, str]:
 def plot_stacks(fits: "Mapping[str, CpiFit]", ax: Any = None, at_most: int = 12) -> Any:
     """Draw one stacked bar a fit: base at the bottom, events above it, what is unattributed hatched on top.
 
-    The whisker is the bootstrap interval of the base. Beyond ``at_most`` events the smallest are drawn as "others".
+    The whisker is the bootstrap interval of the base. Beyond ``at_most`` events the smallest are drawn as "others", and
+    so are those that are too thin to see in any bar (`THIN`): a legend would name what nobody sees.
     Negative components (of least squares without bounds) are drawn below zero.
     """
     import matplotlib.pyplot as plt
@@ -219,13 +221,20 @@ def time_axis(table: pd.DataFrame) -> tuple[np.ndarray, str]:
 
 
 def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:
-    """Return one row per part (base, largest events, others, residual) and one column per fit."""
+    """Return one row per part (base, largest events, others, residual) that can be seen, and one column per fit."""
     table = pd.DataFrame({name: fit.components for name, fit in fits.items()}).fillna(0.0)
-    events = table.drop(index="base").abs().max(axis=1).sort_values(ascending=False, kind="stable").index
-    out = table.loc[["base", *events[:at_most]]]
-    if len(events) > at_most:
-        out.loc[f"{len(events) - at_most} others"] = table.loc[events[at_most:]].sum()
-    out.loc["residual"] = [fit.residual if abs(fit.residual) > 1e-9 else 0.0 for fit in fits.values()]
+    table.loc["residual"] = [fit.residual for fit in fits.values()]
+    least = THIN * float(table.clip(lower=0).sum().max())
+    events = table.drop(index=["base", "residual"]).abs().max(axis=1).sort_values(ascending=False, kind="stable")
+    shown = events.index[: min(at_most, int((events >= least).sum()))]
+    out = table.loc[["base", *shown]]
+    others = table.loc[events.index[len(shown) :]]
+    if (others.abs().max() > 0).any():
+        used = others.index[others.abs().max(axis=1) > 0]
+        thin = "" if (others.sum().abs() >= least).any() else " (too thin to see)"
+        out.loc[(used[0] if len(used) == 1 else f"{len(used)} others") + thin] = others.sum()
+    if (table.loc["residual"].abs() >= least).any():
+        out.loc["residual"] = table.loc["residual"]
     return out
 
 

@@ -23,7 +23,10 @@ def heights(ax):
 def test_bars_are_the_components(fit):
     ax = fit.plot()
     found = heights(ax)
-    assert {k: v[0] for k, v in found.items() if k != "unattributed"} == pytest.approx(fit.components.to_dict())
+    seen = fit.components[fit.components >= plots.THIN * fit.cpi]
+    assert 2 < len(seen) < len(fit.components)
+    named = {k: v[0] for k, v in found.items() if k != "unattributed" and "too thin" not in k}
+    assert named == pytest.approx(seen.to_dict())
     assert "(generated)" in ax.get_xticklabels()[0].get_text()
 
 
@@ -33,6 +36,19 @@ def test_many_events_are_drawn_as_others_and_stacks_keep_their_height(fit):
     assert "4 others" in found
     assert sum(v[0] for v in found.values()) == pytest.approx(fit.cpi)
     assert sum(v[1] for v in found.values()) == pytest.approx(fit.cpi)
+
+
+def test_the_legend_names_no_part_that_is_too_thin_to_see(fit):
+    thin = fit.refit(events=["branch-misses", "LLC-load-misses", "dTLB-load-misses", "iTLB-load-misses"])
+    thin.components[["dTLB-load-misses", "iTLB-load-misses"]] = 1e-5
+    ax = plots.plot_stacks({"w": thin})
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "base"
+    named = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert "2 others (too thin to see)" in named
+    assert not named & {"dTLB-load-misses", "iTLB-load-misses"}
+    tallest = sum(p.get_height() for c in ax.containers for p in c.patches)
+    told = {c.get_label(): c.patches[0].get_height() for c in ax.containers if "too thin" not in c.get_label()}
+    assert min(told.values()) > plots.THIN * tallest
 
 
 def test_negative_components_are_drawn_below_zero(fit):
