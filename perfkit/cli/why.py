@@ -104,7 +104,9 @@ def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timelin
         if notebook is not None:
             typer.echo(f"wrote {save_notebook(found, notebook)}; open it: jupyter lab {notebook}", err=True)
     if timeline is not None:
+        from perfkit.diagnosis.window import hot_window
         from perfkit.simulators.gus.trace_events import save_trace_events
 
-        part = found.result.timeline(0, min(_EVENTS, found.result.instructions))
+        first, length, _ = hot_window(found, _EVENTS)
+        part = found.result.timeline(first, length)
         typer.echo(f"wrote {save_trace_events(part, timeline)}; open it at ui.perfetto.dev", err=True)

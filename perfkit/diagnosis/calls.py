@@ -9,6 +9,7 @@ from perfkit.trace.trace import Trace
 
 PER_CYCLE = 3.0  # instructions per cycle assumed before any is counted
 _PLACES = 9
+_MANY, _INTERRUPTED = 200, 0.01  # so many calls, of which such a share may hold what other programs took
 _OTHER = 0.1  # of a part's instructions that may be others than the whole call's mix would have
 
 
@@ -56,7 +57,9 @@ def choose_calls(cycles: NDArray[np.float64], limit: int, most: float) -> Calls:
     total, mean = float(cycles.sum()), middle(cycles)
     room = limit / PER_CYCLE
     count = int(np.clip(room / max(float(np.median(cycles)), 1.0), 1, len(cycles)))
-    while count > 1 and cycles[:count].sum() > room:
+    # A call that was interrupted takes a million cycles and no more instructions: some in a hundred may have been.
+    usual = np.minimum(cycles, np.quantile(cycles, 1 - _INTERRUPTED)) if len(cycles) >= _MANY else cycles
+    while count > 1 and usual[:count].sum() > room:
         count -= max(1, count // 8)
     ends = np.concatenate(([0.0], np.cumsum(cycles)))
     last = max(0, min(len(cycles) - count, int(np.searchsorted(ends, most, side="right")) - 1))

@@ -95,17 +95,32 @@ def brief(name: str, most: int = 60) -> str:
     --------
     >>> brief("std::__introsort_loop<__gnu_cxx::__normal_iterator<Rec*, std::vector<Rec> >, long>")
     'std::__introsort_loop<...>'
+    >>> brief("<alloc::vec::Vec<T,A> as core::ops::index::IndexMut<I>>::index_mut")
+    'alloc::vec::Vec<...>::index_mut'
     """
     if len(name) <= most or "operator" in name:
         return name
+    whole = _of_type(name)
     kept, depth = [], 0
-    for letter in name:
+    for letter in whole:
         if letter == "<":
             kept.append("<...>" * (depth == 0))
         depth += (letter == "<") - (letter == ">" and depth > 0)
         if not depth and letter != ">":
             kept.append(letter)
     return "".join(kept)
+
+
+def _of_type(name: str) -> str:
+    """Return Rust's ``<Type as Trait>::function`` as ``Type::function``; other names as they are."""
+    depth, kind = 0, 0
+    for at, letter in enumerate(name if name.startswith("<") else ""):
+        depth += (letter == "<") - (letter == ">" and name[at - 1] != "-")  # not that of ->
+        if depth == 1 and not kind and name.startswith(" as ", at):
+            kind = at
+        if depth == 0:
+            return name[1 : kind or at] + name[at + 1 :]
+    return name
 
 
 def _found(resource: str) -> tuple[str, str]:

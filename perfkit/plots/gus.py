@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from perfkit.simulators.gus.timeline import Timeline
     from perfkit.trace.trace import Trace
 
+# Of a timeline: the chosen instruction and those that made its operands (a colour, and its name); all others.
+HIGHLIGHT, PRODUCER = ("#D55E00", "orange"), ("#CC79A7", "pink")
+_CALM = ("#0072B2", "#56B4E9", "#009E73", "#5B6770", "#9AA5B1", "#4B4FA3", "#7A9A01")
+
 
 def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None) -> Axes:
     """Draw the speedup of each weighted resource as ranked bars, one colour per weight."""
@@ -245,8 +249,10 @@ def plot_timeline(result: Timeline, selected: int = -1, cycles: float = 60, ax: 
         place[row.resource] = top
         ticks.append(top + row.units / 2)
         top += row.units + 0.5
+    others = _CALM if selected in schedule.index else [f"C{k}" for k in range(10)]
     colours = [
-        "#D55E00" if n == selected else "#CC79A7" if n in made else f"C{number[n] % 10}" for n in seen["n"].tolist()
+        HIGHLIGHT[0] if n == selected else PRODUCER[0] if n in made else others[number[n] % len(others)]
+        for n in seen["n"].tolist()
     ]
     rows = seen["resource"].map(place).to_numpy(dtype="float64") + seen["lane"].to_numpy() + 0.5
     ax.barh(rows, seen["end"] - seen["start"], left=seen["start"], height=0.85, color=colours)

@@ -18,10 +18,11 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of
-from perfkit.diagnosis.diagnosis import Measured
+from perfkit.diagnosis.diagnosis import Measured, places
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
+from perfkit.diagnosis.window import hot_window
 from perfkit.diagnosis.words import held_back, remedy
 from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
@@ -39,6 +40,12 @@ def test_whole_calls_within_the_limit_as_like_the_mean_as_can_be():
     here = cycles[found.skip : found.skip + found.count]
     assert abs(here.mean() - cycles.mean()) <= abs(np.array([1000.0, 3000.0]) - cycles.mean()).min() + 100
     assert found.share == pytest.approx(here.sum() / cycles.sum())
+
+
+def test_an_interrupted_call_does_not_shrink_the_recording():
+    cycles = np.full(100_000, 300.0)
+    cycles[[5, 70]] = 3e7  # another program had the processor: no more instructions than the others
+    assert choose_calls(cycles, limit=3_000_000, most=1e9).count > 1000
 
 
 def test_a_single_call_is_taken_whole_or_not():
@@ -74,6 +81,17 @@ def test_a_page_holds_the_answer_and_fetches_nothing(tmp_path):
     assert f"{found.result.cycles:,.0f}" in text
     assert "http" not in text.replace("http-equiv", "")
     assert text.count("data:image/png") == 4  # sensitivity, timeline, account, roofs
+
+
+def test_the_timeline_shows_the_bottlenecks_line_at_work():
+    found = EXAMPLES[pk.Diagnosis]()
+    window = hot_window(found, 600)
+    rows = found.result.timeline(window.first, window.length).schedule.set_index("n")
+    chosen = int(rows.loc[window.chosen, "instruction"])
+    assert places(found.result.trace)[chosen] == found.line["place"]
+    before = found.result.schedule(0, window.chosen).table["instruction"]
+    assert (before == chosen).sum() >= 3  # not the first turn of the loop, which meets empty buffers
+    assert window.first + window.length <= found.result.instructions
 
 
 def test_a_notebook_opens_the_answer_beside_it(tmp_path):

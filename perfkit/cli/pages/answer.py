@@ -213,8 +213,18 @@ def _cell(value: Any) -> str:
     return "" if value is None or value is pd.NA else breakable(str(value))
 
 
-def drawn(result: Any, **options: Any) -> bytes:
-    """Return a result's picture as PNG; nothing where it cannot be drawn (the rest of the page is kept)."""
+def illustrated(picture: bytes, alt: str, text: str) -> Markup:
+    """Return a picture with a sentence above it."""
+    data = base64.b64encode(picture).decode()
+    image = f'<img alt="{_text(alt)}" src="data:image/png;base64,{data}">'
+    return Markup(f'<p class="what">{breakable(text)}</p><div class="wide">{image}</div>')
+
+
+def drawn(result: Any, *, tall: bool = False, **options: Any) -> bytes:
+    """Return a result's picture as PNG; nothing where it cannot be drawn (the rest of the page is kept).
+
+    A ``tall`` one keeps its own height, which grows with its rows.
+    """
     import matplotlib.pyplot as plt
 
     from perfkit.errors import PerfkitError
@@ -224,7 +234,7 @@ def drawn(result: Any, **options: Any) -> bytes:
     except (PerfkitError, ArithmeticError, LookupError, TypeError, ValueError):
         return b""
     figure = getattr(picture, "figure", picture)
-    figure.set_size_inches(6.6, 3.6)
+    figure.set_size_inches(7.6 if tall else 6.6, figure.get_figheight() if tall else 3.6)
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=130, bbox_inches="tight")  # legends beside the axes, too
     plt.close(figure)

@@ -1,6 +1,7 @@
 """The page and the notebook of `perfkit why`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,17 +9,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from perfkit.cli.pages.answer import AnswerPage, drawn, write_page
+from perfkit.cli.pages.answer import AnswerPage, Markup, drawn, illustrated, write_page
+from perfkit.diagnosis import words
 from perfkit.diagnosis.opinions import DAG_LIMIT, scheduled
 from perfkit.diagnosis.screen import spent_in
+from perfkit.diagnosis.window import HotWindow, hot_window
 from perfkit.errors import PerfkitError
 from perfkit.files import replaced
+from perfkit.plots.gus import hottest
 from perfkit.simulators.gus.diff import in_the_object
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
 
-_AHEAD, _WINDOW = 1000, 200  # instructions before the drawn window, and in it
+_IN_FLIGHT = (
+    3  # times the reorder buffer: so many instructions are simulated for the timeline, all in flight among them
+)
+_FEWEST, _MOST = 60.0, 600.0  # cycles of the timeline
+_ROWS = 40  # of a table
+_SEEN = 0.05  # per cent: less is printed as nothing
 
 
 def save_page(found: "Diagnosis", path: Path) -> Path:
@@ -33,33 +42,16 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     lines = found.lines.assign(
         **{"responsible %": _percent(found.lines["causality"]), "time %": _percent(found.lines["time"])}
     )[["place", "responsible %", "time %", "cause", "source_line"]]
-    listing = result.to_frame()
-    code = result.trace.code
-    places = [f"{Path(f).name}:{n}" if n else "" for f, n in zip(code.file, code.line.tolist(), strict=True)]
-    there, ran = result.trace.object_addresses().tolist(), code.pc.tolist()
-    texts = [in_the_object(t, a - p) for t, a, p in zip(listing["text"], there, ran, strict=True)]
-    shown = pd.DataFrame(
-        {
-            "address": [f"{a:#x}" for a in there],
-            "place": places,
-            "instruction": texts,
-            "runs": listing["executions"],
-            "time %": _percent(listing["time_share"]),
-            "responsible %": _percent(found.responsible.shares),
-            "held up by": listing["cause"],
-        }
-    )
-    shown = shown[shown["runs"] > 0].sort_values("time %", ascending=False, kind="stable")
+    lines = lines[lines[["responsible %", "time %"]].max(axis=1) > _SEEN]
+    listing, took = _listing(found)
     gains = found.ranked.to_frame()
     gains = gains.assign(**{"speedup %": _percent(gains.iloc[:, 1])})[[gains.columns[0], "speedup %"]]
     methods = pd.DataFrame([(o.method, o.says, {True: "yes", False: "no", None: ""}[o.agrees]) for o in found.opinions])
-    first = min(_AHEAD, max(0, result.instructions - _WINDOW))
-    timeline = result.timeline(first, min(_WINDOW, result.instructions))
     evidence = [
         ("Threads (simulated)", "\n".join(found.threads)),
         ("Source lines (simulated)", lines),
-        ("Instructions, by time (simulated)", shown),
-        (f"When which resource is used: {_WINDOW} instructions (simulated)", drawn(timeline)),
+        (f"Listing: where {took:.0%} of the time is (simulated)", listing),
+        ("When which resource is used (simulated)", _timeline(found)),
         ("What if a resource were twice as good (simulated)", gains[gains.iloc[:, 1] > 0]),
         ("Where the cycles go (simulated)", drawn(result)),
         (f"Roofs of the first {min(DAG_LIMIT, result.instructions):,} instructions (simulated)", _roofs(found)),
@@ -74,10 +66,69 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     return write_page(answer, path)
 
 
+def _listing(found: "Diagnosis") -> tuple[pd.DataFrame, float]:
+    """Return the instructions around the hottest ones in the order of the code, and their share of the time."""
+    result = found.result
+    table = result.to_frame()
+    code = result.trace.code
+    places = [f"{Path(f).name}:{n}" if n else "" for f, n in zip(code.file, code.line.tolist(), strict=True)]
+    shown = pd.DataFrame(
+        {
+            "address": [f"{a:#x}" for a in result.trace.object_addresses().tolist()],
+            "place": places,
+            "instruction": _texts(found),
+            "runs": table["executions"],
+            "time_share": table["time_share"],
+            "time %": _percent(table["time_share"]),
+            "responsible %": _percent(found.responsible.shares),
+            "held up by": table["cause"],
+        }
+    )
+    shown = hottest(shown[shown["runs"] > 0], _ROWS)
+    return shown.drop(columns="time_share"), float(shown["time_share"].sum())
+
+
+def _texts(found: "Diagnosis") -> list[str]:
+    """Return the instructions with the addresses in them as objdump prints them."""
+    trace = found.result.trace
+    moved = zip(found.result.to_frame()["text"], trace.object_addresses().tolist(), trace.code.pc.tolist(), strict=True)
+    return [in_the_object(text, there - ran) for text, there, ran in moved]
+
+
+def _timeline(found: "Diagnosis") -> Markup | str:
+    """Return the timeline around one execution of the bottleneck's line, and what its colours mean."""
+    from perfkit.plots.gus import HIGHLIGHT, PRODUCER
+
+    result = found.result
+    window = _window(found)
+    timeline = result.timeline(window.first, window.length)
+    rows = timeline.schedule.set_index("n")
+    cycles, told = _FEWEST, f"From executed instruction {window.first:,} on."
+    if window.chosen >= 0:
+        row = rows.loc[window.chosen]
+        again = rows[rows["instruction"] == row["instruction"]]["start"]
+        turn = float(np.median(np.diff(np.sort(again)))) if len(again) > 1 else 0.0
+        cycles = float(np.clip(max(4 * turn, 2.5 * (row["end"] - row["start"])), _FEWEST, _MOST))
+        text = _texts(found)[row["instruction"]]
+        told = (
+            f"Executed instruction {window.chosen:,} of {result.instructions:,}, {text} of "
+            f"{found.line['place']}, is in the middle and {HIGHLIGHT[1]}; what made its operands is {PRODUCER[1]}."
+        )
+    picture = drawn(timeline, tall=True, selected=window.chosen, cycles=cycles)
+    told += " Each other colour is one instruction of the code."
+    return illustrated(picture, "which resource was used when", told) if picture else ""
+
+
+def _window(found: "Diagnosis") -> HotWindow:
+    """Return the window of the timeline."""
+    return hot_window(found, _IN_FLIGHT * int(found.result.settings.core.resource("rob").value))
+
+
 def _roofs(found: "Diagnosis") -> bytes:
     """Return the extended roofline's picture; nothing for code without floating-point operations."""
     try:
-        return drawn(scheduled(found)[2].roofline())
+        schedule = replace(scheduled(found)[2], name=words.brief(found.function))
+        return drawn(schedule.roofline())
     except PerfkitError:
         return b""
 
@@ -89,12 +140,17 @@ def _percent(shares: Any) -> NDArray[np.float64]:
 def save_notebook(found: "Diagnosis", path: Path) -> Path:
     """Write a notebook that opens the answer, saved beside it, with the interactive views."""
     data = found.save(path.with_suffix(".answer"))
+    first, length, selected = _window(found)
     opened = ["import perfkit as pk", "import perfkit_widgets as pw", "", "found = pk.Diagnosis.load(answer)"]
     cells = [
         ("markdown", f"# Why is {found.program} slow?\n\n{found.headline()}. Every cycle of the views is simulated."),
         ("parameters", f"answer = {json.dumps(data.name)}  # the file that perfkit why wrote"),
         ("code", "\n".join([*opened, "print(found.report())"])),
-        *(("code", f"pw.{view}(found.result)") for view in ("ListingView", "SensitivityView", "TimelineView")),
+        *(("code", f"pw.{view}(found.result)") for view in ("ListingView", "SensitivityView")),
+        (
+            "code",
+            f"# Around the bottleneck's line.\npw.TimelineView(found.result.timeline({first}, {length}), {selected=})",
+        ),
     ]
     body = {
         "cells": [_cell(k, kind, text) for k, (kind, text) in enumerate(cells)],

@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Iterable, Mapping
 
 _MANGLED = re.compile(r"_Z|_R[A-Z]|_R\d|__Z")
+# numba's: which version of a function, and with which options it was compiled.
+_NUMBA = re.compile(r"\[abi:v\d+\](?:\[abi:c\w+\])?")
 _FORTRAN = re.compile(r"__([a-z]\w*)_MOD_(\w+)")  # gfortran's: module and procedure
 
 
@@ -27,7 +29,10 @@ def demangled(names: Iterable[str]) -> dict[str, str]:
         return modules
     # Hashes in Rust's names say nothing to a person: at the end of the older ones, behind the crate in the newer.
     hashes = {True: r"(?<=\w)\[[0-9a-f]+\]", False: r"::h[0-9a-f]{16}$"}
-    plain = (re.sub(hashes[name.startswith("_R")], "", line) for name, line in zip(mangled, lines, strict=True))
+    plain = (
+        _NUMBA.sub("", re.sub(hashes[name.startswith("_R")], "", line))
+        for name, line in zip(mangled, lines, strict=True)
+    )
     return modules | {name: text for name, text in zip(mangled, plain, strict=True) if text != name}
 
 

@@ -87,6 +87,12 @@ def test_names_of_rust():
     assert matching("work::total", demangled(symbols[:1])) == symbols[:1]
 
 
+def test_names_of_numba():
+    """Its version of a function and the options are no part of a name that anybody wrote."""
+    symbol = "_ZN8__main__6mandelB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEd"
+    assert demangled([symbol]) == {symbol: "__main__::mandel(double)"}
+
+
 def test_a_part_of_a_function_is_not_the_function():
     assert forms("app::f(int) [clone .part.0]") == ("app::f(int) [clone .part.0]",)
     assert matching("app::f", {"a": "app::f(int) [clone .part.0]", "b": "app::f(int)"}) == ["b"]
