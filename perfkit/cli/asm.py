@@ -9,6 +9,7 @@ from perfkit.cli.output import notes_to_stderr, print_json, rows
 
 
 def asm(
+    ctx: typer.Context,
     instructions: list[str] = typer.Argument(
         ..., metavar="INSTRUCTION...", callback=options.plain, help="One instruction per argument."
     ),
@@ -20,9 +21,7 @@ def asm(
     first: bool = typer.Option(False, "--first", help="Also time the first one, the first two, ... of the list."),
     subsets: bool = typer.Option(False, "--subsets", help="Time every subset of the list."),
     permutations: bool = typer.Option(False, "--permutations", help="Time every order of what is timed."),
-    core: str = typer.Option(
-        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host, this machine's core."
-    ),
+    core: options.Core = "host",
     repetitions: int = typer.Option(5, "--repetitions", min=3, help="Runs per experiment (the paper's X)."),
     as_json: options.Json = False,
 ) -> None:
@@ -41,6 +40,8 @@ def asm(
     from perfkit.errors import DataError
     from perfkit.study.study import Study
 
+    if subsets:
+        options.has_no_effect(ctx, "with --subsets, which include them", "first")
     # Text with several lines, or several instructions in one argument, is as good as several arguments.
     lines = [line.strip() for text in instructions for line in text.replace(";", "\n").splitlines() if line.strip()]
     assembly: dict[str, Any] = {

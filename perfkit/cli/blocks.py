@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 def blocks(
     file: str = typer.Argument(
         ...,
-        metavar="FILE.csv",
+        metavar="FILE",
         callback=options.plain,
         help="A table with a column hex: machine code in hexadecimal digits; .xz and .gz are read, too.",
     ),
-    core: str = typer.Option(
-        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host, this machine's core."
-    ),
+    core: options.Core = "host",
     folder: Annotated[
         Path | None,
         typer.Option("--folder", metavar="FOLDER", help="Keep what is measured here, and resume from it."),

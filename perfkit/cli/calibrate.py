@@ -9,6 +9,7 @@ from perfkit.cli import options
 
 
 def calibrate(
+    ctx: typer.Context,
     core: str = typer.Option("", "--core", metavar="CORE", help="Compare with this core (default: the host's own)."),
     output: Annotated[Path | None, options.output("Write what differs as an overlay.", ".toml")] = None,
     form: list[str] = typer.Option(
@@ -31,14 +32,18 @@ def calibrate(
 
     With --full, --output is a core file of this machine, for --core of every command. Each figure is kept beside it as
     soon as it is known: the same command goes on after an interruption.
+
+    Example: perfkit calibrate --core zen4 -o host.toml
     """
     if full:
-        if core or form or output is None:
-            raise typer.BadParameter(
-                "--full measures all forms for a core file: it needs --output, and no --core, --form"
-            )
+        if output is None:
+            raise typer.BadParameter("--full measures a core file: say where to write it, --output FILE")
+        unused = ("core", "form", "memory", "repetitions", "every")
+        options.has_no_effect(ctx, "with --full, which measures all forms for a core file", *unused)
         _full(output, as_json)
         return
+    if as_json:
+        options.has_no_effect(ctx, "with --json, which holds every figure", "every")
     from perfkit.collectors.host.calibrate import calibrate as measure
     from perfkit.collectors.host.calibrate import host_core
     from perfkit.errors import SettingError

@@ -12,6 +12,7 @@ ENDINGS = (".md", ".html", ".json", ".csv", ".parquet")
 
 
 def compare(
+    ctx: typer.Context,
     a: str = typer.Argument(
         ...,
         metavar="A",
@@ -21,34 +22,19 @@ def compare(
     b: str = typer.Argument(
         "", metavar="[B]", callback=options.plain, help="The same for the other side (default: A, built otherwise)."
     ),
-    function: str = typer.Option(
-        "", "--function", "-f", metavar="NAME", callback=options.plain, help="Time this function of A and B."
-    ),
-    function_b: str = typer.Option(
-        "", "--function-b", metavar="NAME", callback=options.plain, help="Time this function of B instead."
-    ),
-    flags: str = typer.Option(
-        "", "--flags", callback=options.plain, help="Compiler flags (default: -O3 -march=native)."
-    ),
-    flags_b: str = typer.Option("", "--flags-b", callback=options.plain, help="Compiler flags of B (default: as A)."),
-    compiler: str = typer.Option(
-        "", "--compiler", callback=options.plain, help="The compiler (default: gcc, or g++ for C++)."
-    ),
+    words: options.Words = [],  # noqa: B006  typer copies it
+    arguments: options.Arguments = "",
+    function: options.Function = "",
+    function_b: options.FunctionB = "",
+    flags: options.Flags = "",
+    flags_b: options.FlagsB = "",
+    compiler: options.Compiler = "",
     compiler_b: str = typer.Option(
-        "", "--compiler-b", callback=options.plain, help="The compiler of B (default: as A)."
+        "", "--compiler-b", metavar="NAME", callback=options.plain, help="The compiler of B (default: as A)."
     ),
-    define: list[str] = typer.Option(
-        [], "--define", "-D", metavar="NAME=VALUE", callback=options.plain, help="Define a macro; may be repeated."
-    ),
+    define: options.Define = [],  # noqa: B006  typer copies it
     define_b: list[str] = typer.Option(
         [], "--define-b", metavar="NAME=VALUE", callback=options.plain, help="Define a macro of B; may be repeated."
-    ),
-    arguments: str = typer.Option(
-        "",
-        "--arguments",
-        metavar="A,B,...",
-        callback=options.plain,
-        help="Arguments of both functions, separated by commas: 1000, 2.0, f8[1000] (an array).",
     ),
     processes: int = typer.Option(
         30, "--processes", min=6, max=1000, help="Measure in so many processes; more make the interval narrower."
@@ -73,15 +59,20 @@ def compare(
 
     Example: perfkit compare kernel.c --flags-b "-O2"
 
-    Example: perfkit compare HEAD~1:src/kernel.c src/kernel.c --function work
+    Example: perfkit compare HEAD~1:src/kernel.c src/kernel.c --function work -- 'f8[1000]' 1000
     """
     from perfkit.collectors.host.compare import compare as measure
-    from perfkit.collectors.host.sides import kernel_from
+    from perfkit.collectors.host.sides import is_library, kernel_from
     from perfkit.collectors.open_traces import kernel_arguments
 
-    given = kernel_arguments(arguments)
-    macros = dict(map(_macro, define))
-    both = macros | dict(map(_macro, define_b))
+    are_built = [is_library(Path(side)) for side in (a, b or a)]
+    if are_built[1]:
+        options.has_no_effect(ctx, "where B is a library", "flags_b", "compiler_b", "define_b")
+    if all(are_built):
+        options.has_no_effect(ctx, "on libraries, which are built already", "flags", "compiler", "define")
+    given = kernel_arguments(options.called_with(words, arguments))
+    macros = options.macros(define)
+    both = macros | options.macros(define_b)
     first = kernel_from(a, function or None, compiler or None, _build(flags, macros))
     other = kernel_from(
         b or a, function_b or function or None, compiler_b or compiler or None, _build(flags_b or flags, both)
@@ -96,8 +87,3 @@ def compare(
 
 def _build(flags: str, defines: dict[str, str]) -> dict[str, Any]:
     return {"defines": defines} | ({"flags": flags} if flags else {})
-
-
-def _macro(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value or "1"

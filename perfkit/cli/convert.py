@@ -33,6 +33,8 @@ def convert(
     """Convert counter dumps into one file.
 
     OUT.parquet keeps everything; OUT.csv is a wide table of counts.
+
+    Example: perfkit convert 'dumps/*.txt' all.parquet
     """
     *sources, out = files
     if not sources:

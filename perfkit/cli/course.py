@@ -26,9 +26,12 @@ Student = Annotated[
 Folder = Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Write into this folder.")]
 
 
-@app.command("list")
+@app.command("list", cls=options.Command)
 def list_units(as_json: options.Json = False) -> None:
-    """List the units: what each is about, its points, and the misconception it starts from."""
+    """List the units: what each is about, its points, and the misconception it starts from.
+
+    Example: perfkit course list
+    """
     from perfkit.course.units import UNITS
     from perfkit.course.versions import notebook_of
 
@@ -44,7 +47,7 @@ def list_units(as_json: options.Json = False) -> None:
         typer.echo(f"       {one['notebook']}")
 
 
-@app.command("student")
+@app.command("student", cls=options.Command)
 def student_command(
     unit: Units = None,
     student: Student = None,
@@ -54,6 +57,8 @@ def student_command(
     """Write the students' versions of units: without solutions, and with a name if one is given.
 
     A file that is there already is left alone: somebody may have worked in it.
+
+    Example: perfkit course student 3 --student 'Ada Lovelace'
     """
     from perfkit.course.versions import notebook_of, read_notebook, student_version
 
@@ -87,7 +92,7 @@ def _check_owner(path: Path, student: str) -> None:
         raise SettingError(f"{path} is there already, for {owner!r} and not {student!r}; name another --folder")
 
 
-@app.command("slides")
+@app.command("slides", cls=options.Command)
 def slides_command(
     unit: str = typer.Argument(..., metavar="UNIT", help="A unit, such as unit1 or 1."),
     output: Annotated[Path | None, options.output("Write this page (default: UNIT-slides.html).", ".html")] = None,
@@ -99,6 +104,8 @@ def slides_command(
     """Write a unit's slides: its notebook is run, and becomes one HTML page that needs no network and no Jupyter.
 
     Arrow keys go on and back, a opens the answer, f fills the screen. Solutions are not in it.
+
+    Example: perfkit course slides 3 -o unit3.html
     """
     from perfkit.cli.notebook_runs import execute
     from perfkit.cli.pages import slides_of
@@ -118,7 +125,7 @@ def slides_command(
         typer.echo(f"wrote {target}")
 
 
-@app.command("grade")
+@app.command("grade", cls=options.Command)
 def grade_command(
     files: list[Path] = typer.Argument(..., metavar="FILE...", help="Submitted notebooks."),
     student: Student = None,
@@ -131,6 +138,8 @@ def grade_command(
     """Grade submissions: points per exercise. The programs in them run here: grade where they can do no harm.
 
     Exercises that are open, or whose cells fail, give no points; grading goes on with the next.
+
+    Example: perfkit course grade submitted/unit3.ipynb -o points.csv
     """
     pd = of_extra("pandas")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def cpi(
+    ctx: typer.Context,
     files: list[str] = typer.Argument(
         ..., metavar="FILE...", help="Counter dumps, patterns, or names of shipped data sets."
     ),
@@ -26,7 +27,7 @@ def cpi(
         Literal["ipc", "cpi"], typer.Option("--form", help="Divide the model by cycles (ipc) or by instructions (cpi).")
     ] = "ipc",
     method: Annotated[
-        str, typer.Option("--method", help="Regression: nnls, ols, lasso, huber or an added one.")
+        str, typer.Option("--method", metavar="NAME", help="Regression: nnls, ols, lasso, huber or an added one.")
     ] = "nnls",
     events: Annotated[
         str, typer.Option("--events", metavar="A,B,...", help="Use these events, separated by commas (default: all).")
@@ -61,6 +62,11 @@ def cpi(
     from perfkit.fitters.cpi.stack import CpiStack
     from perfkit.readers.open_samples import open_samples
 
+    if paper:
+        steps = ("form", "method", "weights", "aggregate", "output", "picture")
+        options.has_no_effect(ctx, "with --paper, whose procedure has its own steps", *steps)
+    else:
+        options.has_no_effect(ctx, "without --paper", "trim")
     samples = open_samples(files, memory=True, time_event=time_event, work_event=work_event)
     if between is not None:
         samples = samples.select(between=between)

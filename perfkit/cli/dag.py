@@ -5,25 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from perfkit.cli import options
 from perfkit.cli.output import draw, print_json, progress_bar, rows
 
-
-class _OwnCode(typer.core.TyperGroup):
-    """Commands, and without one of their names ``run``: ``perfkit dag --source kernel.c -f f``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put ``run`` before arguments that name no command."""
-        if args and args[0] not in self.commands and args[0] not in ("--help", "--install-completion"):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=_OwnCode,
-    help="Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks.",
+    cls=options.DefaultGroup,
+    help="Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks.\n\n"
+    "The word run may be left out: perfkit dag kernel.c -- 'f8[1000]' 1000",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -42,14 +31,14 @@ Core = Annotated[
         help="A core's name, a core file (*.toml), or host: this machine's core; sandy_bridge_erm is the paper's.",
     ),
 ]
-Cold = Annotated[bool, typer.Option("--cold", help="Start with empty caches.")]
 Change = Annotated[
     list[str], typer.Option("--set", metavar="NAME=NUMBER", help="Change a parameter (rs=20); may be repeated.")
 ]
 
 
-@app.command("run")
+@app.command("run", cls=options.CallingCommand)
 def run_command(
+    ctx: typer.Context,
     what: Annotated[
         str,
         typer.Argument(
@@ -57,19 +46,21 @@ def run_command(
             help="A program, a source, module:function, a trace or a kernel of the paper; several with commas.",
         ),
     ] = "",
+    words: options.Words = [],  # noqa: B006  typer copies it
     source: Annotated[Path | None, typer.Option("--source", metavar="FILE", help="A C, C++ or LLVM IR file.")] = None,
     python: Annotated[str, typer.Option("--python", metavar="MODULE:FUNCTION", help="A function for numba.")] = "",
     trace: Annotated[str, typer.Option("--trace", metavar="TRACE", help="A trace file or a shipped trace.")] = "",
     function: options.Function = "",
-    arguments: Annotated[
-        str, typer.Option("--arguments", metavar="LIST", help='"f8[1000], 2.0, 1000"; N stands for each of --sizes.')
+    arguments: options.Arguments = "",
+    sizes: Annotated[
+        str, typer.Option("--sizes", metavar="A,B,...", help="Sizes for N in the arguments, separated by commas.")
     ] = "",
-    sizes: Annotated[str, typer.Option("--sizes", metavar="LIST", help="Sizes to try, with commas between.")] = "",
     builds: Annotated[
-        str, typer.Option("--builds", metavar="LIST", help='Builds of a C or C++ source: "-O1,-O2,-O3 -mavx2".')
+        str,
+        typer.Option("--builds", metavar="A,B,...", help="Flags of a source's builds, separated by commas: -O1,-O3."),
     ] = "",
     core: Core = "host",
-    cold: Cold = False,
+    warm: options.Warm = True,
     change: Change = [],  # noqa: B006  typer reads it and copies it
     paper_nodes: Annotated[
         bool, typer.Option("--paper-nodes", help="Leave out integer work, addresses and branches, as the paper does.")
@@ -99,7 +90,9 @@ def run_command(
 ) -> None:
     """Schedule your own code: C, C++, Python, a program or a trace.
 
-    perfkit dag --source kernel.c -f f --arguments "f8[N], N" --sizes 1000,100000
+    Example: perfkit dag run kernel.c -f f --sizes 1000,100000 -- 'f8[N]' N
+
+    Example: perfkit dag run ./program -f f -- 2000
     """
     from perfkit.collectors.dag.own_code import open_dags
     from perfkit.errors import SettingError
@@ -111,17 +104,20 @@ def run_command(
         raise SettingError("say what to schedule: WHAT, --source FILE, --python MODULE:FUNCTION or --trace TRACE")
     if host_roofs is not None and picture is None:
         raise SettingError("--host-roofs are drawn: say where with --picture FILE")
+    if not ranked:
+        options.has_no_effect(ctx, "with --no-relax", "gus", "top")
+    called = options.called_with(words, arguments)
     host = {}
     if host_roofs is not None:
         host = measured_bandwidths(host_roofs, Microarchitecture.load(calibrated_for(host_roofs)))
     found: list[dict[str, Any]] = []
     machine = Microarchitecture.load(core)
-    scheduler = _scheduler(machine.name if core == "host" else core, change, cold)
+    scheduler = _scheduler(machine.name if core == "host" else core, change, warm)
     counts = [int(size) for size in options.numbers(sizes, "--sizes")] if sizes else []
     for name, dag in open_dags(
         ",".join(given),
         function=function,
-        arguments=arguments,
+        arguments=called,
         sizes=counts,
         builds=[build.strip() for build in builds.split(",") if build.strip()],
         whole=not paper_nodes,
@@ -208,12 +204,12 @@ def _analysed(name: str, dag: Any, scheduler: Any, machine: Any, ranked: bool, g
     return row | {"text": "\n".join(lines)}
 
 
-@app.command("kernel")
+@app.command("kernel", cls=options.Command)
 def kernel_command(
     name: Name,
     size: Size = None,
     core: Core = "sandy_bridge_erm",
-    cold: Cold = False,
+    warm: options.Warm = True,
     change: Change = [],  # noqa: B006  typer reads it and copies it
     count_all: Annotated[
         bool, typer.Option("--count-all", help="Count all instructions against fetch and ROB.")
@@ -221,11 +217,14 @@ def kernel_command(
     picture: Annotated[Path | None, options.picture("Draw the roofline")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Schedule one of the paper's kernels and print the verdict and all roofs."""
+    """Schedule one of the paper's kernels and print the verdict and all roofs.
+
+    Example: perfkit dag kernel reduction --cold --set rs=20
+    """
     from perfkit.collectors.dag.paper_kernels import kernel
 
     _tell_paper(core)
-    schedule = _scheduler(core, change, cold).run(kernel(name).trace(size, count_all=count_all))
+    schedule = _scheduler(core, change, warm).run(kernel(name).trace(size, count_all=count_all))
     roofline = schedule.roofline()
     if picture is not None:
         draw(roofline, picture)
@@ -237,7 +236,7 @@ def kernel_command(
     typer.echo("\n" + roofline.to_frame()[columns].to_string(index=False, float_format=lambda v: f"{v:.3g}"))
 
 
-@app.command("sweep")
+@app.command("sweep", cls=options.Command)
 def sweep_command(
     name: Name,
     parameter: Annotated[
@@ -248,7 +247,7 @@ def sweep_command(
     ],
     size: Size = None,
     core: Core = "sandy_bridge_erm",
-    cold: Cold = False,
+    warm: options.Warm = True,
     change: Change = [],  # noqa: B006  typer reads it and copies it
     folder: Annotated[
         Path | None,
@@ -259,12 +258,14 @@ def sweep_command(
     """Schedule a kernel for several values of one parameter.
 
     With --folder, Ctrl-C loses nothing: the same command resumes where it stopped.
+
+    Example: perfkit dag sweep mvm rs 20 36 97 --folder sweep
     """
     from perfkit.collectors.dag.paper_kernels import kernel
     from perfkit.simulators.dag.sweep import sweep
 
     _tell_paper(core)
-    scheduler = _scheduler(core, change, cold)
+    scheduler = _scheduler(core, change, warm)
     with progress_bar(f"{name} {parameter}") as progress:
         source = kernel(name).trace(size)
         switches = {name: value for name, value in scheduler.settings().items() if name not in (parameter, "record")}
@@ -281,7 +282,7 @@ def _tell_paper(core: str) -> None:
         typer.echo("on the paper's machine (Table I, sandy_bridge_erm), not on this one: --core host", err=True)
 
 
-def _scheduler(core: str, change: list[str], cold: bool) -> Any:
+def _scheduler(core: str, change: list[str], warm: bool | None) -> Any:
     """Return a scheduler for a core with the changes of --set: the core's parameters, and the scheduler's switches."""
     from dataclasses import replace
 
@@ -289,7 +290,7 @@ def _scheduler(core: str, change: list[str], cold: bool) -> Any:
     from perfkit.simulators.dag.core import DagCore, parameter_names
     from perfkit.simulators.dag.schedule import DagScheduler
 
-    scheduler: Any = DagScheduler(DagCore.load(core), warm=not cold, record=False)
+    scheduler: Any = DagScheduler(DagCore.load(core), warm=warm is not False, record=False)
     switches = scheduler.settings()
     for item in change:
         parameter, sign, text = item.partition("=")
@@ -311,9 +312,12 @@ def _scheduler(core: str, change: list[str], cold: bool) -> Any:
     return scheduler
 
 
-@app.command("paper")
+@app.command("paper", cls=options.Command)
 def paper_command(as_json: options.Json = False) -> None:
-    """Check the paper's statements about its kernels, at its sizes (about a minute)."""
+    """Check the paper's statements about its kernels, at its sizes (about a minute).
+
+    Example: perfkit dag paper --json
+    """
     from perfkit.scoring.dag_paper import paper_statements
 
     table = paper_statements(lambda name: typer.echo(f"scheduling {name}", err=True))
@@ -342,7 +346,7 @@ _SIZES = {
 }
 
 
-@app.command("compare")
+@app.command("compare", cls=options.Command)
 def compare_command(
     core: Annotated[
         str, typer.Option("--core", metavar="CORE", help="The core of this machine: a name, or host.")
@@ -354,6 +358,8 @@ def compare_command(
     """Compare simulated with measured performance of the same scalar code on this machine (the paper's Fig. 6).
 
     "all" is the core with every instruction counted against its fetch width (not in the paper).
+
+    Example: perfkit dag compare --small
     """
     import numpy as np
 

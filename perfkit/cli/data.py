@@ -7,10 +7,13 @@ from perfkit.cli.output import print_json, rows
 
 
 def data(
-    name: str | None = typer.Argument(None, help="Describe this data set, and check its sum."),
+    name: str | None = typer.Argument(None, metavar="[NAME]", help="Describe this data set, and check its sum."),
     as_json: options.Json = False,
 ) -> None:
-    """List the shipped data sets."""
+    """List the shipped data sets.
+
+    Example: perfkit data spire/train
+    """
     from perfkit import datasets
 
     if name is not None:

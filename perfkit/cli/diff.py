@@ -24,42 +24,25 @@ def diff(
         "result (perfkit gus -o); or a dump of counters.",
     ),
     b: str = typer.Argument("", metavar="[B]", help="The same for the other side (default: A, built otherwise)."),
-    words: list[str] = typer.Argument(
-        None,
-        metavar="[ARGUMENT]...",
-        help="After --: the programs' arguments; a function's of a library or C file: 1000, 2.0, f8[1000] (an array).",
-    ),
+    words: options.Words = [],  # noqa: B006  typer copies it
     function: options.Function = "",
-    function_b: str = typer.Option("", "--function-b", metavar="NAME", help="Record this function of B instead."),
+    function_b: options.FunctionB = "",
     core: str = typer.Option(
         "",
         "--core",
         metavar="CORE",
         help="A core's name, a core file (*.toml), or host, this machine's core (default: host; a saved result's own).",
     ),
-    cold: bool = typer.Option(False, "--cold", help="Start with empty caches and an untrained branch predictor."),
+    warm: options.Warm = None,
     flags: options.Flags = "",
-    flags_b: str = typer.Option("", "--flags-b", callback=options.plain, help="Compiler flags of B (default: as A)."),
-    arguments: str = typer.Option(
-        "",
-        "--arguments",
-        metavar="A,B,...",
-        help="For libraries, C and C++ files: the call's arguments, separated by commas: 'f8[1000], 2.0, 1000'.",
-    ),
-    skip: int = typer.Option(0, "--skip", min=0, help="Let this many calls of the function pass first."),
-    repeat: int = typer.Option(1, "--repeat", min=1, help="Record this many calls."),
+    flags_b: options.FlagsB = "",
+    arguments: options.Arguments = "",
+    skip: options.Skip = 0,
+    repeat: options.Repeat = 1,
     limit: options.Limit = 10_000_000,
-    at_most: float | None = typer.Option(
-        None,
-        "--at-most",
-        metavar="PERCENT",
-        callback=options.finite,
-        help="End with status 1 where B takes more cycles than A by more than this.",
-    ),
+    at_most: options.AtMost = None,
     top: options.Top = 10,
-    html: Path | None = typer.Option(
-        None, "--html", metavar="FILE", help="Write one page that needs no server.", callback=options.ends_in(".html")
-    ),
+    html: options.Html = None,
     output: Annotated[
         Path | None,
         options.output("Write a report (.md) or the result (.parquet, .json, .csv).", *_ENDINGS),
@@ -68,7 +51,10 @@ def diff(
 ) -> None:
     """Say what changed between two simulated runs, or two dumps: cycles, causes, bottleneck and lines.
 
-    Example: perfkit diff kernel.c -f sum --arguments 'f8[1000], 1000' --flags "-O1" --flags-b "-O3 -march=native"
+    Caches and branch predictor start warm, unless --cold is given. A saved result is simulated again only where --core,
+    --warm or --cold is given.
+
+    Example: perfkit diff kernel.c -f sum --flags "-O1" --flags-b "-O3 -march=native" -- 'f8[1000]' 1000
 
     Example: perfkit diff ./before ./after -f solve --html change.html -- 48 grid.txt
 
@@ -79,14 +65,15 @@ def diff(
     from perfkit.cli.standard_input import kept
 
     with kept() as stdin, stages() as say:
-        more = (tuple(words or ()), skip, repeat, limit, core, cold, stdin)
+        called = tuple(options.called_with(words, arguments))
+        more = (called, skip, repeat, limit, core, warm, stdin)
         sides = [
-            DiffSide(a, function, flags, arguments, *more),
-            DiffSide(b or a, function_b or function, flags_b or flags, arguments, *more),
+            DiffSide(a, function, flags, *more),
+            DiffSide(b or a, function_b or function, flags_b or flags, *more),
         ]
         check_sides(sides, b, {"--flags-b": flags_b, "--function-b": function_b})
         if sides[0].form == "dump":
-            check_dumps({"--core": core, "--cold": cold, "--at-most": at_most is not None})
+            check_dumps({"--core": core, "--warm/--cold": warm is not None, "--at-most": at_most is not None})
             found: GusDiff | CountsDiff = _of_dumps(sides)
         else:
             found = _of_runs(sides, say)

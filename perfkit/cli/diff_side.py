@@ -2,7 +2,7 @@
 
 import warnings
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +11,7 @@ from perfkit.errors import PerfkitError, PerfkitWarning, SettingError
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples
-    from perfkit.simulators.gus.gus import GusResult
+    from perfkit.simulators.gus.gus import Gus, GusResult
     from perfkit.trace.trace import Trace
 
 SOURCES = (".c", ".cc", ".cpp", ".cxx")
@@ -35,13 +35,12 @@ class DiffSide:
     what: str
     function: str
     flags: str
-    arguments: str
     words: tuple[str, ...]
     skip: int
     repeat: int
     limit: int
     core: str
-    cold: bool
+    warm: bool | None
     stdin: Path | None = None
 
     @cached_property
@@ -129,19 +128,24 @@ class DiffSide:
             ) from error
 
     def result(self) -> "GusResult":
-        """Return its simulation; a saved one as it is, unless a core or cold caches are asked for."""
+        """Return its simulation; a saved one as it is, unless another core or start is asked for."""
         from perfkit.simulators.gus.gus import GusResult
 
         if self.form == "result":
-            saved = GusResult.load(self.what)
-            return self._simulated(saved.trace) if self.core or self.cold else saved
-        return self._simulated(self._trace())
+            return self._again(GusResult.load(self.what))
+        return self._gus(self.core or "host").run(self._trace())
 
-    def _simulated(self, trace: "Trace") -> "GusResult":
+    def _again(self, saved: "GusResult") -> "GusResult":
+        """Return a saved result, simulated anew where a core or a start is asked for."""
+        if self.core:
+            return self._gus(self.core).run(saved.trace)
+        return saved if self.warm is None else replace(saved.settings, warm=self.warm).run(saved.trace)
+
+    def _gus(self, core: str) -> "Gus":
         from perfkit.machine.core import Microarchitecture
         from perfkit.simulators.gus.gus import Gus
 
-        return Gus(Microarchitecture.load(self.core or "host"), warm=not self.cold).run(trace)
+        return Gus(Microarchitecture.load(core), warm=self.warm is not False)
 
     def _trace(self) -> "Trace":
         from perfkit.cli.traces import named_trace
@@ -161,7 +165,7 @@ class DiffSide:
             kernel = library_kernel(self.path, function)
         else:
             raise SettingError(f"say which function of {self.path.name}: {self.what}:FUNCTION, or --function FUNCTION")
-        values = kernel_arguments(self.arguments or ", ".join(self.words))
+        values = kernel_arguments(self.words)
         return Tracer(limit=self.limit, skip=self.skip, repeat=self.repeat).run_kernel(kernel, *values)
 
     def _recorded(self, function: str) -> "Trace":
@@ -227,13 +231,14 @@ def check_sides(sides: list[DiffSide], b: str, of_b: dict[str, str]) -> None:
         raise SettingError(
             "--function is for programs, libraries and C and C++ files; these two sides say themselves what ran"
         )
-    if first.arguments and not any(side.is_called for side in sides):
-        raise SettingError("--arguments is for libraries and C and C++ files; a program's words follow --")
     if first.words and not running:
-        raise SettingError(f"arguments after -- ({' '.join(first.words)}) are for what runs here, and nothing does")
+        raise SettingError(f"arguments ({' '.join(first.words)}) are for what runs here, and nothing does")
     for option, given in (("--skip", first.skip), ("--repeat", first.repeat - 1)):
         if given and not running:
             raise SettingError(f"{option} is for what is recorded now; these two sides are recorded already")
+    for option, side in (("--function", first), ("--function-b", second)):
+        if of_b.get(option, side.function) and side.inside and side in running:
+            raise SettingError(f"{side.what} names its function already, and {option} another; give one of them")
 
 
 def check_dumps(given: dict[str, Any]) -> None:

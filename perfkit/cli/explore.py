@@ -1,21 +1,27 @@
 """``perfkit explore``: a first look at dumps."""
 
-import json
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from perfkit.errors import SettingError
+from perfkit.cli import options
+from perfkit.cli.output import print_json
 
 
 def explore(
     files: list[str] = typer.Argument(..., metavar="FILE...", help="Counter dumps of any format, or patterns of them."),
-    model: Path = typer.Option(None, "--model", help="A model of SPIRE trained on your runs (perfkit spire train)."),
-    time_event: str = typer.Option("", "--time-event", help="The event that measures time (default: cycles)."),
-    work_event: str = typer.Option("", "--work-event", help="The event that measures work (default: instructions)."),
-    output: Path = typer.Option(None, "--output", "-o", help="Write one page (.html), or the table (.csv, .parquet)."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    model: Path | None = typer.Option(
+        None, "--model", metavar="FILE", help="A model of SPIRE trained on your runs (perfkit spire train)."
+    ),
+    time_event: options.TimeEvent = "",
+    work_event: options.WorkEvent = "",
+    output: Annotated[
+        Path | None,
+        options.output("Write one page (.html), or the table (.csv, .parquet).", ".html", ".csv", ".parquet"),
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Say what dumps are, which methods they allow and why not the others, and what to measure next.
 
@@ -31,14 +37,12 @@ def explore(
             from perfkit.cli.pages.answer import of_exploration, write_page
 
             write_page(of_exploration(found, tried), output)
-        elif output.suffix in (".csv", ".parquet"):
-            found.save(output)
         else:
-            raise SettingError(f"a first look is written as .html, .csv or .parquet; found {output.name!r}")
+            found.save(output)
     if as_json:
         fields = ("headline", "facts", "quality", "measure_next", "notes", "failed", "kind")
         whole = {name: getattr(found, name) for name in fields}
-        typer.echo(json.dumps({**whole, "methods": found.methods.to_dict("records")}, indent=1))
+        print_json({**whole, "methods": found.methods.to_dict("records")})
     else:
         typer.echo(found.report())
     if output is not None:

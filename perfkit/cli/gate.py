@@ -10,40 +10,34 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json
+from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.gate import Gate, GateVerdict
 
+_SAYS = "a file of gates says that itself, for each gate"
 _FILES = (".toml", ".yaml", ".yml")
 
 
 def gate(
+    ctx: typer.Context,
     what: str = typer.Argument(
         metavar="WHAT",
         help="A file of gates (.toml, .yaml); or a program, a library, a C or C++ file, or corpus:NAME.",
     ),
-    arguments: list[str] = typer.Argument(
-        None,
-        metavar="[ARGUMENT]...",
-        help="The program's arguments, after --; a function's: 1000, 2.0, f8[1000] (an array).",
-    ),
+    words: options.Words = [],  # noqa: B006  typer copies it
+    arguments: options.Arguments = "",
     function: options.Function = "",
     core: str = typer.Option("", "--core", metavar="CORE", help="A core's name or file; not host (default: zen4)."),
-    at_most: float | None = typer.Option(
-        None,
-        "--at-most",
-        metavar="PERCENT",
-        callback=options.finite,
-        help="Fail where the cycles are above the baseline's by more than this (default: 2).",
-    ),
+    at_most: options.AtMost = None,
     instruction_set: str = typer.Option(
         "", "--instruction-set", metavar="LEVEL", help="Pin to x86-64-v2, x86-64-v3 or x86-64-v4 (default: x86-64-v3)."
     ),
     flags: options.Flags = "",
-    cold: bool = typer.Option(False, "--cold", help="Start with empty caches and an untrained branch predictor."),
+    warm: options.Warm = None,
     limit: options.Limit = 10_000_000,
-    skip: int = typer.Option(0, "--skip", min=0, help="Let this many calls of the function pass first."),
-    repeat: int = typer.Option(1, "--repeat", min=1, help="Record this many calls."),
+    skip: options.Skip = 0,
+    repeat: options.Repeat = 1,
     baseline: Path | None = typer.Option(
         None,
         "--baseline",
@@ -58,7 +52,10 @@ def gate(
 ) -> None:
     """Fail when a program became slower: simulated cycles of a pinned recording, the same in every run.
 
-    Example: perfkit gate kernel.c -f sum --update -- f8[1000] 1000
+    Caches and branch predictor start warm, unless --cold is given, and at most 2 % more cycles pass, unless --at-most
+    says otherwise.
+
+    Example: perfkit gate kernel.c -f sum --update -- 'f8[1000]' 1000
 
     Example: perfkit gate gates.toml -o comment.md
     """
@@ -67,19 +64,29 @@ def gate(
 
     given = {"core": core, "instruction_set": instruction_set, "at_most": at_most}
     given = {name: value for name, value in given.items() if value not in ("", None)}
-    path = Path(what)
+    path, called = Path(what), options.called_with(words, arguments)
+    if as_json:
+        options.has_no_effect(ctx, "with --json", "markdown")
+    if update:
+        options.has_no_effect(ctx, "with --update, which compares nothing", "markdown", "output", "at_most")
     if path.suffix in _FILES:
-        _refuse({"--function": function, "--flags": flags, "arguments": arguments, "--cold": cold,
-                 "--skip": skip, "--repeat": repeat - 1, "--limit": limit - 10_000_000})  # fmt: skip
+        options.has_no_effect(ctx, f"here: {_SAYS}", "function", "flags", "warm", "skip", "repeat", "limit")
+        if called:
+            raise SettingError(f"arguments ({' '.join(called)}) have no effect here: {_SAYS}")
         gates = _read(path, given)
         here = path.parent
     else:
-        gates = {_name(what, function): _one(what, function, arguments, given, flags, cold, limit, skip, repeat)}
+        given |= {"flags": flags, "cold": warm is False, "limit": limit, "skip": skip, "repeat": repeat}
+        named = f"{what}:{function}" if function else what
+        gates = {named: _one(what, named, called, given)}
         here = Path()
     baselines = baseline or here / BASELINES
     if update:
         readings = {name: measured_twice(each) for name, each in gates.items()}
         keep({name: reading.entry() for name, reading in readings.items()}, baselines)
+        if as_json:
+            print_json({"written": baselines, "cycles": {name: found.cycles for name, found in readings.items()}})
+            return
         for name, reading in readings.items():
             typer.echo(f"{name}: {reading.cycles:,.0f} cycles (simulated on {reading.gate.core})")
         typer.echo(f"wrote {baselines}", err=True)
@@ -90,24 +97,15 @@ def gate(
         raise typer.Exit(1)
 
 
-def _one(
-    what: str, function: str, arguments: list[str] | None, given: Mapping[str, Any], flags: str, cold: bool,
-    limit: int, skip: int, repeat: int,
-) -> "Gate":  # fmt: skip
+def _one(what: str, named: str, called: list[str], given: Mapping[str, Any]) -> "Gate":
     """Return the gate that the command line describes."""
     import shlex
 
     from perfkit.diagnosis.gate import SOURCES, Gate
 
-    words = arguments or []
     is_program = not what.startswith("corpus:") and Path(what).suffix not in (*SOURCES, ".so")
-    text = shlex.join(words) if is_program else ", ".join(words)
-    named = _name(what, function)
-    return Gate(named, text, flags=flags, cold=cold, limit=limit, skip=skip, repeat=repeat, **given)
-
-
-def _name(what: str, function: str) -> str:
-    return f"{what}:{function}" if function else what
+    values = [value.strip() for word in called for value in word.split(",") if value.strip()]
+    return Gate(named, shlex.join(called) if is_program else ", ".join(values), **given)
 
 
 def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
@@ -121,7 +119,7 @@ def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
     import yaml
 
     from perfkit.diagnosis.gate import Gate
-    from perfkit.errors import FormatError, SettingError
+    from perfkit.errors import FormatError
     from perfkit.files import reading, whole_text
     from perfkit.names import did_you_mean
 
@@ -159,15 +157,6 @@ def _check_kinds(path: Path, name: str, values: Mapping[str, Any]) -> None:
     from perfkit.files import check_fields
 
     check_fields(values, {key: kind for key, kind in _KINDS.items() if key in values}, path, f"gate {name!r}")
-
-
-def _refuse(given: Mapping[str, Any]) -> None:
-    """Refuse what a file of gates says itself."""
-    from perfkit.errors import SettingError
-
-    named = [name for name, value in given.items() if value]
-    if named:
-        raise SettingError(f"{', '.join(named)}: a file of gates says that itself, for each gate")
 
 
 def _tell(found: "list[GateVerdict]", markdown: bool, as_json: bool, output: Path | None) -> None:

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def gus(
+    ctx: typer.Context,
     what: str = typer.Argument(
         "",
         metavar="[WHAT]",
-        help="A trace file (perfkit trace; of all threads: --threads), corpus:NAME or a shipped trace's name.",
+        help="A trace file (perfkit trace), a C or C++ file, corpus:NAME or a shipped trace's name.",
     ),
     source: Path | None = typer.Option(
-        None, "--source", metavar="FILE", help="Compile this C or C++ file, trace it and simulate it."
+        None, "--source", metavar="FILE", help="A C or C++ file: compile it, trace it and simulate it."
     ),
+    words: options.Words = [],  # noqa: B006  typer copies it
     function: options.Function = "",
-    core: str = typer.Option(
-        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host: this machine's core."
-    ),
+    core: options.Core = "host",
     sensitivity: bool = typer.Option(False, "--sensitivity", help="Rank the resources by the speedup they allow."),
     causality: bool = typer.Option(False, "--causality", help="Rank the instructions by what they delay."),
     weights: str = typer.Option(
@@ -50,18 +50,13 @@ def gus(
         None, "--overrides", metavar="FILE", help="Your own figures of instruction forms (TOML; docs/cores.md)."
     ),
     look_up: bool = typer.Option(True, help="Ask an installed llvm-mca about forms that no table defines."),
-    warm: bool = typer.Option(False, "--warm", help="Caches and branch predictor have seen the trace before."),
+    warm: options.Warm = None,
     warm_caches: bool = typer.Option(
-        False, "--warm-caches", help="The caches have seen the trace before, the branch predictor has not."
+        False, "--warm-caches", help="Start with caches that have seen the run, and an untrained branch predictor."
     ),
     build: options.Build = "",
     flags: options.Flags = "",
-    arguments: str = typer.Option(
-        "",
-        "--arguments",
-        metavar="A,B,...",
-        help="With --source: the call's arguments, separated by commas: 'f8[1000], 2.0, 1000'.",
-    ),
+    arguments: options.Arguments = "",
     limit: options.Limit = 10_000_000,
     top: options.Top = 10,
     output: Annotated[Path | None, options.output("Save the result: perfkit.GusResult.load opens it.")] = None,
@@ -69,20 +64,30 @@ def gus(
 ) -> None:
     """Simulate a trace on a core: cycles, where they went, what would help.
 
-    perfkit gus --source kernel.c --function f --sensitivity --causality
+    Caches and branch predictor start cold, unless --warm or --warm-caches is given.
+
+    Example: perfkit gus --source kernel.c -f f --sensitivity --causality -- 'f8[1000]' 1000
     """
     from perfkit.cli.traces import of_threads
+    from perfkit.collectors.kernels import SOURCES
     from perfkit.machine.core import Microarchitecture
     from perfkit.machine.instruction_tables import InstructionTables
     from perfkit.machine.overlays import calibrated_core, calibrated_for
     from perfkit.simulators.gus.gus import ACCOUNT, Gus, cpi_by_cause, use_of_resources
     from perfkit.simulators.gus.sensitivity import sensitivity as rank
 
-    if warm and warm_caches:
-        raise SettingError("--warm trains caches and predictor, --warm-caches the caches only; give one of them")
+    if warm is not None and warm_caches:
+        raise SettingError("--warm, --cold and --warm-caches say how the caches start; give one of them")
+    if not sensitivity:
+        options.has_no_effect(ctx, "without --sensitivity", "weights")
     factors = options.numbers(weights, "--weights")
+    called = options.called_with(words, arguments)
+    if source is None and what.endswith(SOURCES):
+        source, what = Path(what), ""
+    if source is None:
+        _check_recorded(ctx, called, what)
     team = of_threads(what) if what and source is None else None
-    trace = team[0] if team is not None else _trace(what, source, function, build, flags, arguments, limit)
+    trace = team[0] if team is not None else _trace(what, source, function, build, flags, called, limit)
     if core == "host" and calibration is not None:
         core = calibrated_for(calibration)
     machine = Microarchitecture.load(core)
@@ -193,8 +198,19 @@ def _text(rows: list[dict[str, Any]]) -> str:
     return "\n".join("  ".join(word.rjust(w) for word, w in zip(line, widths, strict=True)) for line in lines)
 
 
+def _check_recorded(ctx: typer.Context, called: list[str], what: str) -> None:
+    """Refuse what is only for a source that is compiled and recorded now."""
+    if called:
+        raise SettingError(
+            f"arguments ({' '.join(called)}) go with --source FILE: a trace is of the call that it recorded"
+        )
+    options.has_no_effect(ctx, "without --source FILE: a trace is of the call that it recorded", "function")
+    if not what.startswith("corpus:"):
+        options.has_no_effect(ctx, "on a trace, which is recorded already", "build", "flags", "limit")
+
+
 def _trace(
-    what: str, source: Path | None, function: str, build: str, flags: str, arguments: str, limit: int
+    what: str, source: Path | None, function: str, build: str, flags: str, called: list[str], limit: int
 ) -> "Trace":
     from perfkit.cli.traces import named_trace
     from perfkit.collectors.kernels import compile_kernel
@@ -202,13 +218,10 @@ def _trace(
 
     if bool(what) == bool(source):
         raise SettingError("give a trace file, corpus:NAME or a shipped trace's name; or else --source FILE (C, C++)")
-    if source is None and (function or arguments):
-        given = "--function" if function else "--arguments"
-        raise SettingError(f"{given} goes with --source FILE: a trace is of the call that it recorded")
-    options: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
+    built: dict[str, Any] = {key: value for key, value in (("build", build), ("flags", flags)) if value}
     if source is not None:
-        return compile_kernel(source, function or None, **options).trace(*kernel_arguments(arguments), limit=limit)
-    return named_trace(what, limit, **options)
+        return compile_kernel(source, function or None, **built).trace(*kernel_arguments(called), limit=limit)
+    return named_trace(what, limit, **built)
 
 
 def _calibrated(core: "Microarchitecture") -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import wraps
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -32,7 +33,7 @@ COMMANDS = {
         "explore:explore",
         "Say what dumps are, which methods they allow and why not the others, and what to measure next.",
     ),
-    "spire": ("spire:spire", "Rank a workload's events by SPIRE's throughput bounds, lowest first."),
+    "spire": ("spire:app", "Rank a workload's events by SPIRE's throughput bounds, lowest first."),
     "cpi": ("cpi:cpi", "Fit a CPI stack to each workload; compare several."),
     "samples": ("samples:samples", "Print what counter dumps hold."),
     "convert": ("convert:convert", "Convert counter dumps into one file."),
@@ -48,7 +49,7 @@ COMMANDS = {
     ),
     "dag": ("dag:app", "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks."),
     "study": ("study:app", "Microbenchmark studies: measure every configuration of a kernel's dimensions."),
-    "analyze": ("analyze:analyze", "Filter, categorise and learn from a table, as an analysis file says."),
+    "analyse": ("analyse:analyse", "Filter, categorise and learn from a table, as an analysis file says."),
     "asm": ("asm:asm", "Measure the cycles that a list of instructions takes, beside the model's."),
     "blocks": ("blocks:blocks", "Measure basic blocks on this machine and predict them, looped and unrolled."),
     "noise": (
@@ -79,8 +80,10 @@ class _Commands(Mapping[str, Any]):
             module, _, function = COMMANDS[name][0].partition(":")
             found = getattr(import_module(f"perfkit.cli.{module}"), function)
             if not isinstance(found, typer.Typer):
+                from perfkit.cli.options import CallingCommand, Command
+
                 single = typer.Typer(add_completion=False, rich_markup_mode=None)
-                single.command(name)(found)
+                single.command(name, cls=CallingCommand if "words" in signature(found).parameters else Command)(found)
                 found = single
             self._made[name] = _keeping_inputs(typer.main.get_command(found))
         return self._made[name]

@@ -15,26 +15,19 @@ if TYPE_CHECKING:
 
 
 def noise(
+    ctx: typer.Context,
     source: str = typer.Argument(
         ...,
         metavar="SOURCE",
         callback=options.plain,
         help="A program; a C or C++ file, REVISION:FILE of a git commit, a library (.so), or corpus:NAME.",
     ),
-    words: list[str] = typer.Argument(None, metavar="[ARGUMENT]...", help="A program's arguments, after --."),
+    words: options.Words = [],  # noqa: B006  typer copies it
+    arguments: options.Arguments = "",
     function: options.Function = "",
-    arguments: str = typer.Option(
-        "",
-        "--arguments",
-        metavar="A,B,...",
-        callback=options.plain,
-        help="Not of a program: arguments of the function, separated by commas: 1000, 2.0, f8[1000] (an array).",
-    ),
-    skip: int = typer.Option(0, "--skip", min=0, help="Of a program: let this many calls of the function pass first."),
+    skip: options.Skip = 0,
     flags: options.Flags = "",
-    compiler: str = typer.Option(
-        "", "--compiler", callback=options.plain, help="The compiler (default: gcc, or g++ for C++)."
-    ),
+    compiler: options.Compiler = "",
     kinds: str = typer.Option(
         "",
         "--kinds",
@@ -74,14 +67,14 @@ def noise(
 
     Example: perfkit noise ./program -f solve -- 48
 
-    Example: perfkit noise dot.c --arguments "f8[1000], f8[1000], 1000" --core host
+    Example: perfkit noise dot.c --core host -- 'f8[1000]' 'f8[1000]' 1000
 
     Example: perfkit noise ./program -f solve --at each -- 48
 
-    Example: perfkit noise libsolve.so --function solve --arguments 1000 --kinds nop,load,latency
+    Example: perfkit noise libsolve.so --function solve --kinds nop,load,latency -- 1000
     """
     from perfkit.cli.standard_input import kept
-    from perfkit.collectors.host.sides import is_program, kernel_from
+    from perfkit.collectors.host.sides import is_library, is_program, kernel_from
     from perfkit.collectors.open_traces import kernel_arguments
     from perfkit.diagnosis.noise import Noise
     from perfkit.errors import SettingError
@@ -89,7 +82,9 @@ def noise(
     each = at == "each"
     settings = Noise(kinds=options.words(kinds) or None, at="innermost" if each else _place(at), core=core or None)
     build = {"flags": flags} if flags else {}
-    program = is_program(source)
+    program, called = is_program(source), options.called_with(words, arguments)
+    if is_library(Path(source)):
+        options.has_no_effect(ctx, "on a library, which is built already", "flags", "compiler")
     if remove and (kinds or core or output or picture):
         raise SettingError("--remove adds no noise: leave out --kinds, --core, --output and --picture")
     if each and (remove or output or picture):
@@ -97,7 +92,6 @@ def noise(
     unfit = [
         name
         for name, given in (
-            ("--arguments", arguments),
             ("--flags", flags),
             ("--compiler", compiler),
             ("--remove", remove),
@@ -109,20 +103,22 @@ def noise(
             f"{source} is a program: {f'leave out {unfit[0]}' if unfit else 'say which function, -f NAME'}; "
             "its arguments come after --"
         )
-    if not program and (words or skip):
-        raise SettingError(f"{source} is no program: give its function's arguments with --arguments, and no --skip")
+    if not program and skip:
+        raise SettingError(
+            f"--skip has no effect where a function is called here: leave it out; {source} is no program"
+        )
     with notes_to_stderr():
         if program:
             with kept() as stdin:
                 run = settings.each_loop_of_program if each else settings.run_program
-                found = run(source, function, words or [], stdin=stdin, call=skip + 1)
+                found = run(source, function, called, stdin=stdin, call=skip + 1)
         elif remove:
             kernel = kernel_from(source, function or None, compiler or None, build)
-            _tell_without(kernel.name, settings.without(kernel, *kernel_arguments(arguments)), as_json=as_json)
+            _tell_without(kernel.name, settings.without(kernel, *kernel_arguments(called)), as_json=as_json)
             return
         else:
             kernel = kernel_from(source, function or None, compiler or None, build)
-            found = (settings.each_loop if each else settings.run)(kernel, *kernel_arguments(arguments))
+            found = (settings.each_loop if each else settings.run)(kernel, *kernel_arguments(called))
     if isinstance(found, tuple):
         _tell_loops(found, as_json=as_json)
         return

@@ -1,15 +1,120 @@
 """The options that several commands share: one thing has one spelling, one meaning and one way to write lists."""
 
 import math
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
+from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from perfkit.errors import SettingError
 
 PICTURES = (".png", ".svg", ".pdf")
+
+
+class Command(TyperCommand):
+    """A command whose help shows its arguments as they are written, and each example on a line of its own."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return what follows the command's name in the line of usage."""
+        return ["[OPTIONS]", *(str(p.metavar) for p in self.params if p.param_type_name == "argument")]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write the help; a line that may be copied is not broken."""
+        paragraphs = cleandoc(self.help or "").split("\n\n")
+        kept = self.help
+        self.help = "\n\n".join(f"\b\n{each}" if each.startswith("Example:") else each for each in paragraphs)
+        super().format_help_text(ctx, formatter)
+        self.help = kept
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options; a number is N."""
+        records: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for p in cast("list[Any]", self.get_params(ctx)):
+            if p.metavar is None and p.param_type_name == "option" and p.type_descriptor.annotation in (int, float):
+                p.metavar = "N"
+            if p.param_type_name == "argument":
+                records["argument"].append((str(p.metavar), p.help or ""))
+            elif record := p.get_help_record(ctx):
+                records["option"].append(record)
+        for title, found in (("Arguments", records["argument"]), ("Options", records["option"])):
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+
+class CallingCommand(Command):
+    """A command that runs a program or calls a function: all words after ``--`` are what that is called with."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the words after ``--`` into the parameter ``words``, whatever other arguments were given before them."""
+        own, called = (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in args else (args, [])
+        rest = super().parse_args(ctx, own)
+        ctx.params["words"] = [*(ctx.params["words"] or []), *(plain(called) or [])]
+        return rest
+
+
+class DefaultGroup(TyperGroup):
+    """Commands, the first of which needs no name: ``perfkit dag kernel.c`` is ``perfkit dag run kernel.c``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the first command's name before arguments that name no command."""
+        if args and args[0] not in self.commands and args[0] not in ("--help", "--install-completion"):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+
+def has_no_effect(ctx: typer.Context, why: str, *parameters: str) -> None:
+    """Refuse options that were given and would be ignored.
+
+    Parameters
+    ----------
+    ctx
+        The command's context.
+    why
+        When they have no effect: "without --sensitivity".
+    parameters
+        The names of the command's parameters.
+
+    Raises
+    ------
+    SettingError
+        One of them was given; the message names it.
+    """
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(str(parameter.name)) if parameter.name in parameters else None
+        if source is not None and source.name == "COMMANDLINE":
+            spelling = "/".join([parameter.opts[0], *parameter.secondary_opts])
+            raise SettingError(f"{spelling} has no effect {why}; leave it out")
+
+
+def called_with(words: Sequence[str] | None, text: str) -> list[str]:
+    """Return what a program or function is called with: the words after ``--``, or those of ``--arguments``.
+
+    Raises
+    ------
+    SettingError
+        Both were given, or the text's quotes do not close.
+    """
+    if not text:
+        return list(words or [])
+    if words:
+        raise SettingError(
+            f"arguments are given after -- ({shlex.join(words)}) or by --arguments ({text}), not by both"
+        )
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise SettingError(f"--arguments takes words as a shell does; found {text!r} ({error})") from error
+
+
+def macros(given: Sequence[str]) -> dict[str, str]:
+    """Return macros given as ``NAME=VALUE``, or ``NAME``, whose value is 1."""
+    pairs = [each.partition("=") for each in given]
+    return {name: value or "1" for name, _, value in pairs}
 
 
 def ends_in(*suffixes: str) -> Callable[[Path | None], Path | None]:
@@ -56,7 +161,7 @@ def finite(value: float | None) -> float | None:
     return value
 
 
-def plain(text: str | list[str] | None) -> str | list[str] | None:
+def plain(text: Any) -> Any:
     """Check that words are text: a command line may hold any bytes, which Python reads as lone surrogates."""
     for word in [text] if isinstance(text, str) else text or []:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
@@ -114,11 +219,69 @@ TimeEvent = Annotated[
 WorkEvent = Annotated[
     str, typer.Option("--work-event", metavar="EVENT", help="The event that counts work (default: instructions).")
 ]
-Function = Annotated[str, typer.Option("--function", "-f", metavar="NAME", help="The function to record.")]
+Core = Annotated[
+    str,
+    typer.Option("--core", metavar="CORE", help="A core's name, a core file (*.toml), or host: this machine's core."),
+]
+Warm = Annotated[
+    bool | None,
+    typer.Option("--warm/--cold", help="Start with caches and branch predictor that have seen the run, or empty ones."),
+]
+Function = Annotated[
+    str,
+    typer.Option(
+        "--function", "-f", metavar="NAME", callback=plain, help="The function, by the name in its source or symbol."
+    ),
+]
+FunctionB = Annotated[
+    str, typer.Option("--function-b", metavar="NAME", callback=plain, help="This function of B instead.")
+]
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[-- ARGUMENT...]",
+        help="What a program or function is called with: a program's words; numbers and arrays: 1000 2.0 'f8[1000]'.",
+        show_default=False,
+    ),
+]
+Arguments = Annotated[
+    str, typer.Option("--arguments", metavar="TEXT", callback=plain, help="The arguments as one text, not after --.")
+]
+Skip = Annotated[int, typer.Option("--skip", min=0, help="Let this many calls of the function pass first.")]
+Repeat = Annotated[int, typer.Option("--repeat", min=1, help="Record this many calls.")]
 Build = Annotated[
-    str, typer.Option("--build", help="For C files: scalar, avx2 or avx512 (default: -O3 -march=native).")
+    str,
+    typer.Option("--build", metavar="NAME", help="Of a source: scalar, avx2 or avx512 (default: -O3 -march=native)."),
 ]
 Flags = Annotated[
-    str, typer.Option("--flags", callback=plain, help="For C files: compiler flags instead of a build's.")
+    str, typer.Option("--flags", metavar="TEXT", callback=plain, help="Of a source: compiler flags instead.")
+]
+FlagsB = Annotated[
+    str, typer.Option("--flags-b", metavar="TEXT", callback=plain, help="Compiler flags of B (default: as A).")
+]
+Compiler = Annotated[
+    str,
+    typer.Option(
+        "--compiler", metavar="NAME", callback=plain, help="Of a source: the compiler (default: gcc, or g++ for C++)."
+    ),
+]
+Define = Annotated[
+    list[str],
+    typer.Option(
+        "--define", "-D", metavar="NAME=VALUE", callback=plain, help="Of a source: define a macro; may be repeated."
+    ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Stop recording after so many instructions.")]
+AtMost = Annotated[
+    float | None,
+    typer.Option(
+        "--at-most",
+        metavar="PERCENT",
+        callback=finite,
+        help="End with status 1 where the cycles rise by more than this.",
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write one page that needs no server.", callback=ends_in(".html")),
+]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
 
 from perfkit.cli import options
 from perfkit.cli.notebook_runs import checked, execute, find_notebook, pairs_of, parameters_of, shipped_notebooks
@@ -20,7 +19,7 @@ _FORMATS = (".ipynb", ".html")
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-class ReportCommand(TyperCommand):
+class ReportCommand(options.Command):
     """The command with papermill's ``-p name value``, which typer's lists of options cannot express."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -30,6 +29,7 @@ class ReportCommand(TyperCommand):
 
 @app.command("report", cls=ReportCommand)
 def report(
+    ctx: typer.Context,
     notebook: str = typer.Argument(
         ...,
         metavar="NOTEBOOK",
@@ -73,6 +73,8 @@ def report(
     path = Path(notebook) if own else find_notebook(notebook)
     known = own.parameters if own else parameters_of(path)
     if list_only:
+        unused = ("parameters", "output", "grid", "cluster", "jobs", "without", "timeout")
+        options.has_no_effect(ctx, "with --list, which runs nothing", *unused)
         if as_json:
             print_json(known)
         else:
@@ -88,6 +90,9 @@ def report(
             )
         _many(path, list(parameters), grid, output, timeout, cluster or "", jobs or 0, without, as_json)
         return
+    options.has_no_effect(ctx, "without --grid or -o FOLDER: there is one run", "cluster", "jobs")
+    if own:
+        options.has_no_effect(ctx, f"on {notebook}, a method's page, which runs no notebook", "without", "timeout")
     if output is None:
         raise SettingError("report needs -o OUT.html or -o OUT.ipynb (or --list to see the parameters)")
     if output.suffix not in _FORMATS:

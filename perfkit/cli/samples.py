@@ -37,6 +37,8 @@ def samples(
     """Print what counter dumps hold.
 
     The runs, the events with their rates, what is missing, what was multiplexed, and what was left out.
+
+    Example: perfkit samples dump.txt --collect
     """
     read = read_dumps(files, time_event, work_event, collect, cumulative)
     # Places (CPUs, hardware threads) of one interval pass it together: the longest is its time on the clock.

@@ -91,6 +91,7 @@ def serve_app(
 
 
 def serve_lab(
+    ctx: typer.Context,
     notebook: str | None = typer.Argument(
         None, metavar="NOTEBOOK", help="A notebook's path or the name of a shipped one (default: the tour)."
     ),
@@ -107,14 +108,19 @@ def serve_lab(
     """Open JupyterLab on copies of the shipped notebooks, or on a notebook of your own.
 
     The page is served to this machine alone. Ctrl-C ends it.
+
+    Example: perfkit lab 30_gus_optimization
     """
     from perfkit.cli.workspace import refresh
 
     _need("jupyterlab", "lab")
     path = find_notebook("00_tour" if notebook is None else notebook)
     root = path.parent
+    shipped = path in [*shipped_notebooks(), *shipped_units()]
+    if not shipped:
+        options.has_no_effect(ctx, f"on {path}, which is opened where it lies", "folder")
     port, token = _free_port(port), secrets.token_urlsafe(24)
-    if path in [*shipped_notebooks(), *shipped_units()]:
+    if shipped:
         if not folder.parent.is_dir():
             raise SettingError(f"there is no folder {str(folder.parent)!r} to make {folder.name!r} in")
         if folder.exists() and not folder.is_dir():

@@ -14,7 +14,30 @@ if TYPE_CHECKING:
     from perfkit.fitters.spire.ranking import Ranking
 
 
-def spire(
+app = typer.Typer(
+    cls=options.DefaultGroup,
+    help="Rank a workload's events by SPIRE's throughput bounds, lowest first.\n\n"
+    "The word rank may be left out: perfkit spire --train a.txt b.txt --analyse c.txt",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+MinRunning = Annotated[
+    float,
+    typer.Option(
+        "--min-running",
+        min=0,
+        max=1,
+        callback=options.finite,
+        help="Leave out samples counted for a smaller share of their interval than this.",
+    ),
+]
+_FEW = 100
+
+
+@app.command("rank", cls=options.Command)
+def rank_command(
+    ctx: typer.Context,
     more: list[str] | None = typer.Argument(None, metavar="[FILE]...", help="Further files to train on."),
     train: list[str] = typer.Option(
         [], "--train", metavar="FILE...", help="Train on these samples: counter dumps, or names of shipped data sets."
@@ -22,9 +45,6 @@ def spire(
     analyse: list[str] = typer.Option(
         [], "--analyse", metavar="FILE", help="Samples of the workload to analyse; may be repeated."
     ),
-    output: Annotated[
-        Path | None, options.output("With train: the file of the model.", ".spire", ".parquet", ".json")
-    ] = None,
     model: Path | None = typer.Option(
         None, "--model", metavar="FILE", help="Use this saved model instead of training."
     ),
@@ -39,37 +59,25 @@ def spire(
     ] = None,
     time_event: options.TimeEvent = "",
     work_event: options.WorkEvent = "",
-    min_running: Annotated[
-        float,
-        typer.Option(
-            "--min-running",
-            min=0,
-            max=1,
-            callback=options.finite,
-            help="Leave out samples counted for a smaller share of their interval than this.",
-        ),
-    ] = 0.0,
+    min_running: MinRunning = 0.0,
     areas: Path | None = typer.Option(None, "--areas", metavar="FILE", help="TOML file with areas of further events."),
     top: options.Top = 10,
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Rank a workload's events by SPIRE's throughput bounds, lowest first.
+    """Rank a workload's events by a saved model, or by one trained now.
 
-    Example: perfkit spire --train a.txt b.txt c.txt --analyse d.txt --top 10
+    Example: perfkit spire rank --train a.txt b.txt c.txt --analyse d.txt --top 10
 
-    With the word train first it trains a model on your runs and writes it:
-    perfkit spire train 'runs/*.txt' -o mine.spire
+    Example: perfkit spire rank --model mine.spire --analyse d.txt
     """
-    if more and more[0] == "train" and not train:
-        _train(more[1:], output, time_event, work_event, min_running)
-        return
-    if not analyse:
-        raise SettingError("say what to analyse with --analyse FILE, or train: perfkit spire train RUNS -o mine.spire")
-
     from perfkit.readers.open_samples import open_samples
     from perfkit.samples.areas import Areas
 
+    if not analyse:
+        raise SettingError("say what to analyse with --analyse FILE, or train: perfkit spire train RUNS -o mine.spire")
+    if model is not None:
+        options.has_no_effect(ctx, "with --model, which is trained already", "min_running")
     if areas is not None and not areas.is_file():
         raise SettingError(f"no file {str(areas)!r} with areas")
     trained = _model([*train, *(more or [])], model, time_event, work_event, min_running)
@@ -84,24 +92,39 @@ def spire(
         typer.echo(_as_text(trained, ranking, of, top))
 
 
-_FEW = 100
+@app.command("train", cls=options.Command)
+def train_command(
+    runs: list[str] = typer.Argument(
+        ..., metavar="FILE...", help="Counter dumps of your runs, patterns of them, or names of shipped data sets."
+    ),
+    output: Annotated[Path | None, options.output("The file of the model.", ".spire", ".parquet", ".json")] = None,
+    time_event: options.TimeEvent = "",
+    work_event: options.WorkEvent = "",
+    min_running: MinRunning = 0.0,
+    as_json: options.Json = False,
+) -> None:
+    """Train a model on your runs and write it.
 
-# ------------------------------------------------------------------ helpers
-
-
-def _train(runs: list[str], output: Path | None, time_event: str, work_event: str, min_running: float) -> None:
-    """Train a model on runs and write it; say how much it was trained on."""
-    if not runs or output is None:
-        raise SettingError("give runs and the file to write: perfkit spire train 'runs/*.txt' -o mine.spire")
+    Example: perfkit spire train 'runs/*.txt' -o mine.spire
+    """
+    if output is None:
+        raise SettingError("say which file to write: perfkit spire train 'runs/*.txt' -o mine.spire")
     trained = _model(runs, None, time_event, work_event, min_running)
     trained.save(output)
     most = int(trained.training["n_samples"].max()) if len(trained.training) else 0
-    typer.echo(f"{output}: {len(trained.rooflines)} rooflines of {trained.kind} samples, at most {most:,} per event")
     left = trained.training["status"].value_counts().drop("ok", errors="ignore")
+    if as_json:
+        about = {"written": output, "kind": trained.kind, "rooflines": len(trained.rooflines)}
+        print_json({**about, "most_samples_per_event": most, "not_trained": left.to_dict()})
+        return
+    typer.echo(f"{output}: {len(trained.rooflines)} rooflines of {trained.kind} samples, at most {most:,} per event")
     if len(left):
         typer.echo("not trained: " + ", ".join(f"{n} {status}" for status, n in left.items()))
     if most < _FEW:
         typer.echo(f"caution: under {_FEW} samples per event; train on many intervals of several programs")
+
+
+# ------------------------------------------------------------------ helpers
 
 
 def _model(train: list[str], saved: Path | None, time_event: str, work_event: str, min_running: float) -> "SpireModel":

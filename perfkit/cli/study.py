@@ -26,8 +26,9 @@ _SHOWN = 20  # rows
 Table = Annotated[Path | None, options.output("Write the table.", ".parquet", ".csv")]
 
 
-@app.command("run")
+@app.command("run", cls=options.Command)
 def run(
+    ctx: typer.Context,
     file: Path = typer.Argument(..., metavar="FILE", help="Study file (YAML)."),
     folder: Path | None = typer.Option(
         None,
@@ -56,6 +57,8 @@ def run(
     """Measure every configuration of a study that its folder does not hold yet.
 
     Stop it at any time (Ctrl-C, or even kill -9): the same command resumes where it stopped.
+
+    Example: perfkit study run study.yaml --dry-run
     """
     from perfkit.collectors.microbenchmark import Microbenchmark
     from perfkit.study.study import CALM, Study
@@ -75,6 +78,7 @@ def run(
     if yes:
         settings["limit"] = 10**12
     if dry_run:
+        options.has_no_effect(ctx, "with --dry-run, which measures nothing", "output")
         _show_plan(study.name, Microbenchmark(**settings).plan(study), place, CALM, as_json, study.is_program)
         return
     with _kept_when_stopped(place), progress_bar() as progress:
@@ -86,7 +90,7 @@ def run(
         raise DataError(f"nothing was measured: all {len(runs.table)} configurations failed, for the reasons above")
 
 
-@app.command("show")
+@app.command("show", cls=options.Command)
 def show(
     place: Path = typer.Argument(
         ..., metavar="FOLDER", help="A study's folder, its table (.parquet), or its study file, running or not."
@@ -94,7 +98,10 @@ def show(
     output: Table = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show what a study has measured, and export it."""
+    """Show what a study has measured, and export it.
+
+    Example: perfkit study show perfkit-out/fma -o fma.csv
+    """
     from perfkit.study.runs import StudyRuns
 
     if place.suffix in {".yaml", ".yml"} and place.is_file():

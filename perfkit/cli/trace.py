@@ -1,7 +1,7 @@
 """``perfkit trace``: record what a function of a program, or a kernel in C, executes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,20 +14,18 @@ if TYPE_CHECKING:
 
 
 def trace(
+    ctx: typer.Context,
     what: str = typer.Argument(
         metavar="WHAT",
         help="A program; a C or C++ file (its kernel is compiled first); or corpus:NAME, a shipped kernel.",
     ),
-    arguments: list[str] = typer.Argument(
-        None,
-        metavar="[ARGUMENT]...",
-        help="The program's arguments, after --; a kernel's: 1000, 2.0, f8[1000] (an array).",
-    ),
+    words: options.Words = [],  # noqa: B006  typer copies it
+    arguments: options.Arguments = "",
     function: options.Function = "",
     output: Annotated[Path | None, options.output("Write the trace (default: FUNCTION.trace).")] = None,
     limit: options.Limit = 10_000_000,
-    skip: int = typer.Option(0, "--skip", min=0, help="Let this many calls of the function pass first."),
-    repeat: int = typer.Option(1, "--repeat", min=1, help="Record this many calls."),
+    skip: options.Skip = 0,
+    repeat: options.Repeat = 1,
     callees: bool = typer.Option(False, "--callees", help="Record called functions, too."),
     backend: Annotated[Literal["auto", "cloner", "qemu"], typer.Option("--backend", help="Tracer.")] = "auto",
     timeout: float = typer.Option(
@@ -40,15 +38,13 @@ def trace(
     ),
     build: options.Build = "",
     flags: options.Flags = "",
-    compiler: str = typer.Option("gcc", "--compiler", help="For C files: the compiler."),
-    define: list[str] = typer.Option(
-        [], "--define", "-D", metavar="NAME=VALUE", help="For C files: define a macro; may be repeated."
-    ),
+    compiler: options.Compiler = "",
+    define: options.Define = [],  # noqa: B006  typer copies it
     as_json: options.Json = False,
 ) -> None:
     """Record the instructions and addresses of one function.
 
-    perfkit trace ./program --function work -o work.trace -- 48
+    Example: perfkit trace ./program --function work -o work.trace -- 48
     """
     from perfkit.collectors.kernels import SOURCES, compile_kernel, corpus_kernel
     from perfkit.collectors.open_traces import kernel_arguments
@@ -58,27 +54,32 @@ def trace(
     tracer = Tracer(
         limit=limit, skip=skip, repeat=repeat, callees=callees, backend=backend, timeout=timeout, begin=begin, end=end
     )
+    called = options.called_with(words, arguments)
+    if threads:
+        options.has_no_effect(ctx, "with --threads, which the cloner alone records", "backend")
     if what.startswith("corpus:") or what.endswith(SOURCES):
         if threads and not flags and not build:
             flags = "-O2 -fopenmp"
-        options: dict[str, object] = {"compiler": compiler, "defines": dict(_macro(each) for each in define)}
-        options |= {key: value for key, value in (("build", build), ("flags", flags)) if value}
+        given = (("build", build), ("flags", flags), ("compiler", compiler))
+        built: dict[str, Any] = {"defines": options.macros(define), **{key: value for key, value in given if value}}
         if what.startswith("corpus:"):
-            kernel = corpus_kernel(what.removeprefix("corpus:"), **options)  # type: ignore[arg-type]
+            options.has_no_effect(ctx, "of corpus:NAME, which names a function", "function")
+            kernel = corpus_kernel(what.removeprefix("corpus:"), **built)
         else:
-            kernel = compile_kernel(Path(what), function or None, **options)  # type: ignore[arg-type]
-        values = kernel_arguments(", ".join(arguments or []))
+            kernel = compile_kernel(Path(what), function or None, **built)
+        values = kernel_arguments(called)
         if threads:
             _tell_threads(tracer.run_kernel_threads(kernel, *values), output, as_json, callees=callees)
             return
         recorded = tracer.run_kernel(kernel, *values)
     else:
+        options.has_no_effect(ctx, "on a program, which is built already", "build", "flags", "compiler", "define")
         if not function:
             raise SettingError("say which function of the program to record: --function NAME")
         if threads:
-            _tell_threads(tracer.run_threads(what, function, arguments or []), output, as_json, callees=callees)
+            _tell_threads(tracer.run_threads(what, function, called), output, as_json, callees=callees)
             return
-        recorded = tracer.run(what, function, arguments or [])
+        recorded = tracer.run(what, function, called)
     path = recorded.save(output or Path(f"{recorded.provenance.function.replace('/', '_')}.trace"))
     origin = recorded.provenance
     if as_json:
@@ -140,8 +141,3 @@ def _tell_outside(recorded: "Trace", *, callees: bool) -> None:
     if extra.get("not_followed_calls"):
         hint = "" if callees else "; --callees records them where they can be"
         print(f"called and not recorded (name: calls): {extra['not_followed_calls']}{hint}")
-
-
-def _macro(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value or "1"

@@ -19,16 +19,11 @@ def why(
         metavar="PROGRAM",
         help="A program (x86-64), a Python script, a source in C, C++, Rust or Fortran, or LIBRARY.so:FUNCTION.",
     ),
-    arguments: list[str] = typer.Argument(
-        None,
-        metavar="[ARGUMENT]...",
-        help="The program's arguments, after --; a function's: f8[1000] 2.0 1000 (made up if there are none).",
-    ),
+    words: options.Words = [],  # noqa: B006  typer copies it
+    arguments: options.Arguments = "",
     function: options.Function = "",
     flags: options.Flags = "",
-    core: str = typer.Option(
-        "host", "--core", metavar="CORE", help="A core's name, a core file (*.toml), or host: this machine's core."
-    ),
+    core: options.Core = "host",
     timeout: float = typer.Option(
         3.0, "--timeout", min=0.1, max=1e6, callback=options.finite, help="Watch each run for so many seconds."
     ),
@@ -36,9 +31,7 @@ def why(
     noise: bool = typer.Option(
         False, "--noise", help="Of a program: also add instructions to its hot loop and time it, for a minute or so."
     ),
-    html: Path | None = typer.Option(
-        None, "--html", metavar="FILE", help="Write one page that needs no server.", callback=options.ends_in(".html")
-    ),
+    html: options.Html = None,
     notebook: Path | None = typer.Option(
         None,
         "--notebook",
@@ -58,7 +51,9 @@ def why(
 ) -> None:
     """Say why a program is slow: its hot function, what holds it back, on which line, and what would help.
 
-    perfkit why ./program -f solve -- 48
+    Arguments of a function are made up for its parameters' types where none are given.
+
+    Example: perfkit why ./program -f solve -- 48
     """
     from perfkit.cli.progress import stages
     from perfkit.cli.standard_input import kept
@@ -68,8 +63,9 @@ def why(
         from perfkit.diagnosis.why import why as ask
 
         path, function = _parted(program, function)
+        called = options.called_with(words, arguments)
         answer = ask(
-            path, function, arguments or [], core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags,
+            path, function, called, core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags,
             noise=noise, say=say,
         )  # fmt: skip
     if output is not None:

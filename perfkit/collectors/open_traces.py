@@ -58,6 +58,10 @@ def open_traces(
 
     shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
     found: dict[str, Trace] = {}
+    of_sources = {"function": function, "build": build, "defines": defines, "arguments": arguments}
+    unused = [name for name, value in of_sources.items() if value]
+    if unused and not any(part.strip().endswith(SOURCES) for part in source.split(",")):
+        raise SettingError(f"{unused[0]} is of C and C++ sources; {source} is recorded already: leave it out")
     for each in (part.strip().removeprefix("traces/") for part in source.split(",") if part.strip()):
         if each.endswith(SOURCES):
             found[Path(each).stem] = _record(
@@ -85,8 +89,8 @@ def _record(
     return kernel.trace(*arguments, limit=limit)
 
 
-def kernel_arguments(text: str) -> list[Any]:
-    """Return the arguments that a text names, as `open_traces` says.
+def kernel_arguments(given: str | Sequence[str]) -> list[Any]:
+    """Return the arguments that a text, or one text each, names, as `open_traces` says.
 
     Examples
     --------
@@ -94,6 +98,7 @@ def kernel_arguments(text: str) -> list[Any]:
     >>> kernel_arguments("i4[3], 2.5, 7")
     [array([0, 1, 2], dtype=int32), 2.5, 7]
     """
+    text = given if isinstance(given, str) else ",".join(given)
     return [_value(word.strip()) for word in text.split(",") if word.strip()]
 
 

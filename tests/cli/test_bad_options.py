@@ -24,7 +24,7 @@ FILES = {
 }  # fmt: skip
 # Words that work and take no time: each option's bad values are put before them.
 WORKING = {
-    "analyze": ["a.yaml", "--input", "d.csv"],
+    "analyse": ["a.yaml", "--input", "d.csv"],
     "app": ["none"],  # one that is there would go on serving
     "asm": ["add %rax, %rbx", "--repetitions", "3"],
     "blocks": ["blocks.csv", "--core", "zen4"],
@@ -50,7 +50,8 @@ WORKING = {
     "noise": ["none.c"],
     "report": ["tour", "--list"],
     "samples": ["dump.txt"],
-    "spire": ["--train", "spire/train", "--analyse", "spire/memory"],
+    "spire rank": ["--train", "spire/train", "--analyse", "spire/memory"],
+    "spire train": ["none"],
     "study run": ["s.yaml", "--dry-run"],
     "study show": ["none"],
     "trace": ["f.c", "--timeout", "5", "--", "5"],
@@ -127,14 +128,14 @@ def test_bad_values_of_every_option(refused, command):
             refused([*command.split(), option, *[value] * number, *WORKING[command]])
 
 
-@pytest.mark.parametrize("command", ["analyze", "convert", "cpi", "data", "gus", "report", "samples", "study show"])
+@pytest.mark.parametrize("command", ["analyse", "convert", "cpi", "data", "gus", "report", "samples", "study show"])
 def test_bad_arguments(refused, command):
     for value in BAD:
         if command == "data" or value != "-1":
             refused([*command.split(), "--", value] if value.startswith("-") else [*command.split(), value])
 
 
-@pytest.mark.parametrize("command", ["cpi", "dag sweep", "gus", "samples", "spire", "study run"])
+@pytest.mark.parametrize("command", ["cpi", "dag sweep", "gus", "samples", "spire rank", "study run"])
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_text_is_a_value(refused, command, data):
@@ -150,7 +151,7 @@ def test_any_text_is_a_value(refused, command, data):
     ("words", "why"),
     [
         ("gus fig1a --sensitivity --weights abc", "--weights takes numbers separated by commas; found 'abc'"),
-        ("gus fig1a --weights 1.5,nan", "--weights takes numbers separated by commas"),
+        ("gus fig1a --sensitivity --weights 1.5,nan", "--weights takes numbers separated by commas"),
         ("gus fig1a --top -3", "'--top'"),
         ("spire --train spire/train --analyse spire/memory --top 0", "'--top'"),
         ("gus missing.trace", "there is no file 'missing.trace'"),
@@ -164,7 +165,38 @@ def test_any_text_is_a_value(refused, command, data):
         ("calibrate --form ADD_R64_R64", "no instruction form 'ADD_R64_R64'"),
         ("asm nop --core none", "no core named 'none'. Known:"),
         ("gus fig1a --warm --warm-caches", "give one of them"),
-        ("gus fig1a --function nope", "--function goes with --source FILE"),
+        ("gus fig1a --function nope", "--function has no effect without --source FILE"),
+        ("gus fig1a --weights 2", "--weights has no effect without --sensitivity"),
+        ("gus fig1a --limit 5", "--limit has no effect on a trace"),
+        ("gus fig1a --flags=-O2", "--flags has no effect on a trace"),
+        ("gus fig1a -- 5", "arguments (5) go with --source FILE"),
+        ("gus f.c --arguments 5 -- 6", "not by both"),
+        ("trace /bin/true -f f -D N=1", "--define has no effect on a program"),
+        ("trace corpus:gemm -f f", "--function has no effect of corpus:NAME"),
+        ("trace f.c --threads --backend cloner", "--backend has no effect with --threads"),
+        ("cpi cpi/planted --trim 3", "--trim has no effect without --paper"),
+        ("cpi cpi/planted --paper --form cpi", "--form has no effect with --paper"),
+        ("cpi cpi/planted --paper --picture x.png", "--picture has no effect with --paper"),
+        ("spire --model m.spire --analyse a.csv --min-running 0.5", "--min-running has no effect with --model"),
+        ("asm nop --first --subsets", "--first has no effect with --subsets"),
+        ("calibrate --full -o c.toml --no-memory", "--memory/--no-memory has no effect with --full"),
+        ("calibrate --all --json", "--all has no effect with --json"),
+        ("gate f.c --json --markdown", "--markdown has no effect with --json"),
+        ("gate f.c --update -o x.md", "--output has no effect with --update"),
+        ("report tour --list -p a 1", "--parameter has no effect with --list"),
+        ("report tour -o x.html --jobs 2", "--jobs has no effect without --grid"),
+        ("report spire -o x.html --without view", "--without has no effect on spire"),
+        ("study run s.yaml --dry-run -o t.csv", "--output has no effect with --dry-run"),
+        ("dag run triad --no-relax --top 3", "--top has no effect with --no-relax"),
+        ("dag run triad -f f", "leave it out"),
+        ("dag run triad -- 5", "arguments (5) are of functions and programs"),
+        ("dag run f.c --sizes 5 -- 7", "sizes stand for N in the arguments"),
+        ("lab none.ipynb --folder here", "no notebook"),
+        ("diff f.c:f f.c:f -f g", "names its function already"),
+        ("compare corpus:gemm -f f", "corpus:gemm names a function already"),
+        ("compare f.so g.so --flags=-O2", "--flags has no effect on libraries"),
+        ("compare f.c g.so --flags-b=-O2", "--flags-b has no effect where B is a library"),
+        ("noise f.so --compiler clang", "--compiler has no effect on a library"),
         ("gus random.bin -o random.bin", "random.bin is both read and written"),
         ("convert dump.txt --json", "at least one dump and, last, the file to write"),
         ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),

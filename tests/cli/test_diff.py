@@ -87,7 +87,7 @@ def test_what_would_be_ignored_is_refused(perfkit, sources):
     assert "--flags-b is for" in perfkit("diff", slow, "fig1a", "--flags-b", "-O0", status=2)
     assert "--flags is for" in perfkit("diff", "fig1a", "fig1b", "--flags", "-O0", status=2)
     assert "--function is for" in perfkit("diff", "fig1a", "fig1b", "-f", "sum", status=2)
-    assert "--arguments is for" in perfkit("diff", "fig1a", "fig1b", "--arguments", "3", status=2)
+    assert "arguments (3) are for what runs here" in perfkit("diff", "fig1a", "fig1b", "--arguments", "3", status=2)
 
 
 def test_a_core_that_is_asked_for_is_that_of_saved_results_too(perfkit, tmp_path):
@@ -115,7 +115,7 @@ def test_a_limit_on_the_cycles_is_an_exit_status(perfkit, sources):
             "note.txt is no program, library, C or C++ file, trace or saved result, and as a dump",
         ),
         (["dump.csv", "dump.csv", "-f", "sum"], "--function is for programs"),
-        (["dump.csv", "dump.csv", "--", "3"], "arguments after -- (3) are for what runs here"),
+        (["dump.csv", "dump.csv", "--", "3"], "arguments (3) are for what runs here"),
         (["not there.trace", "slow.c"], "there is no file 'not there.trace'"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_call_further_on_and_one_function_beside_another(perfkit, programs):
 
 def test_without_a_function_the_hottest_is_taken_and_said(programs, monkeypatch):
     monkeypatch.chdir(programs)
-    side = DiffSide("./old", "", "", "", ("3000",), 0, 1, 10**6, "zen4", False)
+    side = DiffSide("./old", "", "", ("3000",), 0, 1, 10**6, "zen4", True)
     with pytest.warns(PerfkitWarning, match="sum is the hottest of its own"):
         result = side.result()
     assert result.trace.provenance.function == "sum"

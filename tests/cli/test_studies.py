@@ -163,10 +163,10 @@ def _descendants(process):
     return Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
-def test_analyze(tmp_path):
+def test_analyse(tmp_path):
     pd.DataFrame({"N": range(40), "t": [1.0] * 20 + [9.0] * 20}).to_csv(tmp_path / "d.csv", index=False)
     (tmp_path / "a.yaml").write_text("categories: {target: t, method: bins, bins: [5]}\ntree: {features: [N]}\n")
-    done = invoke("analyze", tmp_path / "a.yaml", "--input", tmp_path / "d.csv", "--output", tmp_path / "o")
+    done = invoke("analyse", tmp_path / "a.yaml", "--input", tmp_path / "d.csv", "--output", tmp_path / "o")
     assert done.exit_code == 0, done.output
     assert "N <= 19.5" in done.output
     assert (tmp_path / "o" / "tree.png").exists()

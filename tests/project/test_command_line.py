@@ -12,6 +12,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from perfkit.cli.main import COMMANDS, app
+from perfkit.cli.options import CallingCommand
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +23,7 @@ VOCABULARY = """
 --time-event       --work-event       --repetitions      --folder           --timeout          --limit
 --function -f      --build            --flags            --compiler         --define -D        --arguments
 --source           --calibration      --overrides        --uops-info        --look-up --no-look-up
---sensitivity      --causality        --weights          --warm             --cold --warm-caches
+--sensitivity      --causality        --weights          --warm --cold --warm-caches
 --train            --analyse          --model            --save-model       --min-running      --areas
 --form             --method           --events           --aggregate        --between          --paper --trim
 --collect          --input            --parameter -p     --list             --set              --size
@@ -48,6 +49,7 @@ SYNONYMS = {
     "--plot": "--picture", "--figure": "--picture", "--image": "--picture", "--cpu": "--core", "--march": "--core",
     "--arch": "--core", "--machine": "--core", "--head": "--top", "--count": "--top", "--rows": "--top",
     "--time": "--time-event", "--work": "--work-event", "--runs": "--repetitions", "--cflags": "--flags",
+    "--args": "--arguments", "--analyze": "--analyse", "--hot": "--warm",
     "--dir": "--folder", "--directory": "--folder", "--resume": "--folder", "--random-state": "--seed",
 }  # fmt: skip
 # What two commands mean differently by one word, each the word of its own method.
@@ -82,9 +84,47 @@ def test_one_word_is_one_thing():
     seen = {}
     for name, option in options():
         word = option.opts[0]
-        look = (tuple(option.opts), str(option.type_descriptor.annotation), option.multiple, option.nargs)
+        look = (
+            tuple(option.opts),
+            tuple(option.secondary_opts),
+            str(option.type_descriptor.annotation),
+            option.multiple,
+            option.nargs,
+        )
         first, known = seen.setdefault(word, (name, look))
         assert look == known or word in TWO_MEANINGS, f"{word} of {name} differs from {first}'s: {look} {known}"
+
+
+def test_a_word_has_one_spelling():
+    """No "analyze" beside "analyse"."""
+    words = {each for name in commands() for each in name.split()}
+    words |= {s.strip("-") for _, option in options() for s in (*option.opts, *option.secondary_opts)}
+    spellings = {}
+    for word in words:
+        spellings.setdefault(word.replace("yz", "ys").replace("iz", "is").replace("or", "our"), set()).add(word)
+    assert [found for found in spellings.values() if len(found) > 1] == []
+
+
+def test_what_a_program_or_function_is_called_with_is_given_one_way():
+    """After ``--``; as one text, too."""
+    for name, command in commands().items():
+        given = {p.name for p in command.params}
+        assert ("words" in given) == ("arguments" in given) == isinstance(command, CallingCommand), name
+    assert sum(isinstance(command, CallingCommand) for command in commands().values()) == 8
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_writes_values_in_capitals_and_shows_an_example(name):
+    shown = CliRunner().invoke(app, [*name.split(), "--help"], prog_name="perfkit").output
+    assert shown.startswith(f"Usage: perfkit {name} [OPTIONS]")  # its own, not that of a command above it
+    assert not re.search(r"<[a-z][\w ]*>", shown), (
+        shown
+    )  # <path>, <int range>; <a|b> lists what there is to choose from
+    for argument in (p for p in commands()[name].params if p.param_type_name == "argument"):
+        assert re.fullmatch(r"(\[?(-- )?[A-Z]+(\.\.\.)?\]?(\.\.\.)? ?)+", argument.metavar), (name, argument.metavar)
+    examples = re.findall(r"^  Example: (perfkit .*)$", shown, re.M)
+    assert examples
+    assert all(line.startswith(f"perfkit {name}") for line in examples)
 
 
 def test_every_command_prints_json():
@@ -122,14 +162,16 @@ def test_help_shows_every_word_of_its_texts(words):
     """Brackets in a text are text: Rich's markup would swallow `f8[1000]` or `[bold]`."""
     shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0
-    text = " ".join(shown.output.split())
+    text = "".join(shown.output.split())  # lines end anywhere, also behind a hyphen
     if words:
         for parameter in commands()[" ".join(words)].params:
-            assert " ".join((getattr(parameter, "help", "") or "").split()) in text
+            assert "".join((getattr(parameter, "help", "") or "").split()) in text
 
 
 def documented():
-    """(page, command): what documents and notebooks show in code blocks and between backticks."""
+    """(page, command): what help texts show, and documents and notebooks in code blocks and between backticks."""
+    for name, command in commands().items():
+        yield from ((name, line) for line in re.findall(r"^ *Example: (perfkit .*)$", command.help, re.M))
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
         text = page.read_text()
         if page.suffix == ".ipynb":
@@ -146,7 +188,8 @@ def test_documents_show_commands_and_options_that_exist():
     for page, line in shown:
         words = shlex.split(line.replace("...", ""), comments=True)[1:]
         words = words[: words.index("--")] if "--" in words else words
-        name = next((name for name in (" ".join(words[:2]), words[0]) if name in known), None)
+        own = {"dag": "dag run", "spire": "spire rank"}  # what may be left out
+        name = next((name for name in (" ".join(words[:2]), words[0], own.get(words[0])) if name in known), None)
         spellings = {"--help"}
         if name is None:
             assert words[0] in COMMANDS or words[0] == "--help", f"{page}: {line}"

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from perfkit.trace.trace import Trace
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".ll")
+_N = re.compile(r"\bN\b|(?<=[\[x])N|N(?=[x\]])")  # the size, in arguments
 _PYTHON = re.compile(r"^([\w./-]+):(\w+)$")
 
 
@@ -27,7 +29,7 @@ def open_dags(
     what: str,
     *,
     function: str = "",
-    arguments: str = "",
+    arguments: str | Sequence[str] = "",
     sizes: Sequence[int] = (),
     builds: Sequence[str] = (),
     whole: bool = True,
@@ -46,7 +48,8 @@ def open_dags(
         Of a source or a program the function; several with commas between. "" for a source that has only one.
     arguments
         What the function is called with, as in `perfkit.open_traces`: ``"f8[1000], 2.0, 1000"``; of a program its
-        command line. ``N`` stands for each of `sizes`: ``"f8[NxN], f8[N], N"``.
+        command line, as a shell splits it; or a word for each. ``N`` stands for each of `sizes`:
+        ``"f8[NxN], f8[N], N"``.
     sizes
         Sizes to try, one DAG each.
     builds
@@ -71,11 +74,14 @@ def open_dags(
     """
     found: dict[str, NodeSource] = {}
     functions = [name.strip() for name in function.split(",") if name.strip()]
-    for each in (part.strip() for part in what.split(",") if part.strip()):
+    words = _words(arguments) if isinstance(arguments, str) else list(arguments)
+    named = [part.strip() for part in what.split(",") if part.strip()]
+    _check_used({_kind(each) for each in named}, what, functions, words, sizes)
+    for each in named:
         for size in sizes or (0,):
-            text = re.sub(r"\bN\b|(?<=[\[x])N|N(?=[x\]])", str(size), arguments) if size else arguments
+            called = [_N.sub(str(size), word) for word in words] if size else words
             for build in builds or ("",):
-                opened = _opened(each, functions, text, size, build, whole, core, limit)
+                opened = _opened(each, functions, called, size, build, whole, core, limit)
                 # Programs of one function are builds of it: none may hide another.
                 found |= {f"{n} of {Path(each).name}" if n in found else n: dag for n, dag in opened.items()}
     if not found:
@@ -85,10 +91,40 @@ def open_dags(
     return found
 
 
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise SettingError(f"arguments are written as for a shell; found {text!r} ({error})") from error
+
+
+def _kind(what: str) -> str:
+    """Return what a name stands for."""
+    from perfkit.collectors.dag.paper_kernels import KERNELS
+
+    if what in KERNELS:
+        return "kernel"
+    if Path(what).suffix in _SOURCES:
+        return "source"
+    if _PYTHON.match(what):
+        return "function"
+    return "program" if _is_program(what) else "trace"
+
+
+def _check_used(kinds: set[str], what: str, functions: list[str], words: list[str], sizes: Sequence[int]) -> None:
+    """Refuse what none of the names would use."""
+    if functions and kinds.isdisjoint({"source", "program"}):
+        raise SettingError(f"a function ({functions[0]}) is of a source or a program; {what} is neither: leave it out")
+    if words and kinds.isdisjoint({"source", "function", "program"}):
+        raise SettingError(f"arguments ({' '.join(words)}) are of functions and programs; {what} is none")
+    if sizes and "kernel" not in kinds and not any(_N.search(word) for word in words):
+        raise SettingError(f"sizes stand for N in the arguments, which has none: f8[N], N; found {' '.join(words)!r}")
+
+
 def _opened(
     what: str,
     functions: list[str],
-    arguments: str,
+    arguments: list[str],
     size: int,
     build: str,
     whole: bool,
@@ -98,23 +134,25 @@ def _opened(
     from perfkit.collectors.dag.paper_kernels import KERNELS
 
     suffix = f"({size})" if size else ""
-    if what in KERNELS and not build:
+    kind = _kind(what)
+    if kind == "kernel" and not build:
         source = KERNELS[what].trace(size or None, whole=whole)
         return {source.name: source}
-    if Path(what).suffix in _SOURCES:
+    if kind == "source":
         built = f" {build}" if build else ""
         traced = [_from_c(what, name, arguments, build, whole) for name in functions or [""]]
         return {f"{each.name.partition('(')[0]}{suffix}{built}": each for each in traced}
     if build:
         raise SettingError(f"{what} is no C or C++ source, which builds ({build}) are made of: name the built programs")
-    if python := _PYTHON.match(what):
-        return {f"{python[2]}{suffix}": _from_python(python[1], python[2], arguments, whole)}
-    if _is_program(what):
+    if kind == "function":
+        module, _, name = what.rpartition(":")
+        return {f"{name}{suffix}": _from_python(module, name, arguments, whole)}
+    if kind == "program":
         return {f"{n}{suffix}": _of(_recorded(what, n, arguments, limit), whole, core) for n in _named(what, functions)}
     from perfkit.collectors.open_traces import open_traces
 
     try:
-        traces = open_traces(what, function=",".join(functions), arguments=arguments, limit=limit)
+        traces = open_traces(what, limit=limit)
     except SettingError as error:
         raise SettingError(f"{error} (or a kernel of the paper: {', '.join(KERNELS)})") from error
     return {name: _of(trace, whole, core) for name, trace in traces.items()}
@@ -129,7 +167,7 @@ def _named(what: str, functions: list[str]) -> list[str]:
     return functions
 
 
-def _from_c(path: str, function: str, arguments: str, build: str, whole: bool) -> NodeSource:
+def _from_c(path: str, function: str, arguments: list[str], build: str, whole: bool) -> NodeSource:
     from perfkit.collectors.dag.clang_kernel import FLAGS, trace_c
     from perfkit.collectors.open_traces import kernel_arguments
 
@@ -138,7 +176,7 @@ def _from_c(path: str, function: str, arguments: str, build: str, whole: bool) -
     return replace(traced, name=f"{traced.name} {build}") if build else traced
 
 
-def _from_python(module: str, function: str, arguments: str, whole: bool) -> NodeSource:
+def _from_python(module: str, function: str, arguments: list[str], whole: bool) -> NodeSource:
     from perfkit.collectors.dag.numba_kernel import trace_numba
     from perfkit.collectors.open_traces import kernel_arguments
 
@@ -172,11 +210,11 @@ def _is_program(what: str) -> bool:
         return file.read(4) == b"\x7fELF"
 
 
-def _recorded(program: str, function: str, arguments: str, limit: int) -> Trace:
+def _recorded(program: str, function: str, arguments: list[str], limit: int) -> Trace:
     from perfkit.collectors.tracer.tracer import Tracer
 
     path = program if os.sep in program or not Path(program).exists() else str(Path(program).resolve())
-    return Tracer(limit=limit, callees=True).run(path, function, arguments.split())
+    return Tracer(limit=limit, callees=True).run(path, function, arguments)
 
 
 def _of(trace: Trace, whole: bool, core: Microarchitecture | None) -> NodeSource:

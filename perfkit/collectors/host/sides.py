@@ -35,6 +35,8 @@ def kernel_from(
     """
     more = dict(options or {})
     if text.startswith("corpus:"):
+        if function is not None:
+            raise SettingError(f"{text} names a function already: leave out --function {function}")
         return corpus_kernel(text.removeprefix("corpus:"), compiler=compiler or "gcc", **more)
     path = Path(text)
     if not path.exists() and ":" in text:
@@ -53,18 +55,19 @@ def kernel_from(
 def is_program(text: str) -> bool:
     """Whether what is named is a file of machine code that is no shared library."""
     path = Path(text)
-    if not path.is_file() or _is_library(path):
+    if not path.is_file() or is_library(path):
         return False
     with path.open("rb") as file:
         return file.read(4) == b"\x7fELF"
 
 
-def _is_library(path: Path) -> bool:
+def is_library(path: Path) -> bool:
+    """Whether a file's name is that of a shared library."""
     return path.suffix == ".so" or ".so." in path.name
 
 
 def _compiled(path: Path, function: str | None, compiler: str | None, options: dict[str, Any]) -> Kernel:
-    if _is_library(path):
+    if is_library(path):
         if function is None:
             raise SettingError(f"say which function of {path.name} to time: --function NAME")
         return library_kernel(path, function)

@@ -1,4 +1,4 @@
-"""``perfkit analyze``: run an analysis file on a table."""
+"""``perfkit analyse``: run an analysis file on a table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
 
 
-def analyze(
+def analyse(
     file: Path = typer.Argument(..., metavar="FILE", help="Analysis file (YAML)."),
     table: list[Path] = typer.Option(
         [], "--input", metavar="FILE", help="Analyse this file instead of the analysis file's input; may be repeated."
@@ -25,6 +25,8 @@ def analyze(
     """Filter, categorise and learn from a table, as an analysis file says.
 
     docs/studies.md describes the file.
+
+    Example: perfkit analyse analysis.yaml --output out
     """
     from perfkit.fitters.studies.analysis import Analysis, read_tables
 
