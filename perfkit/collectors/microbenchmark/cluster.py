@@ -14,9 +14,10 @@ from typing import Any
 from perfkit.collectors.microbenchmark.passes import Task
 from perfkit.errors import UnavailableError
 from perfkit.study.study import Study
-from perfkit.workers.cluster import connected
+from perfkit.workers.cluster import connected, jobs_gone
 
 _TOPIC = "perfkit-study-rows"
+_PATIENCE = 5.0  # seconds without a row and without a worker before SLURM is asked for the jobs
 _MOST_DEATHS = 3  # workers that a batch may cost before it is given up
 
 
@@ -54,12 +55,14 @@ def collect_on(
 
         for at in range(0, len(todo), size):
             submit(todo[at : at + size])
+        heard = time.monotonic()
         while tasks or not rows.empty():
             try:
                 row = rows.get(timeout=0.05)
             except Empty:
                 row = None
             if row is not None:
+                heard = time.monotonic()
                 if row.get("run") == run and left.pop(row["record"]["key"], None) is not None:
                     nodes[row["record"].get("host", "?")] += 1
                     say(sum(nodes.values()), "measuring: " + ", ".join(f"{n} {k}" for n, k in sorted(nodes.items())))
@@ -84,6 +87,16 @@ def collect_on(
                     )
                 if missing:
                     submit(missing)
+            if time.monotonic() - heard > _PATIENCE:
+                heard = time.monotonic()
+                if not client.nthreads():
+                    say(sum(nodes.values()), f"waiting for the workers of {where}")
+                    reason = jobs_gone(client)
+                    if reason:
+                        raise UnavailableError(
+                            f"{reason}; the {sum(nodes.values())} rows that arrived are kept, and the same command "
+                            "goes on"
+                        )
 
 
 def measure_batch(settings: dict[str, Any], part: Sequence[Task], seed: int, run: str) -> list[dict[str, Any]]:

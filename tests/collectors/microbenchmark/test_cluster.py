@@ -2,13 +2,18 @@
 
 import os
 import signal
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from perfkit.collectors.microbenchmark import Microbenchmark
+from perfkit.collectors.microbenchmark import cluster as collecting
 from perfkit.errors import SettingError, UnavailableError
 from perfkit.study.runs import StudyRuns, read_records
 from perfkit.study.study import Study
+from perfkit.workers import cluster as clusters
 
 pytestmark = [pytest.mark.measures, pytest.mark.filterwarnings("default")]
 QUICK = {"repetitions": 3, "attempts": 1, "windows": 3}
@@ -73,3 +78,67 @@ def test_a_cluster_that_is_not_there_is_said():
         Microbenchmark(cluster="cloud").collect(study)
     with pytest.raises(UnavailableError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"):
         Microbenchmark(cluster="tcp://127.0.0.1:9").collect(study)
+
+
+# -- SLURM: what was found with one node of it (docs/cluster.md) -------------------------------------------------------
+
+
+def slurm_of(monkeypatch, folder, squeue):
+    """Put a `squeue` on the path that runs these lines of the shell."""
+    program = folder / "squeue"
+    program.write_text(f"#!/bin/sh\n{squeue}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+def client_of(*jobs, faults=()):
+    workers = {at: SimpleNamespace(job_id=job) for at, job in enumerate(jobs)}
+    return SimpleNamespace(cluster=SimpleNamespace(workers=workers, faults=list(faults)))
+
+
+def test_jobs_that_all_ended_are_told_from_some_that_wait(tmp_path, monkeypatch):
+    slurm_of(monkeypatch, tmp_path, "echo 7; echo 9")
+    assert clusters.jobs_gone(client_of("7", "8")) == ""
+    assert "all jobs of SLURM have ended (5, 8: cancelled" in clusters.jobs_gone(client_of("5", "8"))
+    assert clusters.jobs_gone(client_of(None)) == "", "it is being submitted"
+    assert clusters.jobs_gone(client_of(None, faults=["no such partition"])) == "SLURM took no job: no such partition"
+    slurm_of(monkeypatch, tmp_path, "echo 'slurm_load_jobs error' >&2; exit 1")
+    assert clusters.jobs_gone(client_of("5")) == "", "a controller that does not answer says nothing of the jobs"
+
+
+def test_a_study_does_not_wait_for_jobs_that_all_ended(monkeypatch):
+    """Cancelled jobs, or jobs out of time, left the study waiting for ever."""
+    from distributed import Client, LocalCluster
+
+    @contextmanager
+    def without_workers(_):
+        with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as made, Client(made) as client:
+            yield client
+
+    monkeypatch.setattr(collecting, "connected", without_workers)
+    monkeypatch.setattr(collecting, "jobs_gone", lambda _: "all jobs have ended")
+    monkeypatch.setattr(collecting, "_PATIENCE", 0.2)
+    study = Study(KERNEL, {"N": [1]}, policy=QUICK)
+    with pytest.raises(UnavailableError, match="all jobs have ended; the 0 rows that arrived are kept"):
+        Microbenchmark(cluster="slurm").collect(study)
+
+
+def test_the_package_for_slurm_leaves_ctrl_c_alone(tmp_path, monkeypatch):
+    """dask-jobqueue 0.9 makes Ctrl-C a silent exit with status 0 where it is imported; a stand-in does the same."""
+    package = tmp_path / "dask_jobqueue"
+    package.mkdir()
+    (package / "__init__.py").write_text("import signal\nsignal.signal(signal.SIGINT, lambda *_: None)\n")
+    (package / "slurm.py").write_text(
+        "class SLURMJob: ...\nclass SLURMCluster:\n    def __init__(self, n_workers): self.n_workers = n_workers\n"
+    )
+    for name in ("dask_jobqueue", "dask_jobqueue.slurm"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert clusters._slurm(3).n_workers == 3
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for name in ("dask_jobqueue", "dask_jobqueue.slurm"):
+            sys.modules.pop(name, None)
