@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -434,3 +435,21 @@ def test_noise_is_set_against_the_other_methods_and_believed_where_it_differs():
     *_, told, belief = opinions(near, None, DataError("its loop has no place for it"))
     assert (told.agrees, told.says) == (None, "cannot say: its loop has no place for it")
     assert belief.says.startswith("the sensitivity")
+
+
+@pytest.mark.parametrize(("share", "made"), [(0.03, 0.0), (0.3, 0.5)])
+def test_a_small_part_of_a_script_does_not_explain_it(share, made):
+    """A library's function with 3 % of the time, or with less than what a compiler made while the script ran."""
+    rows = [
+        ("_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault", "/opt/libpython3.11.so", 1 - share - made),
+        ("code of no file without a symbol", "", "", made),
+        ("serve", "serve", "/opt/libother.so", share),
+    ]
+    table = pd.DataFrame(
+        [(a, b, c, int(100 * d), d, 1, 1) for a, b, c, d in rows],
+        columns=["function", "symbol", "file", "samples", "share", "threads", "processes"],
+    )
+    seen = Profile(table, pd.DataFrame(), "run.py", "perf", "samples", 1.0)
+    asked = dataclasses.replace(inquiry(), target=Target(Path(sys.executable), (), None, Path("run.py")))
+    with pytest.raises(DataError, match=rf"the hottest function of a library has {share:.0%} of it \(-f serve"):
+        asked._function(seen)

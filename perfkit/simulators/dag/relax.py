@@ -62,8 +62,8 @@ class Relaxation(Tabled):
     relaxed
         The cycles then.
     better
-        How many times as good each was made: 2, or less where half a latency is no whole number of cycles (of 3 cycles 2
-        are left: 1.5 times).
+        How many times as good each was made: 2, or less where half a latency is no whole number of cycles (of 3
+        cycles 2 are left: 1.5 times).
 
     Examples
     --------
