@@ -25,7 +25,7 @@ from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.diagnosis.window import hot_window
 from perfkit.diagnosis.words import held_back, remedy
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
 from perfkit.trace.trace import Trace
@@ -142,6 +142,15 @@ def test_a_cell_is_simulated():
     found = shell.magics["gus"][1]('--core zen4 --arguments "f8[64], 64"', SUM)
     assert found.settings.core.name == "zen4"
     assert found.trace.provenance.function == "f"
+
+
+@needed
+def test_arguments_that_a_cell_does_not_give_are_made_and_said():
+    shell = Shell()
+    pk.load_ipython_extension(shell)
+    with pytest.warns(PerfkitWarning, match=r"those made for it here: f8\[1048576\], 1000 .*--arguments"):
+        found = shell.magics["gus"][1]("--core zen4", SUM)
+    assert found.trace.access_count == 1001  # of x, and of the stack by ret
 
 
 SUM = "double f(const double *a, long n) { double s = 0; for (long i = 0; i < n; i++) s += a[i]; return s; }"
