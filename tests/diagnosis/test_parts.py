@@ -1,5 +1,6 @@
 """The parts of an answer, each on its own: choosing calls, pages, trace events, magics, names, files apart."""
 
+import ast
 import dataclasses
 import json
 import shutil
@@ -95,13 +96,25 @@ def test_the_timeline_shows_the_bottlenecks_line_at_work():
     assert window.first + window.length <= found.result.instructions
 
 
-def test_a_notebook_opens_the_answer_beside_it(tmp_path):
+def test_a_notebook_opens_the_answer_beside_it(tmp_path, monkeypatch):
     found = EXAMPLES[pk.Diagnosis]()
     book = json.loads(save_notebook(found, tmp_path / "why it is.ipynb").read_text())
     cells = {cell["cell_type"] for cell in book["cells"]}
     assert cells == {"markdown", "code"}
     name = json.loads(book["cells"][1]["source"].partition("=")[2].partition("#")[0])
     assert pk.Diagnosis.load(tmp_path / name).headline() == found.headline()
+    monkeypatch.chdir(tmp_path)
+    shown: dict = {}
+    views = []
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            *before, last = ast.parse(cell["source"]).body
+            exec(compile(ast.Module(before, []), "cell", "exec"), shown)
+            if isinstance(last, ast.Expr):
+                views.append(eval(compile(ast.Expression(last.value), "cell", "eval"), shown))
+            else:
+                exec(compile(ast.Module([last], []), "cell", "exec"), shown)
+    assert [type(each).__name__ for each in views] == ["NoneType", "ListingView", "SensitivityView", "TimelineView"]
 
 
 def test_trace_events_are_the_timeline(tmp_path):
