@@ -1,12 +1,15 @@
 """``%load_ext perfkit``: the cell magics ``%%why``, ``%%gus`` and ``%%compare`` for C in a notebook.
 
-Each compiles the cell and returns a result, which the notebook shows: nothing is printed.
+Each compiles the cell and returns a result, which the notebook shows: nothing is printed. Arguments that are not given
+are made for the parameters' types, which is said.
 """
 
 import shlex
+import warnings
+from dataclasses import replace
 from typing import Any
 
-from perfkit.errors import SettingError
+from perfkit.errors import PerfkitWarning, SettingError
 
 _WORDS = {
     "-f": "function", "--function": "function", "--arguments": "arguments", "--flags": "flags", "--core": "core",
@@ -26,8 +29,9 @@ def why(line: str, cell: str) -> Any:
     from perfkit.diagnosis.kernel import why_kernel
 
     asked = _asked(line)
-    kernel, arguments = _compiled(cell, asked)
-    return why_kernel(kernel, *arguments, core=asked.get("core", "host"))
+    kernel, arguments, notes = _compiled(cell, asked)
+    found = why_kernel(kernel, *arguments, core=asked.get("core", "host"))
+    return replace(found, unseen=(*notes, *found.unseen))
 
 
 def gus(line: str, cell: str) -> Any:
@@ -36,7 +40,8 @@ def gus(line: str, cell: str) -> Any:
     from perfkit.simulators.gus.gus import Gus
 
     asked = _asked(line)
-    kernel, arguments = _compiled(cell, asked)
+    kernel, arguments, notes = _compiled(cell, asked)
+    _told(notes)
     return Gus(Microarchitecture.load(asked.get("core", "host"))).run(kernel.trace(*arguments))
 
 
@@ -48,7 +53,9 @@ def compare(line: str, cell: str) -> Any:
     parts = [part for part in cell.split(f"\n{_APART}") if part.strip()]
     if len(parts) != 2:
         raise SettingError(f"%%compare takes two versions with a line {_APART!r} between them; found {len(parts)}")
-    (a, arguments), (b, _) = (_compiled(part.partition("\n")[2] if k else part, asked) for k, part in enumerate(parts))
+    texts = (part.partition("\n")[2] if k else part for k, part in enumerate(parts))
+    (a, arguments, notes), (b, *_) = (_compiled(text, asked) for text in texts)
+    _told(notes)
     return compared(a, b, *arguments)
 
 
@@ -64,11 +71,18 @@ def _asked(line: str) -> dict[str, str]:
     return found
 
 
-def _compiled(cell: str, asked: dict[str, str]) -> tuple[Any, list[Any]]:
+def _compiled(cell: str, asked: dict[str, str]) -> tuple[Any, list[Any], tuple[str, ...]]:
+    """Return a cell's function, its arguments, and what is to be said of these."""
     from perfkit.collectors.kernels import compile_kernel
-    from perfkit.collectors.open_traces import kernel_arguments
+    from perfkit.diagnosis.sources import arguments_of
 
     kernel = compile_kernel(
         cell.strip() + "\n", asked.get("function"), build=asked.get("build"), flags=asked.get("flags")
     )
-    return kernel, kernel_arguments(asked.get("arguments", ""))
+    return kernel, *arguments_of(kernel, asked.get("arguments", ""), 'with --arguments "f8[1000], 2.0, 1000"')
+
+
+def _told(notes: tuple[str, ...]) -> None:
+    """Show what a result does not say itself."""
+    for note in notes:
+        warnings.warn(f"not seen: {note}", PerfkitWarning, stacklevel=3)

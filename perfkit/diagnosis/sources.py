@@ -102,16 +102,36 @@ def called_kernel(
         kernel = library_kernel(path, function)
     else:
         raise SettingError(f"say which function of {path.name}: -f FUNCTION")
-    if words:
-        return kernel, kernel_arguments(", ".join(words)), ()
+    return kernel, *arguments_of(kernel, ", ".join(words), "behind --")
+
+
+def arguments_of(kernel: "Kernel", text: str, where: str) -> tuple[list[Any], tuple[str, ...]]:
+    """Return a kernel's arguments, made for its parameters where the text has none, and what is to be said of these.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is called.
+    text : str
+        As `kernel_arguments` reads them.
+    where : str
+        Where a person gives them, for messages.
+
+    Raises
+    ------
+    SettingError
+        None can be made.
+    """
+    if text.strip():
+        return kernel_arguments(text), ()
     made_up = generated(kernel.path, kernel.function)
     if not made_up:
-        return kernel, [], ()
+        return [], ()
     note = (
         f"what {kernel.function} does with other arguments than those made for it here: {', '.join(made_up)} (give "
-        "your own behind --)"
+        f"your own {where})"
     )
-    return kernel, kernel_arguments(", ".join(made_up)), (note,)
+    return kernel_arguments(", ".join(made_up)), (note,)
 
 
 def generated(path: Path, function: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.errors import DataError, PerfkitWarning
+from perfkit.errors import DataError, PerfkitWarning, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.threads import ThreadsResult, run_threads
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OFTEN = 0.001  # of the instructions are writes to a line: fewer cost nothing that matters
+_FAR = 10  # times the limit: so much of each thread is counted where the limit cuts its call
 _MUCH = 1.1  # a slowdown beside the others, or an imbalance, that is worth a word of its own
 
 
@@ -37,6 +38,9 @@ class Team:
         The program and its words.
     explained : bool
         Whether it is the slowest thread that the answer explains, rather than a run with one thread.
+    whole : tuple of int
+        Instructions that each thread executes in its whole call, where that is longer than what is simulated; empty
+        where it is not, or is longer than can be counted.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Team:
     result: ThreadsResult
     command: str
     explained: bool = False
+    whole: tuple[int, ...] = ()
 
     @property
     def slowest(self) -> Trace:
@@ -55,6 +60,17 @@ class Team:
         if self.traces.complete and self.result.imbalance >= _MUCH:
             return f". Beside that, the slowest takes {self.result.imbalance:.2f} times the mean, and the others wait"
         return ""
+
+    def _counted(self) -> str:
+        """Compare whole calls by their instructions; "" where these are not known."""
+        if not self.whole:
+            return ""
+        most, mean = max(self.whole), sum(self.whole) / len(self.whole)
+        return (
+            f"a part of each thread's call was simulated; by the instructions of the whole calls, {min(self.whole):,} "
+            f"to {most:,}, the imbalance is {most / mean:.2f} (most over mean)"
+            + (f"; the others wait for thread {self.whole.index(most)}" if most / mean >= _MUCH else "")
+        )
 
     @property
     def first(self) -> str:
@@ -96,7 +112,7 @@ class Team:
         lines = [f"{self.name} runs in {len(result)} threads, and this explains {seen}{self._first()}"]
         if not self.traces.complete:
             stopped = sorted({t.provenance.stopped for t in self.traces.values() if not t.provenance.complete})
-            lines.append(f"the threads cannot be compared: their recording ended early ({'; '.join(stopped)})")
+            lines.append(self._counted() or f"the threads cannot be compared: they were cut ({'; '.join(stopped)})")
         else:
             lines.append(
                 f"one call of each thread was recorded, and simulated on a core of its own: imbalance "
@@ -137,4 +153,14 @@ def team_of(
         except DataError:
             traces = replace(tracer, skip=0).run_threads(program, symbol, arguments)
         result = run_threads(Gus(core, warm="caches"), traces)
-    return Team(name, traces, result, shlex.join([str(program), *arguments]))
+        whole = () if traces.complete else _whole(tracer, program, symbol, arguments)
+    return Team(name, traces, result, shlex.join([str(program), *arguments]), whole=whole)
+
+
+def _whole(tracer: Tracer, program: Path, symbol: str, arguments: Sequence[str]) -> tuple[int, ...]:
+    """Return the instructions of the whole first call of each thread; nothing where they cannot be counted."""
+    try:
+        found = replace(tracer, limit=_FAR * tracer.limit).run_threads(program, symbol, arguments)
+    except (DataError, UnavailableError):
+        return ()
+    return tuple(found.instructions.tolist()) if found.complete and len(found) > 1 else ()

@@ -41,6 +41,7 @@ _OF_A_THREAD = 1_000_000  # instructions recorded of each thread, where there ar
 _PATIENCE = 60.0  # seconds for a busy machine to start a recording
 _FAR_IN = 10  # times the limit may pass before the code is reached that the samples are in
 _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
+_SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _OPENMP = ("libgomp", "libomp", "libiomp")
 _UP = 3  # callers that are looked at where calls are too short
@@ -260,12 +261,18 @@ class _Inquiry:
         assert found is not None
         hottest = found.functions[0]
         mine = own(found.functions, self.target.program if self.target.script else None)
-        if mine is None and self.target.script:
+        made = max((each.share for each in found.functions if not each.path.startswith("/")), default=0.0)
+        if self.target.script and (mine is None or mine.share < max(_SCRIPT, made)):
+            seen = (
+                "no function of a library of yours was seen running"
+                if mine is None
+                else f"the hottest function of a library has {mine.share:.0%} of it (-f {mine.name} asks about that)"
+            )
             raise DataError(
-                f"{self.target.subject.name} spends its time in Python's interpreter or in libraries of the system, "
-                f"and no function of a library of yours was seen running: {found.summary()}. What is interpreted has "
+                f"{self.target.subject.name} spends its time in Python's interpreter, in libraries of the system or in "
+                f"code made while it runs, and {seen}: {found.summary()}. What is interpreted has "
                 "no machine code to explain: move its loop into numpy, numba or C first. What numba compiles is asked "
-                "about as pk.why(function, arguments=...)"
+                "about as pk.why(function, arguments=...). What comes later is seen with --timeout"
             )
         if mine is None:
             raise DataError(

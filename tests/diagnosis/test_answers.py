@@ -105,6 +105,29 @@ def test_samples_behind_the_instruction_that_is_waited_for_agree_and_others_do_n
     assert told(at["ret"]).agrees is False
 
 
+UNEVEN = """
+#include <omp.h>
+__attribute__((noipa)) void solve(long n) {
+    #pragma omp parallel num_threads(2)
+    { volatile long v = 0; for (long i = 0; i < (omp_get_thread_num() ? 3 * n : n); i++) v++; }
+}
+int main(void) { for (int k = 0; k < 3; k++) solve(2000); }
+"""
+
+
+def test_threads_that_are_cut_are_compared_by_their_instructions():
+    program = compiled("uneven", UNEVEN, "-fopenmp")
+    core = pk.Microarchitecture.load("zen4")
+    team = team_of(Tracer(callees=True, limit=5000), program, "solve._omp_fn.0", (), core, "solve")
+    assert not team.traces.complete
+    least, most = sorted(team.whole)
+    assert most / least == pytest.approx(3, rel=0.02)
+    assert any("the imbalance is 1.50 (most over mean); the others wait" in line for line in team.told())
+    short = team_of(Tracer(callees=True, limit=200), program, "solve._omp_fn.0", (), core, "solve")
+    assert short.whole == ()  # ten times as much does not reach the end either
+    assert any("the threads cannot be compared" in line for line in short.told())
+
+
 SHARED = """
 #include <stdio.h>
 #include <omp.h>

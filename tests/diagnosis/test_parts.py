@@ -1,9 +1,11 @@
 """The parts of an answer, each on its own: choosing calls, pages, trace events, magics, names, files apart."""
 
+import ast
 import dataclasses
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.diagnosis.window import hot_window
 from perfkit.diagnosis.words import held_back, remedy
-from perfkit.errors import DataError, SettingError
+from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
 from perfkit.trace.trace import Trace
@@ -94,13 +96,25 @@ def test_the_timeline_shows_the_bottlenecks_line_at_work():
     assert window.first + window.length <= found.result.instructions
 
 
-def test_a_notebook_opens_the_answer_beside_it(tmp_path):
+def test_a_notebook_opens_the_answer_beside_it(tmp_path, monkeypatch):
     found = EXAMPLES[pk.Diagnosis]()
     book = json.loads(save_notebook(found, tmp_path / "why it is.ipynb").read_text())
     cells = {cell["cell_type"] for cell in book["cells"]}
     assert cells == {"markdown", "code"}
     name = json.loads(book["cells"][1]["source"].partition("=")[2].partition("#")[0])
     assert pk.Diagnosis.load(tmp_path / name).headline() == found.headline()
+    monkeypatch.chdir(tmp_path)
+    shown: dict = {}
+    views = []
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            *before, last = ast.parse(cell["source"]).body
+            exec(compile(ast.Module(before, []), "cell", "exec"), shown)
+            if isinstance(last, ast.Expr):
+                views.append(eval(compile(ast.Expression(last.value), "cell", "eval"), shown))
+            else:
+                exec(compile(ast.Module([last], []), "cell", "exec"), shown)
+    assert [type(each).__name__ for each in views] == ["NoneType", "ListingView", "SensitivityView", "TimelineView"]
 
 
 def test_trace_events_are_the_timeline(tmp_path):
@@ -141,6 +155,15 @@ def test_a_cell_is_simulated():
     found = shell.magics["gus"][1]('--core zen4 --arguments "f8[64], 64"', SUM)
     assert found.settings.core.name == "zen4"
     assert found.trace.provenance.function == "f"
+
+
+@needed
+def test_arguments_that_a_cell_does_not_give_are_made_and_said():
+    shell = Shell()
+    pk.load_ipython_extension(shell)
+    with pytest.warns(PerfkitWarning, match=r"those made for it here: f8\[1048576\], 1000 .*--arguments"):
+        found = shell.magics["gus"][1]("--core zen4", SUM)
+    assert found.trace.access_count == 1001  # of x, and of the stack by ret
 
 
 SUM = "double f(const double *a, long n) { double s = 0; for (long i = 0; i < n; i++) s += a[i]; return s; }"
@@ -434,3 +457,21 @@ def test_noise_is_set_against_the_other_methods_and_believed_where_it_differs():
     *_, told, belief = opinions(near, None, DataError("its loop has no place for it"))
     assert (told.agrees, told.says) == (None, "cannot say: its loop has no place for it")
     assert belief.says.startswith("the sensitivity")
+
+
+@pytest.mark.parametrize(("share", "made"), [(0.03, 0.0), (0.3, 0.5)])
+def test_a_small_part_of_a_script_does_not_explain_it(share, made):
+    """A library's function with 3 % of the time, or with less than what a compiler made while the script ran."""
+    rows = [
+        ("_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault", "/opt/libpython3.11.so", 1 - share - made),
+        ("code of no file without a symbol", "", "", made),
+        ("serve", "serve", "/opt/libother.so", share),
+    ]
+    table = pd.DataFrame(
+        [(a, b, c, int(100 * d), d, 1, 1) for a, b, c, d in rows],
+        columns=["function", "symbol", "file", "samples", "share", "threads", "processes"],
+    )
+    seen = Profile(table, pd.DataFrame(), "run.py", "perf", "samples", 1.0)
+    asked = dataclasses.replace(inquiry(), target=Target(Path(sys.executable), (), None, Path("run.py")))
+    with pytest.raises(DataError, match=rf"the hottest function of a library has {share:.0%} of it \(-f serve"):
+        asked._function(seen)

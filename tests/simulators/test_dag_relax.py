@@ -16,6 +16,14 @@ def test_a_chain_gains_by_its_latency_only():
     assert "latency of additions 100%" in found.summary()
 
 
+def test_half_of_an_odd_latency_is_told_as_what_it_is():
+    """Cycles are whole: of three two are left, which is no twice as good."""
+    dag = pk.Dag.from_nodes("A" * 100, [[i - 1] if i else [] for i in range(100)])
+    found = pk.relax(dag, pk.DagScheduler(pk.DagCore.sandy_bridge_erm().replace(latency_A=3)))
+    assert found.to_frame()["better"][0] == 1.5
+    assert "latency of additions 50% (in whole cycles: 1.5 times as good)" in found.summary()
+
+
 def test_fetch_has_no_roof_and_is_told_so():
     dag = pk.Dag.from_nodes("A" * 100, [[]] * 100)
     found = pk.relax(dag, pk.DagScheduler(pk.DagCore.sandy_bridge_erm().replace(fetch=1, throughput_A=4)))

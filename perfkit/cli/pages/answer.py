@@ -383,7 +383,9 @@ def of_roofline(roofline: "Roofs", relaxed: "Relaxation") -> AnswerPage:
     schedule, gains = roofline.schedule, relaxed.to_frame()
     gain = float(gains["gain"].iloc[0]) if len(gains) else 0.0
     if relaxed.bottleneck:
-        verdict = f"{relaxed.bottleneck} holds {schedule.name} back: twice as good, it would run {gain:.0%} faster."
+        better = float(gains["better"].iloc[0])
+        times = "twice" if better == 2 else f"{better:.3g} times (in whole cycles)"
+        verdict = f"{relaxed.bottleneck} holds {schedule.name} back: {times} as good, it would run {gain:.0%} faster."
     else:
         verdict = f"No resource alone, twice as good, makes {schedule.name} faster."
     caveats = [f"simulated on the core {schedule.core.name}: one latency per type of operation, caches without sets"]

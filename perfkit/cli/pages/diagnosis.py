@@ -146,7 +146,8 @@ def save_notebook(found: "Diagnosis", path: Path) -> Path:
         ("markdown", f"# Why is {found.program} slow?\n\n{found.headline()}. Every cycle of the views is simulated."),
         ("parameters", f"answer = {json.dumps(data.name)}  # the file that perfkit why wrote"),
         ("code", "\n".join([*opened, "print(found.report())"])),
-        *(("code", f"pw.{view}(found.result)") for view in ("ListingView", "SensitivityView")),
+        ("code", "pw.ListingView(found.result.to_frame(), found.responsible.shares)"),
+        ("code", "pw.SensitivityView(pk.prepare(found.result.settings, found.result.trace).ranker())"),
         (
             "code",
             f"# Around the bottleneck's line.\npw.TimelineView(found.result.timeline({first}, {length}), {selected=})",

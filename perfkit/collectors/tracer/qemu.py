@@ -180,6 +180,9 @@ def _recording(
         notes["not_followed"] = ", ".join(sorted(left))
         notes["not_followed_calls"] = ", ".join(f"{name}: {count}" for name, count in sorted(left.items()))
     _refuse_changed([blocks[k] for k in np.unique(executions["block"])], function)
+    # QEMU runs each turn of a repeated instruction as one of its own: the limit may be reached before so many of the
+    # recording's instructions have run.
+    stopped = stopped or (f"limit of {settings.limit} instructions" if executed > settings.limit else "")
     made = Rebuilt(blocks, executions, events).recording(elf.isa, notes, stopped)
     return made.within(settings.limit)
 

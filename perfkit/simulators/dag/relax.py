@@ -61,6 +61,9 @@ class Relaxation(Tabled):
         The parameters that were changed for it, as text.
     relaxed
         The cycles then.
+    better
+        How many times as good each was made: 2, or less where half a latency is no whole number of cycles (of 3
+        cycles 2 are left: 1.5 times).
 
     Examples
     --------
@@ -77,6 +80,7 @@ class Relaxation(Tabled):
     resources: tuple[str, ...]
     changes: tuple[str, ...]
     relaxed: tuple[int, ...]
+    better: tuple[float, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -90,11 +94,12 @@ class Relaxation(Tabled):
         return str(frame["resource"].iloc[0]) if len(frame) and frame["gain"].iloc[0] >= _LEAST else ""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row per resource, the largest gain first: resource, gain (a fraction), cycles, change."""
+        """Return a row per resource, the largest gain first: resource, gain (a fraction), cycles, change, better."""
         pd = of_extra("pandas")
 
         gains = [self.cycles / cycles - 1 for cycles in self.relaxed]
         columns = {"resource": self.resources, "gain": gains, "cycles": self.relaxed, "change": self.changes}
+        columns["better"] = self.better or [2.0] * len(gains)  # a file from before it was told
         return pd.DataFrame(columns).sort_values("gain", ascending=False, kind="stable").reset_index(drop=True)
 
     def summary(self) -> str:
@@ -103,7 +108,7 @@ class Relaxation(Tabled):
         shown = frame[frame["gain"] >= _LEAST].head(3)
         if not len(shown):
             return f"{self.name} on {self.core} (simulated): no resource alone, twice as good, gains half a percent"
-        gains = ", ".join(f"{row.resource} {row.gain:.0%}" for row in shown.itertuples())
+        gains = ", ".join(f"{row.resource} {row.gain:.0%}{_really(row.better)}" for row in shown.itertuples())
         told = f"{self.name} on {self.core} (simulated): twice as good would gain: {gains}"
         first = str(shown["resource"].iloc[0])
         if first in _ROOFLESS and shown["gain"].iloc[0] >= _TOLD:
@@ -157,7 +162,19 @@ def relax(
     if _ALL in wanted and single <= after[place := list(wanted).index(_ALL)] * (1 + _TOLD):
         del wanted[_ALL], after[place]
     texts = tuple(", ".join(f"{name}={v:g}" for name, v in wanted[words].items()) or "halved" for words in wanted)
-    return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), texts, tuple(after))
+    better = tuple(_better(before.core, changes) for changes in wanted.values())
+    return Relaxation(before.name, before.core.name, before.cycles, tuple(wanted), texts, tuple(after), better)
+
+
+def _better(core: DagCore, changes: Mapping[str, float]) -> float:
+    """Return how many times as good a core's latencies are with changes: of several, the least."""
+    latencies = {name: new for name, new in changes.items() if name.startswith(("latency", "misprediction"))}
+    return min((float(getattr(core, name)) / new for name, new in latencies.items() if new), default=2.0)
+
+
+def _really(better: float) -> str:
+    """Say how many times as good a resource was made, where that is not twice."""
+    return "" if better == 2 else f" (in whole cycles: {better:.3g} times as good)"
 
 
 def candidates(schedule: Schedule, program: BlockProgram | None = None) -> dict[str, dict[str, float]]:

@@ -98,6 +98,24 @@ def test_static_programs_go_to_qemu(tmp_path):
     assert {"main", "work"} <= set(callees.code.function)
 
 
+def test_a_limit_that_repeated_instructions_use_up_is_told(tmp_path):
+    """QEMU counts each turn of a string instruction; the trace holds it once, and is cut all the same."""
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text(
+        "static char room[1 << 16];\n__attribute__((noipa)) long work(long n) { volatile long s = 0; char *to = room;"
+        'long left = n; __asm__ volatile("rep stosb" : "+D"(to), "+c"(left) : "a"(1) : "memory");'
+        "for (long i = 0; i < n; i++) s += i; return s; }\n"
+        "int main(void) { return work(5000) == 0; }\n"
+    )
+    subprocess.run(["gcc", "-O1", "-static", "-o", program, source], check=True)
+    cut = Tracer(limit=10_000).run(program, "work")
+    assert cut.instruction_count < 10_000
+    assert cut.provenance.stopped == "limit of 10000 instructions"
+    assert not cut.provenance.complete
+    whole = Tracer(limit=100_000).run(program, "work")
+    assert whole.provenance.complete
+
+
 def test_programs_that_nothing_can_trace_say_why(tmp_path):
     source, program = tmp_path / "p.c", tmp_path / "p"
     source.write_text("__attribute__((noipa)) int work(int n) { return n * n; }\nint main(void) { return work(0); }\n")
