@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
-from perfkit.plots.style import ink_on
+from perfkit.plots.style import THIN, ink_on
 
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.paper import PaperCpiFit
@@ -17,7 +17,6 @@ _CPI = "CPI (cycles per instruction)"
 BASE_COLOUR = "#8e9399"
 RESIDUAL_COLOUR = "#ffffff"
 OTHERS_COLOUR = "#d9d9d9"
-THIN = 0.008  # of the tallest bar: a part that is thinner in every bar cannot be seen
 # Twenty colours that neighbours can be told apart by (after matplotlib's tab20; the strong ones come
 # first and are seen on light and on dark pages).
 EVENT_COLOURS = (

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from perfkit.plots.style import SERIES, abbreviate, axes_or_new, ink_on
+from perfkit.plots.style import SERIES, THIN, abbreviate, axes_or_new, ink_on
 from perfkit.simulators.gus.diff import place_of
 
 if TYPE_CHECKING:
@@ -47,11 +47,10 @@ def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | Non
 
 
 def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
-    """Draw cycles per instruction by cause as one stacked bar."""
+    """Draw cycles per instruction by cause as one stacked bar; those too thin to see are drawn, and named, as one."""
     from perfkit.simulators.gus.gus import ACCOUNT
 
-    stack = result.cpi_stack()
-    stack = stack[stack > 0]
+    stack = _visible(result.cpi_stack())
     ax = axes_or_new(ax, 8, 2.6)
     left = 0.0
     for k, (cause, value) in enumerate(stack.items()):
@@ -62,6 +61,16 @@ def plot_cpi_stack(result: GusResult, ax: Axes | None = None) -> Axes:
     ax.set_title(f"CPI stack on {result.settings.core.title} (simulated): {ACCOUNT}", fontsize="medium")
     ax.legend(ncols=4, fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.45))
     return ax
+
+
+def _visible(stack: pd.Series) -> pd.Series:
+    """Return the parts of a stack that can be seen (`THIN`), and the sum of several others."""
+    stack = stack[stack > 0]
+    thin = stack[stack < THIN * stack.sum()]
+    if len(thin) < 2:
+        return stack
+    note = "" if thin.sum() >= THIN * stack.sum() else " (too thin to see)"
+    return pd.concat([stack.drop(thin.index), pd.Series({f"{len(thin)} others{note}": thin.sum()})])
 
 
 def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "cause") -> Axes:

@@ -21,6 +21,7 @@ ROOF = "#222222"
 CLOUD = "#7B8794"
 OUTSIDE = "#A88B4A"
 ACCENT = "#B34700"
+THIN = 0.008  # of the tallest bar: a part of a stack that is thinner in every bar cannot be seen
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 # What a picture says of data that no hardware counter measured.

@@ -51,7 +51,8 @@ def plot_shared_lines(lines: SharedLines, top: int = 12, ax: Axes | None = None)
     ax.set_yticks(rows, names)
     ax.set_xlabel("accesses by the threads that share the line")
     ax.set_title(f"Lines that several threads use while one writes{labelled(lines.kind)}")
-    ax.set_ylim(-0.6, max(len(table), 3) - 0.4)
+    beside = max(0, 3 - len(table)) / 2  # few bars stand in the middle, and are no thicker
+    ax.set_ylim(-0.6 - beside, len(table) - 0.4 + beside)
     if len(table):
         ax.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2))
     else:

@@ -51,6 +51,18 @@ def test_the_legend_names_no_part_that_is_too_thin_to_see(fit):
     assert min(told.values()) > plots.THIN * tallest
 
 
+def test_the_stack_of_a_simulated_run_keeps_its_height_and_names_what_can_be_seen():
+    run = pk.Gus(pk.Microarchitecture.load("skylake_x")).run(pk.datasets.load("traces/correlation-v5-small"))
+    ax = run.plot()
+    widths = {c.get_label(): c.patches[0].get_width() for c in ax.containers}
+    whole = run.cpi_stack()
+    assert sum(widths.values()) == pytest.approx(whole.sum())
+    thin = whole[(whole > 0) & (whole < plots.THIN * whole.sum())]
+    assert len(thin) > 1
+    assert not set(widths) & set(thin.index)
+    assert any(name.startswith(f"{len(thin)} others") for name in widths)
+
+
 def test_negative_components_are_drawn_below_zero(fit):
     least = fit.refit(method="ols")
     least.components.iloc[1] = -0.1

@@ -34,6 +34,23 @@ def test_an_instruction_is_chosen_in_all_views(run):
     assert first.selected == second.selected == -1
 
 
+def test_what_a_view_has_chosen_before_it_is_linked_is_chosen_in_all(run):
+    window = run.timeline(500, 300)
+    listing, timeline = pw.ListingView(run.to_frame()), pw.TimelineView(window, selected=window.middle())
+    lines = pw.SourceView(run.to_frame(), run.causality().shares)
+    pw.link_selection(listing, timeline, lines)
+    assert timeline.selected == window.middle()
+    static = timeline.schedule.set_index("n").loc[window.middle(), "instruction"]
+    assert listing.selected == static
+    assert lines.lines["line"].iloc[lines.selected] == run.to_frame()["line"].iloc[static]
+    second = pw.TimelineView(window)
+    listing.selected = other = int(
+        timeline.schedule.loc[timeline.schedule["instruction"] != static, "instruction"].iloc[0]
+    )
+    pw.link_selection(listing, second)
+    assert second.schedule.set_index("n").loc[second.selected, "instruction"] == other
+
+
 def test_a_resource_sorts_the_listing(run):
     listing = pw.ListingView(run.to_frame())
     ranking = pw.SensitivityView(run.ranker() if hasattr(run, "ranker") else lambda w: run.sensitivity((w,)).to_frame())

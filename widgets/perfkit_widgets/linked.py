@@ -25,6 +25,8 @@ def link_selection(*views: Any) -> None:
     chosen instruction with its share of the time and of the causes; a line chosen there chooses its instruction with
     most causes.
 
+    An instruction that one of them has chosen already is chosen in all at once.
+
     What a `RooflineView` schedules is drawn in every `ScheduleView`, and the node types of the roof that is chosen in
     it stand out there.
 
@@ -52,6 +54,7 @@ def link_selection(*views: Any) -> None:
         timeline.observe(lambda change: instructions.executed(change["owner"], int(change["new"])), "selected")
     for source in kinds[SourceView]:
         source.observe(lambda change: instructions.line(change["owner"]), "selected")
+    instructions.begin()
     for ranking in kinds[SensitivityView]:
         ranking.observe(lambda change: _sort(listings, str(change["new"])), "resource")
     for roofline in kinds[RooflineView]:
@@ -65,6 +68,15 @@ class _Instructions:
     def __init__(self, listings: list[ListingView], timelines: list[TimelineView], sources: list[SourceView]) -> None:
         self._listings, self._timelines, self._sources = listings, timelines, sources
         self._telling = False
+
+    def begin(self) -> None:
+        """Choose what one of the views shows as chosen, an instruction of the listing before one of a timeline."""
+        chosen = [listing.selected for listing in self._listings if listing.selected >= 0]
+        shown = [timeline for timeline in self._timelines if timeline.selected >= 0]
+        if chosen:
+            self.choose(chosen[0])
+        elif shown:
+            self.executed(shown[0], shown[0].selected)
 
     def line(self, source: SourceView) -> None:
         self.choose(source.instruction, source)
