@@ -285,8 +285,8 @@ def write_archive(
         archive.writestr(info, data)
 
     with (
-        tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
         replaced(path) as temporary,
+        tempfile.TemporaryDirectory(dir=temporary.parent, prefix=f"{temporary.name}.") as folder,
         zipfile.ZipFile(temporary, "w") as archive,
     ):
         put(header[0], json.dumps(header[1], indent=1).encode(), zipfile.ZIP_DEFLATED)

@@ -11,7 +11,9 @@ from perfkit.cli import options
 def calibrate(
     ctx: typer.Context,
     core: str = typer.Option("", "--core", metavar="CORE", help="Compare with this core (default: the host's own)."),
-    output: Annotated[Path | None, options.output("Write what differs as an overlay.", ".toml")] = None,
+    output: Annotated[
+        Path | None, options.output("Write what differs as an overlay; with --full a core file.", ".toml")
+    ] = None,
     form: list[str] = typer.Option(
         [], "--form", metavar="FORM", help="Measure only this instruction form; may be repeated."
     ),

@@ -59,7 +59,9 @@ def gus(
     arguments: options.Arguments = "",
     limit: options.Limit = 10_000_000,
     top: options.Top = 10,
-    output: Annotated[Path | None, options.output("Save the result: perfkit.GusResult.load opens it.")] = None,
+    output: Annotated[
+        Path | None, options.output("Save the result (.gus): perfkit.GusResult.load opens it.", ".gus")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Simulate a trace on a core: cycles, where they went, what would help.

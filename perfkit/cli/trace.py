@@ -22,7 +22,9 @@ def trace(
     words: options.Words = [],  # noqa: B006  typer copies it
     arguments: options.Arguments = "",
     function: options.Function = "",
-    output: Annotated[Path | None, options.output("Write the trace (default: FUNCTION.trace).")] = None,
+    output: Annotated[
+        Path | None, options.output("Write the trace (default: FUNCTION.trace).", ".trace", ".threads")
+    ] = None,
     limit: options.Limit = 10_000_000,
     skip: options.Skip = 0,
     repeat: options.Repeat = 1,

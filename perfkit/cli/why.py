@@ -46,7 +46,9 @@ def why(
         help="Write when which resource was used, for Perfetto (trace events).",
         callback=options.ends_in(".json"),
     ),
-    output: Annotated[Path | None, options.output("Save the answer: perfkit.Diagnosis.load opens it.")] = None,
+    output: Annotated[
+        Path | None, options.output("Save the answer (.answer): perfkit.Diagnosis.load opens it.", ".answer")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Say why a program is slow: its hot function, what holds it back, on which line, and what would help.

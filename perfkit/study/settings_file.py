@@ -13,6 +13,15 @@ from perfkit.names import did_you_mean
 from perfkit.study.parts import Range
 
 _MOST_YAML = 200_000
+# How a type of pydantic's faults begins -> what it expected, in plain words.
+_EXPECTED = {
+    "greater_than_equal": "a number of at least {ge}", "greater_than": "a number above {gt}",
+    "less_than_equal": "a number of at most {le}", "less_than": "a number below {lt}",
+    "finite_number": "a finite number",
+    "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text",
+    "literal_error": "{expected}", "too_short": "a list of at least {min_length}", "tuple": "a list", "list": "a list",
+    "dict": "a mapping", "model": "a mapping of settings",
+}  # fmt: skip
 
 
 def _written_out(loaded: Any, known: dict[int, int]) -> int:
@@ -51,8 +60,14 @@ def explain(error: pydantic.ValidationError, model: type[BaseModel]) -> str:
         if fault["type"] == "extra_forbidden":
             keys = _keys_at(model, fault["loc"][:-1])
             lines.append(f"unknown key {path!r}; {did_you_mean(str(fault['loc'][-1]), keys)}")
+        elif fault["type"] == "missing":
+            lines.append(f"{path} is missing")
         else:
+            expected = next((text for kind, text in _EXPECTED.items() if fault["type"].startswith(kind)), "")
             found = fault.get("input")
+            if expected:
+                lines.append(f"{path}: expected {expected.format(**fault.get('ctx', {}))}; found {found!r:.80}")
+                continue
             shown = "" if isinstance(found, BaseModel | dict | list) else f" (found {found!r:.80})"
             message = fault["msg"].removeprefix("Value error, ")
             lines.append(f"{path}: {message}{shown}" if path else message)

@@ -20,7 +20,7 @@ FILES = {
     "s.yaml": b"kernel: k.c\ndimensions: {N: [4, 16]}\n",
     "f.c": b"long f(long n){long s=0;while(n--)s+=n;return s;}\n",
     "empty": b"", "random.bin": bytes(range(256)), "latin.toml": b'a = "\xff"\n', "broken.zip": b"PK\x03\x04junk",
-    "small.toml": b"a = 1\n",
+    "small.toml": b"a = 1\n", "t.gus": b"",
 }  # fmt: skip
 # Words that work and take no time: each option's bad values are put before them.
 WORKING = {
@@ -197,7 +197,12 @@ def test_any_text_is_a_value(refused, command, data):
         ("compare f.so g.so --flags=-O2", "--flags has no effect on libraries"),
         ("compare f.c g.so --flags-b=-O2", "--flags-b has no effect where B is a library"),
         ("noise f.so --compiler clang", "--compiler has no effect on a library"),
-        ("gus random.bin -o random.bin", "random.bin is both read and written"),
+        ("gus t.gus -o t.gus", "t.gus is both read and written"),
+        ("convert random.bin random.bin", "convert writes .parquet or .csv"),
+        ("explore dump.txt broken.zip -o x.foo", "expected a name that ends in .html or .csv or .parquet"),
+        ("gus fig1a -o r.xyz", "expected a name that ends in .gus; found 'r.xyz'"),
+        ("gus fig1a --core zen4 -o /proc/x.gus", "No such file or directory: /proc/x.gus"),
+        ("convert dump.txt /proc/x.parquet", "No such file or directory: /proc/x.parquet"),
         ("convert dump.txt --json", "at least one dump and, last, the file to write"),
         ("report random.bin --list", "expected a notebook (.ipynb); found the file 'random.bin'"),
     ],

@@ -45,7 +45,9 @@ def test_a_range_ends_where_its_values_end():
     [
         ({"flagz": 1}, "did you mean 'flags'"),
         ({"policy": {"repetition": 3}}, "did you mean 'repetitions'"),
-        ({"policy": {"repetitions": 2}}, "repetitions"),
+        ({"policy": {"repetitions": 2}}, "policy.repetitions: expected a number of at least 3; found 2"),
+        ({"policy": {"repetitions": "many"}}, "policy.repetitions: expected a whole number; found 'many'"),
+        ({"flags": {"a": 3}}, "flags: expected a list; found {'a': 3}"),
         ({"policy": {"tolerance": "lots"}}, "tolerance"),
         ({"dimensions": {"N": []}}, "has no values"),
         ({"dimensions": {"N": [1, 1]}}, "twice"),

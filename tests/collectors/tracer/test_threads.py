@@ -257,11 +257,11 @@ def test_the_command_simulates_a_file_of_threads(compiled, tmp_path):
     assert [row["thread"] for row in found["threads"]] == [0, 1, 2, 3]
     slowest = pk.run_threads(pk.Gus("zen4"), pk.ThreadTraces.load(path))
     assert [row["bottleneck"] for row in found["threads"]] == [name or "no single one" for name in slowest.bottlenecks]
-    told = run([*words, "-o", str(tmp_path / "saved")]).stdout
+    told = run([*words, "-o", str(tmp_path / "saved.gus")]).stdout
     assert "imbalance" in told
     assert "bottleneck" in told
     assert "sensitivity of thread 3, without the lines that others take (simulated)" in told
-    assert pk.ThreadsResult.load(tmp_path / "saved").cycles == found["cycles"]
+    assert pk.ThreadsResult.load(tmp_path / "saved.gus").cycles == found["cycles"]
 
 
 def test_an_atomic_counter_is_shared_truly(compiled):
