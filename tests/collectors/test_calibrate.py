@@ -227,7 +227,7 @@ def test_two_windows_whose_difference_is_no_time_are_no_figure(monkeypatch):
     add = independent("ADD_R64_RM64")[0]
     windows = itertools.cycle([16.0, 3000.0, 9000.0])  # of 16 passes; of three times as many as the next; of these
     monkeypatch.setattr(bench, "window", lambda *_, **__: next(windows))
-    with pytest.raises(UnavailableError, match="more than 16 instructions a cycle"):
+    with pytest.raises(UnavailableError, match="more than 16 instructions per cycle"):
         bench.cycles([add] * 48, 48)
     windows = iter([16.0, 3000.0, 9000.0, 24 * 16.0, 24 * 3 * 333, 24 * 333])
     monkeypatch.setattr(bench, "window", lambda *_, **__: next(windows))

@@ -26,7 +26,7 @@ _CODE, _CHAINS = 1 << 16, 1 << 14  # bytes for a measured loop, and for each of 
 _LOOPS = 4  # of the clock
 _RECENT = 500  # samples that the quiet core's width is learnt from
 _WAIT = 2.0  # seconds that one figure may wait for a quiet core
-FASTEST = 16  # instructions a cycle: more than any core finishes; what seems faster was disturbed
+FASTEST = 16  # instructions per cycle: more than any core finishes; what seems faster was disturbed
 _TRIES = 4  # of two windows whose difference is no time
 
 Ticks = Callable[[int, int], int]
