@@ -17,6 +17,7 @@ from perfkit.diagnosis import words
 from perfkit.errors import FormatError, of_extra
 from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
+from perfkit.simulators.gus.diff import in_the_object
 from perfkit.simulators.gus.files import load_result
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
 from perfkit.simulators.gus.mispredicted import branch_ticks
@@ -409,6 +410,13 @@ class Diagnosis(Summarised):
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per source line: `lines`."""
         return self.lines.copy()
+
+    def listing(self) -> "pd.DataFrame":
+        """Return `GusResult.to_frame` with addresses as objdump prints them, in its columns pc and text (simulated)."""
+        trace, table = self.result.trace, self.result.to_frame()
+        there, ran = trace.object_addresses().tolist(), trace.code.pc.tolist()
+        moved = zip(table["text"], there, ran, strict=True)
+        return table.assign(pc=there, text=[in_the_object(text, at - was) for text, at, was in moved])
 
     def causes(self) -> dict[str, float]:
         """Return the share of the cycles that each cause takes (simulated)."""

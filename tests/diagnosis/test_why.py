@@ -51,6 +51,10 @@ def test_addresses_are_those_that_objdump_prints(answer, chain):
     addresses = answer.result.trace.object_addresses()
     for address, code in zip(addresses.tolist(), answer.result.trace.code.encoding, strict=True):
         assert f"{address:x}:\t{code.hex(' ')}" in listing
+    table = answer.listing()
+    assert table["pc"].tolist() == addresses.tolist()
+    jump = next(text for text in table["text"] if text.startswith("j"))
+    assert int(jump.split()[-1], 16) in addresses, "where it jumps to is one of them"
 
 
 def test_an_answer_is_saved_and_loaded(answer, tmp_path):

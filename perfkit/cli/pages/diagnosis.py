@@ -17,7 +17,6 @@ from perfkit.diagnosis.window import HotWindow, hot_window
 from perfkit.errors import PerfkitError
 from perfkit.files import replaced
 from perfkit.plots.gus import hottest
-from perfkit.simulators.gus.diff import in_the_object
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
@@ -69,14 +68,14 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
 def _listing(found: "Diagnosis") -> tuple[pd.DataFrame, float]:
     """Return the instructions around the hottest ones in the order of the code, and their share of the time."""
     result = found.result
-    table = result.to_frame()
+    table = found.listing()
     code = result.trace.code
     places = [f"{Path(f).name}:{n}" if n else "" for f, n in zip(code.file, code.line.tolist(), strict=True)]
     shown = pd.DataFrame(
         {
-            "address": [f"{a:#x}" for a in result.trace.object_addresses().tolist()],
+            "address": [f"{a:#x}" for a in table["pc"]],
             "place": places,
-            "instruction": _texts(found),
+            "instruction": table["text"],
             "runs": table["executions"],
             "time_share": table["time_share"],
             "time %": _percent(table["time_share"]),
@@ -86,13 +85,6 @@ def _listing(found: "Diagnosis") -> tuple[pd.DataFrame, float]:
     )
     shown = hottest(shown[shown["runs"] > 0], _ROWS)
     return shown.drop(columns="time_share"), float(shown["time_share"].sum())
-
-
-def _texts(found: "Diagnosis") -> list[str]:
-    """Return the instructions with the addresses in them as objdump prints them."""
-    trace = found.result.trace
-    moved = zip(found.result.to_frame()["text"], trace.object_addresses().tolist(), trace.code.pc.tolist(), strict=True)
-    return [in_the_object(text, there - ran) for text, there, ran in moved]
 
 
 def _timeline(found: "Diagnosis") -> Markup | str:
@@ -109,7 +101,7 @@ def _timeline(found: "Diagnosis") -> Markup | str:
         again = rows[rows["instruction"] == row["instruction"]]["start"]
         turn = float(np.median(np.diff(np.sort(again)))) if len(again) > 1 else 0.0
         cycles = float(np.clip(max(4 * turn, 2.5 * (row["end"] - row["start"])), _FEWEST, _MOST))
-        text = _texts(found)[row["instruction"]]
+        text = found.listing()["text"].iloc[row["instruction"]]
         told = (
             f"Executed instruction {window.chosen:,} of {result.instructions:,}, {text} of "
             f"{found.line['place']}, is in the middle and {HIGHLIGHT[1]}; what made its operands is {PRODUCER[1]}."
@@ -146,7 +138,7 @@ def save_notebook(found: "Diagnosis", path: Path) -> Path:
         ("markdown", f"# Why is {found.program} slow?\n\n{found.headline()}. Every cycle of the views is simulated."),
         ("parameters", f"answer = {json.dumps(data.name)}  # the file that perfkit why wrote"),
         ("code", "\n".join([*opened, "print(found.report())"])),
-        ("code", "pw.ListingView(found.result.to_frame(), found.responsible.shares)"),
+        ("code", "pw.ListingView(found.listing(), found.responsible.shares)"),
         ("code", "pw.SensitivityView(pk.prepare(found.result.settings, found.result.trace).ranker())"),
         (
             "code",

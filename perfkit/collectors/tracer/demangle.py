@@ -46,7 +46,7 @@ def forms(name: str) -> tuple[str, ...]:
     """Return the ways in which a demangled name may be written, the most exact first.
 
     Whole; without a template's result type, without ``const`` at its end, without parameters, without a template's
-    arguments.
+    arguments, without those of all of its classes.
 
     Examples
     --------
@@ -54,6 +54,8 @@ def forms(name: str) -> tuple[str, ...]:
     ('int app::sum<int>(int)', 'app::sum<int>(int)', 'app::sum<int>', 'app::sum')
     >>> forms("app::Table::total(int) const")
     ('app::Table::total(int) const', 'app::Table::total(int)', 'app::Table::total')
+    >>> forms("app::Grid<double, 2>::step(double)")[2:]
+    ('app::Grid::step',)
     """
     if " [clone " in name:  # a part or a variant of the function, not the function
         return (name,)
@@ -62,6 +64,8 @@ def forms(name: str) -> tuple[str, ...]:
     found = [name, bare + tail, bare + tail[: tail.rfind(")") + 1], bare]
     if bare.endswith(">") and "operator" not in bare:
         found.append(bare[: _opening(bare, "<>")])
+    if "<" in bare and "operator" not in bare and not bare.startswith("<"):
+        found.append(_without_templates(bare))
     return tuple(dict.fromkeys(found))
 
 
@@ -74,6 +78,16 @@ def matching(name: str, known: Mapping[str, str]) -> list[str]:
     near = {symbol: text for symbol, text in known.items() if wanted and wanted[:8] in _spaceless(text)}
     exact = [symbol for symbol, text in near.items() if _spaceless(text) == wanted]
     return exact or [symbol for symbol, text in near.items() if wanted in map(_spaceless, forms(text))]
+
+
+def _without_templates(name: str) -> str:
+    """Return a name without all that stands in angle brackets."""
+    depth, kept = 0, []
+    for letter in name:
+        depth += letter == "<"
+        kept.append(letter if not depth else "")
+        depth -= letter == ">"
+    return "".join(kept)
 
 
 def _spaceless(text: str) -> str:
