@@ -168,8 +168,11 @@ def relax(
 
 def _better(core: DagCore, changes: Mapping[str, float]) -> float:
     """Return how many times as good a core's latencies are with changes: of several, the least."""
-    latencies = {name: new for name, new in changes.items() if name.startswith(("latency", "misprediction"))}
-    return min((float(getattr(core, name)) / new for name, new in latencies.items() if new), default=2.0)
+    latencies = {name: new for name, new in changes.items() if name.startswith("latency") and new}
+    found = [core.latency(name.removeprefix("latency_")) / new for name, new in latencies.items()]
+    if penalty := changes.get("misprediction_penalty"):
+        found.append(core.misprediction_penalty / penalty)
+    return min(found, default=2.0)
 
 
 def _really(better: float) -> str:
