@@ -51,6 +51,7 @@ _PROBE_ROWS = 8
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _BEGINS = re.compile(r"start|begin", re.IGNORECASE)
 _SURE = 9  # steps that must all go up before it is no accident
+_LONG_BEFORE = 10.0  # steps between a clock's beginning and the first row that no run takes
 # Other tools' names of what every tool counts. Arm Streamline's columns are "Group:Counter (Core)"; node_exporter's
 # are the counters of its collector "perf".
 _STREAMLINE = {
@@ -543,10 +544,19 @@ def _stacked(grid: Grid, names: dict[int, str], values: dict[int, np.ndarray]) -
 
 
 def _beginnings(one: pd.DataFrame, report: Report) -> "pd.Series | float":
-    """Return where the clock of each row's run begins: zero, or with dates the first date of the run."""
-    if not report.dated:
-        return 0.0
-    return one.groupby("run", sort=False)["at"].transform("min")
+    """Return where the clock of each row's run begins: zero, or its first time where it shows dates or ran before.
+
+    The first time of a clock that ran before is far above its steps.
+    """
+    first = one.groupby("run", sort=False)["at"].transform("min")
+    if report.dated:
+        return first
+    steps = one.groupby(["run", "place"], sort=False)["at"].diff()
+    step = steps.where(steps > 0).groupby(one["run"], sort=False).transform("median")
+    ran_before = first > _LONG_BEFORE * step
+    if ran_before.any():
+        report.note("the clock ran before the first row, whose length is therefore not known")
+    return first.where(ran_before, 0.0)
 
 
 def _twice(grid: Grid, values: dict[int, np.ndarray], report: Report) -> None:

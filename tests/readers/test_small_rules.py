@@ -149,3 +149,11 @@ def test_an_event_that_was_given_to_the_tool_twice(write):
     once = "time,event,count\n" + each.format(1) + "2,cycles,10\n2,instructions,20\n2,misses,3\n"
     with pytest.raises(FormatError, match="cycles has several counts at time 1, and no column tells them apart"):
         pk.read_samples(write(once))
+
+
+@pytest.mark.parametrize(("first", "length"), [(100.0, np.nan), (5.0, 5.0), (1.0, 1.0)])
+def test_the_first_row_of_a_clock_that_ran_before_has_no_known_length(write, first, length):
+    rows = "".join(f"{first + i},{1000 + i},{2000 + i}\n" for i in range(4))
+    samples = pk.read_samples(write(f"time_s,cycles,instructions\n{rows}"))
+    np.testing.assert_array_equal(samples.intervals()["seconds"], [length, 1, 1, 1])
+    assert any("the clock ran before the first row" in note for note in samples.notes) == np.isnan(length)
