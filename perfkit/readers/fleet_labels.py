@@ -33,7 +33,8 @@ def label_runs(
         if column in _OWN:
             raise SettingError(f"a label cannot be called {column!r}; choose another name")
         out[column] = (found if column in found.columns else folders)[column].fillna("")
-    day = pd.to_datetime(out["started"], unit="s").dt.strftime("%Y-%m-%d")
+    started = out["started"].dropna()  # pandas 2.2 rounds what lies in memory where there is none
+    day = pd.to_datetime(started, unit="s").dt.strftime("%Y-%m-%d").reindex(out.index)
     if "day" not in out:
         out["day"] = day.fillna("")
     known = "machine" in out and bool((out["machine"] != "").all())

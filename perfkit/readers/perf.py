@@ -123,7 +123,7 @@ def running_share(text: str) -> float:
 def _values(found: PerfRows, report: Report) -> np.ndarray:
     """Return the counts as numbers; ``<not counted>`` and ``<not supported>`` are NaN."""
     marked = [
-        Token(r.value, r.line, not r.unit and (" " not in r.event or not _UNIT_IN_NAME.match(r.event)))
+        Token(r.value, r.line, not r.unit and not _UNIT_IN_NAME.match(r.event))
         for r in found.rows
         if not r.value.isdigit() and r.value[0] != "<"
     ]

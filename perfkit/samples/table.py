@@ -433,7 +433,8 @@ class Samples(Summarised):
         keys["group"] = keys.groupby(["run", "place"], observed=True).cumcount() // n
         table = self.table.merge(keys, on=_INTERVAL_KEY, how="left").sort_values("interval", kind="stable")
         by = table.groupby(["run", "place", "event", "group"], observed=True, sort=False)
-        out = by[["seconds", *_COUNTS]].sum(skipna=False)
+        sums = by[["seconds", *_COUNTS]]
+        out = sums.sum().where(sums.count().eq(by.size(), axis=0))
         out["at"] = by["at"].max()
         out["running"] = by["running"].mean()
         return self._of(complete_table(out.reset_index().rename(columns={"group": "interval"}), like=self.table))

@@ -90,7 +90,8 @@ class Writer:
 
 
 def _notebook(path: Path) -> None:
-    import nbformat
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("nbconvert")
 
     write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("x" * 2000)]), path, "title")
 

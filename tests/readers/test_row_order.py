@@ -156,6 +156,14 @@ def test_processes_of_several_machines_are_told_apart(tmp_path):
     assert totals(s)["cycles"] == sum(counts(seed=10 * h + p)["cycles"][1:].sum() for h in (1, 2) for p in (1, 2))
 
 
+def test_processes_of_several_runs_stay_in_their_runs(tmp_path):
+    parts = [wide(seed=10 * r + p).assign(run=f"run{r}", pid=p) for r in (1, 2) for p in (1, 2)]
+    s = read(tmp_path, pd.concat([pd.concat(parts[i : i + 2]).sort_values("time_s", kind="stable") for i in (0, 2)]))
+    assert sorted(set(zip(s.table["run"], s.table["place"], strict=True))) == [
+        (f"run{r}", f"{p}") for r in (1, 2) for p in (1, 2)
+    ]
+
+
 def test_counts_of_rows_among_running_totals_stay_as_they_are(tmp_path):
     mixed = wide(cumulative=True).assign(**{"cache-misses": counts()["cache-misses"]})
     s = read(tmp_path, mixed)

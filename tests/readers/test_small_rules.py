@@ -14,6 +14,7 @@ from perfkit.readers.numbers import _well_grouped
 from perfkit.readers.plain_table import _holds_numbers
 from perfkit.readers.report import Report
 from perfkit.samples.clocks import clock_of
+from perfkit.samples.events import modes
 
 
 @pytest.fixture
@@ -157,3 +158,12 @@ def test_the_first_row_of_a_clock_that_ran_before_has_no_known_length(write, fir
     samples = pk.read_samples(write(f"time_s,cycles,instructions\n{rows}"))
     np.testing.assert_array_equal(samples.intervals()["seconds"], [length, 1, 1, 1])
     assert any("the clock ran before the first row" in note for note in samples.notes) == np.isnan(length)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [("cycles", "ku"), ("cycles:u", "u"), ("cycles:k", "k"), ("cycles:uk", "ku"), ("cycles:pp", "ku"),
+     ("cpu/cycles/u", "u"), ("cpu_core/cycles:k/", "k")],
+)  # fmt: skip
+def test_which_modes_an_event_counts(event, told):
+    assert modes(event) == told
