@@ -108,6 +108,7 @@ def test_addresses_that_stay_and_that_move():
     assert moves("53" + "4883ec08")[1] == [-16]
     assert moves("488b04cb48ffc1")[1] == [8]  # mov rax, [rbx + rcx * 8]; inc rcx
     assert moves("4889d8488b00")[0] == [registers["RBX"]]  # mov rax, rbx; mov rax, [rax]
+    assert moves("488d4308488b00")[0] == [registers["RBX"] + 8]  # lea rax, [rbx + 8]; mov rax, [rax]
 
 
 def test_what_is_stored_is_loaded_again():

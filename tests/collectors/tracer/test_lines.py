@@ -189,6 +189,29 @@ def test_callees_of_another_unit_have_their_own_file(tmp_path):
     assert {Path(f).name for f in trace.provenance.sources} == {"one.c", "two.c"}
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_header_in_a_folder_has_its_whole_name(tmp_path, version):
+    """Tables of DWARF 4 count folders from one, the compiler's own being 0; those of DWARF 5 count from it."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "one/a.h").write_text("static inline double g(double x) { return x / 3; }\n")
+    (tmp_path / "two/b.h").write_text("\nstatic inline double h(double x) { return x * x; }\n")
+    text = tmp_path / "main.c"
+    text.write_text(
+        '#include "one/a.h"\n#include "two/b.h"\n'
+        "__attribute__((noipa)) double f(double x) { return g(x) + h(x); }\nint main(void) { return (int)f(2); }\n"
+    )
+    path = tmp_path / "program"
+    subprocess.run(["gcc", "-O1", f"-gdwarf-{version}", "-o", path, text], check=True, cwd=tmp_path)
+    frame = Tracer().run(path, "f").to_frame()
+    found = {
+        row.text.partition(" ")[0]: (str(Path(row.file).relative_to(tmp_path)), int(row.line))
+        for row in frame.itertuples()
+        if row.text.startswith(("mulsd", "divsd"))
+    }
+    assert found == {"divsd": ("one/a.h", 1), "mulsd": ("two/b.h", 2)}
+
+
 def test_a_programs_own_sources_are_kept_as_long_as_they_are_those_it_was_built_from(tmp_path):
     text = tmp_path / "a file.c"
     text.write_text("#include <math.h>\n" + SOURCE.replace("double f", "__attribute__((noipa)) double f")
