@@ -93,9 +93,10 @@ def test_breakpoints_of_another_shape_are_refused(shape):
         pk.Roofline(np.linspace(0, 1, int(np.prod(shape))).reshape(shape), 1.0, 1.0)
 
 
-def test_corners_of_throughputs_below_one():
-    # (1, 0.4) lies above the line from (0, 0) to (2, 0.5), at 0.25 there.
-    assert corners_of(np.array([1.0, 2.0]), np.array([0.4, 0.5])).tolist() == [[1, 0.4], [2, 0.5]]
+def test_corners_of_throughputs_and_intensities_below_one():
+    # The first lies above the line from (0, 0) to the second, at 0.25 there.
+    for k in (1.0, 0.25):
+        assert corners_of(np.array([k, 2 * k]), np.array([0.4, 0.5])).tolist() == [[k, 0.4], [2 * k, 0.5]]
 
 
 def test_the_bound_at_infinity_is_what_was_reached_there():
