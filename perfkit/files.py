@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError
+from perfkit.errors import DataError, FormatError, MissingFileError, PerfkitError, SettingError, UnavailableError
 
 if TYPE_CHECKING:
     import zipfile
@@ -89,6 +89,34 @@ def replaced(path: str | Path) -> Iterator[Path]:
         raise OSError(code, os.strerror(code), str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def own_folder() -> Path:
+    """Return a folder that only this user can write to: others could take a predictable name in a shared one.
+
+    Raises
+    ------
+    UnavailableError
+        Somebody else holds the folder's name.
+    """
+    import stat
+    import tempfile
+
+    def is_private(folder: Path) -> bool:
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    if runtime.is_dir() and is_private(runtime):
+        return runtime
+    folder = Path(tempfile.gettempdir()) / f"perfkit-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not is_private(folder):
+        raise UnavailableError(
+            f"{folder}: expected a folder that only this user can write to, for locks; it belongs to "
+            "another, or is open to others. Remove it, or set XDG_RUNTIME_DIR to a folder of your own."
+        )
+    return folder
 
 
 def shipped_folder(name: str) -> Path:

@@ -8,9 +8,7 @@ model can move; the baseline keeps enough to say which of these it was, and on w
 import fcntl
 import hashlib
 import json
-import os
 import shlex
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +25,7 @@ from perfkit.collectors.open_traces import kernel_arguments
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError, of_extra
-from perfkit.files import json_object, replaced, whole_text
+from perfkit.files import json_object, own_folder, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
 from perfkit.simulators.gus.diff import GusDiff, Line, Side, diff_sides, said_of
@@ -483,7 +481,7 @@ def _written(entry: Mapping[str, Any]) -> str:
 def _alone(path: Path) -> Iterator[None]:
     """Keep other processes of this machine from writing the file in the meantime; nothing is left beside it."""
     mark = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-    with (Path(tempfile.gettempdir()) / f"perfkit-gate-{os.getuid()}-{mark}.lock").open("w") as lock:
+    with (own_folder() / f"gate-{mark}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -3,20 +3,18 @@
 import fcntl
 import logging
 import os
-import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perfkit.errors import UnavailableError
+from perfkit.files import own_folder
 
 
 @contextmanager
 def measuring_lock(path: Path | None = None, say: Callable[[str], None] | None = None) -> Iterator[None]:
     """Hold this machine's measuring lock: two studies of one user never time at once. Waiting for it is said."""
-    path = path or _own_folder() / "measuring.lock"
+    path = path or own_folder() / "measuring.lock"
     # A link in its place would have another file cut to nothing.
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -39,29 +37,3 @@ def measuring_lock(path: Path | None = None, say: Callable[[str], None] | None =
         yield
     finally:
         os.close(descriptor)
-
-
-def _own_folder() -> Path:
-    """Return a folder that only this user can write to: others could take a predictable name in a shared one.
-
-    Raises
-    ------
-    UnavailableError
-        Somebody else holds the folder's name.
-    """
-    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
-    if runtime.is_dir() and _is_private(runtime):
-        return runtime
-    folder = Path(tempfile.gettempdir()) / f"perfkit-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if not _is_private(folder):
-        raise UnavailableError(
-            f"{folder}: expected a folder that only this user can write to, for the measuring lock; it belongs to "
-            "another, or is open to others. Remove it, or set XDG_RUNTIME_DIR to a folder of your own."
-        )
-    return folder
-
-
-def _is_private(folder: Path) -> bool:
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
