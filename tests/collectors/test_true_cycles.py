@@ -69,6 +69,20 @@ def test_a_dependent_addition_takes_a_cycle():
     assert row["kept"] == len(measured.samples)
 
 
+def test_a_clock_that_ran_slower_than_what_it_frames_is_not_steady():
+    """As on Golden Cove beside 256-bit arithmetic: both chains of every tenth sample 1.22 times as long, nothing else.
+
+    They looked quiet, as all others are a quarter wider than they; so a tenth of the samples, all wrong, was quoted.
+    """
+    right = [3 * CHAIN, WIDTH * 0.215, TURNS * 1.016, 20_000, 3 * CHAIN, WIDTH * 0.214, TURNS * 1.015]
+    wrong = [round(x * 1.22) if k in (0, 4) else x for k, x in enumerate(right)]
+    ticks = np.array([wrong if k % 10 == 0 else right for k in range(100)], dtype=np.int64)
+    judged = judge(ticks, link=3)
+    assert judged.quiet.tolist() == [k % 10 != 0 for k in range(100)]
+    assert judged.rejected == 10
+    assert np.nanmax(judged.cycles) == np.nanmin(judged.cycles) == 20_000
+
+
 @pytest.mark.parametrize("link", ["xor %1, %0", "and %1, %0", "or %1, %0", "sub %1, %0"])
 @pytest.mark.measures
 def test_dependent_operations_of_two_registers_take_a_cycle(link):

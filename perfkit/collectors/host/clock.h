@@ -28,6 +28,7 @@
 #define PK_TURNS 2048
 #define PK_TOLERANCE 0.02   /* chains before and after may differ by so much */
 #define PK_AWAKE 1.12       /* cycles per turn above which another thread of the core is awake */
+#define PK_RUSHED 0.97      /* cycles per turn below which the clock ran at another rate than what it frames */
 #define PK_CROWDED 1.08     /* width, relative to the quiet core's, above which another thread uses its ports */
 #define PK_CONTENTION 0.10  /* a neighbour slows a chain of additions by up to so much */
 #define PK_MEMORY 512       /* readings of width that the quiet level is learnt from */
@@ -124,6 +125,8 @@ static inline int pk_clock_judge(pk_clock *clock, const pk_reading *before, cons
     if ((int64_t)before->chain <= 0 || (int64_t)after->chain <= 0 || (int64_t)ticks <= 0) return PK_UNSTEADY;
     if (high > (1 + PK_TOLERANCE) * low) return PK_UNSTEADY;
     double rate = (first + last) / 2 / (PK_CHAIN * clock->link);
+    double least = (double)(before->turns < after->turns ? before->turns : after->turns);
+    if (least < PK_RUSHED * PK_TURNS * rate) return PK_UNSTEADY;
     *cycles = (double)ticks / rate;
     double turns = (double)(before->turns > after->turns ? before->turns : after->turns) / rate / PK_TURNS;
     double width = (double)(before->width > after->width ? before->width : after->width) / rate / PK_WIDTH;

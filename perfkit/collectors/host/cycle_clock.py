@@ -20,6 +20,11 @@ one may take twice as long. Two **throughput probes** do, before and after every
   core executes in a cycle depends on the core (4 on Zen 4, 4.7 on Golden Cove), so it is learnt on the spot: the 2nd
   percentile of the samples that the turns call quiet.
 
+The first probe also tells where the clock itself is wrong. Golden Cove changes its rate at the first 256-bit and 512-bit
+floating-point instructions of what is measured, for some microseconds: both chains of a sample may run at the one rate,
+and all between them at the other, a fifth faster. A turn then seems to take less than the cycle that it needs. Such
+samples are rejected as not steady; before, they passed for the quiet core, and all others for busy ones.
+
 Quiet samples count, and busy ones are reported. If no sample is quiet, the quiet core's speed is not known, and a
 result must say so: see `judge`. (A core whose shortest loop takes two cycles per turn by itself never looks quiet here;
 no x86-64 core with two hardware threads of the last ten years is known to be one.)
@@ -48,6 +53,8 @@ TOLERANCE = 0.02
 """By how much the chains before and after a sample may differ."""
 AWAKE = 1.12
 """Cycles per turn of the shortest loop above which the core's other thread is awake."""
+RUSHED = 0.97
+"""Cycles per turn of the shortest loop below which the clock ran at another rate than what is between its readings."""
 CROWDED = 1.08
 """Width, relative to that of the quiet core, above which the other thread uses the same ports."""
 CONTENTION = 0.10
@@ -149,6 +156,8 @@ def judge(ticks: NDArray[np.int64], link: int, tolerance: float = TOLERANCE, wid
     steady = (first > 0) & (last > 0) & (measured > 0)
     steady &= np.maximum(first, last) <= (1 + tolerance) * np.minimum(first, last)
     rates = np.where(steady, (first + last) / (2 * CHAIN * link), np.nan)
+    steady &= np.minimum(before[:, 2], after[:, 2]) >= RUSHED * TURNS * np.nan_to_num(rates)
+    rates = np.where(steady, rates, np.nan)
     probes = np.maximum(before[:, 1:], after[:, 1:]) / rates[:, None] / (WIDTH, TURNS)
     asleep = steady & (probes[:, 1] <= AWAKE)
     level = _quiet_level(probes[asleep, 0]) if width is None else width
