@@ -171,6 +171,7 @@ def test_a_chosen_instruction_gets_arrows_in_both_kinds_of_rows(opened: Any):
     words = here.locator(".pk-hint").inner_text()
     number = int(re.match(r"Instruction (\d+): addsd", words)[1])
     opened.get_by_text(f"timeline heard {number}", exact=True).wait_for(timeout=10_000)
+    assert "executed for 4 cycles, ended" in words  # an addition, and its unit
     arrows = json.loads(canvas.get_attribute("data-arrows"))
     assert [number - 1, number] in arrows or any(consumer == number for _, consumer in arrows)
     assert all(producer < consumer for producer, consumer in arrows)

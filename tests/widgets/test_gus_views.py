@@ -345,3 +345,11 @@ def test_the_browser_code_is_in_the_package():
     for widget in (Listing(), Canvas()):
         assert "export default" in widget._esm
         assert ".pk-" in widget._css
+
+
+def test_a_ranking_has_no_colour_that_nothing_explains():
+    from perfkit_widgets.ranked_bars import RankedBars
+
+    bars = RankedBars("speedup (%)", 3)
+    bars.draw(pd.DataFrame({"resource": ["a", "b"], "x2": [0.5, 0.001]}))
+    assert len(set(bars.bars.colors)) == 1

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 import pandas as pd
 import traitlets
 
-from perfkit.plots.style import CLOUD, SERIES, fitted
+from perfkit.plots.style import SERIES, fitted
 from perfkit_widgets import figures
 
 
@@ -45,7 +45,7 @@ class RankedBars(widgets.VBox):
         self.names = [str(name) for name in shown["resource"]]
         values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")
         labels = [fitted(name, figures.NAMES - 14) for name in self.names]
-        figures.set_bars(self.bars, labels, values, [SERIES[0] if v > 0.5 else CLOUD for v in values])
+        figures.set_bars(self.bars, labels, values, [SERIES[0]] * len(values))
         figures.set_range(self._across, 0.0, max(1.0, 1.06 * float(values.max(initial=0.0))))
         self.figure.layout.height = f"{56 + 24 * max(1, len(values))}px"
         self._mark()

@@ -19,6 +19,7 @@ const percent = (share) => {
   return (100 * share) % 1 === 0.5 && whole % 2 ? whole - 1 : whole;
 };
 const number = (value, digits = 2) => value.toLocaleString('en', { maximumFractionDigits: digits });
+const cycles = (value) => (number(value) === '1' ? '1 cycle' : `${number(value)} cycles`);
 
 function render({ model, el }) {
   el.classList.add('pk-view', 'pk-timeline');
@@ -388,7 +389,7 @@ function render({ model, el }) {
     const rest = producersOf(i).filter((p) => p !== causes[1] && inside(p));
     const more = rest.length ? ` Other operands came from ${rest.slice(0, 4).map(named).join(', ')}${rest.length > 4 ? ', …' : ''}.` : '';
     const back = causes.length > 1 ? ` Orange arrows: ${causes.length - 1} waits back.` : '';
-    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${number(at(i, 0))}, started ${number(at(i, 1))}, ${at(i, 6) > at(i, 1) + 0.01 ? `waited ${number(at(i, 6) - at(i, 1))} cycles for memory, ` : ''}executed for ${number(at(i, 2) - at(i, 6))}, ended ${number(at(i, 2))}, retired ${number(at(i, 3))}${parent}.${more}${back}`;
+    words.textContent = `Instruction ${first + i}: ${text(i)}. Dispatched at ${number(at(i, 0))}, started ${number(at(i, 1))}, ${at(i, 6) > at(i, 1) + 0.01 ? `waited ${cycles(at(i, 6) - at(i, 1))} for memory, ` : ''}executed for ${cycles(at(i, 2) - at(i, 6))}, ended ${number(at(i, 2))}, retired ${number(at(i, 3))}${parent}.${more}${back}`;
   }
 
   // ---------------------------------------------------------------- moving
