@@ -303,7 +303,7 @@ class Noise(Settings):
     def _profile(self, recorded: _Recorded, at: str | int, core: Gus | None) -> NoiseResult:
         """Choose the variants, measure and simulate them."""
         from perfkit.collectors.noise.copies import NoiseVariant
-        from perfkit.collectors.noise.instructions import like
+        from perfkit.collectors.noise.instructions import kinds_like
         from perfkit.collectors.noise.kinds import KINDS, NO_HUGE, kinds, refused
         from perfkit.collectors.noise.place import noise_place, register_name
 
@@ -333,7 +333,7 @@ class Noise(Settings):
         simulated = _simulated(core, trace, loop.header, place, known) if core else {}
         through = {"latency": f" through {register_name(place.carried)}"} if place.carried else {}
         curves = _curves(found, [k.name for k in wanted if k.name not in left_out], simulated, self.processes, through)
-        curves["own"] = curves["kind"].isin(set().union(*map(like, function.body(loop))))
+        curves["own"] = curves["kind"].isin(set().union(*map(kinds_like, function.body(loop))))
         original = found.ratio[(found.which == -1) & np.isfinite(found.ratio)]
         calm = found.cycles[found.quiet] if found.quiet.any() else found.cycles[np.isfinite(found.cycles)]
         return NoiseResult(

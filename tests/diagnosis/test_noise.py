@@ -15,7 +15,7 @@ import perfkit as pk
 from perfkit.cli.main import app
 from perfkit.collectors.noise import kinds
 from perfkit.collectors.noise.function import read_function
-from perfkit.collectors.noise.instructions import like
+from perfkit.collectors.noise.instructions import kinds_like
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, bend, first_bottleneck, word
 from perfkit.errors import DataError, SettingError
@@ -122,7 +122,7 @@ def test_of_kinds_with_as_little_slack_the_loops_own_and_then_the_cheapest_is_na
     ],
 )
 def test_which_kinds_an_instruction_is_like(code, right):
-    assert like(next(iter(Decoder(64, bytes.fromhex(code))))) == right
+    assert kinds_like(next(iter(Decoder(64, bytes.fromhex(code))))) == right
 
 
 def test_a_link_of_a_chain_is_nothing_that_a_core_adds_while_it_renames(monkeypatch):

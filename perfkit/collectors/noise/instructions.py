@@ -28,7 +28,7 @@ def is_vector(i: Instruction) -> bool:
     return bool((each.reads | each.writes) & {*VECTORS})
 
 
-def loads(i: Instruction) -> bool:
+def reads_memory(i: Instruction) -> bool:
     """Whether an instruction reads memory."""
     return any(used.access in (OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE) for used in memory_used(i))
 
@@ -38,7 +38,7 @@ def stores(i: Instruction) -> bool:
     return any(used.access in (OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE) for used in memory_used(i))
 
 
-def like(i: Instruction) -> set[str]:
+def kinds_like(i: Instruction) -> set[str]:
     """Return the kinds of noise that are like an instruction: their units are those that it uses.
 
     Examples
@@ -46,7 +46,7 @@ def like(i: Instruction) -> set[str]:
     ``vaddpd ymm0, ymm1, [rsi]`` is like "vector add" and "vector load"; ``dec rax`` like "integer".
     """
     name, vector, found = mnemonic(i), is_vector(i), set()
-    if loads(i):
+    if reads_memory(i):
         found.add("vector load" if vector else "load")
     if stores(i):
         found.add("store")

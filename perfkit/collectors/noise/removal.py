@@ -10,7 +10,7 @@ from typing import Any
 from iced_x86 import Code, Instruction, MemoryOperand, MemorySizeInfo, OpKind, Register
 
 from perfkit.collectors.noise.function import FunctionCode, Loop
-from perfkit.collectors.noise.instructions import is_vector, loads, mnemonic, stores
+from perfkit.collectors.noise.instructions import is_vector, mnemonic, reads_memory, stores
 from perfkit.collectors.noise.kinds import NoRoom
 from perfkit.collectors.noise.liveness import GENERAL, VECTORS, effect
 from perfkit.collectors.noise.place import NoisePlace
@@ -38,7 +38,7 @@ def removed(function: FunctionCode, loop: Loop, place: NoisePlace, what: str) ->
     found: dict[int, Instruction | None] = {}
     for i in function.body(loop):
         name = mnemonic(i)
-        reads, writes = loads(i), stores(i)
+        reads, writes = reads_memory(i), stores(i)
         if not is_vector(i) or writes:
             continue
         moves = name.startswith(_MOVES)
