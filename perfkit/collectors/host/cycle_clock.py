@@ -20,9 +20,9 @@ one may take twice as long. Two **throughput probes** do, before and after every
   core executes in a cycle depends on the core (4 on Zen 4, 4.7 on Golden Cove), so it is learnt on the spot: the 2nd
   percentile of the samples that the turns call quiet.
 
-The first probe also tells where the clock itself is wrong. Golden Cove changes its rate at the first 256-bit and 512-bit
-floating-point instructions of what is measured, for some microseconds: both chains of a sample may run at the one rate,
-and all between them at the other, a fifth faster. A turn then seems to take less than the cycle that it needs. Such
+The first probe also tells where the clock itself is wrong. Golden Cove changes its rate at the first 256-bit and
+512-bit floating-point instructions of what is measured, for some microseconds: both chains of a sample may run at the
+one rate, and all between them at the other, a fifth faster. A turn then seems to take less than the cycle that it needs. Such
 samples are rejected as not steady; before, they passed for the quiet core, and all others for busy ones.
 
 Quiet samples count, and busy ones are reported. If no sample is quiet, the quiet core's speed is not known, and a
