@@ -22,8 +22,8 @@ one may take twice as long. Two **throughput probes** do, before and after every
 
 The first probe also tells where the clock itself is wrong. Golden Cove changes its rate at the first 256-bit and
 512-bit floating-point instructions of what is measured, for some microseconds: both chains of a sample may run at the
-one rate, and all between them at the other, a fifth faster. A turn then seems to take less than the cycle that it needs. Such
-samples are rejected as not steady; before, they passed for the quiet core, and all others for busy ones.
+one rate, and all between them at the other, a fifth faster. A turn then seems to take less than the cycle that it
+needs. Such samples are rejected as not steady; before, they passed for the quiet core, and all others for busy ones.
 
 Quiet samples count, and busy ones are reported. If no sample is quiet, the quiet core's speed is not known, and a
 result must say so: see `judge`. (A core whose shortest loop takes two cycles per turn by itself never looks quiet here;
