@@ -170,6 +170,17 @@ SUM = "double f(const double *a, long n) { double s = 0; for (long i = 0; i < n;
 
 
 @needed
+def test_a_function_that_was_inlined_is_said_by_its_name():
+    source = """
+namespace app { double sum(const double *x, int n) { double s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; } }
+int main(int c, char **) { volatile double x[3] = {1, 2, 3}; return x[c] > 9; }
+"""
+    program = compiled("inlined", source, compiler="g++", suffix=".cpp")
+    with pytest.raises(DataError, match=r"inlined never called app::sum.*; .* put its code into its caller"):
+        time_calls(program, "_ZN3app3sumEPKdi", [], seconds=10)
+
+
+@needed
 def test_calls_are_counted_one_by_one():
     found = time_calls(compiled("chain", CHAIN), "solve", ["37"], seconds=10)
     assert (found.calls, len(found.ticks), found.others, found.ended) == (37, 37, 0, "")

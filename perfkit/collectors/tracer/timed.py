@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.cloner import Refusal, child_environment, search_paths, unloadable
+from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
 from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER, RETURN
@@ -293,7 +294,9 @@ def _read(
     if not calls and not others:
         how = f" (the run was {ended})" if ended else ""
         raise DataError(
-            f"{program} never called {function}{how}. {f'It printed: {printed}' if printed else ''}".strip()
+            f"{program} never called {named_as(function)}{how}; where its source calls it, the compiler may have put "
+            "its code into its caller, which is then the function to name. "
+            f"{f'It printed: {printed}' if printed else ''}".strip()
         )
     timed = min(calls - bool(active), _ROOM // 8)
     data = np.frombuffer(os.pread(handles["ticks"], 8 * max(timed, 0), 0), dtype=np.int64)
