@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from perfkit.plots.style import SERIES
+from perfkit.plots.style import SERIES, THIN
 
 if TYPE_CHECKING:
     from perfkit.fitters.bottlenecks.explanation import Explanation
@@ -40,15 +40,20 @@ def plot_explanation(found: "Explanation", ax: Any = None) -> Any:
 
 
 def plot_learnt_stacks(found: "LearntStacks", ax: Any = None) -> Any:
-    """Draw each run's stack as one bar, named with its verdict; return the axes."""
+    """Draw each run's stack as one bar, named with its verdict; return the axes.
+
+    The legend names the parts that can be seen in one of the bars (`THIN`).
+    """
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 4))
     shown = found.runs.head(_RUNS)
     names = [f"{run}\n({verdict})" for run, verdict in zip(shown["run"], shown["verdict"], strict=True)]
     left = pd.Series(0.0, index=shown.index)
+    least = THIN * shown[list(found.components)].sum(axis=1).max()
     for part in found.components:
-        ax.barh(names, shown[part], left=left, label=part)
+        ax.barh(names, shown[part], left=left, label=part if shown[part].max() >= least else None)
         left += shown[part]
+    ax.set_xlim(0, 1.05 * left.max())
     ax.invert_yaxis()
     more = f", first {_RUNS} of {len(found.runs)} runs" if len(found.runs) > _RUNS else ""
     ax.set_xlabel("cycles per instruction")

@@ -103,8 +103,8 @@ def plot_distribution(categories: "Categories", table: Any = None, ax: Any = Non
         other.plot(categories.grid, categories.density, color="#3b4cc0", lw=1.5)
         other.set_ylim(0)
         other.set_ylabel(f"density (share per unit of {'ln ' * categories.log}{categories.target})")
-    for boundary in categories.boundaries:
-        ax.axvline(boundary, color="black", lw=1)
+    for k, boundary in enumerate(categories.boundaries):
+        ax.axvline(boundary, color="black", lw=1, label=None if k else "boundaries")
     colours = category_colours(len(categories))
     for colour, label, centre, count in zip(
         colours, categories.labels, categories.centroids, categories.counts, strict=True

@@ -2,6 +2,7 @@
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 import perfkit as pk
@@ -61,6 +62,25 @@ def test_the_stack_of_a_simulated_run_keeps_its_height_and_names_what_can_be_see
     assert len(thin) > 1
     assert not set(widths) & set(thin.index)
     assert any(name.startswith(f"{len(thin)} others") for name in widths)
+
+
+def test_the_legend_of_learnt_stacks_names_what_can_be_seen():
+    from perfkit.fitters.bottlenecks.stacks import LearntStacks
+
+    row = {
+        "run": "a",
+        "cpi": 2.0,
+        "base": 1.5,
+        "L2": 0.5,
+        "L3": 0.001,
+        "distance": 0.1,
+        "missing": "",
+        "verdict": "supported",
+    }
+    ax = LearntStacks(pd.DataFrame([row]), "zen4", "zen4", "simulated").plot()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["base", "L2"]
+    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(2.001)
+    assert ax.get_xlim()[1] > 2.001
 
 
 def test_negative_components_are_drawn_below_zero(fit):

@@ -79,3 +79,12 @@ def test_a_sweep_is_shown_without_what_is_zero_throughout():
     assert "LB" in shown
     assert "ROB" not in shown
     assert "0.500" in shown
+
+
+def test_the_boundaries_of_categories_are_in_the_legend():
+    runs = pk.datasets.load("studies/fma")
+    from matplotlib.figure import Figure
+
+    ax = pk.FixedBins("FMAS_PER_CYCLE", (0.9, 1.8)).fit(runs).plot(runs, ax=Figure().subplots())
+    lines = {line.get_label(): line.get_linestyle() for line in ax.get_legend().get_lines()}
+    assert lines["boundaries"] == "-"
