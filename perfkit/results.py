@@ -20,6 +20,8 @@ from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Where a figure comes from: every set of data says one of these.
 Kind = Literal["measured", "simulated", "generated", "published"]
@@ -42,7 +44,7 @@ class Result(Protocol):
     def to_frame(self) -> "pd.DataFrame":
         """Return the result as a table, one row per thing that was found."""
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes | Figure":
         """Draw the result: into ``ax`` if given; returns the axes (the figure, where there are several axes)."""
 
     def summary(self) -> str:
@@ -355,7 +357,13 @@ def markdown_table(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def draw(picture: str, result: Any, /, **options: Any) -> Any:
+def draw(picture: str, result: Any, /, **options: Any) -> "Axes":
+    """Draw a result as `drawn` does, where what is drawn are one pair of axes."""
+    axes: Axes = drawn(picture, result, **options)
+    return axes
+
+
+def drawn(picture: str, result: Any, /, **options: Any) -> Any:
     """Draw a result with a function of `perfkit.plots`, imported when it is first needed.
 
     Parameters
@@ -368,8 +376,8 @@ def draw(picture: str, result: Any, /, **options: Any) -> Any:
         Passed on; ``ax`` among them.
     """
     module, _, name = picture.partition(":")
-    drawn = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
-    figure = getattr(drawn, "figure", drawn)
+    made = getattr(import_module(f"perfkit.plots.{module}"), name)(result, **options)
+    figure = getattr(made, "figure", made)
     if hasattr(figure, "axes"):  # not the files that pictures were saved to
         import_module("perfkit.plots.style").as_written(figure)
-    return drawn
+    return made

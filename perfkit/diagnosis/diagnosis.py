@@ -26,6 +26,7 @@ from perfkit.simulators.gus.timing import CAUSES, MISPREDICTION
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.causality import Causality
     from perfkit.trace.trace import Trace
@@ -440,7 +441,7 @@ class Diagnosis(Summarised):
 
         return "\n\n".join(filter(None, (screen(self), spent_in(self))))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw what each better resource would bring; return the axes."""
         return draw("gus:plot_sensitivity", self.ranked, ax=ax)
 

@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 
 from perfkit.diagnosis.noise_curves import NONE, PLENTY, SOME, UNTOLD, Bend, bend, first_bottleneck, word
 from perfkit.errors import of_extra
-from perfkit.results import Tabled, draw
+from perfkit.results import Tabled, draw, drawn
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MEANINGS = {
     "front end": "held back by the front end: no-operations hurt at once",
@@ -219,11 +220,21 @@ class NoiseResult(Tabled):
             return MEANINGS[found]
         return f"held back by {self.curve(found)['resource'].iloc[0]}: added ones ({found}) hurt at once"
 
-    def plot(self, ax: "Axes | None" = None, kinds: "list[str] | None" = None) -> Any:
+    @overload
+    def plot(self, ax: "Axes", kinds: "list[str] | None" = ...) -> "Axes": ...
+
+    @overload
+    def plot(self, ax: "Axes | None" = ..., *, kinds: "list[str]") -> "Axes": ...
+
+    @overload
+    def plot(self, ax: None = ..., kinds: None = ...) -> "Figure": ...
+
+    def plot(self, ax: "Axes | None" = None, kinds: "list[str] | None" = None) -> "Axes | Figure":
         """Draw a strip for each kind; into `ax`, or where `kinds` chooses some, all in one picture.
 
         Measured curves are solid, with their intervals; simulated ones dashed.
         """
-        if ax is None and kinds is None and len(self.kinds) > 1:
-            return draw("noise:plot_strips", self)
+        if ax is None and kinds is None:
+            figure: Figure = drawn("noise:plot_strips", self)
+            return figure
         return draw("noise:plot_noise", self, kinds=kinds, ax=ax)

@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
@@ -14,6 +14,9 @@ from perfkit.readers.open_samples import open_samples
 from perfkit.results import Tabled, draw, labelled, markdown_table
 from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples, expect_samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _PARTS = ("part", "cpi_a", "cpi_b", "difference", "low", "high")
 
@@ -130,7 +133,7 @@ class CountsDiff(Tabled):
             tables.append(markdown_table(("CPI stack", "A", "B", "difference"), parts))
         return "\n\n".join([f"A: {self.names[0]}, B: {self.names[1]}", head, *tables]) + "\n"
 
-    def plot(self, ax: Any = None, top: int = 12) -> Any:
+    def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
         """Draw how many times as large each event's rate is in B, the largest factors on top; return the axes."""
         return draw("samples:plot_counts_diff", self, top=top, ax=ax)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,9 @@ from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import normalise, other_core, per_unit
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _ORDER = ("top-down", "CPI stack", "SPIRE", "typical costs")
 _RATIO = 1.1
@@ -93,7 +96,7 @@ class Exploration(Tabled):
         lines += ["", *(f"not read: {n}" for n in self.failed)] if self.failed else []
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw cycles per work of each run; return the matplotlib axes."""
         return draw("samples:plot_compared", self, ax=ax)
 

@@ -9,7 +9,7 @@ Hochberg, "Controlling the False Discovery Rate", 1995).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from perfkit.errors import DataError, SettingError
 from perfkit.results import Tabled, draw, labelled
 from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
 from perfkit.samples.parts import by_event
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _Machines = Mapping[str, Mapping[str, np.ndarray]]  # the totals of each machine: see totals_of_pieces
 FEWEST = 3  # machines on either side; of fewer no interval is told
@@ -68,7 +71,7 @@ class FleetChanges(Tabled):
     --------
     >>> from perfkit.collectors.synthetic_fleet import generate_fleet
     >>> folder = generate_fleet("fleet", machines=40)
-    >>> fleet = pk.open_samples(folder, paths="{machine}/{version}-{processor}.parquet")
+    >>> fleet = pk.open_samples(folder, memory=False, paths="{machine}/{version}-{processor}.parquet")
     >>> changes = pk.fleet_changes(fleet, "version", "v1", "v2", by="processor")
     >>> changes.kind, sorted(set(changes.found["processor"]))
     ('generated', ['small'])
@@ -115,7 +118,7 @@ class FleetChanges(Tabled):
             lines.append(f"{untested} could not be tested: see why_not")
         return "\n".join([*lines, *self.notes[:2]])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the largest changes with their intervals; return the axes."""
         return draw("fleet:plot_fleet_changes", self, ax=ax)
 
@@ -156,7 +159,7 @@ def fleet_changes(
     --------
     >>> from perfkit.collectors.synthetic_fleet import generate_fleet
     >>> folder = generate_fleet("fleet", machines=40)
-    >>> fleet = pk.open_samples(folder, paths="{machine}/{version}-{processor}.parquet")
+    >>> fleet = pk.open_samples(folder, memory=False, paths="{machine}/{version}-{processor}.parquet")
     >>> changes = pk.fleet_changes(fleet, "version", "v1", "v2", by="processor")
     >>> str(changes.found["quantity"].iloc[0])
     'cycles per instructions'

@@ -7,7 +7,7 @@ Gus paper prints them (Fig. 3). It is the baseline that SPIRE is compared with (
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from perfkit.errors import DataError, PerfkitWarning, SettingError
 from perfkit.results import Settings, Tabled, draw, labelled
 from perfkit.samples.events import TIME_EVENTS, normalise
 from perfkit.samples.table import Samples, expect_samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FRACTIONS = ("retiring", "front_end", "bad_speculation", "back_end")
 CYCLES = "cycles"  # stands for whichever event counts cycles
@@ -166,7 +169,7 @@ class TopDownFractions(Tabled):
         lines[0] += labelled(self.kind)
         return "\n".join([*lines, *more, f"events: {self.scheme}"])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw a stacked bar per run; return the matplotlib axes."""
         return draw("spire:plot_topdown", self, ax=ax)
 

@@ -29,6 +29,8 @@ from perfkit.machine.measured_forms import MeasuredForm, read_forms, write_forms
 from perfkit.machine.recognise import Recognised, host
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perfkit.machine.instruction_tables import Coverage
 
 SCHEMA = 1
@@ -401,7 +403,7 @@ class Microarchitecture:
         changed[resource] = replace(self.resource(resource), value=float(value), source=key, note=note)
         return replace(self, resources=MappingProxyType(changed), sources=sources)
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return every figure as a table: name, kind, value, unit, source (in words), note."""
         pd = of_extra("pandas")
 

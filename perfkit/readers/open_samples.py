@@ -22,7 +22,7 @@ Source = str | Path | Iterable[str | Path]
 def open_samples(
     source: Source,
     *,
-    memory: Literal[True],
+    memory: Literal[True] = ...,
     time_event: str = ...,
     work_event: str = ...,
     errors: Literal["raise", "collect"] = ...,
@@ -52,7 +52,7 @@ def open_samples(
 def open_samples(
     source: Source,
     *,
-    memory: None = ...,
+    memory: bool | None,
     time_event: str = ...,
     work_event: str = ...,
     errors: Literal["raise", "collect"] = ...,
@@ -69,7 +69,7 @@ def open_samples(
 def open_samples(
     source: Source,
     *,
-    memory: bool | None = None,
+    memory: bool | None = True,
     time_event: str = "",
     work_event: str = "",
     errors: Literal["raise", "collect"] = "raise",
@@ -83,8 +83,8 @@ def open_samples(
 ) -> Samples | Fleet:
     """Return the samples that a notebook's parameter or a command's argument names.
 
-    In memory as `Samples`; of a folder, of a pattern ``*.parquet``, or with ``store``, as a `Fleet`, which reads its
-    files in parallel and never holds all of them. ``memory`` says which, where that is not what is wanted.
+    In memory as `Samples`; with ``memory=False`` as a `Fleet`, which reads its files in parallel and never holds all of
+    them.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def open_samples(
         Of files, as in `perfkit.read_samples`. A file of a fleet that cannot be read does not stop the others: the
         table `Fleet.files` says why.
     memory : bool, optional
-        True for `Samples`, False for a `Fleet`.
+        True for `Samples`, False for a `Fleet`; None leaves it to the source: a folder, a pattern ``*.parquet``, or
+        what has a ``store``, is a `Fleet`, the rest `Samples`.
     store : path, optional
         A folder for what is read of dumps, so that they are read once: the same call later reads what is new or has
         changed. Parquet files that perfkit wrote need none. A store is itself a source.
@@ -204,7 +205,10 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
     if Path(source).is_file() or Path(source).is_fifo():
         return [Path(source)]
     if Path(source).is_dir():
-        raise SettingError(f"{str(source)!r} is a folder; name the files in it, as in '{Path(source) / '*'}'")
+        raise SettingError(
+            f"{str(source)!r} is a folder; name the files in it, as in '{Path(source) / '*'}', or in Python read it as "
+            "a fleet: memory=False"
+        )
     if Path(source).exists():
         raise SettingError(f"{str(source)!r} is no regular file (a device or a socket); name a file with counts")
     pattern = Path(source)

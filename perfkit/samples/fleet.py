@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,9 @@ from perfkit.results import Summarised, answering, draw
 from perfkit.samples.parts import Intervals, Part, load_part, load_rows, part_of, rows_of
 from perfkit.samples.table import Samples
 from perfkit.workers.in_order import Progress, in_order
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FORMAT, _VERSION = "perfkit-fleet", 1
 _CHUNK, _MOST_FILES = 1 << 23, 64  # samples of a task, and files of one,
@@ -85,7 +88,7 @@ class Fleet(Summarised):
     --------
     >>> samples, _ = pk.synthetic_cpi(intervals=60, seed=1)
     >>> _ = [samples.save(f"{name}.parquet") for name in ("a", "b")]
-    >>> fleet = pk.open_samples(".")
+    >>> fleet = pk.open_samples(".", memory=False)
     >>> len(fleet.files), fleet.kind
     (2, 'generated')
     """
@@ -154,7 +157,7 @@ class Fleet(Summarised):
         """Return one row per run: its file, machine, day and labels."""
         return self.runs.copy()
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how many runs there are of each machine; return the axes."""
         return draw("fleet:plot_fleet", self, ax=ax)
 

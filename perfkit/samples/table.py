@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,14 @@ import pandas as pd
 from perfkit.errors import DataError, FormatError, SettingError
 from perfkit.files import check_fields, existing, json_object, reading, replaced
 from perfkit.names import counted
-from perfkit.results import KINDS, Kind, Summarised, draw
+from perfkit.results import KINDS, Kind, Summarised, draw, drawn
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, counter_unit, normalise, per_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLUMNS = ("run", "place", "interval", "at", "seconds", "event", "time", "work", "count", "running")
 # One row per file: its lines (or values) that are not blank, those that became counts, those that describe counts,
@@ -298,7 +300,13 @@ class Samples(Summarised):
         own = [e for e in (self.time_event, self.work_event) if e in self.table["event"].cat.categories]
         return f" (samples of {' and '.join(dict.fromkeys(own))} included)" if own else ""
 
-    def plot(self, events: Sequence[str] = (), ax: Any = None) -> Any:
+    @overload
+    def plot(self, *, ax: "Axes | None" = ...) -> "Axes": ...
+
+    @overload
+    def plot(self, events: Sequence[str], ax: None = ...) -> "Figure": ...
+
+    def plot(self, events: Sequence[str] = (), ax: "Axes | None" = None) -> "Axes | Figure":
         """Draw the throughput over time and return the axes; with events, a panel each, and return the figure.
 
         Raises
@@ -310,7 +318,8 @@ class Samples(Summarised):
             return draw("samples:plot_throughput", self, ax=ax)
         if ax is not None:
             raise SettingError("the rates of events have panels of their own: leave ax out, or name no events")
-        return draw("samples:plot_over_time", self, events=events)
+        figure: Figure = drawn("samples:plot_over_time", self, events=events)
+        return figure
 
     @property
     def events(self) -> list[str]:

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
 from perfkit.results import Kind, Tabled, draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DRAWS = 200  # bootstrap draws of workloads
 _LEVEL = 0.95
@@ -58,7 +61,7 @@ class Scores(Tabled):
         ]
         return "\n".join([*lines, *([f"and {len(self.measures) - 6} more measures"] if len(self.measures) > 6 else [])])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the measures as bars with their intervals and baselines; return the axes."""
         label = "score (share, or what the measure counts)"
         shown = self.measures[["score", "low", "high", "baseline"]]

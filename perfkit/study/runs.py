@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
@@ -15,6 +15,9 @@ from perfkit.files import arrow_table, check_fields, existing, json_object, read
 from perfkit.names import did_you_mean
 from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +137,9 @@ class StudyRuns(Summarised):
     def _values(self, row: Any) -> str:
         return ", ".join(f"{name} {row[name]}" for name in self.dimensions)
 
-    def plot(self, x: str | None = None, y: str = "tsc", by: Sequence[str] | None = None, ax: Any = None) -> Any:
+    def plot(
+        self, x: str | None = None, y: str = "tsc", by: Sequence[str] | None = None, ax: "Axes | None" = None
+    ) -> "Axes":
         """Draw the median of ``y`` over a dimension, a line for each combination of ``by``; return the axes.
 
         By default over the first dimension with several values that are numbers, a line for each value of the next.

@@ -20,6 +20,7 @@ from perfkit.trace.code import expand
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.trace.threads import ThreadTraces
 
@@ -104,7 +105,7 @@ class SharedLines(Tabled):
             )
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, top: int = 12) -> Any:
+    def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
         """Draw the accesses of the lines that are shared most as bars; return the axes."""
         return draw("threads:plot_shared_lines", self, top=top, ax=ax)
 

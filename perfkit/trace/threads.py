@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 MAGIC, VERSION = "perfkit-thread-traces", 1
 _WHAT = "perfkit's traces of threads"
@@ -199,7 +200,7 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
                 return f"{body} ({Path(file).name}:{line})"
         return body
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the instructions of each thread as bars; return the axes."""
         return draw("threads:plot_work", self, ax=ax)
 

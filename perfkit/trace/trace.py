@@ -27,6 +27,10 @@ from perfkit.trace.code import Provenance, StaticCode, TraceChunk, expand, flat,
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+    from perfkit.machine.core import Microarchitecture
+    from perfkit.machine.instruction_tables import Coverage
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # arrays: two traces are equal where they are one
@@ -213,7 +217,7 @@ class Trace(Summarised):
             found[inside] = self.code.pc[inside] - np.uint64(base)
         return found
 
-    def coverage(self, core: Any) -> Any:
+    def coverage(self, core: "Microarchitecture") -> "Coverage":
         """Say which share of the executed instructions each layer of a core's instruction table serves.
 
         See :meth:`perfkit.machine.core.Microarchitecture.coverage`.
@@ -281,7 +285,7 @@ class Trace(Summarised):
             )
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, top: int = 20) -> Any:
+    def plot(self, ax: "Axes | None" = None, top: int = 20) -> "Axes":
         """Draw how often the instructions that ran most often were executed; return the axes."""
         return draw("gus:plot_executions", self, top=top, ax=ax)
 

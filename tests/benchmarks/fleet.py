@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ import perfkit as pk
 from perfkit.fitters.spire.summary import merge_events, summarise
 from perfkit.samples.parts import write_columns
 from perfkit.workers.in_order import in_order
+
+open_samples = partial(pk.open_samples, memory=None)  # a folder is a fleet, a file is not
 
 Pass = Callable[[pk.Fleet], Any]
 EVENTS = {
@@ -104,7 +107,7 @@ def on_workers(folder: Path, n: int) -> None:
             pass
         each = 1e3 * (time.perf_counter() - start) / tasks
         print(f"{n} worker(s) of dask: {each:.2f} ms for a task that does nothing", flush=True)
-        fleet = pk.open_samples(folder, cluster=client.scheduler.address)
+        fleet = open_samples(folder, cluster=client.scheduler.address)
         small = fleet.where(machine=fleet.machines[:2])
         for name, call in {
             "SPIRE, one model": lambda f: pk.Spire().fit(f),
@@ -156,7 +159,7 @@ def killed(folder: Path, expected: pk.SpireModel) -> None:
             if done == max(of // 3, 1):
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
 
-        fleet = pk.open_samples(folder, cluster=client.scheduler.address, progress=kill_one)
+        fleet = open_samples(folder, cluster=client.scheduler.address, progress=kill_one)
         tasks.clear()
         found = pk.Spire().fit(fleet)
         now = client.run(os.getpid)
@@ -212,12 +215,12 @@ def main() -> None:
             subprocess.run(command, check=True)
         size = sum(p.stat().st_size for p in folder.iterdir())
         start = time.perf_counter()
-        fleet = pk.open_samples(folder)
+        fleet = open_samples(folder)
         print(f"{fleet}\n{size / 1e9:.2f} GB, opened in {time.perf_counter() - start:.1f} s", flush=True)
         numbers = [n for n in (10, 100, 1000) if n < len(fleet.runs)]
         runs = fleet.runs["run"].tolist()
         groups = {f"for each of {n}": [str(i % n) for i in range(len(runs))] for n in numbers}
-        fleet = pk.open_samples(folder, labels=pd.DataFrame({"run": runs, **groups}))
+        fleet = open_samples(folder, labels=pd.DataFrame({"run": runs, **groups}))
         sizes(fleet)
         small = fleet.where(machine=fleet.machines[:2])
         for name, call in passes(fleet, [*groups, "machine"]).items():

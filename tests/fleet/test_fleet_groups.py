@@ -3,6 +3,7 @@
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.fitters.cpi.moments import moments_of_pieces
 from perfkit.fitters.cpi.solvers import build_system
 from perfkit.samples.parts import write_part
+
+open_samples = partial(pk.open_samples, memory=None)  # a folder is a fleet, a file is not
 
 PENALTIES = {"branch-misses": 15.0, "cache-misses": 80.0}
 
@@ -34,7 +37,7 @@ def fleet(tmp_path):
         for k, version in enumerate(("v1", "v2")):
             (tmp_path / f"machine=m{i}").mkdir(exist_ok=True)
             machine(tmp_path, f"m{i}", version, 10 * i + k)
-    return pk.open_samples(tmp_path, paths="{version}.parquet")
+    return open_samples(tmp_path, paths="{version}.parquet")
 
 
 def test_a_stack_of_a_fleet_is_the_stack_of_its_intervals(fleet):
@@ -130,7 +133,7 @@ def test_an_hour_is_a_group(tmp_path):
     samples, _ = pk.synthetic_cpi(intervals=100, seed=1)
     runs = samples.runs.assign(parameters='{"started": "Mon Nov  2 09:59:10 2026"}')
     write_part(pk.Samples(samples.table.assign(at=samples.table["interval"] * 60.0), runs), tmp_path / "a.parquet")
-    stacks = pk.CpiStack(resamples=0).fit_each(pk.open_samples(tmp_path), "hour")
+    stacks = pk.CpiStack(resamples=0).fit_each(open_samples(tmp_path), "hour")
     assert list(stacks.groups["group"]) == ["2026-11-02 10:00", "2026-11-02 11:00"]
     assert list(stacks.groups["intervals"]) == [60, 39]
     assert "2026-11-02 09:00: no stack, 1 usable interval" in "".join(stacks.notes)
@@ -146,7 +149,7 @@ def test_events_that_are_missing_are_left_out_and_said(tmp_path):
         table = table.assign(count=table["count"].where(~hole)).reset_index(drop=True)
         table["event"] = table["event"].cat.remove_unused_categories()
         write_part(pk.Samples(table, samples.runs), tmp_path / f"{i}.parquet")
-    stacks = pk.CpiStack(resamples=0).fit(pk.open_samples(tmp_path))
+    stacks = pk.CpiStack(resamples=0).fit(open_samples(tmp_path))
     assert samples.events[0] not in set(stacks.table["part"])
     assert "missing in over 10%" in "".join(stacks.notes)
     assert "8 intervals are left out: a count is missing" in "".join(stacks.notes)
@@ -164,7 +167,7 @@ def test_a_planted_change_is_found_where_it_was_planted(tmp_path, same):
             worse = {**PENALTIES, "branch-misses": 60.0} if (version, processor) == ("v2", "zen4") else PENALTIES
             (tmp_path / f"machine=m{i}").mkdir(exist_ok=True)
             machine(tmp_path, f"m{i}", version, 10 * i + k, penalties=worse, spread=0.05, processor=f"-{processor}")
-    fleet = pk.open_samples(tmp_path, paths="{version}-{processor}.parquet")
+    fleet = open_samples(tmp_path, paths="{version}-{processor}.parquet")
     changes = pk.fleet_changes(fleet, "version", "v1", "v2", by="processor")
     assert set(changes.found["processor"]) == {"zen4"}
     assert "cycles per instructions" in set(changes.found["quantity"])
@@ -210,7 +213,7 @@ def test_a_printed_change_is_that_of_the_figures_beside_it(tmp_path):
             more = (samples.table["event"] == "branch-misses") & (k == 1)
             more_of = samples.table.assign(count=samples.table["count"].where(~more, samples.table["count"] * 3))
             write_part(pk.Samples(more_of, samples.runs), tmp_path / f"machine=m{i}" / f"{version}.parquet")
-    fleet = pk.open_samples(tmp_path, paths="{version}.parquet")
+    fleet = open_samples(tmp_path, paths="{version}.parquet")
     changes = pk.fleet_changes(fleet, "version", "v1", "v2")
     row = changes.found.iloc[0]
     assert row["change"] == pytest.approx(row["after"] / row["before"] - 1) == pytest.approx(2.0)
@@ -263,7 +266,7 @@ def test_a_found_change_has_the_wider_interval(tmp_path):
             (tmp_path / f"machine=m{i}").mkdir(exist_ok=True)
             worse = {**PENALTIES, "branch-misses": 60.0} if k else PENALTIES
             machine(tmp_path, f"m{i}", version, 10 * i + k, penalties=worse, spread=0.02)
-    fleet = pk.open_samples(tmp_path, paths="{version}.parquet")
+    fleet = open_samples(tmp_path, paths="{version}.parquet")
     changes = pk.fleet_changes(fleet, "version", "v1", "v2")
     tested = int(changes.table["p"].notna().sum())
     assert 0 < len(changes.found) < tested
@@ -282,7 +285,7 @@ def test_many_intervals_of_few_machines_are_no_evidence(tmp_path):
     for i in range(4):
         (tmp_path / f"machine=m{i}").mkdir()
         machine(tmp_path, f"m{i}", f"v{i % 2}", i, intervals=2000)
-    fleet = pk.open_samples(tmp_path, paths="{version}.parquet")
+    fleet = open_samples(tmp_path, paths="{version}.parquet")
     changes = pk.fleet_changes(fleet, "version", "v0", "v1")
     assert not changes.table["changed"].any()
     assert changes.table["p"].isna().all()
@@ -296,7 +299,7 @@ def test_machines_that_nobody_named_are_not_compared(tmp_path):
             samples, _ = pk.synthetic_cpi(intervals=30, seed=i)
             write_part(samples, tmp_path / day / f"x{i}.parquet")
     with pytest.raises(SettingError, match="which machine each file is of"):
-        pk.fleet_changes(pk.open_samples(tmp_path), "file", "1/x0.parquet", "2/x0.parquet")
+        pk.fleet_changes(open_samples(tmp_path), "file", "1/x0.parquet", "2/x0.parquet")
 
 
 @pytest.mark.parametrize("same", [("v0", "v0"), (1, "1")])
@@ -305,4 +308,4 @@ def test_a_version_is_not_compared_with_itself(tmp_path, same):
         (tmp_path / f"machine=m{i}").mkdir()
         machine(tmp_path, f"m{i}", f"v{i}", i)
     with pytest.raises(SettingError, match="needs two values of 'version'"):
-        pk.fleet_changes(pk.open_samples(tmp_path, paths="{version}.parquet"), "version", *same)
+        pk.fleet_changes(open_samples(tmp_path, paths="{version}.parquet"), "version", *same)

@@ -1,6 +1,7 @@
 """SPIRE of a fleet: the fit of its partitions is the fit of everything, to the last bit."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +17,8 @@ from perfkit.fitters.spire.fleet import _group, _sum
 from perfkit.fitters.spire.hull import turn
 from perfkit.samples.fleet import Piece, _chunks
 from perfkit.samples.parts import Part, write_part
+
+open_samples = partial(pk.open_samples, memory=None)  # a folder is a fleet, a file is not
 
 # Small whole numbers put many samples on common lines, where rounding decides; the others are what counters give.
 NUMBERS = st.one_of(st.integers(0, 12).map(float), st.floats(0.0, 1e12).map(lambda x: float(np.float32(x))))
@@ -35,7 +38,7 @@ def fleet_of(folder, parts, long=()):
             samples.save(folder / f"{i}.parquet")
         else:
             write_part(samples, folder / f"{i}.parquet")
-    return pk.open_samples(folder)
+    return open_samples(folder)
 
 
 def same(one, two):
@@ -148,7 +151,7 @@ def test_a_model_for_each_version_comes_from_one_pass(tmp_path):
     ]
     fleet_of(tmp_path, parts)
     labels = pd.DataFrame({"run": ["r0", "r1", "r2", "r3"], "version": ["1", "1", "2", "2"]})
-    fleet = pk.open_samples(tmp_path, labels=labels)
+    fleet = open_samples(tmp_path, labels=labels)
     models = pk.Spire().fit_each(fleet, "version")
     assert list(models) == [("1",), ("2",)]
     for (version,), model in models.items():

@@ -3,6 +3,7 @@
 import gzip
 import os
 import signal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,11 @@ from perfkit.readers import fleet as opening
 from perfkit.samples.parts import write_part
 from tests.fleet.conftest import dump
 
+open_samples = partial(pk.open_samples, memory=None)  # a folder is a fleet, a file is not
+
 
 def test_machines_that_all_write_perf_txt_are_not_one_machine(dumps, tmp_path):
-    fleet = pk.open_samples(dumps, store=tmp_path / "store")
+    fleet = open_samples(dumps, store=tmp_path / "store")
     assert fleet.machines == [f"machine {i}" for i in range(6)]
     assert fleet.machines_known
     assert len(fleet.runs) == 6
@@ -30,24 +33,24 @@ def test_files_of_which_nothing_says_the_machine_are_said_to_be(tmp_path):
     for day in ("mon", "tue"):
         for i in range(3):
             dump(tmp_path / "in" / day / f"m{i}.csv", i)
-    fleet = pk.open_samples(tmp_path / "in", store=tmp_path / "store")
+    fleet = open_samples(tmp_path / "in", store=tmp_path / "store")
     assert not fleet.machines_known
     assert len(fleet.machines) == 6
     assert "each of 6 files counts as a machine" in "".join(fleet.notes)
-    named = pk.open_samples(tmp_path / "in", store=tmp_path / "store", paths="{day}/{machine}.csv")
+    named = open_samples(tmp_path / "in", store=tmp_path / "store", paths="{day}/{machine}.csv")
     assert named.machines_known
     assert named.machines == ["m0", "m1", "m2"]
     assert sorted(set(named.runs["day"])) == ["mon", "tue"]
     assert set(named.files["status"]) == {"kept"}
     with pytest.raises(SettingError, match=r"6 of 6 files do not fit paths='\{machine\}.txt'"):
-        pk.open_samples(tmp_path / "in", store=tmp_path / "store", paths="{machine}.txt")
+        open_samples(tmp_path / "in", store=tmp_path / "store", paths="{machine}.txt")
 
 
 def machines_of(folder, names, tmp_path, **how):
     """Open a fleet of small dumps with these names; return its machines, or None where they are not known."""
     for i, name in enumerate(names):
         dump(tmp_path / folder / name, i, intervals=3)
-    fleet = pk.open_samples(tmp_path / folder, store=tmp_path / f"{folder} store", **how)
+    fleet = open_samples(tmp_path / folder, store=tmp_path / f"{folder} store", **how)
     assert len(fleet.files) == len(names)
     return fleet.machines if fleet.machines_known else None
 
@@ -76,7 +79,7 @@ def test_links_are_followed_once_and_a_link_to_nothing_is_listed(dumps, tmp_path
     (dumps / "round").symlink_to(dumps)
     (dumps / "machine 8").mkdir()
     (dumps / "machine 8" / "perf.txt").symlink_to(tmp_path / "gone.txt")
-    fleet = pk.open_samples(dumps, store=tmp_path / "store")
+    fleet = open_samples(dumps, store=tmp_path / "store")
     assert fleet.machines == [f"machine {i}" for i in (0, 1, 2, 3, 4, 5, 7)]
     assert len(fleet) == 7 * 12
     failed = fleet.files[fleet.files["status"] == "failed"]
@@ -86,15 +89,15 @@ def test_links_are_followed_once_and_a_link_to_nothing_is_listed(dumps, tmp_path
 
 def test_a_file_that_grows_is_read_again_and_counts_once(dumps, tmp_path):
     store, grown = tmp_path / "store", dumps / "machine 3" / "perf.txt"
-    before = pk.open_samples(dumps, store=store)
+    before = open_samples(dumps, store=store)
     text = grown.read_text()
     grown.write_text(text + text[text.index("    12.0") :].replace("12.0001", "13.0001"))
-    after = pk.open_samples(dumps, store=store)
+    after = open_samples(dumps, store=store)
     assert after.files.set_index("file")["status"].value_counts().to_dict() == {"kept": 5, "read": 1}
     whole = pk.read_samples(sorted(dumps.rglob("perf.txt")))
     assert len(after) > len(before)
     assert after.to_samples().throughput() == whole.throughput()
-    assert len(pk.open_samples(store)) == len(after)
+    assert len(open_samples(store)) == len(after)
 
 
 def test_damaged_files_of_our_own_are_listed_and_the_others_used(tmp_path):
@@ -104,7 +107,7 @@ def test_damaged_files_of_our_own_are_listed_and_the_others_used(tmp_path):
     (tmp_path / "0.parquet").write_bytes(b"")
     cut = (tmp_path / "1.parquet").read_bytes()
     (tmp_path / "1.parquet").write_bytes(cut[: len(cut) // 2])
-    fleet = pk.open_samples(tmp_path)
+    fleet = open_samples(tmp_path)
     assert fleet.files["status"].tolist() == ["failed", "failed", "used", "used"]
     assert fleet.files["reason"].str.contains("cannot be read").tolist() == [True, True, False, False]
     assert "2 of 4 files could not be read (0.parquet, 1.parquet)" in fleet.summary()
@@ -118,14 +121,14 @@ def test_a_file_that_cannot_be_read_stops_no_other_and_is_listed(dumps, tmp_path
     (dumps / ".hidden").write_text("x")
     (dumps / "machine 7").mkdir()
     (dumps / "machine 7" / "perf.txt").write_bytes(gzip.compress((dumps / "machine 1" / "perf.txt").read_bytes())[:-20])
-    fleet = pk.open_samples(dumps, store=tmp_path / "store")
+    fleet = open_samples(dumps, store=tmp_path / "store")
     table = fleet.files.set_index("file")
     assert table["status"].value_counts().to_dict() == {"read": 6, "failed": 3}
     assert "garbage" in table.loc["machine 8/perf.txt", "reason"]
     assert table.loc["machine 9/perf.txt", "reason"]
     assert "3 of 9 files could not be read" in fleet.summary()
     assert "1 hidden files" in fleet.summary()
-    collected = pk.open_samples(dumps, store=tmp_path / "other", errors="collect").files.set_index("file")
+    collected = open_samples(dumps, store=tmp_path / "other", errors="collect").files.set_index("file")
     assert collected.loc["machine 8/perf.txt", ["status", "problems"]].tolist() == ["read", 1]
     assert (collected["total"] == collected[["counts", "describes", "left_out", "problems"]].sum(axis=1)).all()
 
@@ -143,17 +146,17 @@ def test_what_was_read_is_not_read_again_unless_it_changed(dumps, tmp_path, monk
 
     monkeypatch.setattr(opening, "read_one", watched)
     with pytest.raises(KeyboardInterrupt):
-        pk.open_samples(dumps, store=store, workers=1)
+        open_samples(dumps, store=store, workers=1)
     with (store / opening.JOURNAL).open("a") as journal:
         journal.write('{"path": "cut o')  # what a full disk leaves
-    fleet = pk.open_samples(dumps, store=store, workers=1)
+    fleet = open_samples(dumps, store=store, workers=1)
     assert len(read) == 4 + 3
     assert fleet.files["status"].value_counts().to_dict() == {"kept": 3, "read": 3}
     dump(dumps / "machine 2" / "perf.txt", 77, intervals=20)
-    again = pk.open_samples(dumps, store=store)
+    again = open_samples(dumps, store=store)
     assert read[7:] == ["machine 2/perf.txt"]
     assert len(again) == len(fleet) + 8
-    alone = pk.open_samples(store)
+    alone = open_samples(store)
     assert len(alone) == len(again)
     assert alone.machines == again.machines
 
@@ -171,8 +174,8 @@ def test_a_full_disk_is_said_and_loses_nothing(dumps, tmp_path, monkeypatch):
 
     monkeypatch.setattr(opening, "write_part", full)
     with pytest.raises(UnavailableError, match=r"No space left on device.*run the same again"):
-        pk.open_samples(dumps, store=store, workers=1)
-    assert pk.open_samples(dumps, store=store).files["status"].value_counts().to_dict() == {"kept": 2, "read": 4}
+        open_samples(dumps, store=store, workers=1)
+    assert open_samples(dumps, store=store).files["status"].value_counts().to_dict() == {"kept": 2, "read": 4}
 
 
 def test_relative_folders_and_patterns(dumps, tmp_path, monkeypatch):
@@ -183,19 +186,19 @@ def test_relative_folders_and_patterns(dumps, tmp_path, monkeypatch):
     assert len(fleet.to_samples()) == 6 * 12 * 3
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError, match="6 of 6 files are dumps"):
-        pk.open_samples("the dumps")
+        open_samples("the dumps")
     with pytest.raises(MissingFileError, match="nowhere"):
-        pk.open_samples("nowhere/*.parquet")
+        open_samples("nowhere/*.parquet")
     with pytest.raises(SettingError, match="memory=False"):
         pk.open_samples("the dumps/*/perf.txt", memory=True, store="x")
-    assert isinstance(pk.open_samples("the dumps/*/perf.txt"), pk.Samples)
+    assert isinstance(open_samples("the dumps/*/perf.txt"), pk.Samples)
 
 
 def test_labels_come_from_folders_paths_and_a_table(tmp_path):
     for i in range(4):
         dump(tmp_path / "in" / f"service=s{i % 2}" / f"m{i}.csv", i, started="Mon Nov  2 10:00:00 2026")
     types = pd.DataFrame({"machine": [f"m{i}" for i in range(3)], "type": ["big", "small", "big"]})
-    fleet = pk.open_samples(tmp_path / "in", store=tmp_path / "s", paths="{machine}.csv", labels=types)
+    fleet = open_samples(tmp_path / "in", store=tmp_path / "s", paths="{machine}.csv", labels=types)
     runs = fleet.runs.set_index("machine")
     assert runs["service"].to_dict() == {"m0": "s0", "m1": "s1", "m2": "s0", "m3": "s1"}
     assert runs["type"].to_dict() == {"m0": "big", "m1": "small", "m2": "big", "m3": ""}
@@ -207,9 +210,9 @@ def test_labels_come_from_folders_paths_and_a_table(tmp_path):
     with pytest.raises(SettingError, match="type='bigger'"):
         fleet.where(type="bigger")
     with pytest.raises(DataError, match="no run is in the table"):
-        pk.open_samples(tmp_path / "s", labels=pd.DataFrame({"machine": ["x"], "type": ["y"]}))
+        open_samples(tmp_path / "s", labels=pd.DataFrame({"machine": ["x"], "type": ["y"]}))
     with pytest.raises(DataError, match="twice"):
-        pk.open_samples(tmp_path / "s", labels=pd.concat([types, types]))
+        open_samples(tmp_path / "s", labels=pd.concat([types, types]))
     saved = fleet.save(tmp_path / "fleet.json")
     pd.testing.assert_frame_equal(pk.Fleet.load(saved).to_frame(), fleet.to_frame())
 
@@ -219,7 +222,7 @@ def test_files_with_another_time_are_left_out_and_said(tmp_path):
         dump(tmp_path / "in" / f"{i}.csv", i)
     odd = tmp_path / "in" / "odd.csv"
     odd.write_text((tmp_path / "in" / "0.csv").read_text().replace(",cycles,", ",ref-clock,"))
-    fleet = pk.open_samples(tmp_path / "in", store=tmp_path / "s")
+    fleet = open_samples(tmp_path / "in", store=tmp_path / "s")
     assert fleet.time_event == "cycles"
     row = fleet.files.set_index("file").loc["odd.csv"]
     assert row["status"] == "failed"
@@ -259,7 +262,7 @@ def test_a_draw_of_intervals_is_of_the_fleet_and_says_of_how_many(tmp_path):
         write_part(samples, tmp_path / f"{i}.parquet")
     two = pk.Samples.concat([pk.synthetic_cpi(intervals=100, workload=w, seed=9)[0] for w in ("a", "b")])
     write_part(two, tmp_path / "two.parquet")
-    fleet = pk.open_samples(tmp_path)
+    fleet = open_samples(tmp_path)
     fleet = fleet.where(run=[r for r in fleet.runs["run"] if r != "b"])
     drawn = fleet.sample(800, seed=3)
     assert drawn.notes == ("800 of the 1,600 intervals of a fleet, drawn at random (seed 3)",)

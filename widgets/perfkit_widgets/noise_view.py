@@ -95,8 +95,7 @@ class NoiseView(Explorer):
 
     def picture(self) -> "Figure":
         """Return the curves as a static picture, a strip for each kind."""
-        drawn = self._result.plot()
-        return getattr(drawn, "figure", drawn)
+        return self._result.plot()
 
     def _draw(self) -> None:
         curve, row = self._result.curve(self.kind), self._frame_of.loc[self.kind]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from perfkit.simulators.dag.extended_roofline import Roof
+
 # Classical bounds and the point in the colour of text: black on a light page, white on a dark one.
 _INK = f"var(--jp-ui-font-color0, {ROOF})"
 KINDS = ("throughput", "issue", "latency", "stall", "overlap")
@@ -136,7 +138,7 @@ class RooflineView(Explorer):
         return label
 
     @property
-    def chosen(self) -> Any:
+    def chosen(self) -> "Roof | None":
         """The chosen roof, None where none is chosen."""
         return next((roof for roof in self.roofline.roofs if roof.label == self.roof), None)
 

@@ -31,6 +31,7 @@ from perfkit.trace.block import CODE, PAGE, WORD, BasicBlock
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 MODES = ("looped", "unrolled")
 REPEATS = 0.02
@@ -142,7 +143,7 @@ class BlockCycles(Tabled):
         reasons = self.table.loc[self.table["looped"].isna(), "looped_reason"].value_counts()
         return "\n".join([*lines, *(f"{count:,}: {reason}" for reason, count in reasons[:8].items())])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the cycles of the blocks, looped beside unrolled; return the axes."""
         return draw("blocks:plot_blocks", self, ax=ax)
 

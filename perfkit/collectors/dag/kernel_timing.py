@@ -23,6 +23,7 @@ from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _SHORTEST = 1e-3  # seconds: below that several calls are timed as one
 _LINKS, _UNROLLED, _CYCLES = 640_000, 64, 3
@@ -77,7 +78,7 @@ class KernelCycles(Tabled):
         kept = f"tenth percentile of {len(self.samples)} runs, {self.rejected} rejected"
         return f"{self.name}: {self.cycles:,.2f} cycles per run, measured ({kept})"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the distribution of the samples; return the axes."""
         return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.name, ax=ax)
 

@@ -12,7 +12,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 _CLEARED = re.compile(r"^V?(XORP[SD]|PXOR[DQ]?)$")
 _REGISTERS = 32
 _STACK = ("RSP", "RBP", "ESP", "EBP")
+
+
+@overload
+def trace_dag(  # type: ignore[overload-overlap]  # a streamed trace is a trace, too
+    trace: StreamedTrace, count_all: bool = ..., whole: bool = ..., core: Microarchitecture | None = ...
+) -> TraceSource: ...
+
+
+@overload
+def trace_dag(trace: Trace, count_all: bool = ..., whole: bool = ..., core: Microarchitecture | None = ...) -> Dag: ...
 
 
 def trace_dag(

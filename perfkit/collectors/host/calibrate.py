@@ -39,6 +39,7 @@ from perfkit.trace.x86 import class_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 PASSES = 3  # times that every form is measured, apart from one another: a burst of other load spoils one of them
 BUSY = 0.25  # share of rejected samples from which on the host is said to be busy
@@ -111,7 +112,7 @@ class Calibration(Plain):
             )
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the measured latencies and throughputs; return the axes."""
         return draw("cycles:plot_calibration", self, ax=ax)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from perfkit.files import replaced
-from perfkit.results import Kind, Tabled, draw
+from perfkit.results import Kind, Tabled, draw, drawn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,7 +187,7 @@ class KernelComparison(Tabled):
 
     def to_html(self) -> str:
         """Return the answer as a page that needs nothing else, with the picture."""
-        return draw("compare:page", self)
+        return drawn("compare:page", self)
 
     def write(self, path: str | Path) -> Path:
         """Write a report: ``.md``, ``.html``, ``.json``; or the table, as `save` does: ``.csv``, ``.parquet``."""

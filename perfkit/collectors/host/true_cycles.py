@@ -43,6 +43,7 @@ from perfkit.results import Kind, Summarised, answering, draw
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.collectors.kernels import Kernel
 
@@ -151,7 +152,7 @@ class TrueCycles(Summarised):
             ]
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the distribution of the samples with the quoted quantile; return the axes."""
         return draw("cycles:plot_cycles", self.samples, cycles=self.cycles, name=self.kernel, ax=ax)
 

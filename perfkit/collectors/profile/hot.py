@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, opened, total
 from perfkit.collectors.profile.watched import said, watched
@@ -15,6 +15,7 @@ from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _ENOUGH, _MOST_RUNS, _FEW = 100, 20, 20
 _HARDLY = 20_000_000  # instructions: a run that failed before so many has done no work; starting takes some
@@ -125,7 +126,7 @@ class Profile(Tabled):
         lines += [f"{each.share:6.1%}  {each.name}  ({each.library})" for each in self.functions[:5]]
         return "\n".join(lines + ([f"the run was {self.ended}"] if self.ended else []))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the functions' shares as bars; return the axes."""
         return draw("profile:plot_profile", self, ax=ax)
 

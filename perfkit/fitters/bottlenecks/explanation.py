@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,9 @@ from perfkit.fitters.bottlenecks.features import PORTS, RULES
 from perfkit.fitters.bottlenecks.names import names_for
 from perfkit.names import counted, did_you_mean
 from perfkit.results import Tabled, draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CANNOT_TELL = "cannot tell"
 _SURE = 0.5  # the probability below which no class is named
@@ -130,7 +133,7 @@ class Explanation(Tabled):
         lines += [f"{row.real}: {row.note}" for row in notes.itertuples()]
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the probabilities of each run's likeliest classes; return the axes."""
         return draw("bottlenecks:plot_explanation", self, ax=ax)
 

@@ -6,7 +6,7 @@ one row of counts is enough. How far its trees are apart says how far the stack 
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from perfkit.fitters.bottlenecks.features import needed
 from perfkit.fitters.bottlenecks.forest import Forest
 from perfkit.machine.core import Microarchitecture
 from perfkit.results import Tabled, draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SUPPORTED, UNCERTAIN = 0.08, 0.20  # expected shares of the cycles in the wrong place
 # The classes of resources (perfkit.machine.classes) whose events tell a component apart.
@@ -94,7 +97,7 @@ class LearntStacks(Tabled):
             lines.append(f"{row['run']}: CPI {row['cpi']:.3f}, {parts}; {doubt}")
         return "\n".join([*lines, *([f"and {len(self.runs) - _LINES} more runs"] if len(self.runs) > _LINES else [])])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw one bar for each run; return the axes."""
         return draw("bottlenecks:plot_learnt_stacks", self, ax=ax)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,8 @@ from perfkit.results import Summarised, draw, labelled
 from perfkit.samples.events import closest
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from perfkit.fitters.cpi.stack import CpiFit
 
 
@@ -127,7 +129,7 @@ class Comparison(Summarised, Mapping[str, "CpiFit"]):
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("workload")
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the stacks beside each other (matplotlib); return the axes."""
         return draw("cpi_stack:plot_stacks", self.fits, ax=ax)
 

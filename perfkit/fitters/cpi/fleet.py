@@ -27,6 +27,8 @@ from perfkit.samples.events import normalise
 from perfkit.samples.fleet import Fleet, groups_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from perfkit.fitters.cpi.stack import CpiStack
 
 _ALL = "all"
@@ -64,7 +66,7 @@ class FleetStacks(Tabled):
     --------
     >>> samples, _ = pk.synthetic_cpi(intervals=60, seed=1)
     >>> _ = [samples.save(f"{name}.parquet") for name in ("a", "b")]
-    >>> fleet = pk.open_samples(".")
+    >>> fleet = pk.open_samples(".", memory=False)
     >>> stacks = pk.CpiStack().fit_each(fleet, ["run"])
     >>> len(stacks.groups), stacks.kind
     (1, 'generated')
@@ -161,7 +163,7 @@ class FleetStacks(Tabled):
         more = [f"and {len(cpi) - 4} more"] if len(cpi) > 4 else []
         return "\n".join([*lines, *more, *self.notes[:2]])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the stacks beside each other, at most 24 of them; return the axes."""
         return draw("fleet:plot_fleet_stacks", self, ax=ax)
 

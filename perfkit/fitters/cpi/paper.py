@@ -6,7 +6,7 @@ Kept for comparison and for teaching: `perfkit.CpiStack` says what to believe of
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,9 @@ from perfkit.errors import DataError, SettingError
 from perfkit.fitters.cpi.counts import CpiCounts
 from perfkit.results import Tabled, draw, labelled
 from perfkit.samples.table import Samples, expect_samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +97,7 @@ class PaperCpiFit(Tabled):
             name="value",
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the stack as one bar, as the paper's Fig. 2 (matplotlib); return the axes."""
         return draw("cpi_stack:plot_paper_stack", self, ax=ax)
 

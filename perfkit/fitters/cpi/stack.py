@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,9 @@ from perfkit.fitters.cpi.verdict import CpiVerdict, verdict_of
 from perfkit.results import Settings, Summarised, answering, draw
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Weights = Literal["auto", "cycles", "instructions", "none"]
 
@@ -358,7 +361,7 @@ class CpiFit(Summarised):
         counts = self.source.select(events=chosen, rows=rows)
         return replace(_fit(settings, counts), source=self.source)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the stack as a bar with its intervals (matplotlib); return the axes."""
         return draw("cpi_stack:plot_stacks", {self.name: self}, ax=ax)
 

@@ -20,6 +20,8 @@ from perfkit.samples.fleet import Fleet, Key, Piece, groups_of
 from perfkit.samples.parts import by_event
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from perfkit.fitters.spire.model import SpireModel
     from perfkit.fitters.spire.piecewise import Roofline
 
@@ -57,7 +59,7 @@ class FleetRankings(Tabled):
     --------
     >>> samples, _ = pk.synthetic_cpi(intervals=60, seed=1)
     >>> _ = [samples.save(f"{name}.parquet") for name in ("a", "b")]
-    >>> rankings = pk.Spire().fit(samples).rank_each(pk.open_samples("."), "run")
+    >>> rankings = pk.Spire().fit(samples).rank_each(pk.open_samples(".", memory=False), "run")
     >>> rankings.by, rankings.kind
     (('run',), 'generated')
     """
@@ -96,7 +98,7 @@ class FleetRankings(Tabled):
         ]
         return "\n".join([*lines, *([f"and {len(first) - 5:,} more"] if len(first) > 5 else [])])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the bounds of the events in each group as a map; return the axes."""
         return draw("fleet:plot_fleet_rankings", self, ax=ax)
 

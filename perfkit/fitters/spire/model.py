@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,9 @@ from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, other_core
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FORMAT = "perfkit-spire"
 _FORMAT_VERSION = 1
@@ -342,9 +345,9 @@ class SpireModel(Summarised):
         training: Samples | None = None,
         analysed: Samples | None = None,
         *,
-        ax: Any = None,
+        ax: "Axes | None" = None,
         **how: Any,
-    ) -> Any:
+    ) -> "Axes":
         """Draw an event's roofline (by default the first one's) with samples; return the axes.
 
         See `perfkit.plots.spire.plot_roofline` for the other settings.

@@ -1,12 +1,15 @@
 """Roofline: a piecewise-linear upper bound of throughput over operational intensity."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,12 @@ class Roofline:
         """The highest value of the bound, work per time."""
         return float(max(self.breakpoints[:, 1].max(), self.at_infinity))
 
+    @overload
+    def bound(self, intensity: float) -> np.float64: ...
+
+    @overload
+    def bound(self, intensity: "ArrayLike") -> "NDArray[np.float64]": ...
+
     def bound(self, intensity: Any) -> Any:
         """Return the bound at each intensity; 0 and infinity are allowed, NaN gives NaN.
 
@@ -103,6 +112,12 @@ class Roofline:
             raise DataError(f"operational intensity is at least 0; found {at[at < 0].flat[0]}")
         value = np.interp(at, self.breakpoints[:, 0], self.breakpoints[:, 1])
         return np.where(np.isposinf(at), self.at_infinity, value)[()]
+
+    @overload
+    def is_left(self, intensity: float) -> np.bool: ...
+
+    @overload
+    def is_left(self, intensity: "ArrayLike") -> "NDArray[np.bool]": ...
 
     def is_left(self, intensity: Any) -> Any:
         """Return whether each intensity is at or left of the peak: where fewer events would raise the bound.

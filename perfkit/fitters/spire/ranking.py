@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,9 @@ from perfkit.fitters.spire.points import Points
 from perfkit.names import counted
 from perfkit.results import Tabled, draw
 from perfkit.samples.events import per_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _DRAWN_AT_ONCE = 1_000_000  # random numbers, to bound the memory
 _AS_LOW = 0.05  # share of training within which percentiles are alike
@@ -88,7 +91,7 @@ class Ranking(Tabled):
         honest = [c for c in ("percentile",) if c in self.table]
         return self.table[[*(_DETAILS if details else COLUMNS), *honest]].copy()
 
-    def plot(self, top: int = 10, ax: Any = None) -> Any:
+    def plot(self, top: int = 10, ax: "Axes | None" = None) -> "Axes":
         """Draw the lowest bounds as bars coloured by area; return the matplotlib axes."""
         return draw("spire:plot_ranking", self, top=top, ax=ax)
 

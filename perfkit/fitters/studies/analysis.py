@@ -45,7 +45,7 @@ from perfkit.fitters.studies.categories import (
 from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
-from perfkit.results import Summarised, draw, kind_of, labelled
+from perfkit.results import Summarised, drawn, kind_of, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.settings_file import explain, read_yaml
 
@@ -182,7 +182,7 @@ class AnalysisResult(Summarised):
                 part.save(folder / f"{name}.json")
         for number, one in enumerate(self.classifications, 1):
             one.save(folder / f"classifier-{number}.json")
-        draw("studies:save_pictures", self, folder=folder)
+        drawn("studies:save_pictures", self, folder=folder)
         about = {"format": _FORMAT, "rows_read": self.rows_read, "settings": self.settings.model_dump(mode="json")}
         about["parts"] = [name for name in _PARTS if getattr(self, name) is not None]
         table = pa.Table.from_pandas(self.table)
@@ -236,7 +236,7 @@ class AnalysisResult(Summarised):
 
     def pictures(self) -> dict[str, Any]:
         """Draw everything that there is: name -> matplotlib axes."""
-        return draw("studies:pictures", self)
+        return drawn("studies:pictures", self)
 
 
 _PARTS = ("categories", "tree", "regression", "importance")

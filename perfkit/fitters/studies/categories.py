@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from perfkit.errors import DataError, SettingError
 from perfkit.names import did_you_mean
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _GRID = 4096
 BANDWIDTHS = ("silverman", "silverman-0.9", "isj", "grid")
@@ -122,7 +125,7 @@ class Categories(Plain):
         found = f"{len(self)} categories of {self.target}" if len(self) > 1 else f"one category of {self.target}"
         return f"{found} ({self.method}){labelled(self.kind)}: around {', '.join(listed[:5])}{more}{missing}"
 
-    def plot(self, table: Any = None, ax: Any = None) -> Any:
+    def plot(self, table: Any = None, ax: "Axes | None" = None) -> "Axes":
         """Draw the distribution with boundaries and centroids (`perfkit.plots.studies.plot_distribution`)."""
         return draw("studies:plot_distribution", self, table=table, ax=ax)
 

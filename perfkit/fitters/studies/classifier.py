@@ -5,7 +5,7 @@ They say how far a target can be told from its dimensions, not why: a tree that 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import folds_of, learning_data
 from perfkit.fitters.studies.folds import ToldCategories
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +86,7 @@ class Classification(Plain, ToldCategories):
         """Return the confusion matrix: true categories by told ones."""
         return pd.DataFrame(self.confusion, index=list(self.classes), columns=list(self.classes))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the confusion matrix (`perfkit.plots.studies.plot_confusion`)."""
         return draw("studies:plot_confusion", self, ax=ax)
 

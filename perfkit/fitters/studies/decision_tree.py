@@ -8,7 +8,7 @@ commonest category.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ from perfkit.fitters.studies.categories import Categories, as_frame, column
 from perfkit.fitters.studies.folds import ToldCategories
 from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _NOISE = ": what it splits by may be noise"
 
@@ -231,7 +234,7 @@ class Tree(Plain, ToldCategories):
         walk(0)
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the tree (`perfkit.plots.studies.plot_tree`)."""
         return draw("studies:plot_tree", self, ax=ax)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,9 @@ from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import LearningData, folds_of, learning_data
 from perfkit.fitters.studies.folds import CrossValidated
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +101,7 @@ class Importance(Plain, CrossValidated):
         ]
         return "\n".join(line for line in lines if line)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw bars (`perfkit.plots.studies.plot_importance`)."""
         return draw("studies:plot_importance", self, ax=ax)
 

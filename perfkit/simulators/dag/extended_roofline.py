@@ -27,6 +27,7 @@ from perfkit.simulators.dag.core import BUFFERS
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.simulators.dag.measures import Schedule
 
@@ -237,7 +238,7 @@ class Roofs(Summarised):
         ]
         return pd.DataFrame(rows)
 
-    def plot(self, ax: Any = None, **options: Any) -> Any:
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it with matplotlib; see `perfkit.plots.extended_roofline.plot_extended_roofline`."""
         return draw("extended_roofline:plot_extended_roofline", self, ax=ax, **options)
 

@@ -25,6 +25,7 @@ from perfkit.simulators.dag.extended_roofline import TOLERANCE, Roofs
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 Ints = npt.NDArray[np.int64]
 
@@ -355,7 +356,7 @@ class Schedule(Summarised):
             ]
         )
 
-    def plot(self, ax: Any = None, **options: Any) -> Any:
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw how many nodes of each type execute in each cycle; return the axes.
 
         Raises

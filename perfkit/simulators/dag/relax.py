@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from perfkit.results import Kind, Tabled, draw
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.dag.program import BlockProgram, Consumer, NodeSource
     from perfkit.simulators.dag.core import DagCore
@@ -117,7 +118,7 @@ class Relaxation(Tabled):
             )
         return told
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the gains as bars; return the axes."""
         return draw("extended_roofline:plot_relaxation", self, ax=ax)
 

@@ -41,6 +41,7 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.gus import Gus
 
@@ -134,7 +135,7 @@ class BlockPredictions(Tabled):
             ]
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the cycles of the blocks, looped beside unrolled; return the axes."""
         return draw("blocks:plot_blocks", self, ax=ax)
 

@@ -22,6 +22,7 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.gus import Gus
 
@@ -85,7 +86,7 @@ class Causality(Tabled):
         lines += [f"{share:.0%}  {pc:#x}  {text}" for share, pc, text in top[["share", "pc", "text"]].to_numpy()]
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, top: int = 12) -> Any:
+    def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
         """Draw the instructions' shares as bars; return the axes."""
         return draw("gus:plot_causality", self, top=top, ax=ax)
 
@@ -145,7 +146,7 @@ class InstructionSchedule(Tabled):
             ]
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw each instruction's waiting, execution and time to retirement; return the axes."""
         return draw("gus:plot_instruction_schedule", self, ax=ax)
 

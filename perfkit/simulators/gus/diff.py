@@ -23,6 +23,7 @@ from perfkit.simulators.gus.sensitivity import sensitivity
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 WEIGHT = 2.0
 """A resource is asked for with so many times its capacity."""
@@ -285,7 +286,9 @@ class GusDiff(Tabled):
         ]
         return "\n\n".join([f"A: {self.names[0]}, B: {self.names[1]}", head, *tables]) + "\n"
 
-    def plot(self, ax: Any = None, top: int = 12, by: Literal["cause", "line", "resource"] = "cause") -> Any:
+    def plot(
+        self, ax: "Axes | None" = None, top: int = 12, by: Literal["cause", "line", "resource"] = "cause"
+    ) -> "Axes":
         """Draw the change in cycles by cause or line as bars, or what twice each resource would bring; return the axes.
 
         Parameters

@@ -35,6 +35,7 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.blocks import BlockPredictions
     from perfkit.simulators.gus.causality import Causality, InstructionSchedule
@@ -387,7 +388,7 @@ class GusResult(Summarised):
             ]
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw cycles per instruction by cause as one stacked bar; return the axes."""
         return draw("gus:plot_cpi_stack", self, ax=ax)
 

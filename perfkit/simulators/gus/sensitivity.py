@@ -7,7 +7,7 @@ resources that give a speedup are the bottlenecks; the others are not worth an e
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.gus import Gus
 
@@ -85,7 +86,7 @@ class Sensitivity(Tabled):
         rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
         return f"speedup by {weight:g} times better {', '.join(found[:5])}{rest}\n{run}, {tried}"
 
-    def plot(self, ax: Any = None, top: int = 12) -> Any:
+    def plot(self, ax: "Axes | None" = None, top: int = 12) -> "Axes":
         """Draw the speedup of each weighted resource as ranked bars; return the axes."""
         return draw("gus:plot_sensitivity", self, top=top, ax=ax)
 

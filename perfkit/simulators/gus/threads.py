@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 MAGIC, VERSION = "perfkit-thread-results", 1
 _WHAT = "perfkit's results of threads"
@@ -235,7 +236,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
         """Cycles of the slowest thread beside the others, over those of the slowest alone (simulated)."""
         return float(self.thread_cycles.max() / self.alone.max())
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw each thread's cycles of work and of waiting as bars; return the axes."""
         return draw("threads:plot_imbalance", self, ax=ax)
 

@@ -24,6 +24,7 @@ from perfkit.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from perfkit.simulators.gus.gus import GusResult
 
@@ -92,7 +93,7 @@ class Timeline(Tabled):
             ]
         )
 
-    def plot(self, ax: Any = None, selected: int = -1, cycles: float = 60) -> Any:
+    def plot(self, ax: "Axes | None" = None, selected: int = -1, cycles: float = 60) -> "Axes":
         """Draw which resource was occupied when: ``cycles`` of the window, around the selected instruction."""
         return draw("gus:plot_timeline", self, selected=selected, cycles=cycles, ax=ax)
 

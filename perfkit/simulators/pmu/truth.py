@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -19,6 +19,9 @@ from perfkit.results import Kind, Summarised, answering, draw
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NEAR = 0.9
 LEAST = 0.02
@@ -113,7 +116,7 @@ class Truth(Summarised):
             ]
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw each run's exact CPI stack, its largest causes apart; return the axes."""
         return draw("scoring:plot_truth", self, ax=ax)
 
