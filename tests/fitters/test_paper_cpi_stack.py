@@ -8,6 +8,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
+from perfkit.fitters.cpi.paper import _result
 from perfkit.samples.events import normalise
 
 DUMPS = Path(__file__).resolve().parents[3] / "shared" / "data" / "perf"
@@ -209,3 +210,13 @@ def test_the_summary_names_four_parts_and_counts_the_rest():
     assert len(largest) > 4
     assert [name for name in largest if f" {name} " in first] == list(largest[:4])
     assert first.endswith(f" and {len(largest) - 4} more")
+
+
+def test_how_well_the_kept_rows_are_predicted_by_hand():
+    # CPI = 1 + 2 x predicts 5 and 7 where 5 and 8 are true: errors 0 and 1, and deviations of 1.5 from their mean.
+    rates = pd.DataFrame({"x": [0.0, 1, 2, 3]})
+    cpi, half = np.array([1.0, 3, 5, 8]), (np.array([0, 1]), np.array([2, 3]))
+    fit = _result(rates, cpi, *half, np.array([1.0, 2.0]), [], pd.DataFrame(), "generated")
+    assert fit.r2 == pytest.approx(1 - 1 / 4.5)
+    assert fit.rmse == pytest.approx(0.5**0.5)
+    assert fit.stack.to_dict() == {"base": 1, "x": 3}

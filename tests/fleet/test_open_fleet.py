@@ -12,7 +12,7 @@ import pytest
 import perfkit as pk
 from perfkit.errors import DataError, MissingFileError, SettingError, UnavailableError
 from perfkit.readers import fleet as opening
-from perfkit.samples.parts import write_part
+from perfkit.samples.parts import _of_samples, write_part
 from tests.fleet.conftest import dump
 
 open_samples = partial(pk.open_samples, memory=None)  # a folder is a fleet, a file is not
@@ -112,6 +112,8 @@ def test_damaged_files_of_our_own_are_listed_and_the_others_used(tmp_path):
     assert fleet.files["reason"].str.contains("cannot be read").tolist() == [True, True, False, False]
     assert "2 of 4 files could not be read (0.parquet, 1.parquet)" in fleet.summary()
     assert pk.Spire().fit(fleet).to_frame().equals(pk.Spire().fit(fleet.to_samples()).to_frame())
+    stored = pk.open_samples(tmp_path, store=tmp_path / "store").files
+    assert stored["status"].value_counts().to_dict() == {"failed": 2, "used": 2}
 
 
 def test_a_file_that_cannot_be_read_stops_no_other_and_is_listed(dumps, tmp_path):
@@ -244,6 +246,8 @@ def test_parts_hold_what_was_written(tmp_path):
     assert dict(zip(part.events, part.missing, strict=True)) == {"a": 0, "b": 4}
     again = pk.open_samples(tmp_path, memory=False).to_samples()
     assert again.time_event == "cycles"
+    (batch,) = _of_samples(samples, at=False)
+    assert {event: np.nanmax(shares) for event, shares in batch.running.items()} == {"a": 0.5, "b": 1.0}
     wide = samples.to_wide()
     pd.testing.assert_frame_equal(again.to_wide()[list(wide)], wide, check_like=True)
     apart = samples.table.copy()
