@@ -25,7 +25,7 @@ NO_RESULTS = {
     "bases of results": {"Tabled", "Plain", "Comparison", "Roofs"},
     "machines and what is known of them": {
         "Microarchitecture", "DagCore", "InstructionTables", "InstructionForm", "Resource", "CacheLevel", "Coverage",
-        "Areas", "Evidence",
+        "Areas", "Evidence", "Figure",
     },
     "settings": {"Analysis", "Study", "Gus", "Prepared", "Plan", "Bottlenecks", "Noise"},
     "programs, not yet timed": {
