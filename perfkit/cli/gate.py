@@ -1,4 +1,4 @@
-"""``perfkit gate``: performance tests that never flicker, for projects in C, C++ and Rust."""
+"""``perfkit gate``: performance tests that are never flaky, for projects in C, C++ and Rust."""
 
 import tomllib
 from collections.abc import Mapping

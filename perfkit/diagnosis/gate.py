@@ -1,4 +1,4 @@
-"""Performance tests that never flicker: simulated cycles of a pinned recording against a committed baseline.
+"""Performance tests that are never flaky: simulated cycles of a pinned recording against a committed baseline.
 
 A recording that is the same in every run (`perfkit.collectors.tracer.pinned`), simulated on one core's model without
 asking anything of the machine, gives a number that only a change of the program, its compiler, its libraries or the

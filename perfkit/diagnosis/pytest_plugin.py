@@ -17,7 +17,7 @@ _UPDATE = "--perfkit-update"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
-    group = parser.getgroup("perfkit", "performance tests that never flicker")
+    group = parser.getgroup("perfkit", "performance tests that are never flaky")
     group.addoption(_UPDATE, action="store_true", help="Make what perfkit_gate measures now the baselines.")
 
 

@@ -204,6 +204,8 @@ def _files(source: str | Path, known: list[str]) -> list[Path]:
         return [Path("/dev/stdin")]
     if Path(source).is_file() or Path(source).is_fifo():
         return [Path(source)]
+    if not str(source).strip():
+        raise SettingError("expected the name of a data set, a file or a pattern of files; found an empty name")
     if Path(source).is_dir():
         raise SettingError(
             f"{str(source)!r} is a folder; name the files in it, as in '{Path(source) / '*'}', or in Python read it as "

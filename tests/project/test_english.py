@@ -33,7 +33,7 @@ BANNED = {
     r"\bhopelessly\b": "a figure, or: by far",
     r"\b(samples|runs|calls|hours|days|times) on end\b": "consecutive",
     r"\bput right (here|in)\b": "corrected",
-    r"\b(lives|live) off\b": "depends on",
+    r"\b(lives|live) (off|from the)\b": "depends on",
     r"\bthe best there is\b": "the best available",
     r"\bas deep as\b.*\bfile says\b": "of the depth in the file",
     r"\b(data|it) is said to carry\b": "supported",
