@@ -97,11 +97,13 @@ def _full(output: Path, as_json: bool) -> None:
     with replaced(output) as temporary:
         temporary.write_text(core.to_toml(), encoding="utf-8")
     if as_json:
-        print_json({"core": str(output), "left_out": dict(found.left_out), **found.counts})
+        print_json({"core": str(output), "doubt": found.doubt, "left_out": dict(found.left_out), **found.counts})
     else:
         typer.echo(found.summary())
         for why, count in Counter(found.left_out.values()).most_common(8):
             typer.echo(f"{count:,} {'figure' if count == 1 else 'figures'} left out: {why}")
     if found.left_out:
         typer.echo(f"the same command measures again what was left out; {keep} has the rest", err=True)
+    if found.doubt:
+        typer.echo(f"warning: {found.doubt}", err=True)
     typer.echo(f"wrote {output}: --core {output} in every command", err=True)

@@ -39,7 +39,9 @@ def measured_core(found: CoreMeasurement, name: str = "host") -> Microarchitectu
     every = closure(group for _, _, uses in forms.values() for group in uses)
     source = f"measured on {found.host['processor']}, family {found.host['family']} model {found.host['model']}, "
     sources = {
-        SOURCE: source + f"with perfkit calibrate --full, {time.strftime('%Y-%m-%d')}",
+        SOURCE: source
+        + f"with perfkit calibrate --full, {time.strftime('%Y-%m-%d')}"
+        + (f"; {found.doubt}" if found.doubt else ""),
         "cpuid": "what the processor reports of its caches",
         NEAREST: f"not measured here: as {base.title} ({base.name})",
     }
@@ -65,7 +67,7 @@ def measured_core(found: CoreMeasurement, name: str = "host") -> Microarchitectu
     }
     return Microarchitecture(
         name=name,
-        title=f"{found.host['processor']} (measured)",
+        title=f"{found.host['processor']} (measured{', its ports not to be trusted' if found.doubt else ''})",
         vendor=base.vendor,
         isa=base.isa,
         llvm_cpu=base.llvm_cpu,

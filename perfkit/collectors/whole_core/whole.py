@@ -27,6 +27,7 @@ from perfkit.machine.recognise import Recognised
 from perfkit.trace.x86 import memory_access
 
 MINUTES = 5.0
+_DOUBTFUL = 0.05  # of the forms whose ports were looked for: as many without any mean that the map itself is wrong
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,22 @@ class CoreMeasurement:
             "port_uses": len(self.ports.mapped),
             "resources": len(self.resources),
         }
+
+    @property
+    def doubt(self) -> str:
+        """Why the ports that were found are not to be trusted, "" where nothing speaks against them.
+
+        A map of ports that is right explains nearly all mixtures; one that is wrong also gives wrong cycles for the
+        forms that it explains.
+        """
+        failed = sum(what.startswith("ports of ") for what in self.left_out)
+        looked_for = failed + len(self.ports.mapped)
+        if failed <= _DOUBTFUL * looked_for:
+            return ""
+        return (
+            f"the ports that were found explain the mixtures of {len(self.ports.mapped):,} of {looked_for:,} forms only: "
+            f"do not trust this core's cycles. Measure again on an idle machine, or use --core {self.nearest.core}"
+        )
 
     def summary(self) -> str:
         """Say what was measured, and which ports were found."""

@@ -1,6 +1,7 @@
 """The core that comes out: like the shipped ones, with the source of every figure; and the shipped measurement."""
 
 import math
+from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
@@ -70,6 +71,17 @@ def test_on_an_unknown_processor_what_was_not_measured_is_left_out():
     assert not core.features
     assert "scheduler" not in core.resources
     assert core.value("rob") == 437
+
+
+@pytest.mark.parametrize(("failed", "doubtful"), [(0, False), (1, True)])
+def test_ports_that_leave_many_forms_unexplained_are_doubted(failed, doubtful):
+    """One of four forms is more than a twentieth."""
+    missing = {f"ports of {k}": "no ports explain its mixtures" for k in range(failed)}
+    found = replace(measurement(exact=True), left_out={"latency of x": "unstable", **missing})
+    assert bool(found.doubt) is doubtful
+    core = measured_core(found, "mine")
+    assert ("not to be trusted" in core.title) is doubtful
+    assert ("explain the mixtures of 3 of 4 forms only" in core.sources["measured"]) is doubtful
 
 
 def test_it_loads_again_as_it_was_written(tmp_path):
