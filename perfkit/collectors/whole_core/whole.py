@@ -85,8 +85,8 @@ class CoreMeasurement:
         if failed <= _DOUBTFUL * looked_for:
             return ""
         return (
-            f"the ports that were found explain the mixtures of {len(self.ports.mapped):,} of {looked_for:,} forms only: "
-            f"do not trust this core's cycles. Measure again on an idle machine, or use --core {self.nearest.core}"
+            f"the ports that were found explain the mixtures of {len(self.ports.mapped):,} of {looked_for:,} forms "
+            f"only: do not trust this core's cycles. Measure again on an idle machine, or use --core {self.nearest.core}"
         )
 
     def summary(self) -> str:

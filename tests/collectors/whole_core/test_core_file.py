@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 import perfkit as pk
-from perfkit.collectors.whole_core.core_file import measured_core
+from perfkit.collectors.whole_core.core_file import SOURCE, measured_core
 from perfkit.collectors.whole_core.groups import own_uses, ports_name, shares
 from perfkit.collectors.whole_core.settled import Settled
 from perfkit.collectors.whole_core.whole import CoreMeasurement
@@ -81,7 +81,7 @@ def test_ports_that_leave_many_forms_unexplained_are_doubted(failed, doubtful):
     assert bool(found.doubt) is doubtful
     core = measured_core(found, "mine")
     assert ("not to be trusted" in core.title) is doubtful
-    assert ("explain the mixtures of 3 of 4 forms only" in core.sources["measured"]) is doubtful
+    assert ("explain the mixtures of 3 of 4 forms only" in core.sources[SOURCE]) is doubtful
 
 
 def test_it_loads_again_as_it_was_written(tmp_path):
