@@ -86,7 +86,7 @@ class CoreMeasurement:
             return ""
         return (
             f"the ports that were found explain the mixtures of {len(self.ports.mapped):,} of {looked_for:,} forms "
-            f"only: do not trust this core's cycles. Measure again on an idle machine, or use --core {self.nearest.core}"
+            f"only: do not trust this core's cycles. Measure again when idle, or use --core {self.nearest.core}"
         )
 
     def summary(self) -> str:
