@@ -299,6 +299,13 @@ def test_the_median_of_the_processes_is_quoted_and_their_range_is_the_error_bar(
     assert result.cycles == 101
     assert result.interval == (100, 130)
     assert dataclasses.replace(result, quiet=False).interval == (50, 130)
+    # One cycle in ten apart: which of them it is, is not known.
+    assert not result.settled
+    assert "THE PROCESSES DIFFER: take the interval" in result.summary()
+    near = dataclasses.replace(result, samples=np.minimum(samples, 105))
+    assert near.settled
+    assert "DIFFER" not in near.summary()
+    assert not dataclasses.replace(near, quiet=False).settled
 
 
 def test_results_are_kept(tmp_path):

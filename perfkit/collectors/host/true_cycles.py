@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _TRIAL = 15  # samples that say how many calls make one
 _PAUSE = 0.02  # seconds between rounds of samples while the core is busy
 _FEW = 3  # processes below which they say nothing about the differences between processes
+_APART = 0.10  # of the quoted cycles: a longer interval determines them no more
 _ARRAYS = ("samples", "process")
 
 
@@ -126,6 +127,16 @@ class TrueCycles(Summarised):
         return float(found.min() / (SHARED if self.quiet is False else 1)), float(found.max())
 
     @property
+    def settled(self) -> bool:
+        """Whether the processes agree: on a quiet core, within a tenth of the cycles.
+
+        Samples whose probes are quiet can have been disturbed between them, the longer a call the more; and there are
+        kernels whose cycles depend on where code and data lie. Either way `interval` holds the truth, not `cycles`.
+        """
+        low, high = self.interval
+        return self.quiet is not False and high - low <= _APART * self.cycles
+
+    @property
     def busy_share(self) -> float:
         """Share of the steady repetitions that ran beside a busy thread."""
         return self.busy / max(self.repetitions - self.rejected, 1)
@@ -139,11 +150,12 @@ class TrueCycles(Summarised):
         """Say how many cycles a call takes, within which interval, and how many samples were left out."""
         low, high = self.interval
         quiet = {True: "quiet core", False: "BESIDE A BUSY THREAD", None: "neighbours not judged"}[self.quiet]
+        apart = "" if self.settled or self.quiet is False else "; THE PROCESSES DIFFER: take the interval"
         return "\n".join(
             [
                 (
                     f"{self.kernel}: {self.cycles:,.2f} cycles per call, measured on {self.host} "
-                    f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet})"
+                    f"({low:,.2f} to {high:,.2f} with 95 % probability; {quiet}{apart})"
                 ),
                 (
                     f"{len(self.samples)} of {self.repetitions} repetitions count, {self.rejected} rejected, "

@@ -5,7 +5,7 @@
 Each measurement is a call of `true_cycles` of its own; the calls of one kernel are as far apart as the corpus is long.
 `--neighbours` processes compute without end meanwhile, on any processor. With ``--rows`` it can be stopped at any time:
 the same command goes on. Printed per kernel: the spread (highest over lowest, minus one) of those that found a quiet
-core, and the share of samples beside a busy thread; last, how many kernels have a spread of at most 3 %, and how many
+core and whose processes agree, and the share of samples beside a busy thread; last, how many kernels have a spread of at most 3 %, and how many
 measurements were refused or said that the core was never quiet.
 """
 
@@ -48,7 +48,19 @@ def row(name: str, turn: int, options: argparse.Namespace) -> dict[str, Any]:
     except PerfkitError as error:
         return about | {"quiet": False, "message": str(error)}
     low, high = found.interval
-    return about | {"quiet": found.quiet, "cycles": found.cycles, "low": low, "high": high, "busy": found.busy_share}
+    return about | {
+        "quiet": found.quiet,
+        "settled": found.settled,
+        "cycles": found.cycles,
+        "low": low,
+        "high": high,
+        "busy": found.busy_share,
+    }
+
+
+def told(one: dict[str, Any]) -> bool:
+    """Whether a measurement names its cycles without a word against them."""
+    return bool(one["quiet"] and one["settled"])
 
 
 def main() -> None:
@@ -74,7 +86,7 @@ def main() -> None:
                             file.write(json.dumps(rows[-1]) + "\n")
     spreads, held = [], 0
     for name in corpus().index:
-        quiet = [one for one in rows if one["kernel"] == name and one["quiet"]]
+        quiet = [one for one in rows if one["kernel"] == name and told(one)]
         if len(quiet) < 2:
             continue
         cycles = [one["cycles"] for one in quiet]
@@ -84,9 +96,9 @@ def main() -> None:
             f"{name:18} {np.median(cycles):12,.0f} cycles, spread {spreads[-1]:7.2%} of {len(quiet)}; "
             f"{np.mean([one['busy'] for one in quiet]):4.0%} of the samples beside a busy thread"
         )
-    good, refused = sum(spread <= MOST for spread in spreads), sum(not one["quiet"] for one in rows)
+    good, refused = sum(spread <= MOST for spread in spreads), sum(not told(one) for one in rows)
     print(f"{good} of {len(spreads)} kernels within {MOST:.0%};", end=" ")
-    print(f"{refused} of {len(rows)} measurements refused or not quiet;")
+    print(f"{refused} of {len(rows)} measurements refused, not quiet or not settled;")
     print(f"    the error bars of {held} of {len(spreads)} kernels have a value in common")
 
 
