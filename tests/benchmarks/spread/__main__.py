@@ -5,8 +5,8 @@
 Each measurement is a call of `true_cycles` of its own; the calls of one kernel are as far apart as the corpus is long.
 `--neighbours` processes compute without end meanwhile, on any processor. With ``--rows`` it can be stopped at any time:
 the same command goes on. Printed per kernel: the spread (highest over lowest, minus one) of those that found a quiet
-core and whose processes agree, and the share of samples beside a busy thread; last, how many kernels have a spread of at most 3 %, and how many
-measurements were refused or said that the core was never quiet.
+core and whose processes agree, and the share of samples beside a busy thread; last, how many kernels have a spread of
+at most 3 %, and how many measurements were refused or said that the core was never quiet.
 """
 
 import argparse
