@@ -28,7 +28,7 @@ COPY = 0.05
 """By how much the plain copy may differ from the original before the summary warns."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NoiseResult(Tabled):
     """How many added instructions of each kind a loop absorbs before it gets slower.
 

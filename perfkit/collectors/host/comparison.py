@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Verdict = Literal["slower", "faster", "same", "undecided"]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelComparison(Tabled):
     """How much slower or faster kernel b is than kernel a, measured.
 

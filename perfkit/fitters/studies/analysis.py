@@ -116,7 +116,7 @@ class LineSettings(_Strict):
     log_y: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnalysisResult(Summarised):
     """What an analysis made; parts that were not asked for are None.
 
