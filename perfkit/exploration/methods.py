@@ -56,7 +56,9 @@ class Tried:
         if self.trust == "supported":
             return found
         words = f"{self.method}: {self.trust}: {self.why}"
-        return f"{words}\n\n{found}" if self.trust == "uncertain" else words
+        # A result's own verdict is the reason why it is uncertain: once is enough.
+        rest = "\n".join(line for line in found.splitlines() if not line or line not in self.why)
+        return f"{words}\n\n{rest}" if self.trust == "uncertain" else words
 
 
 def try_all(samples: Samples, model: SpireModel | None = None) -> list[Tried]:

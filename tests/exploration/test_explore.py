@@ -15,7 +15,9 @@ from perfkit.cli.main import app
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
 from perfkit.errors import FormatError, PerfkitError, SettingError
 from perfkit.exploration.facts import processor_of
+from perfkit.exploration.methods import Tried
 from perfkit.samples.events import mode_cautions
+from tests.results.examples import EXAMPLES
 
 TRUST = {"supported", "uncertain", "unsupported", "not applicable"}
 
@@ -242,6 +244,15 @@ def test_a_method_that_the_counts_do_not_support_says_so_and_nothing_else(tmp_pa
     assert refused.result is not None
     unsure = by_trust["uncertain"]
     assert unsure.told().startswith(f"{unsure.method}: uncertain: {unsure.why}\n\n")
+
+
+def test_the_verdict_of_an_uncertain_stack_is_told_once():
+    fit = EXAMPLES[pk.CpiFit]()
+    verdict = str(fit.verdict)
+    why = f"{verdict} 12 intervals are few: it may be chance."
+    told = Tried("CPI stack", "uncertain", "", why, result=fit).told()
+    assert told.count(verdict) == 1
+    assert "cycles per instruction" in told, "the stack itself is told, too"
 
 
 @pytest.mark.measures
