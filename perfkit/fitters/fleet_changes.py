@@ -174,7 +174,8 @@ def fleet_changes(
     if not fleet.machines_known:
         raise SettingError(
             "nothing says which machine each file is of, and files of one machine are no separate evidence. Name the "
-            "part of the path that does, open_samples(..., memory=False, paths='{machine}/{day}.txt'), or give a table of labels."
+            "part of the path that does, open_samples(..., memory=False, paths='{machine}/{day}.txt'), or give a table "
+            "of labels."
         )
     chosen = fleet.where(**{label: [before, after]})
     cells, sums = chosen.scan(totals_of_pieces, _added, [*groups, label, "machine"])
