@@ -603,13 +603,15 @@ def _take_clocks(
         taken[grid.names[i]] = "a further date" if times else "the date of each row's end"
         times.setdefault(_CLOCK_COLUMN["at"], dates[i] - np.fmin.reduce(dates[i]))
         report.dated = True
+    axes = [column for i, column in values.items() if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    totals = bool(axes) and all((np.diff(column[np.isfinite(column)]) >= 0).all() for column in axes)
     for i, column in values.items():
         name = grid.names[i]
         clock = (
             None if name in report.asked.axes else clock_of(name, column, rises=rises(column, rows) if rows else None)
         )
         if clock is None:
-            steps = None if name in report.asked.axes else _steady(column)
+            steps = None if name in report.asked.axes else _steady(column, totals)
             if steps and normalise(name) not in (*TIME_EVENTS, *WORK_EVENTS):
                 taken[name] = "only ever rises, in even steps"
                 del rest[i]
@@ -632,13 +634,16 @@ def _take_clocks(
     return rest, times
 
 
-def _steady(values: np.ndarray) -> bool:
-    """Whether a column counts up in nearly even steps, as a clock, a row number or an address does."""
+def _steady(values: np.ndarray, totals: bool) -> bool:
+    """Whether a column counts up in nearly even steps, as a clock, a row number or an address does.
+
+    A clock of any pace, read out since long ago, moves little beside what it shows; but so do running totals, where
+    cycles and instructions are such.
+    """
     steps = np.diff(values)
     if len(steps) < _SURE or not np.isfinite(steps).all() or steps.min() <= 0:
         return False
-    # A clock of any pace, read out since long ago, moves little beside what it shows.
-    return bool(steps.max() < 1.5 * steps.min() or values[0] > 20 * (values[-1] - values[0]))
+    return bool(steps.max() < 1.5 * steps.min() or (not totals and values[0] > 20 * (values[-1] - values[0])))
 
 
 # ------------------------------------------------------------------ ratios beside the counts

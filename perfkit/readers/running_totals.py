@@ -13,6 +13,7 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 _SURE = 9  # steps that must all go up before it is no accident
 _CERTAIN = 20
+_RARE = 0.05  # of the rows
 _TURN, _HALF = 2.0**32, 2.0**31  # where counters of 32 bits begin anew
 # What a monitor writes beside its counters: readings of a moment, which fall as often as they rise.
 _GAUGE = re.compile(
@@ -104,6 +105,7 @@ def find_totals(
         return Totals(counters if only_there else tuple(names), gauges if only_there else (), restarts)
     if len(later) >= _CERTAIN * rows.n_series and stamped:
         _refuse_turns(names, values, rows, axes, report)
+        _refuse_wraps({names[i]: rows.steps(values[i]) for i in counters}, report)
     if len(counters) < 2 or sweep or len(later) < _SURE * rows.n_series:
         return None
     if not only_there:
@@ -159,6 +161,28 @@ def _refuse_turns(
             "that: running totals of 32 bits that began anew. How often they did between two rows cannot be told. Read "
             "them out more often or as 64 bits; if they are counts of each row, say cumulative=False (in a shell: "
             "perfkit convert FILE OUT.parquet --counts)."
+        )
+
+
+def _refuse_wraps(steps: dict[str, np.ndarray], report: Report) -> None:
+    """Refuse columns that rise, but for a few rows where one falls by far more than any step: not where all do.
+
+    Read as counts, each row would have the total since the machine started; and how much a counter holds is not known.
+    """
+    falls = {name: step < 0 for name, step in steps.items()}
+    rising = [name for name, fall in falls.items() if fall.mean() <= _RARE]
+    together = np.logical_and.reduce([falls[name] for name in rising]) if rising else np.zeros(0, dtype=bool)
+    wrapped = [
+        name
+        for name in rising
+        if (alone := falls[name] & ~together).any() and -steps[name][alone].max() > 10 * np.nanmax(steps[name])
+    ]
+    if wrapped and len(rising) > 1:
+        raise FormatError(
+            f"{report.file}: {', '.join(wrapped)} rise in all rows but {int(falls[wrapped[0]].sum())}, where they fall "
+            "by more than ten times any step: running totals that began anew (counters of 32 or 48 bits do), and how "
+            "much was counted there cannot be told. Leave out the rows before, or read them out as 64 bits; if they "
+            "are counts of each row, say cumulative=False (in a shell: perfkit convert FILE OUT.parquet --counts)."
         )
 
 

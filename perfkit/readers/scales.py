@@ -42,7 +42,8 @@ _GAUGE = re.compile(
     r"^(?:(?:cpu|gpu|pkg|package|core|dram|mem(?:ory)?|socket|board|avg|mean|max|cur(?:rent)?|read|write|total)"
     r"[ _.-]?\d*[ _.-]?)*"
     r"(?:temp(?:erature)?|power|watts?|volt(?:age|s)?|util(?:i[sz]ation)?|usage|rss|vsz|bandwidth|bw|throughput|fan|"
-    r"load[ _.-]?av(?:g|erage)|fan[ _.-]?speed)"
+    r"load[ _.-]?(?:av(?:g|erage)|1|5|15)|fan[ _.-]?speed|"
+    r"temp[eé]ratur[ea]?|leistung|spannung|auslastung|puissance|tension|temperatura|potencia)"
     r"[ _.-]*[(\[]?(?:°?c|celsius|m?w|watts?|m?v|rpm|pct|percent|%|[kmgt]i?b(?:ytes)?(?:/s|ps|[ _]s)?)?[)\]]?$",
     re.IGNORECASE,
 )

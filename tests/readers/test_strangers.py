@@ -424,3 +424,44 @@ def test_a_word_among_the_counts_of_cachegrind_is_a_problem(tmp_path):
     s = pk.read_samples(write(tmp_path, text), errors="collect")
     assert s.problems["line"].tolist() == [5]
     assert totals(s)["Ir"] == 10
+
+
+def _totals(folder, start, wraps=None, bits=48):
+    """Write 200 rows of running totals whose counts are known; the counter of a name wraps once in the middle."""
+    rng = np.random.default_rng(4)
+    misses = rng.integers(4e5, 1.2e7, 200)
+    counts = {"cycles": rng.integers(2e8, 4e8, 200), "instructions": rng.integers(3e8, 6e8, 200), "l2-misses": misses}
+    columns = {name: start + np.cumsum(values) for name, values in counts.items()}
+    if wraps:
+        own = columns[wraps] - columns[wraps][100]
+        columns[wraps] = np.where(own < 0, 2**bits + own, own)
+    path = folder / "totals.csv"
+    pd.DataFrame({"time_s": np.arange(200) / 10, **columns}).to_csv(path, index=False)
+    return path, counts
+
+
+@pytest.mark.parametrize("start", [0, 10**9, 10**12])
+def test_totals_of_counters_that_ran_long_before_are_no_clocks(tmp_path, start):
+    path, counts = _totals(tmp_path, start)
+    samples = pk.read_samples(path)
+    table = samples.table[samples.table["event"] == "l2-misses"]
+    assert table["count"].tolist() == counts["l2-misses"][1:].tolist()
+    assert table["time"].tolist() == counts["cycles"][1:].tolist()
+
+
+@pytest.mark.parametrize(("name", "bits"), [("cycles", 48), ("instructions", 48), ("l2-misses", 32)])
+def test_a_counter_that_wrapped_once_is_no_column_of_counts(tmp_path, name, bits):
+    path, _ = _totals(tmp_path, 10**10, name, bits)
+    with pytest.raises(FormatError, match=f"{name} rise in all rows but 1, where they fall by more than ten times"):
+        pk.read_samples(path)
+
+
+@pytest.mark.parametrize("name", ["Temperatur", "température", "Temperatur (°C)", "Leistung (W)", "load1"])
+def test_readings_of_a_moment_are_no_events_in_other_languages_either(tmp_path, name):
+    path = tmp_path / "monitor.csv"
+    table = pd.DataFrame({"cycles": [2e6, 3e6, 2.5e6], "instructions": [4e6, 5e6, 3e6], "l2": [10, 40, 20]})
+    table.assign(**{name: [60, 61, 59]}).to_csv(path, index=False)
+    samples = pk.read_samples(path)
+    assert "l2" in samples.events
+    assert name not in samples.events
+    assert any("readings of a moment" in note and name in note for note in samples.notes)

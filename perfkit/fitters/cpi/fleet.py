@@ -330,7 +330,7 @@ class _Group:
         placebo = self.total.placebo(self.form)[self.keep][:, self.keep]
         placebo_r2 = r_squared(placebo, estimator.solve(placebo, positive))
         r2 = CpiR2(r_squared(whole, x), _validated(estimator, folds, x), self._by_machine(estimator, x))
-        draws = self._draws(estimator, x)
+        draws, known = self._draws(estimator, x)
         names = ["base", *self.events]
         components = stack * np.append(1.0, rates)
         ends = np.full((2, len(names)), np.nan)
@@ -348,7 +348,8 @@ class _Group:
         ]  # fmt: skip
         bases = {self.form: float(stack[0]), other: float(beside[0])}
         bracket = CpiBracket(bases["ipc"], bases["cpi"], cpi)
-        spreads = dict(zip(names, (spread_of(draws, settings.level) / cpi).tolist(), strict=True))
+        lengths = spread_of(known * np.append(1.0, rates), settings.level) / cpi
+        spreads = dict(zip(names, lengths.tolist(), strict=True))
         outside = (r2.blocked, "machines") if np.isfinite(r2.blocked) else (r2.random, "intervals")
         verdict = verdict_of(*outside, placebo_r2, bracket, spreads, False, self._wrong(stack, components / cpi))
         left = [e for e, kept in zip(self.all_events, self.keep[1:-1], strict=True) if not kept]
@@ -377,11 +378,14 @@ class _Group:
         ]
         return _validated(estimator, np.array(folds)[:, self.keep][:, :, self.keep], x)
 
-    def _draws(self, estimator: Estimator, x: np.ndarray) -> np.ndarray:
-        """Return base and components of fleets whose machines are drawn with replacement; none below three machines."""
+    def _draws(self, estimator: Estimator, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return base and components, and base and penalties, of fleets whose machines are drawn with replacement.
+
+        None below three machines.
+        """
         times = self.settings.resamples
         if not times or len(self.machines) < 3:
-            return np.empty((0, len(x)))
+            return np.empty((0, len(x))), np.empty((0, len(x)))
         rng = np.random.default_rng(self.settings.seed)
         n = len(self.machines)
         often = np.array([np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(times)], dtype="float64")
@@ -391,9 +395,10 @@ class _Group:
         resampled = (often @ each.reshape(n, -1)).reshape(times, m, m)
         resampled /= resampled[:, :1, :1] / self.total.n
         totals = often @ sums
-        stacks = to_stack(self.form, estimator.solve_many(resampled, x))
-        stacks[:, 1:] *= totals[:, 1:-1] / totals[:, :1]
-        return np.asarray(stacks)
+        stacks = np.asarray(to_stack(self.form, estimator.solve_many(resampled, x)))
+        components = stacks.copy()
+        components[:, 1:] *= totals[:, 1:-1] / totals[:, :1]
+        return components, stacks
 
     def _wrong(self, stack: np.ndarray, shares: np.ndarray) -> tuple[int, int, int]:
         def penalised(least: float) -> tuple[list[str], np.ndarray]:

@@ -505,14 +505,16 @@ def _fit(settings: CpiStack, source: CpiCounts) -> CpiFit:
     told += check_fit(
         counts.events, stack[1:], vif, bases[settings.form], bracket, r2, placebo_r2, settings.form, in_order
     )
-    told += undetermined(counts.events, component_draws[:, 1:] / counts.cpi, settings.level)
+    # How well a penalty is known, at the rates of all intervals: resamples' own rates are those of their mix of phases.
+    known = penalty_draws * np.append(1.0, counts.rates) / counts.cpi
+    told += undetermined(counts.events, known[:, 1:], settings.level)
     shares = _components(stack, counts)[1:] / counts.cpi
     impossible = impossible_penalties(_at(counts.events, shares > 0), stack[1:][shares > 0])
     unlikely = unlikely_penalties(_at(counts.events, shares > 0.01), stack[1:][shares > 0.01])
     wrong = (len(impossible), len(unlikely), len(same_counters(counts)))
     outside = (r2.random, "intervals") if in_order else (r2.blocked, "phases")
     parts = ["base", *counts.events]
-    spreads = spread_of(component_draws / counts.cpi, settings.level).tolist()
+    spreads = spread_of(known, settings.level).tolist()
     names = list(counts.events)
     return CpiFit(
         settings=settings,
