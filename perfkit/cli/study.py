@@ -22,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+_FAILURES = 5
 _SHOWN = 20  # rows
 Table = Annotated[Path | None, options.output("Write the table.", ".parquet", ".csv")]
 
@@ -168,18 +169,19 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
         typer.echo(shown)
         if len(figures) > _SHOWN:
             typer.echo(f"... and {len(figures) - _SHOWN} more rows (--output writes all)")
-    overlap = runs.overlap()
-    if overlap:
-        typer.echo(overlap)
+    for told in filter(None, (runs.overlap(), runs.drift())):
+        typer.echo(told)
     typer.echo(
         f"{count['configurations']} configurations: {count['settled']} settled, "
         f"{count['unsettled']} measured but never settled, {count['failed']} failed"
         + (f", {count['predicted']} predicted, not measured" if count["predicted"] else "")
     )
     if count["failed"]:
-        for _, row in runs.failures().head(5).iterrows():
+        for _, row in runs.failures().head(_FAILURES).iterrows():
             values = ", ".join(f"{name}={row[name]}" for name in runs.dimensions)
             typer.echo(f"  failed: {values} ({row['compiler']} {row['flags']}): {str(row['message'])[:300]}")
+        if count["failed"] > _FAILURES:
+            typer.echo(f"  ... and {count['failed'] - _FAILURES} more that failed (--json and --output name all)")
     typer.echo(f"folder: {place}")
 
 

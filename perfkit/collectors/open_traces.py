@@ -58,7 +58,8 @@ def open_traces(
 
     shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
     found: dict[str, Trace] = {}
-    of_sources = {"function": function, "build": build, "defines": defines, "arguments": arguments}
+    # A build may be a notebook's default, and changes nothing of what is recorded; the others say what to record.
+    of_sources = {"function": function, "defines": defines, "arguments": arguments}
     unused = [name for name, value in of_sources.items() if value]
     if unused and not any(part.strip().endswith(SOURCES) for part in source.split(",")):
         raise SettingError(f"{unused[0]} is of C and C++ sources; {source} is recorded already: leave it out")

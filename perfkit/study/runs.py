@@ -106,7 +106,7 @@ class StudyRuns(Summarised):
                 for what, row in (("fastest", low), ("slowest", high))
             ]
         lines.append(f"{count['settled']} settled, {count['unsettled']} never settled, {count['failed']} failed")
-        return "\n".join([*lines, self.overlap()] if self.overlap() else lines)
+        return "\n".join([*lines, *filter(None, (self.overlap(), self.drift()))])
 
     def overlap(self) -> str:
         """Say in how many rows executions overlapped so much that ``cycles`` is no latency; "" where in none."""
@@ -120,6 +120,21 @@ class StudyRuns(Summarised):
         return (
             f"in {len(over)} of {len(rows)} rows executions overlap: `cycles` is their throughput, and one alone takes "
             f"up to {over.max():.2g} times as long (column cycles_apart)"
+        )
+
+    def drift(self) -> str:
+        """Say of how many rows that never settled the core cycles did: then the clock's rate moved, not the code."""
+        policy = self.metadata.get("policy", {})
+        metric, tolerance = policy.get("metric", "tsc"), policy.get("tolerance", 0.02)
+        if metric == "cycles" or "cycles_low" not in self.table:
+            return ""
+        rows = self.ok[~self.ok["settled"].astype(bool)]
+        agree = int((rows["cycles_high"] <= (1 + tolerance) * rows["cycles_low"]).sum())
+        if not agree:
+            return ""
+        return (
+            f"in {agree} of {len(rows)} rows that never settled ({metric}) the core cycles did: the clock's rate "
+            "moved. policy: {metric: cycles} settles by those"
         )
 
     def figures(self) -> pd.DataFrame:

@@ -118,11 +118,11 @@ def test_a_fault_of_perfkit_is_named_as_one(perfkit, monkeypatch):
 
     monkeypatch.setattr(options, "numbers", broken)
     monkeypatch.delenv("PERFKIT_TRACEBACK", raising=False)
-    told = perfkit("gus", "fig1a", "--weights", "2", status=70)
+    told = perfkit("gus", "fig1a", "--sensitivity", "--weights", "2", status=70)
     assert "fault of perfkit: please report it" in told
     monkeypatch.setenv("PERFKIT_TRACEBACK", "1")
     with pytest.raises((ZeroDivisionError, TypeError)):
-        perfkit("gus", "fig1a", "--weights", "2", status=70)
+        perfkit("gus", "fig1a", "--sensitivity", "--weights", "2", status=70)
 
 
 def test_names_of_files_need_not_be_text(tmp_path):

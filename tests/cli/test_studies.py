@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
+from perfkit.cli.study import show_summary
 from perfkit.collectors.microbenchmark.store import Store
 from perfkit.errors import PerfkitError
 from perfkit.study.runs import StudyRuns
@@ -170,3 +171,37 @@ def test_analyse(tmp_path):
     assert done.exit_code == 0, done.output
     assert "N <= 19.5" in done.output
     assert (tmp_path / "o" / "tree.png").exists()
+
+
+def _table(**columns):
+    """A table of eight rows: cycles within 1 %, whatever the ticks do."""
+    rows = pd.DataFrame({"N": range(8), "compiler": "gcc", "flags": "-O2", "threads": 1, "message": ""})
+    figures = {
+        "tsc": 70.0,
+        "cycles": 100.0,
+        "cycles_low": 100.0,
+        "cycles_high": 101.0,
+        "settled": False,
+        "status": "ok",
+    }
+    return rows.assign(**{**figures, **columns})
+
+
+def _shown(capsys, table, metric="tsc"):
+    meta = {"study": "s", "policy": {"metric": metric, "tolerance": 0.02}, "kind": "measured"}
+    show_summary(StudyRuns(table, pd.DataFrame(), ("N",), meta), Path("out"), as_json=False)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_rows_that_settle_in_cycles_but_not_in_ticks_say_that_the_rate_moved(capsys):
+    told = "in 6 of 8 rows that never settled (tsc) the core cycles did: the clock's rate moved"
+    apart = _table(cycles_high=[101.0] * 6 + [120.0] * 2)
+    assert told in _shown(capsys, apart)
+    assert "rate moved" not in _shown(capsys, apart, "cycles")
+    assert "rate moved" not in _shown(capsys, _table(settled=True))
+
+
+def test_failures_that_are_not_listed_are_counted(capsys):
+    failed = _table(status="failed", message="the kernel crashed")
+    assert "... and 3 more that failed" in _shown(capsys, failed)
+    assert "more that failed" not in _shown(capsys, failed.head(5))

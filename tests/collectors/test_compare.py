@@ -261,3 +261,12 @@ def test_mistakes_are_told(monkeypatch):
     )
     with pytest.warns(PerfkitWarning, match="100% of the rounds ran beside a busy thread"):
         assert not pk.compare(kernel, kernel).quiet
+
+
+def test_the_spread_between_processes_is_relative():
+    """Ratios around .17 and around 1/.17 vary alike: by their logarithms."""
+    ratios = np.array([0.1, 0.2, 0.4])
+    deviation = np.expm1(np.log(2))  # of the logarithms of 1/2, 1 and 2 times something: ln 2
+    for of in (ratios, 1 / ratios, 30 * ratios):
+        assert f"The ratio varies by {deviation:.1%} between processes" in comparison(of).summary()
+    assert "between processes" not in comparison(0.1 * np.array([1.0, 1.01, 0.99])).summary()

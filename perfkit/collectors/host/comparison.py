@@ -161,10 +161,11 @@ class KernelComparison(Tabled):
             )
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
-        spread = float(self.table["ratio"].std(ddof=1))
+        spread = float(np.expm1(np.log(self.table["ratio"]).std(ddof=1)))  # relative: the same for b/a and a/b
         if spread > 0.02:
             lines.append(
-                f"The ratio depends on where code and data lie in memory: it varies by {spread:.1%} between processes."
+                f"The ratio varies by {spread:.1%} between processes (standard deviation): it depends on where code "
+                "and data lie in memory, or something disturbed some of them."
             )
         return "\n".join(lines)
 
