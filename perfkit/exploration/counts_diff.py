@@ -106,10 +106,13 @@ class CountsDiff(Tabled):
         parts = self.stack[~self.stack["part"].isin(["cpi", "residual"])]
         row = parts.loc[parts["difference"].abs().idxmax()]
         within = f" (from {row['low']:+.3g} to {row['high']:+.3g})" if pd.notna(row["low"]) else ""
-        return (
-            f"by CPI stack ({' and '.join(dict.fromkeys(self.verdicts))}): {row['part']} changed most, "
-            f"{row['difference']:+.3g} CPI{within}"
-        )
+        known = parts["low"].notna() & parts["high"].notna()
+        if known.all() and ((parts["low"] <= 0) & (parts["high"] >= 0)).all():
+            changed = f"no part changed by more than its interval; most {row['part']}, "
+        else:
+            changed = f"{row['part']} changed most, "
+        told = " and ".join(dict.fromkeys(self.verdicts))
+        return f"by CPI stack ({told}): {changed}{row['difference']:+.3g} CPI{within}"
 
     def markdown(self, top: int = 10) -> str:
         """Return the summary and the tables in Markdown, for a pull request.

@@ -246,6 +246,13 @@ def test_a_method_that_the_counts_do_not_support_says_so_and_nothing_else(tmp_pa
     assert unsure.told().startswith(f"{unsure.method}: uncertain: {unsure.why}\n\n")
 
 
+def test_the_same_counts_changed_in_no_part(tmp_path):
+    one, other = dump(tmp_path, "a.csv", n=200), dump(tmp_path, "b.csv", n=200, penalty=60.0)
+    same = pk.diff_counts(pk.read_samples(one), pk.read_samples(one)).summary()
+    assert "no part changed by more than its interval; most" in same
+    assert "LLC-load-misses changed most, -" in pk.diff_counts(pk.read_samples(one), pk.read_samples(other)).summary()
+
+
 def test_the_verdict_of_an_uncertain_stack_is_told_once():
     fit = EXAMPLES[pk.CpiFit]()
     verdict = str(fit.verdict)
