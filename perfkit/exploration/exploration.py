@@ -262,7 +262,8 @@ def per_work(samples: Samples, groups: pd.Series) -> pd.DataFrame:
 def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -> str:
     """Return the first insight: of several runs what tells them apart, of one what it spends its time on."""
     label = "" if samples.kind == "measured" else f" [{samples.kind} data]"
-    if samples.time_event != "seconds" and any(_STAND_IN in note for note in samples.notes):
+    stand_in = samples.time_event != "seconds" and any(_STAND_IN in note for note in samples.notes)
+    if stand_in and not any(one.trust in ("supported", "uncertain") and one.finding for one in tried):
         counted = ", ".join([*samples.events, samples.work_event][:4])
         return (
             f"cycles or instructions were not counted, so no method applies to the {samples.n_intervals:,} interval(s) "
@@ -274,6 +275,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     inst = "inst" in samples.work_event.lower() and "__" not in samples.work_event  # a GPU's are of all its units
     unit = "IPC" if inst and samples.time_event != "seconds" else ""
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"
+    if stand_in:
+        amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
         for method in _ORDER:

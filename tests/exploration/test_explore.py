@@ -246,6 +246,19 @@ def test_a_method_that_the_counts_do_not_support_says_so_and_nothing_else(tmp_pa
     assert unsure.told().startswith(f"{unsure.method}: uncertain: {unsure.why}\n\n")
 
 
+def test_axes_under_other_names_are_named_in_the_headline(tmp_path):
+    """A method that applies to what stands in for cycles and instructions is no method that does not apply."""
+    rng = np.random.default_rng(2)
+    work, misses = rng.integers(3e8, 5e8, 200), rng.integers(1e5, 9e6, 200)
+    time = (0.4 * work + 15 * misses).astype(int)
+    table = pd.DataFrame({"Cyc": time, "Instr": work, "L2 misses": misses, "Mispredicts": rng.integers(1, 9, 200)})
+    table.to_csv(tmp_path / "own.csv")
+    told = pk.explore(tmp_path / "own.csv").headline
+    assert told.startswith("with Cyc as time and Instr as work, IPC ")
+    assert "the largest part is L2 misses" in told
+    assert "no method applies" not in told
+
+
 def test_the_same_counts_changed_in_no_part(tmp_path):
     one, other = dump(tmp_path, "a.csv", n=200), dump(tmp_path, "b.csv", n=200, penalty=60.0)
     same = pk.diff_counts(pk.read_samples(one), pk.read_samples(one)).summary()
