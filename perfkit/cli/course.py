@@ -10,11 +10,8 @@ from perfkit.cli.output import print_json, progress_bar, rows
 from perfkit.errors import DataError, PerfkitError, SettingError, UnavailableError, of_extra
 from perfkit.files import replaced
 
-app = typer.Typer(
-    help="A class in a box: list the units, write students' versions and slides, grade submissions.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = options.group(
+    "A class in a box: list the units, write students' versions and slides, grade submissions.",
 )
 Units = Annotated[
     list[str] | None, typer.Argument(metavar="[UNIT]...", help="Units, such as unit1 or 1 (default: all).")

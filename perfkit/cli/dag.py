@@ -9,13 +9,10 @@ import typer
 from perfkit.cli import options
 from perfkit.cli.output import draw, print_json, progress_bar, rows
 
-app = typer.Typer(
-    cls=options.DefaultGroup,
-    help="Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks.\n\n"
+app = options.group(
+    "Extended roofline: schedule a kernel's DAG on a modelled core and name its bottlenecks.\n\n"
     "The word run may be left out: perfkit dag kernel.c -- 'f8[1000]' 1000",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+    options.DefaultGroup,
 )
 Name = Annotated[
     str, typer.Argument(metavar="KERNEL", help="A kernel: reduction, mvm, mmm_triple, mmm_sixfold, fft, ...")

@@ -67,6 +67,11 @@ class DefaultGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+def group(text: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
+    """Return a group of commands with this help."""
+    return typer.Typer(cls=cls, help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
 def has_no_effect(ctx: typer.Context, why: str, *parameters: str) -> None:
     """Refuse options that were given and would be ignored.
 

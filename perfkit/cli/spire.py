@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from perfkit.fitters.spire.ranking import Ranking
 
 
-app = typer.Typer(
-    cls=options.DefaultGroup,
-    help="Rank a workload's events by SPIRE's throughput bounds, lowest first.\n\n"
+app = options.group(
+    "Rank a workload's events by SPIRE's throughput bounds, lowest first.\n\n"
     "The word rank may be left out: perfkit spire --train a.txt b.txt --analyse c.txt",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+    options.DefaultGroup,
 )
 MinRunning = Annotated[
     float,

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from perfkit.collectors.microbenchmark import Plan
     from perfkit.study.runs import StudyRuns
 
-app = typer.Typer(
-    help="Microbenchmark studies: measure every configuration of a kernel's dimensions.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+app = options.group(
+    "Microbenchmark studies: measure every configuration of a kernel's dimensions.",
 )
 _FAILURES = 5
 _SHOWN = 20  # rows

@@ -105,7 +105,7 @@ def find_totals(
         return Totals(counters if only_there else tuple(names), gauges if only_there else (), restarts)
     if len(later) >= _CERTAIN * rows.n_series and stamped:
         _refuse_turns(names, values, rows, axes, report)
-        _refuse_wraps({names[i]: rows.steps(values[i]) for i in counters}, report)
+        _refuse_wraps(names, values, rows, {i: falls[i] for i in counters}, report)
     if len(counters) < 2 or sweep or len(later) < _SURE * rows.n_series:
         return None
     if not only_there:
@@ -164,26 +164,29 @@ def _refuse_turns(
         )
 
 
-def _refuse_wraps(steps: dict[str, np.ndarray], report: Report) -> None:
+def _refuse_wraps(
+    names: dict[int, str], values: dict[int, np.ndarray], rows: Rows, falls: dict[int, np.ndarray], report: Report
+) -> None:
     """Refuse columns that rise, but for a few rows where one falls by far more than any step: not where all do.
 
     Read as counts, each row would have the total since the machine started; and how much a counter holds is not known.
     """
-    falls = {name: step < 0 for name, step in steps.items()}
-    rising = [name for name, fall in falls.items() if fall.mean() <= _RARE]
-    together = np.logical_and.reduce([falls[name] for name in rising]) if rising else np.zeros(0, dtype=bool)
-    wrapped = [
-        name
-        for name in rising
-        if (alone := falls[name] & ~together).any() and -steps[name][alone].max() > 10 * np.nanmax(steps[name])
-    ]
+    rising = [i for i, fall in falls.items() if fall.mean() <= _RARE]
+    together = np.logical_and.reduce([falls[i] for i in rising])
+    lone = {i: falls[i] & ~together for i in rising}
+    wrapped = [i for i in rising if lone[i].any() and _wraps(rows.steps(values[i]), lone[i])]
     if wrapped and len(rising) > 1:
         raise FormatError(
-            f"{report.file}: {', '.join(wrapped)} rise in all rows but {int(falls[wrapped[0]].sum())}, where they fall "
+            f"{report.file}: {', '.join(names[i] for i in wrapped)} rise in all rows but "
+            f"{int(falls[wrapped[0]].sum())}, where they fall "
             "by more than ten times any step: running totals that began anew (counters of 32 or 48 bits do), and how "
             "much was counted there cannot be told. Leave out the rows before, or read them out as 64 bits; if they "
             "are counts of each row, say cumulative=False (in a shell: perfkit convert FILE OUT.parquet --counts)."
         )
+
+
+def _wraps(steps: np.ndarray, lone: np.ndarray) -> bool:
+    return bool(-steps[lone].max() > 10 * np.nanmax(steps))
 
 
 def _turns(values: np.ndarray, steps: np.ndarray) -> bool:

@@ -183,8 +183,8 @@ class Bench:
             if found * FASTEST >= len(body):
                 return found / count
         raise UnavailableError(
-            f"a loop of {len(body)} instructions seemed to take {found:.2f} cycles, more than {FASTEST} instructions per "
-            "cycle: the core's rate changed while it was timed; try again when the machine is quieter"
+            f"a loop of {len(body)} instructions seemed to take {found:.2f} cycles, more than {FASTEST} instructions "
+            "per cycle: the core's rate changed while it was timed; try again when the machine is quieter"
         )
 
     def form(self, form: str) -> tuple[float | None, float | None]:

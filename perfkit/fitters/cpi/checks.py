@@ -178,9 +178,8 @@ def undetermined(events: Sequence[str], draws: np.ndarray, level: float) -> list
     length = spread_of(draws, level)
     told = []
     for i, j in combinations(np.flatnonzero(length > _UNKNOWN).tolist(), 2):
-        both = draws[:, [i, j]].sum(axis=1)
-        if spread_of(both[:, None], level)[0] < min(length[i], length[j]) / 3:
-            low, high = np.nanquantile(both, [(1 - level) / 2, (1 + level) / 2])
+        low, high = np.nanquantile(draws[:, [i, j]].sum(axis=1), [(1 - level) / 2, (1 + level) / 2])
+        if high - low < min(length[i], length[j]) / 3:
             told.append(
                 f"{events[i]} and {events[j]} rise and fall together: of the cycles only their sum is known, "
                 f"{low:.0%} to {high:.0%} of the CPI, not how it divides between them."
