@@ -212,8 +212,9 @@ def test_clicks_where_roofs_lie_on_one_another_choose_each_in_turn(opened: Opene
     opened.settle(roofs)
     x, y, there = roofs.evaluate(TOGETHER)
     assert there >= 2
-    chosen = []
+    chosen: list[int] = []
     while not chosen or (chosen[-1] and len(chosen) <= 2 * there):  # the place in the list; 0 is none
+        x, y, _ = roofs.evaluate(TOGETHER)  # anew: the views that follow may have moved this one on the page
         opened.changes(roofs, partial(opened.page.mouse.click, x, y), "view => view.querySelector('select').value")
         chosen.append(select.evaluate("list => list.selectedIndex"))
     assert len(set(chosen)) == len(chosen) > there  # each once, and then none
