@@ -63,7 +63,7 @@ class StudyRuns(Summarised):
         cls, records: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], derive: Mapping[str, str] | None = None
     ) -> Self:
         """Build the tables from a store's records."""
-        metric = str(metadata.get("policy", {}).get("metric", "tsc"))
+        metric = _metric(metadata)
         rows: list[dict[str, Any]] = []
         repetitions: list[dict[str, Any]] = []
         names: list[str] = []
@@ -93,16 +93,21 @@ class StudyRuns(Summarised):
         """What the data is: measured, unless the metadata say otherwise."""
         return str(self.metadata.get("kind", "measured"))
 
+    @property
+    def metric(self) -> str:
+        """The figure that had to settle (the study's policy): "cycles", "tsc" or "ns"."""
+        return _metric(self.metadata)
+
     def summary(self) -> str:
         """Say what was varied, how many configurations were measured, and between which times they lie."""
         count, varied = self.counts(), ", ".join(self.dimensions) or "nothing"
         done = f"{count['ok']} of {count['configurations']} configurations measured"
         lines = [f"{done}{labelled(self.kind)}, over {varied}"]
-        ticks = self.ok["tsc"].dropna() if len(self.ok) else pd.Series(dtype=float)
-        if len(ticks):
-            low, high = self.ok.loc[ticks.idxmin()], self.ok.loc[ticks.idxmax()]
+        taken = self.ok[self.metric].dropna() if len(self.ok) else pd.Series(dtype=float)
+        if len(taken):
+            low, high = self.ok.loc[taken.idxmin()], self.ok.loc[taken.idxmax()]
             lines += [
-                f"{what}: {row['tsc']:,.4g} TSC ticks per execution, " + self._values(row)
+                f"{what}: {row[self.metric]:,.4g} {_UNITS[self.metric]} per execution, " + self._values(row)
                 for what, row in (("fastest", low), ("slowest", high))
             ]
         lines.append(f"{count['settled']} settled, {count['unsettled']} never settled, {count['failed']} failed")
@@ -123,18 +128,20 @@ class StudyRuns(Summarised):
         )
 
     def drift(self) -> str:
-        """Say of how many rows that never settled the core cycles did: then the clock's rate moved, not the code."""
-        policy = self.metadata.get("policy", {})
-        metric, tolerance = policy.get("metric", "tsc"), policy.get("tolerance", 0.02)
-        if metric == "cycles" or "cycles_low" not in self.table:
+        """Say of how many rows that never settled another clock did: cycles of the core, or ticks of constant rate."""
+        if not len(self.ok) or not len(self.raw):
             return ""
-        rows = self.ok[~self.ok["settled"].astype(bool)]
-        agree = int((rows["cycles_high"] <= (1 + tolerance) * rows["cycles_low"]).sum())
+        rows, other = self.ok[~self.ok["settled"].astype(bool)], "tsc" if self.metric == "cycles" else "cycles"
+        tolerance = self.metadata.get("policy", {}).get("tolerance", 0.02)
+        timing = self.raw[(self.raw["event"] == "") & self.raw["key"].isin(rows.index)]
+        each = timing.groupby(["key", "attempt"])[other].median().groupby("key").agg(["min", "max", "size"])
+        agree = int(((each["size"] > 1) & (each["max"] <= (1 + tolerance) * each["min"])).sum())
         if not agree:
             return ""
+        why = "the clock's rate moved" if other == "cycles" else "what waits for memory takes its time at any rate"
         return (
-            f"in {agree} of {len(rows)} rows that never settled ({metric}) the core cycles did: the clock's rate "
-            "moved. policy: {metric: cycles} settles by those"
+            f"in {agree} of {len(rows)} rows that never settled ({self.metric}) the {_UNITS[other]} did: {why}. "
+            f"policy: {{metric: {other}}} settles by those"
         )
 
     def figures(self) -> pd.DataFrame:
@@ -145,25 +152,25 @@ class StudyRuns(Summarised):
         varied = [name for name in (*self.dimensions, "compiler", "flags", "threads") if len(rows[name].unique()) > 1]
         known = ["cycles", "cycles_low", "cycles_high", "cycles_apart", "settled", "predicted", "predicted_low",
                  "predicted_high"]  # fmt: skip
-        metric = self.metadata.get("policy", {}).get("metric", "tsc")
-        names = {name: f"{name} ({metric})" for name in known if name.startswith("predicted")}
+        names = {name: f"{name} ({self.metric})" for name in known if name.startswith("predicted")}
         return rows[varied + [name for name in known if name in rows]].rename(columns=names)
 
     def _values(self, row: Any) -> str:
         return ", ".join(f"{name} {row[name]}" for name in self.dimensions)
 
     def plot(
-        self, x: str | None = None, y: str = "tsc", by: Sequence[str] | None = None, ax: "Axes | None" = None
+        self, x: str | None = None, y: str | None = None, by: Sequence[str] | None = None, ax: "Axes | None" = None
     ) -> "Axes":
         """Draw the median of ``y`` over a dimension, a line for each combination of ``by``; return the axes.
 
-        By default over the first dimension with several values that are numbers, a line for each value of the next.
+        By default of the figure that had to settle, over the first dimension with several values that are numbers, a
+        line for each value of the next.
         """
         varied = [name for name in self.dimensions if len(self.ok[name].unique()) > 1] or list(self.dimensions)
         numbers = [name for name in varied if pd.api.types.is_numeric_dtype(self.ok[name])]
         across = x or (numbers or varied)[0]
         lines = [name for name in varied if name != across][:1] if by is None else by
-        return draw("studies:plot_lines", self.ok, x=across, y=y, by=lines, ax=ax)
+        return draw("studies:plot_lines", self.ok, x=across, y=y or self.metric, by=lines, ax=ax)
 
     def counts(self) -> dict[str, int]:
         """Count the rows: all, measured, settled, never settled, failed, predicted."""
@@ -281,6 +288,7 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 
 _MARK = b"perfkit.study"
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
+_UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
 _OVERLAP, _FENCE = 1.05, 6
 
 
@@ -343,6 +351,10 @@ def read_experiments(folder: Path) -> dict[str, list[dict[str, Any]]]:
             except (ValueError, KeyError, TypeError):
                 raise DataError(f"{path}, line {number} is damaged: remove it to have it measured again") from None
     return found
+
+
+def _metric(metadata: Mapping[str, Any]) -> str:
+    return str(metadata.get("policy", {}).get("metric", "tsc"))  # what tables of before there was a choice had
 
 
 def _row(record: Mapping[str, Any], metric: str) -> dict[str, Any]:
