@@ -73,10 +73,13 @@ def compare(
     given = kernel_arguments(options.called_with(words, arguments))
     macros = options.macros(define)
     both = macros | options.macros(define_b)
-    first = kernel_from(a, function or None, compiler or None, _build(flags, macros))
-    other = kernel_from(
-        b or a, function_b or function or None, compiler_b or compiler or None, _build(flags_b or flags, both)
-    )
+    sides = [
+        (a, function or None, compiler or None, _build(flags, macros)),
+        (b or a, function_b or function or None, compiler_b or compiler or None, _build(flags_b or flags, both)),
+    ]
+    if sides[0] == sides[1]:
+        typer.echo("A and B are the same: whatever differs below is chance (B, --flags-b, ... would differ)", err=True)
+    first, other = (kernel_from(*side) for side in sides)
     with notes_to_stderr():
         found = measure(first, other, *given, processes=processes, confidence=confidence, least=least, apart=apart)
     typer.echo(found.to_json() if as_json else found.summary())

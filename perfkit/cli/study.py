@@ -156,7 +156,8 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
     """Print what was measured, and the first failures (JSON: all of them)."""
     count = runs.counts()
     if as_json:
-        print_json({"folder": place, **count, "failures": rows(runs.failures()), "rows": rows(runs.figures())})
+        failures, figures = rows(runs.failures()), rows(runs.figures())
+        print_json({"folder": place, **count, "notes": runs.remarks(), "failures": failures, "rows": figures})
         return
     figures = runs.figures()
     if len(figures):
@@ -166,7 +167,7 @@ def show_summary(runs: "StudyRuns", place: Path, as_json: bool) -> None:
         typer.echo(shown)
         if len(figures) > _SHOWN:
             typer.echo(f"... and {len(figures) - _SHOWN} more rows (--output writes all)")
-    for told in filter(None, (runs.overlap(), runs.drift())):
+    for told in runs.remarks():
         typer.echo(told)
     typer.echo(
         f"{count['configurations']} configurations: {count['settled']} settled, "

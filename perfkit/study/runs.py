@@ -111,7 +111,11 @@ class StudyRuns(Summarised):
                 for what, row in (("fastest", low), ("slowest", high))
             ]
         lines.append(f"{count['settled']} settled, {count['unsettled']} never settled, {count['failed']} failed")
-        return "\n".join([*lines, *filter(None, (self.overlap(), self.drift()))])
+        return "\n".join([*lines, *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        """Say what a reader of the figures has to know: executions that overlap, clocks that moved, two states."""
+        return [told for told in (self.overlap(), self.drift(), self.states()) if told]
 
     def overlap(self) -> str:
         """Say in how many rows executions overlapped so much that ``cycles`` is no latency; "" where in none."""
@@ -142,6 +146,20 @@ class StudyRuns(Summarised):
         return (
             f"in {agree} of {len(rows)} rows that never settled ({self.metric}) the {_UNITS[other]} did: {why}. "
             f"policy: {{metric: {other}}} settles by those"
+        )
+
+    def states(self) -> str:
+        """Say of how many settled rows some quiet pass took much longer: the row is the faster of two states."""
+        if "cycles_low" not in self.table:
+            return ""
+        rows = self.ok[self.ok["settled"].astype(bool)]
+        longer = rows["cycles_high"] / rows["cycles_low"]
+        over = longer[longer > _STATES]
+        if not len(over):
+            return ""
+        return (
+            f"in {len(over)} of {len(rows)} settled rows a quiet pass took up to {over.max():.2g} times as long as the "
+            "fastest (cycles_low, cycles_high): their figure is that of the fastest state"
         )
 
     def figures(self) -> pd.DataFrame:
@@ -289,7 +307,7 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 _MARK = b"perfkit.study"
 # How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
-_OVERLAP, _FENCE = 1.05, 6
+_OVERLAP, _FENCE, _STATES = 1.05, 6, 1.25
 
 
 def study_metadata(path: str | Path) -> dict[str, Any] | None:

@@ -281,6 +281,8 @@ class Study(Strict):
         settings["folder"] = str(Path(path.parent, settings.get("folder", "")).absolute())
         settings.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", path.stem))
         known = {field.alias or name for name, field in cls.model_fields.items()}
+        if not settings.keys() - {"name", "folder"} <= known and settings.keys() & {"categories", "tree", "regression"}:
+            raise SettingError(f"{path} is no study but an analysis of one: `perfkit analyse` reads it")
         for key in settings:
             if key not in known:
                 raise SettingError(f"{path}: unknown key {key!r}; {did_you_mean(key, known)}")

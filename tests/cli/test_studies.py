@@ -208,13 +208,28 @@ def test_rows_that_settle_in_the_other_clock_say_so(capsys):
     steady, apart = (100.0, 101.0), (70.0, 90.0)
     moved = _passes(table, cycles=steady, tsc=apart)
     moved.loc[(moved["key"] == table.index[0]) & (moved["attempt"] == 1), "cycles"] = 120
-    told = f"in {len(table) - 1} of {len(table)} rows that never settled (tsc) the core cycles did: the clock's rate moved"
+    told = (
+        f"in {len(table) - 1} of {len(table)} rows that never settled (tsc) the core cycles did: the clock's rate moved"
+    )
     assert told in _shown(capsys, table, raw=moved)
     assert "never settled (" not in _shown(capsys, table, "cycles", moved)
     assert "rate moved" not in _shown(capsys, _table(settled=True), raw=moved)
     waits = _shown(capsys, table, "cycles", _passes(table, cycles=apart, tsc=steady))
     assert "(cycles) the TSC ticks did" in waits
     assert "{metric: tsc}" in waits
+
+
+def test_settled_rows_with_a_second_slower_state_say_so(capsys):
+    told = _shown(capsys, _table(settled=True, cycles_high=[300.0] + [101.0] * 7))
+    assert "in 1 of 8 settled rows a quiet pass took up to 3 times as long" in told
+    assert "quiet pass" not in _shown(capsys, _table(settled=True))
+
+
+def test_studies_and_analyses_are_told_apart(tmp_path):
+    (tmp_path / "a.yaml").write_text("categories: {target: t, method: bins, bins: [5]}\ntree: {features: [N]}\n")
+    (tmp_path / "s.yaml").write_text("kernel: k.c\ndimensions: {N: [1]}\n")
+    assert "`perfkit analyse` reads it" in str(invoke("study", "run", tmp_path / "a.yaml").exception)
+    assert "`perfkit study run` measures it" in str(invoke("analyse", tmp_path / "s.yaml").exception)
 
 
 def test_failures_that_are_not_listed_are_counted(capsys):

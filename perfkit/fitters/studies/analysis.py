@@ -309,6 +309,8 @@ class Analysis(_Strict):
         settings = read_yaml(path)
         if "folder" in settings:
             raise SettingError(f"{path}: unknown key 'folder'; did you mean 'output'?")
+        if "dimensions" in settings:
+            raise SettingError(f"{path} is no analysis but a study: `perfkit study run` measures it")
         try:
             return cls(**settings, folder=path.parent)
         except SettingError as error:
