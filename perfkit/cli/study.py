@@ -139,13 +139,17 @@ def _show_plan(name: str, plan: "Plan", place: Path, calm: int, as_json: bool, p
                 "done": plan.done,
                 "objects": plan.objects,
                 "estimated_seconds": plan.seconds,
+                "estimated_most_seconds": plan.most_seconds,
                 "faults": list(plan.faults),
             }
         )
         return
     typer.echo(f"{name}: {plan.configurations} configurations, {plan.done} of them already in {place}")
     also = ", without the programs' own time" if program else ""
-    typer.echo(f"to do: {plan.objects} variants to compile, about {duration(plan.seconds)} in all (estimate{also})")
+    typer.echo(
+        f"to do: {plan.objects} variants to compile; about {duration(plan.seconds)} if every row settles at once, "
+        f"{duration(plan.most_seconds)} if none does (estimate{also})"
+    )
     for fault in plan.faults:
         typer.echo(f"note: {fault}")
     if plan.configurations > calm:

@@ -44,7 +44,10 @@ class Plan:
     objects : int
         Objects to compile.
     seconds : float
-        Estimated time for what is left; of whole programs, without the time that they run themselves.
+        Estimated time for what is left if every row settles at once; of whole programs, without the time that they run
+        themselves.
+    most_seconds : float
+        The same if no row settles before its last attempt.
     faults : tuple of str
         What will fail: compilers that are not there, too many threads, events without counters.
     """
@@ -53,6 +56,7 @@ class Plan:
     done: int
     objects: int
     seconds: float
+    most_seconds: float
     faults: tuple[str, ...]
 
 
@@ -145,11 +149,12 @@ class Microbenchmark:
         if study.cache == "cold":
             memory = study.memory if isinstance(study.memory, int) else 0
             window += _OWN_FLUSH_COST if "PK_FLUSH" in (study.source or "") else memory * _FLUSH_COST
-        experiment = study.policy.repetitions * study.policy.windows * window
-        passes = min(study.policy.passes, study.policy.attempts) + len(study.events)
-        return Plan(
-            total, total - left, left, compile_time + left * experiment * passes * 1.2, tuple(self._faults(study))
-        )
+        policy = study.policy
+        experiment = policy.repetitions * policy.windows * window * 1.2
+        most = policy.attempts * (1 + len(study.events))
+        passes = min(policy.passes, policy.attempts) + len(study.events)
+        seconds, longest = (compile_time + left * experiment * each for each in (passes, most))
+        return Plan(total, total - left, left, seconds, longest, tuple(self._faults(study)))
 
     def collect(self, study: Study) -> StudyRuns:
         """Measure every configuration that the folder does not hold yet.
