@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, interval, judge, link_cycles
+from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, interval, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import build_timer
 from perfkit.collectors.host.true_cycles import TrueCycles, _sample, true_cycles
 from perfkit.collectors.kernels import compile_kernel, corpus_kernel
@@ -154,6 +154,29 @@ def test_samples_beside_a_busy_thread_are_told_apart(share, quiet_width, width, 
     counted, quiet = judged.counted()
     assert quiet
     assert judged.cycles[counted] == pytest.approx(20_000, rel=0.02)
+
+
+def test_samples_whose_probes_are_quiet_by_luck_do_not_count():
+    """A neighbour that comes and goes faster than the sample lasts: both probes of 4 % are quiet, and nothing between.
+
+    As met with a kernel of 20 microseconds, quoted with two thirds too much and a tight interval.
+    """
+    before, after = (np.random.default_rng(seed).random(1000) < 0.2 for seed in (1, 2))
+    chain, widths = 2 * 3 * CHAIN, [2 * WIDTH * np.where(quiet, 0.25, 0.4) for quiet in (before, after)]
+    turns = [2 * TURNS * np.where(quiet, 1.0, 1.9) for quiet in (before, after)]
+    same = np.full(1000, chain)
+    ticks = np.column_stack([same, widths[0], turns[0], np.full(1000, 66_400), same, widths[1], turns[1]])
+    judged = judge(ticks.astype(np.int64), 3)
+    assert np.count_nonzero(judged.quiet) == np.count_nonzero(before & after) >= 20
+    assert judged.slept == pytest.approx(0.2, abs=0.05)
+    assert not judged.counted(20)[1]
+
+
+def test_first_samples_that_are_all_rejected_still_say_how_long_a_call_takes():
+    rushed = [2 * 3 * CHAIN, 2 * 0.25 * WIDTH, 2 * 0.8 * TURNS, 5000]
+    ticks = np.array([[*rushed, *rushed[:3]]] * 15, dtype=np.int64)
+    assert not np.isfinite(judge(ticks, 3, np.inf).cycles).any()
+    assert rough_cycles(ticks, 3).tolist() == [2500.0] * 15
 
 
 def test_a_core_that_is_never_quiet_is_said_to_be_so():

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.host.comparison import KernelComparison
-from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles
+from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import (
     SHORTEST,
     Callee,
@@ -293,8 +293,8 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
         return _rounds(timer, sides, random, calls, rounds, apart)[:, ::swap]
 
     if spec["calls"] is None:
-        judged = judge(sampler(1, _TRIAL).reshape(-1, 7), link, tolerance=np.inf)
-        shorter = float(np.nanmin(np.nanmedian(judged.cycles.reshape(-1, 2), axis=0)))
+        tried = rough_cycles(sampler(1, _TRIAL).reshape(-1, 7), link)
+        shorter = float(np.median(tried.reshape(-1, 2), axis=0).min())
         spec["calls"] = max(1, int(np.ceil(SHORTEST / max(shorter, 1.0))))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])

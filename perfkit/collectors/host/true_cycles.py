@@ -25,7 +25,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.collectors.host.cycle_clock import QUANTILE, SHARED, TOLERANCE, Judged, interval, judge, link_cycles
+from perfkit.collectors.host.cycle_clock import (
+    QUANTILE,
+    SHARED,
+    TOLERANCE,
+    Judged,
+    interval,
+    judge,
+    link_cycles,
+    rough_cycles,
+)
 from perfkit.collectors.host.measuring import (
     SHORTEST,
     Callee,
@@ -401,8 +410,8 @@ def _sample(
     until = time.monotonic() + spec["patience"] / spec["processes"]
     calls = spec["calls"]
     if calls is None:
-        one = judge(samples(_TRIAL, 1), link, tolerance=np.inf).cycles
-        calls = max(1, int(np.ceil(SHORTEST / max(float(np.nanmedian(one)), 1.0))))
+        one = float(np.median(rough_cycles(samples(_TRIAL, 1), link)))
+        calls = max(1, int(np.ceil(SHORTEST / max(one, 1.0))))
     wanted = -(-spec["repetitions"] // spec["processes"])
     ticks = samples(wanted, calls)
     while time.monotonic() < until:

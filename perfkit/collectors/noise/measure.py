@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.code import flags
-from perfkit.collectors.host.cycle_clock import judge, link_cycles
+from perfkit.collectors.host.cycle_clock import judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import (
     SHORTEST,
     Callee,
@@ -309,8 +309,8 @@ def _refuse_long(ready: Ready, calls: int, turns: int, timeout: float) -> None:
 def _calls(turns: Any, link: int) -> int:
     """Return how many calls make a sample."""
     rows = turns(1, [0] * _TRIAL)
-    one = judge(rows[:, [1, 2, 3, 5, 7, 8, 9]], link, tolerance=np.inf).cycles
-    return max(1, int(np.ceil(SHORTEST / max(float(np.nanmedian(one)), 1.0))))
+    one = float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link)))
+    return max(1, int(np.ceil(SHORTEST / max(one, 1.0))))
 
 
 def _sampled(
