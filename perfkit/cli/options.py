@@ -122,14 +122,17 @@ def macros(given: Sequence[str]) -> dict[str, str]:
     return {name: value or "1" for name, _, value in pairs}
 
 
-def ends_in(*suffixes: str) -> Callable[[Path | None], Path | None]:
+def ends_in(*suffixes: str) -> Callable[[typer.Context, Path | None], Path | None]:
     """Return a check that a file to write has one of these endings and lies in a folder that exists."""
 
-    def check(path: Path | None) -> Path | None:
+    def check(ctx: typer.Context, path: Path | None) -> Path | None:
         if path is None:
             return None
         if suffixes and path.suffix not in suffixes:
-            raise typer.BadParameter(f"expected a name that ends in {' or '.join(suffixes)}; found {str(path)!r}")
+            named = f"--{path.suffix.removeprefix('.')}"
+            other = any(named in option.opts for option in ctx.command.params)
+            hint = f"; {named} {path} writes such a file" if other else ""
+            raise typer.BadParameter(f"expected a name that ends in {' or '.join(suffixes)}; found {str(path)!r}{hint}")
         if path.is_dir():
             raise typer.BadParameter(f"expected the name of a file; {str(path)!r} is a folder")
         if not path.parent.is_dir():
