@@ -75,7 +75,12 @@ class StudyRuns(Summarised):
         if rows:
             table = table.set_index("configuration").infer_objects()
         for column, text in (derive or {}).items():
-            if rows:
+            if rows and column in table:  # a study's check cannot know what its kernel reports
+                warnings.warn(
+                    f"the derived column {column!r} is left out: it would overwrite what was measured", PerfkitWarning,
+                    stacklevel=3,
+                )  # fmt: skip
+            elif rows:
                 table[column] = _derived(table, column, text)
         return cls(table, pd.DataFrame(repetitions, columns=_RAW), tuple(names), dict(metadata))
 
@@ -213,6 +218,8 @@ class StudyRuns(Summarised):
         """Return runs with more columns, each an expression over the row."""
         table = self.table.copy()
         for name, text in columns.items():
+            if name in table:
+                raise SettingError(f"the table has a column {name!r} already: name the derived one otherwise")
             table[name] = Expression(text).over(table)
         return type(self)(table, self.raw, self.dimensions, self.metadata)
 

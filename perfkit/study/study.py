@@ -267,7 +267,12 @@ class Study(Strict):
             _only_known(Expression(text), known, "where")
         if isinstance(self.memory, str):
             _only_known(Expression(self.memory), known, "memory")
-        for text in self.derive.values():
+        for name, text in self.derive.items():
+            if name in RESERVED or name in self.dimensions:
+                raise SettingError(
+                    f"derive: {name!r} is a column that is measured or varied, which it would overwrite: name it "
+                    "otherwise"
+                )
             Expression(text)
         return self
 

@@ -108,6 +108,23 @@ def test_bad_settings():
         calibrate(["ADD_R64_RM64"], repetitions=1)
 
 
+@needs_x86
+def test_the_forms_that_are_measured_by_default_are_known(monkeypatch):
+    """Some have the kind of their memory operand behind the name, which iced-x86 does not know: all was refused."""
+    asked = []
+
+    def stop(work, _progress):
+        asked.extend(work.forms)
+        raise UnavailableError("not measured here")
+
+    monkeypatch.setattr(module, "_in_child", stop)
+    with pytest.raises(UnavailableError, match="not measured here"):
+        calibrate()
+    assert {"LEA_R64_M/m2", "MOV_R64_RM64/m"} < set(asked)
+    with pytest.raises(SettingError, match="no instruction form 'ADD_R64'"):
+        calibrate(["ADD_R64"])
+
+
 def test_other_machines_are_refused(monkeypatch):
     monkeypatch.setattr(module.platform, "machine", lambda: "aarch64")
     with pytest.raises(UnavailableError, match="x86-64 Linux hosts only"):
@@ -195,7 +212,7 @@ def test_what_conditions_do_not_allow_is_left_out_and_said(monkeypatch):
 
     monkeypatch.setattr(Bench, "form", hindered)
     monkeypatch.setattr(module, "core_resources", lambda bench: ({}, {"misprediction_penalty": "busy"}))
-    with pytest.warns(PerfkitWarning, match="left out, .*: IMUL_R64_RM64, misprediction_penalty .200 of 200 samples"):
+    with pytest.warns(PerfkitWarning, match=r"left out, .*: .*IMUL_R64_RM64.*, misprediction_penalty .200 of 200 samples"):
         found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert set(found.latencies) == {"ADD_R64_RM64"}
     assert set(found.left_out) == {"IMUL_R64_RM64", "misprediction_penalty"}

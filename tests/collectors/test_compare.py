@@ -14,7 +14,7 @@ from perfkit.collectors.host import compare as module
 from perfkit.collectors.host.compare import by_process, compare
 from perfkit.collectors.host.comparison import KernelComparison
 from perfkit.collectors.host.cycle_clock import CHAIN, TURNS, WIDTH, judge
-from perfkit.collectors.host.measuring import build_timer, pointer
+from perfkit.collectors.host.measuring import build_timer, loaded, pointer
 from perfkit.collectors.host.sides import kernel_from
 from perfkit.collectors.kernels import compile_kernel, library_kernel
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
@@ -173,6 +173,41 @@ def test_verdicts(ratios, verdict, words):
     assert words in found.summary()
     assert found.kind == "measured"
     assert ("varies by" in found.summary()) == (verdict == "undecided")
+
+
+def test_processes_of_two_kinds_get_a_verdict_only_where_most_agree():
+    """A third of the processes says the opposite of the rest; Student's t, made for one mean, is sure all the same."""
+    found = comparison([0.7] * 20 + [1.08] * 10)
+    assert found.interval[1] < 0
+    assert found.verdict == "undecided"
+    assert "no verdict: new takes longer than old in some processes" in found.summary()
+    assert "new takes longer in 10 of 30" in found.summary()
+    assert comparison([0.7] * 26 + [1.08] * 4).verdict == "faster"
+
+
+def test_the_cycles_never_contradict_the_effect():
+    """The median of one kernel may be of the one kind of processes, and that of the other of the other kind."""
+    found = comparison([0.95] * 16 + [0.7] * 14)
+    table = found.table.assign(cycles_a=[297.0] * 16 + [490.0] * 14)
+    found = comparison(table["ratio"], table=table.assign(cycles_b=table["cycles_a"] * table["ratio"]))
+    a, b = found.cycles
+    assert b / a == pytest.approx(1 + found.effect)
+    assert f"old: {a:,.1f} cycles per call (297.0 to 490.0 over the processes)" in found.summary()
+
+
+def test_arrays_lie_at_the_same_places_of_their_pages_in_both_kernels_and_at_others_in_each_process(tmp_path):
+    kernel = chain(8)
+    np.save(tmp_path / "a.npy", np.arange(100.0))
+    given = [["array", str(tmp_path / "a.npy")]] * 2
+
+    def places(number):
+        callee = loaded(str(kernel.path), "work", False, given, [0, number, 1])
+        return [address % 4096 for address in list(callee.integers)[:2]]
+
+    found = [places(number) for number in range(5)]
+    assert found == [places(number) for number in range(5)]
+    assert len({tuple(each) for each in found}) == 5
+    assert {place % 64 for each in found for place in each} == {0}
 
 
 def test_reports(tmp_path):

@@ -385,6 +385,17 @@ def test_an_analysis_file_asks_for_classifiers_scatter_plots_and_formats(tmp_pat
     assert len(again.pictures()["scatter-1"].lines) == 2
 
 
+def test_a_support_vector_machine_of_one_category_tells_that_one():
+    table = planted().assign(t=10.0)
+    found = pk.Classifier(["N"], "svm").fit(table, pk.FixedBins("t", 1).fit(table))
+    assert set(found.scores) == {1.0}
+
+
+def test_rows_that_a_budget_predicted_were_measured_on_no_processor():
+    table = planted().assign(processor=["one"] * 399 + [np.nan])
+    assert pk.DecisionTree(["N"]).fit(table, "t").rows == 400
+
+
 def test_rows_of_two_processors_are_not_mixed():
     table = planted().assign(processor=["one"] * 200 + ["other"] * 200)
     with pytest.raises(DataError, match=r"rows of 2 processors \(one, other\) do not compare"):

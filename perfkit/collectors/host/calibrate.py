@@ -258,14 +258,7 @@ def calibrate(
         raise UnavailableError("perfkit calibrate measures x86-64 Linux hosts only")
     if repetitions < 3:
         raise SettingError(f"repetitions: at least 3 are needed, not {repetitions}")
-    wanted = list(forms) if forms is not None else common_forms(flags())
-    known = {name for name, value in vars(of_extra("iced_x86").Code).items() if isinstance(value, int)}
-    for name in wanted:
-        if name not in known:
-            raise SettingError(
-                f"no instruction form {name!r}: forms are named as iced-x86 names them, as ADD_R64_RM64; "
-                f"{did_you_mean(name, sorted(known))}"
-            )
+    wanted = common_forms(flags()) if forms is None else _known(forms)
     work = _Work(tuple(wanted), repetitions, memory, cpu)
     result = _in_child(work, progress)
     host = {
@@ -354,6 +347,19 @@ def common_forms(flags: Iterable[str]) -> list[str]:
         if all(_FLAGS.get(extension, "unknown") in have for extension in extensions):
             chosen.append(name)
     return [*chosen, "MOV_R64_RM64/m", "LEA_R64_M/m", "LEA_R64_M/m2", "LEA_R64_M/m3"]
+
+
+def _known(forms: Iterable[str]) -> list[str]:
+    """Return forms that were asked for; a name that iced-x86 does not know is an error that suggests the nearest."""
+    known = {name for name, value in vars(of_extra("iced_x86").Code).items() if isinstance(value, int)}
+    wanted = list(forms)
+    for name in wanted:
+        if name.partition("/")[0] not in known:  # behind the slash: the kind of its memory operand
+            raise SettingError(
+                f"no instruction form {name!r}: forms are named as iced-x86 names them, as ADD_R64_RM64; "
+                f"{did_you_mean(name, sorted(known))}"
+            )
+    return wanted
 
 
 @dataclass(frozen=True)

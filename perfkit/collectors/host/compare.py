@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.host.code import processor as processor_name
-from perfkit.collectors.host.comparison import KernelComparison
+from perfkit.collectors.host.comparison import ALONE, KernelComparison
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import (
     SHORTEST,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _TRIAL = 15  # rounds that say how many calls make one sample
 _FEWEST = 5  # rounds of a process that must count, else it gives no figure
-_ALONE, _FENCE_CALLS = 4, 100  # rounds of calls apart in a process that times others; calls that a fence is known from
+_FENCE_CALLS = 100  # calls that a fence is known from
 _PROCESSES = 6  # that must give a figure
 
 
@@ -285,8 +285,9 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
     random = np.random.default_rng([spec["seed"], number])
     # Half of the processes swap the kernels in everything: order of loading, of setting up, addresses.
     swap = -1 if random.random() < 0.5 else 1
-    sides = [
-        loaded(side["library"], side["function"], side["setup"], spec["arguments"]) for side in spec["sides"][::swap]
+    sides = [  # with their arrays at the same places of their pages
+        loaded(side["library"], side["function"], side["setup"], spec["arguments"], [spec["seed"], number, 1])
+        for side in spec["sides"][::swap]
     ]
 
     def sampler(calls: int, rounds: int, apart: bool = spec["apart"]) -> NDArray[np.int64]:
@@ -304,7 +305,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
             break
         time.sleep(0.01)
         found = np.concatenate([found, sampler(spec["calls"], spec["rounds"])])
-    alone = sampler(spec["calls"], _ALONE, apart=True) if spec["calls"] > 1 and not spec["apart"] else found[:0]
+    alone = sampler(spec["calls"], ALONE, apart=True) if spec["calls"] > 1 and not spec["apart"] else found[:0]
     numbers = np.full((1, 2, 7), spec["calls"])
     numbers[0, 0, 1] = len(alone)
     return np.concatenate([numbers, alone, found])

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 Verdict = Literal["slower", "faster", "same", "undecided"]
 
 
+_SPREAD = 0.02  # of the processes' ratios, above which they are told to be of several kinds
+_FENCE = 6  # cycles to which it is known what keeps calls apart
+ALONE = 4  # rounds per process of calls that are kept apart, where those that are compared may overlap
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelComparison(Tabled):
     """How much slower or faster kernel b is than kernel a, measured.
@@ -74,8 +79,13 @@ class KernelComparison(Tabled):
 
     @property
     def cycles(self) -> tuple[float, float]:
-        """Cycles per call of a and of b: medians of the processes."""
-        return float(self.table["cycles_a"].median()), float(self.table["cycles_b"].median())
+        """Cycles per call of a, the geometric mean of the processes, and of b: as many more as the effect says.
+
+        Not two medians: where some processes take half as long again, the median of one may be of the one kind and that
+        of the other of the other kind, and the two say the opposite of the effect.
+        """
+        a = float(np.exp(np.log(self.table["cycles_a"]).mean()))
+        return a, a * (1 + self.effect)
 
     @property
     def effect(self) -> float:
@@ -96,12 +106,27 @@ class KernelComparison(Tabled):
         """What the interval says of b.
 
         "same" if all of it lies within ±`least`; else "slower" or "faster" if zero lies outside; else "undecided": the
-        difference may be zero, or as large as the interval says.
+        difference may be zero, or as large as the interval says. Where the ratio differs much between processes, these
+        come in few states rather than around one mean; then most of them have to agree as well (sign test).
         """
         low, high = self.interval
         if -self.least <= low and high <= self.least:
             return "same"
-        return "slower" if low > 0 else "faster" if high < 0 else "undecided"
+        if low <= 0 <= high or (self.spread > _SPREAD and not self._most_agree()):
+            return "undecided"
+        return "slower" if low > 0 else "faster"
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the processes' ratios, relative: the same for b/a and a/b."""
+        return float(np.expm1(np.log(self.table["ratio"]).std(ddof=1)))
+
+    def _most_agree(self) -> bool:
+        from scipy.stats import binomtest
+
+        same_side = int(((self.table["ratio"] > 1) == (self.effect > 0)).sum())
+        sure = binomtest(same_side, len(self.table)).pvalue <= 1 - self.confidence
+        return bool(sure) and 2 * same_side > len(self.table)
 
     @property
     def busy_share(self) -> float:
@@ -142,32 +167,46 @@ class KernelComparison(Tabled):
             "slower": f"{b} is slower than {a} by {self.effect:.2%}",
             "faster": f"{b} is faster than {a}: it takes {-self.effect:.2%} fewer cycles",
             "same": f"{b} and {a} take the same time, within {self.least:.1%}",
-            "undecided": f"no difference between {b} and {a} was found, but one is not excluded either",
+            "undecided": f"no difference between {b} and {a} was found, but one is not excluded either"
+            if low <= 0 <= high
+            else f"no verdict: {b} takes longer than {a} in some processes, and less in others",
         }[self.verdict]
         beside = f"{self.busy_share:.0%} of the steady rounds ran beside a busy thread"
         beside += " and do not count" if self.quiet else ""
+        took = (
+            f"{self.cycles[0]:,.1f} cycles per call{self._range('cycles_a')}",
+            f"{self.cycles[1]:,.1f}{self._range('cycles_b')}",
+        )
         lines = [
             f"{verdict} ({low:+.2%} to {high:+.2%} with {self.confidence:.0%} confidence; measured).",
-            f"{a}: {self.cycles[0]:,.1f} cycles per call; {b}: {self.cycles[1]:,.1f}.",
+            f"{a}: {took[0]}; {b}: {took[1]}.",
             f"{len(self.table)} processes, {int(self.table['rounds'].sum())} rounds; {beside}.",
         ]
         if self.alone is not None and any(
-            one > 1.05 * cycles and one - cycles > 6 for one, cycles in zip(self.alone, self.cycles, strict=True)
+            one > 1.05 * cycles and one - cycles > _FENCE for one, cycles in zip(self.alone, self.cycles, strict=True)
         ):
             one, other = self.alone
             lines.append(
-                f"Calls overlap, so this is throughput: a call alone takes {one:,.1f} and {other:,.1f} cycles "
-                f"({other / one - 1:+.1%}); --apart (apart=True) compares those."
+                f"Calls overlap, so this is throughput: a call alone takes some {one:,.0f} and {other:,.0f} cycles "
+                f"(from {ALONE} rounds per process, to {_FENCE} cycles or so); --apart (apart=True) compares those."
             )
+        if self.apart and min(self.cycles) < 20 * _FENCE:
+            lines.append(f"What keeps the calls apart is subtracted, and known to {_FENCE} cycles or so.")
         if not self.quiet:
             lines.append("Too few rounds were quiet: this is the effect beside a busy thread of the same core.")
-        spread = float(np.expm1(np.log(self.table["ratio"]).std(ddof=1)))  # relative: the same for b/a and a/b
-        if spread > 0.02:
+        if self.spread > _SPREAD:
+            slower = int((self.table["ratio"] > 1).sum())
             lines.append(
-                f"The ratio varies by {spread:.1%} between processes (standard deviation): it depends on where code "
-                "and data lie in memory, or something disturbed some of them."
+                f"The ratio varies by {self.spread:.1%} between processes (standard deviation; {b} takes longer in "
+                f"{slower} of {len(self.table)}): it depends on where code and data lie in memory, or something "
+                "disturbed some of them. Compare again before you rely on its size."
             )
         return "\n".join(lines)
+
+    def _range(self, column: str) -> str:
+        """Say between which values the processes lie, where they differ by more than a twentieth."""
+        low, high = self.table[column].quantile([0.05, 0.95])
+        return f" ({low:,.1f} to {high:,.1f} over the processes)" if high > 1.05 * low else ""
 
     def to_json(self) -> str:
         """Return the answer, and the table of processes, as JSON."""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -28,6 +28,7 @@ CLOCK = files("perfkit.collectors.host") / "clock.h"
 SHORTEST = 20_000
 """Cycles of a kernel below which several calls are timed as one."""
 _INTEGERS, _FLOATS = 6, 8  # argument registers
+_LINE = 64  # bytes
 _SAID = 77  # exit status of a process that says why it ended
 _TRIES = 9  # to find the cycles of a multiplication
 
@@ -184,8 +185,14 @@ def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def loaded(library_path: str, function: str, setup: bool, arguments: list[list[Any]]) -> Callee:
-    """Load a kernel and its `described` arguments into this process."""
+def loaded(library_path: str, function: str, setup: bool, arguments: list[list[Any]], seed: Sequence[int]) -> Callee:
+    """Load a kernel and its `described` arguments into this process.
+
+    Where arrays lie within their pages decides which loads seem to alias which stores, and so some kernels' cycles.
+    Processes that are forked of one would all have the same places, and those of the next run others: so each array
+    begins at a line of its page that `seed` draws.
+    """
+    random = np.random.default_rng(seed)
     library = ctypes.CDLL(library_path)
     integers, floats, keep = (ctypes.c_long * _INTEGERS)(), (ctypes.c_double * _FLOATS)(), []
     at_integer = at_float = 0
@@ -198,8 +205,8 @@ def loaded(library_path: str, function: str, setup: bool, arguments: list[list[A
             continue
         if kind == "array":
             values = np.load(value, allow_pickle=False)
-            room = np.zeros(values.nbytes + 64, dtype=np.uint8)
-            start = -room.ctypes.data % 64
+            room = np.zeros(values.nbytes + 2 * mmap.PAGESIZE, dtype=np.uint8)
+            start = -room.ctypes.data % mmap.PAGESIZE + _LINE * int(random.integers(mmap.PAGESIZE // _LINE))
             room[start : start + values.nbytes] = np.frombuffer(values.tobytes(order="A"), dtype=np.uint8)
             keep.append(room)
             value = room.ctypes.data + start

@@ -377,8 +377,8 @@ def _measure(argument: str) -> None:
     calls = spec["calls"] or 1
     for number in range(spec["processes"] if link else 0):  # without a link, the caller says why
 
-        def work() -> NDArray[np.int64]:
-            callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
+        def work(number: int = number) -> NDArray[np.int64]:
+            callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"], [number])
             found, calls = _sample(partial(_times, timer, callee), link, spec)
             return np.concatenate([np.full((1, 7), calls), found])
 

@@ -260,10 +260,9 @@ class _Kernel:
     """A kernel of a library, loaded with its arguments."""
 
     def __init__(self, timer: ctypes.CDLL, spec: dict[str, Any], variants: list[NoiseVariant], number: int) -> None:
-        del number  # every process loads it anew, elsewhere
         self.timer, elf = timer, ElfFile(spec["library"])
         self.symbol = elf.function(spec["function"])
-        self.callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"])
+        self.callee = loaded(spec["library"], spec["function"], spec["setup"], spec["arguments"], [number])
         self.original = ctypes.cast(self.callee.function, ctypes.c_void_p).value or 0
         base = self.original - self.symbol.address
         function = read_function(elf, spec["function"], base)

@@ -417,7 +417,8 @@ def as_frame(table: Any) -> pd.DataFrame:
 
 def _of_one_processor(frame: pd.DataFrame) -> pd.DataFrame:
     """Refuse measurements of several processors: their figures do not compare."""
-    names = [name for name in frame["processor"].unique() if name] if "processor" in frame else []
+    # Rows that a budget predicted were measured on none.
+    names = [name for name in frame["processor"].dropna().unique() if name] if "processor" in frame else []
     if len(names) > 1:
         raise DataError(
             f"rows of {len(names)} processors ({', '.join(names)}) do not compare: take those of one, for example "

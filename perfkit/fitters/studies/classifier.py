@@ -142,7 +142,7 @@ class Classifier(Settings):
         data = learning_data(table, self.features, target, self.group)
         scores, confusion = [], np.zeros((len(data.classes),) * 2, dtype=int)
         for held in folds_of(data.groups, self.folds, self.seed):
-            model = self._model(int((~held).sum())).fit(data.encoded[~held], data.target[~held])
+            model = self._model(data.target[~held]).fit(data.encoded[~held], data.target[~held])
             guess: NDArray[np.float64] = model.predict(data.encoded[held])
             truth = data.target[held]
             np.add.at(confusion, (truth.astype(int), guess.astype(int)), 1)
@@ -153,12 +153,15 @@ class Classifier(Settings):
             rows=len(data.target), left_out=data.left_out, kind=kind_of(table),
         )  # fmt: skip
 
-    def _model(self, rows: int) -> Any:
+    def _model(self, known: NDArray[np.float64]) -> Any:
+        from sklearn.dummy import DummyClassifier
         from sklearn.neighbors import KNeighborsClassifier
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
         from sklearn.svm import SVC
 
         if self.method == "knn":
-            return make_pipeline(StandardScaler(), KNeighborsClassifier(min(self.neighbours, rows)))
+            return make_pipeline(StandardScaler(), KNeighborsClassifier(min(self.neighbours, len(known))))
+        if len(np.unique(known)) == 1:  # between which no machine separates
+            return DummyClassifier()
         return make_pipeline(StandardScaler(), SVC(C=self.penalty, random_state=self.seed))
