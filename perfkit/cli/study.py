@@ -191,7 +191,7 @@ def write_table(runs: "StudyRuns", output: Path) -> None:
     """Write the table as parquet (with every repetition) or CSV."""
     if output.suffix == ".csv":
         with replaced(output) as temporary:
-            runs.table.reset_index().to_csv(temporary, index=False)
+            runs.table.reset_index().assign(kind=runs.kind).to_csv(temporary, index=False)
     else:
         runs.save(output)
     typer.echo(f"wrote {output}", err=True)

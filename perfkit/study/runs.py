@@ -168,13 +168,17 @@ class StudyRuns(Summarised):
         )
 
     def figures(self) -> pd.DataFrame:
-        """Return the measured and predicted rows in few columns: what was varied, and the cycles of an execution."""
+        """Return the measured and predicted rows in few columns: what was varied, and the cycles of an execution.
+
+        Before them the figure that had to settle, where that is another.
+        """
         rows = self.table[self.table["status"] != "failed"] if len(self.table) else self.table
         if not len(rows):
             return pd.DataFrame()
         varied = [name for name in (*self.dimensions, "compiler", "flags", "threads") if len(rows[name].unique()) > 1]
-        known = ["cycles", "cycles_low", "cycles_high", "cycles_apart", "settled", "predicted", "predicted_low",
-                 "predicted_high"]  # fmt: skip
+        settles = [] if self.metric == "cycles" else [self.metric, f"{self.metric}_low", f"{self.metric}_high"]
+        known = [*settles, "cycles", "cycles_low", "cycles_high", "cycles_apart", "settled", "predicted",
+                 "predicted_low", "predicted_high"]  # fmt: skip
         names = {name: f"{name} ({self.metric})" for name in known if name.startswith("predicted")}
         return rows[varied + [name for name in known if name in rows]].rename(columns=names)
 

@@ -206,6 +206,10 @@ class Study(Strict):
             raise ValueError("dimensions are a mapping: name -> values")
         plain = {}
         for name, one in value.items():
+            if isinstance(name, bool):
+                raise ValueError(
+                    f"a name was read as {name}: YAML takes on, off, yes and no for that; put it in quotes"
+                )
             if isinstance(one, Mapping):
                 one = _range_of(name, one)
             elif isinstance(one, bool | int | float):

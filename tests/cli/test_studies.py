@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from perfkit.cli.main import app
-from perfkit.cli.study import show_summary
+from perfkit.cli.study import show_summary, write_table
 from perfkit.collectors.microbenchmark.store import Store
 from perfkit.errors import PerfkitError
+from perfkit.fitters.studies.analysis import read_tables
 from perfkit.study.runs import StudyRuns
 from perfkit.study.study import Study
 
@@ -217,6 +218,17 @@ def test_rows_that_settle_in_the_other_clock_say_so(capsys):
     waits = _shown(capsys, table, "cycles", _passes(table, cycles=apart, tsc=steady))
     assert "(cycles) the TSC ticks did" in waits
     assert "{metric: tsc}" in waits
+
+
+def test_the_figure_that_had_to_settle_is_shown_first(capsys):
+    told = _shown(capsys, _table(ns=31.5, ns_low=31.0, ns_high=32.0), "ns")
+    assert "ns ns_low ns_high cycles cycles_low cycles_high" in told
+
+
+def test_a_table_written_as_csv_says_what_data_it_is(tmp_path):
+    runs = StudyRuns(_table(), pd.DataFrame(), ("N",), {"kind": "measured"})
+    write_table(runs, tmp_path / "t.csv")
+    assert read_tables(("t.csv",), tmp_path).attrs["kind"] == "measured"
 
 
 def test_settled_rows_with_a_second_slower_state_say_so(capsys):

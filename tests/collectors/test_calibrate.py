@@ -202,6 +202,7 @@ def test_overlay_changes_what_differs_and_nothing_else(tmp_path):
 
 @needs_x86
 @pytest.mark.filterwarnings("ignore:.*of the samples were rejected:perfkit.errors.PerfkitWarning")
+@pytest.mark.measures
 def test_what_conditions_do_not_allow_is_left_out_and_said(monkeypatch):
     form = Bench.form
 
@@ -212,7 +213,9 @@ def test_what_conditions_do_not_allow_is_left_out_and_said(monkeypatch):
 
     monkeypatch.setattr(Bench, "form", hindered)
     monkeypatch.setattr(module, "core_resources", lambda bench: ({}, {"misprediction_penalty": "busy"}))
-    with pytest.warns(PerfkitWarning, match=r"left out, .*: .*IMUL_R64_RM64.*, misprediction_penalty .200 of 200 samples"):
+    with pytest.warns(
+        PerfkitWarning, match=r"left out, .*: .*IMUL_R64_RM64.*, misprediction_penalty .200 of 200 samples"
+    ):
         found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert set(found.latencies) == {"ADD_R64_RM64"}
     assert set(found.left_out) == {"IMUL_R64_RM64", "misprediction_penalty"}

@@ -62,6 +62,7 @@ def test_a_range_ends_where_its_values_end():
         ({"static": ["mixture"]}, "static"),
         ({"assembly": {"instructions": ["nop"]}}, "not both"),
         ({"derive": {"x": "open('f')"}}, "unknown function"),
+        ({"dimensions": {False: [0, 64]}}, "a name was read as False: YAML takes on, off"),
         ({"derive": {"cycles": "cycles * 2"}}, "'cycles' is a column that is measured or varied"),
         ({"derive": {"settled": "0"}}, "'settled' is a column that is measured or varied"),
         ({"time_limit": -1}, "time_limit"),

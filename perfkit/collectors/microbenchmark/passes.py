@@ -222,10 +222,12 @@ def _row(
         tries = [each for each in experiments if each["event"] == event]
         judged = [judge_repetitions([run.event for run in _runs(each)], study.policy.tolerance) for each in tries]
         counts[event] = next((each.mean for each in judged if each.settled), judged[-1].mean)
+    ends = [said.low, said.high, min(cycles, default=math.nan), max(cycles, default=math.nan)]
+    low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=built.message, settled=said.settled, attempts=len(timing), passes=agreeing,
-        steps=chosen[0]["steps"], spread=said.spread, low=said.low, high=said.high,
-        cycles_low=min(cycles, default=math.nan), cycles_high=max(cycles, default=math.nan), cycles_apart=_mean(apart),
+        steps=chosen[0]["steps"], spread=said.spread, low=low, high=high,
+        cycles_low=cycles_low, cycles_high=cycles_high, cycles_apart=_mean(apart),
         quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
         **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
     )  # fmt: skip

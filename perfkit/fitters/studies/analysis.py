@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from lzma import LZMAError
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from zipfile import BadZipFile
 from zlib import error as ZlibError  # noqa: N812
 
@@ -45,7 +45,7 @@ from perfkit.fitters.studies.categories import (
 from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
-from perfkit.results import Summarised, drawn, kind_of, labelled
+from perfkit.results import Kind, Summarised, drawn, kind_of, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.settings_file import explain, read_yaml
 
@@ -408,9 +408,13 @@ def read_tables(inputs: tuple[str, ...], folder: Path) -> pd.DataFrame:
 
 def _csv(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_csv(path)
+        frame = pd.read_csv(path)
     except (ValueError, OSError, EOFError, BadZipFile, LZMAError, ZlibError) as error:
         raise FormatError(f"cannot read {path} as CSV: {error}") from None
+    kinds = set(frame["kind"]) if "kind" in frame else set()
+    if len(kinds) == 1 and kinds <= set(get_args(Kind)):  # as `perfkit study` writes it
+        frame.attrs["kind"] = kinds.pop()
+    return frame
 
 
 def _parquet(path: Path) -> pd.DataFrame:

@@ -105,14 +105,15 @@ def test_executions_apart_give_the_latency():
 
 def test_a_study_of_before_there_was_a_choice_of_executions_goes_on():
     assert Study(CHAIN, {"CARRIED": [0]}).fingerprint() != Study(CHAIN, executions="apart").fingerprint()
-    assert Study("PK_REGION { PK_KEEP(step); }").fingerprint() == "ad8560fbcf90b2e0"
+    ticks = {"metric": "tsc"}  # the default then; in cycles its rows settle otherwise, and do not mix with these
+    assert Study("PK_REGION { PK_KEEP(step); }", policy=ticks).fingerprint() == "ad8560fbcf90b2e0"
 
 
 def test_the_interval_of_a_row_is_in_cycles_beside_its_cycles(study):
     table = Microbenchmark().collect(study).table
-    assert (table["cycles_low"] <= table["cycles"]).all()
-    assert (table["cycles"] <= table["cycles_high"]).all()
-    assert (table["tsc_low"] <= table["tsc"]).all()
+    several = table.dropna(subset="cycles_low")  # one pass has no interval
+    assert (several["cycles_low"] <= several["cycles"]).all()
+    assert (several["cycles"] <= several["cycles_high"]).all()
 
 
 # -- kernels and compilers that misbehave: the row is marked, the rest goes on -----------------------------------------
