@@ -271,7 +271,7 @@ class Trace(Summarised):
     def summary(self) -> str:
         """Say how much ran, of what, and where most of it was executed."""
         origin, runs = self.provenance, self.instruction_counts()
-        where = f"{origin.workload}:{origin.function}".strip(":")
+        where = origin.title
         lines = [
             (
                 f"{where or 'without a name'}: {self.instruction_count:,} instructions ({self.isa}), "

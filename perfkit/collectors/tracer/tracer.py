@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import misses
-from perfkit.collectors.tracer.demangle import demangled
+from perfkit.collectors.tracer.demangle import demangled, named_as
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
 from perfkit.collectors.tracer.recording import Recording
@@ -383,6 +383,8 @@ class Tracer:
                 PerfkitWarning,
                 stacklevel=4,
             )
+        if (name := named_as(provenance.function)) != provenance.function:
+            extra["source_name"] = name
         trace = recording.trace(
             replace(
                 provenance,

@@ -392,7 +392,7 @@ class GusResult(Summarised):
     def summary(self) -> str:
         """Say how long the run takes, where the time goes and which resources are busiest."""
         origin, core = self.trace.provenance, self.settings.core
-        name = f"{origin.workload}:{origin.function}".strip(":") or "a trace without a name"
+        name = origin.title or "a trace without a name"
         stack, use = list(cpi_by_cause(self).items())[:4], list(use_of_resources(self).items())[:4]
         branches, missed = self.branches
         return "\n".join(
