@@ -599,7 +599,8 @@ class Session:
             ctypes.memmove(place, plain, len(plain))
             e = Emitter(0)
             held = e.new_label()
-            for number in (signal.SIGBUS, signal.SIGSEGV):
+            traps = [signal.SIGTRAP] if self.spec.get("after") else []
+            for number in (signal.SIGBUS, signal.SIGSEGV, *traps):
                 e.code(Code.CMP_RM32_IMM8, Register.EDI, Immediate(int(number)))
                 e.branch(Code.JE_REL32_64, held)
             e.branch(Code.JMP_REL32_64, place)

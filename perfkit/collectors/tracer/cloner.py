@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.bounds import Placed
 from perfkit.collectors.tracer.elf import ElfFile
-from perfkit.collectors.tracer.late import Late
+from perfkit.collectors.tracer.late import LOOK, Late
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_memory, why_not
@@ -521,11 +521,10 @@ class Child:
         buffer = b""
         while True:
             left = self.deadline - time.monotonic()
-            ready = (
-                left > 0
-                and select.select([self.channel], [], [], min(left, _LOOK) if self.job.early or self.late else left)[0]
-            )
-            if not ready and left > _LOOK and (self.job.early or self.late):
+            look = LOOK if self.late and not self.late.begun else _LOOK
+            polls = bool(self.job.early or self.late) and left > look
+            ready = left > 0 and select.select([self.channel], [], [], look if polls else left)[0]
+            if not ready and polls:
                 if hasattr(self, "static") and self._over():
                     self.finished = True
                     return

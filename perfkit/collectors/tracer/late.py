@@ -7,6 +7,7 @@ the same stack. What the function itself returns to is not recorded.
 
 import os
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from mmap import mmap
 from pathlib import Path
@@ -15,6 +16,8 @@ from perfkit.collectors.tracer.emit import ACTIVE, BLOCK_POINTER, CALLS, LATE
 
 _BREAKPOINT = b"\xcc"  # int3: one byte, so that no thread can meet half of it
 _ENTRY_FIRST = 0.3  # seconds of processor time after which blocks of called functions are waited for, too
+_VIRTUAL = 1  # of a process's clocks, whose numbers Linux makes of its own: user time
+LOOK = 0.002  # seconds between looks at that
 _LEFT = 0.3  # seconds of processor time without a recorded block: the function has returned
 
 
@@ -87,7 +90,6 @@ class Late:
     def _seconds(self) -> float:
         """Return the user time of the process; 0 where it has ended."""
         try:
-            text = Path(f"/proc/{self._pid}/stat").read_text()
+            return time.clock_gettime(~self._pid << 3 | _VIRTUAL)
         except OSError:
             return 0.0
-        return int(text.rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")

@@ -344,6 +344,7 @@ def test_of_sections_with_entries_of_24_bytes_only_relocations_are_read(tmp_path
 
 
 TWO_PHASES = """
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 __attribute__((noinline)) static long turn(long s, long k) { return s * 31 + k; }
@@ -354,7 +355,11 @@ __attribute__((noipa)) long work(long turns) {
     for (long k = 0; k < turns * 12; k++) s = turn(s, k);
     return s;
 }
-int main(int argc, char **argv) { printf("%ld\\n", work(atol(argv[1]))); return 3; }
+int main(int argc, char **argv) {
+    signal(SIGTRAP, exit);  // as gfortran's runtime does
+    printf("%ld\\n", work(atol(argv[1])));
+    return 3;
+}
 """
 
 
