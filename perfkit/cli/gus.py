@@ -235,7 +235,7 @@ def _summary(result: "GusResult", core: str) -> dict[str, Any]:
     origin = result.trace.provenance
     branches, missed = result.branches
     return {
-        "trace": f"{origin.workload}:{origin.function}".strip(":"),
+        "trace": origin.title,
         "complete": origin.complete,
         "core": core,
         "kind": result.kind,

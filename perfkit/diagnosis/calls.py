@@ -1,6 +1,6 @@
 """Which calls of a function are recorded: whole ones, as like the others as can be, as many as there is room for."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,18 +95,30 @@ def from_address(trace: Trace, address: int, limit: int) -> Trace | None:
     if not len(ran):
         return None
     first = int(ran[0])
-    lengths = np.diff(code.block_start).astype(np.int64)
-    last = first + int(np.searchsorted(np.cumsum(lengths[trace.stream[first:]]), limit, side="right"))
-    slots = np.diff(code.operand_start[code.block_start]).astype(np.int64)
-    dynamic = np.add.reduceat(np.append(code.size == 0, 0), code.operand_start[code.block_start[:-1]]) * (slots > 0)
-    begins, ends = (int(slots[trace.stream[:n]].sum()) for n in (first, last))
-    sizes = [int(dynamic[trace.stream[:n]].sum()) for n in (first, last)]
-    origin = trace.provenance
-    if last - first < len(trace.stream):  # or its cycles would be held against those of the whole call
-        origin = replace(origin, complete=False, stopped=origin.stopped or f"limit of {limit} instructions")
-    return Trace.from_parts(
-        code, trace.stream[first:last], trace.addresses[begins:ends], trace.sizes[sizes[0] : sizes[1]], origin
-    )
+    return trace.part(first, _until(trace, first, limit), f"limit of {limit} instructions")
+
+
+def windows_of(trace: Trace, limit: int) -> list[tuple[int, int]]:
+    """Return parts of a trace of about so many instructions, one after the other: first block, and the last one's end.
+
+    Parameters
+    ----------
+    trace : Trace
+        A recording.
+    limit : int
+        Instructions at most, whole blocks; what is left at the end is in none, unless there would be none at all.
+    """
+    found = [(0, _until(trace, 0, limit))]
+    while found[-1][1] < len(trace.stream):
+        found.append((found[-1][1], _until(trace, found[-1][1], limit)))
+    return found[:-1] or found
+
+
+def _until(trace: Trace, first: int, limit: int) -> int:
+    """Return the block behind the last one of so many instructions at most, from block number `first` on."""
+    lengths = np.diff(trace.code.block_start).astype(np.int64)
+    more = int(np.searchsorted(np.cumsum(lengths[trace.stream[first:]]), limit, side="right"))
+    return first + max(more, 1)
 
 
 def share_of(part: Trace, whole: Trace) -> float | None:

@@ -160,7 +160,7 @@ def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
     index = dict(zip(trace.object_addresses()[here].tolist(), here.tolist(), strict=True))
     by_line: Counter[tuple[str, int]] = Counter()
     sampled: dict[tuple[str, int], list[int]] = {}
-    for path, address, n in found.addresses.itertuples(index=False):
+    for path, address, n in found.addresses[["file", "address", "samples"]].itertuples(index=False):
         if path == answer.file and address in index and places[index[address]][1]:
             by_line[places[index[address]]] += n
             sampled.setdefault(places[index[address]], []).append(index[address])

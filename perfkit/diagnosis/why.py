@@ -20,7 +20,7 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import Ahead
-from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of
+from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of, windows_of
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured, places
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
@@ -158,6 +158,8 @@ class _Inquiry:
     ahead: Ahead
     noisy: bool = False
     longer: Trace | None = None  # a call that is longer than what is simulated, as far as it was recorded
+    before: Trace | None = None  # of a part of such a call, what ran before it
+    expected: float = 0.0  # cycles of such a part with that in the caches
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
@@ -192,8 +194,9 @@ class _Inquiry:
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"):
             states = tuple(Gus(core, warm=state).run(trace) for state in ("none", "caches"))
+            self.expected = Gus(core).cycles_after(self.before, trace) if self.before is not None else 0.0
         once, _ = self._measured(timed, calls, trace, why_not, core)
-        self._answer_first(hot, _nearest(states, calls, once)[0], once)
+        self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)
         if timed and self._whole(trace) is not None:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
@@ -359,10 +362,10 @@ class _Inquiry:
             return None
         return replace(team, explained=self.crowded)
 
-    def _tracer(self, hot: HotFunction, calls: Calls, limit: int) -> Trace:
+    def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0) -> Trace:
         """Record calls with their callees; what that warns of is said under "not seen"."""
         tracer = Tracer(
-            limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True,
+            limit=limit, skip=calls.skip, repeat=calls.count, callees=True, early=True, after=after,
             timeout=_PATIENCE + 4 * self.seconds, library=self._place(hot), stdin=self.target.stdin,
         )  # fmt: skip
         with warnings.catch_warnings():
@@ -417,8 +420,8 @@ class _Inquiry:
     ) -> Trace:
         """Return the recording, or of a call that is not whole a later part of it, where the run spends its time.
 
-        The samples say where that is; without enough of them, and where the beginning runs other code than the rest,
-        simulating all that was recorded of the call does.
+        The samples say where that is, and when; without enough of them, and where the beginning runs other code than
+        the rest, simulating all that was recorded of the call does.
 
         Raises
         ------
@@ -428,6 +431,8 @@ class _Inquiry:
         inside = _seen(found, trace) if found is not None and not few(found) else None
         if trace.provenance.complete:
             return trace
+        if (steady := self._steady(found, hot)) is not None:
+            return steady
         if inside is None and self.longer is not None and share_of(trace, self.longer) is None:
             self.ahead.wait("memory", "time")
             self.say(f"the beginning of {hot.name} is not like the rest: simulating {self.longer.instruction_count:,}")
@@ -451,10 +456,52 @@ class _Inquiry:
         self.unseen.append(f"what {hot.name} runs before its hot code, and after the part that is recorded")
         return part
 
+    def _steady(self, found: Profile | None, hot: HotFunction) -> Trace | None:
+        """Return a part from the middle of a call that is longer than what is simulated; None where none is known.
+
+        Of a call that was recorded whole its middle, if that runs what all of it runs. Of a longer one what runs when
+        half of the samples of its hottest code have been taken. What ran before the part is kept: it warms the caches.
+        """
+        if self.longer is not None and self.longer.provenance.complete:
+            parts = windows_of(self.longer, self.limit)
+            part = self._part(self.longer, *parts[len(parts) // 2])
+            return part if share_of(part, self.longer) is not None else None
+        moment = math.nan if found is None or few(found) else _half_done(found, hot)
+        for after in (moment, moment / 2):  # the run may be shorter this time
+            if not after > 0:
+                break
+            self.say(f"one call is longer than can be recorded: recording it from {after:.2f} s of the run on")
+            try:
+                longer = self._tracer(hot, Calls(0, 1), _FAR_IN * self.limit, after)
+            except (DataError, UnavailableError):
+                continue
+            assert found is not None
+            parts = windows_of(longer, self.limit)
+            seen = [_seen(found, longer.part(*each, "")) or 0.0 for each in parts]
+            chosen = max(range(len(parts)), key=lambda k: (round(seen[k], 1), k))
+            if seen[chosen] >= _COVERED:
+                part = self._part(longer, *parts[chosen])
+                self.unseen.append(
+                    f"the rest of the call, which is longer than {_FAR_IN * self.limit:,} instructions: what is "
+                    f"explained ran after {after:.2f} s, when half of the samples of its hottest code had been taken"
+                )
+                return part
+        return None
+
+    def _part(self, longer: Trace, first: int, last: int) -> Trace:
+        """Return so many blocks, and keep what ran before them."""
+        limit = f"limit of {self.limit} instructions"
+        self.before = longer.part(0, first, limit) if first else None
+        return longer.part(first, last, limit)
+
     def _simulated(self, states: Sequence[GusResult], calls: Calls, measured: Measured | None) -> GusResult:
         """Return the nearest of both simulations; say what else it might have been, where that is far from it."""
         warm = states[1]
-        taken, other, why = _nearest(states, calls, measured)
+        taken, other, why = _nearest(states, calls, measured, self.expected)
+        if self.expected and abs(taken.cycles / self.expected - 1) > FAR:
+            self.unseen.append(
+                f"BEWARE: with what ran before it in the caches, {self.expected:,.0f} cycles of this part are simulated"
+            )
         if abs(other.cycles / max(taken.cycles, 1.0) - 1) > FAR:
             held = ("empty caches", "these calls' data in the caches")
             self.unseen.append(
@@ -505,6 +552,8 @@ class _Inquiry:
 
     def _in_part(self, trace: Trace) -> str:
         """Say why a part of a call is not compared with what the whole call takes."""
+        if self.before is not None and not (self.longer and self.longer.provenance.complete):
+            return f"one call is longer than {_FAR_IN * self.limit:,} instructions, and how long nobody counted"
         if self.longer is None:
             return f"only a part of one call is recorded ({trace.provenance.stopped})"
         if not self.longer.provenance.complete:
@@ -548,7 +597,7 @@ class _Inquiry:
                 unseen.append(
                     f"BEWARE: {1 - inside:.0%} of the samples in {hot.name} lie in code that was not recorded"
                 )
-        if not origin.complete:
+        if not origin.complete and self.before is None:
             unseen.append(f"the rest of the call: recording ended at the {origin.stopped} (--limit)")
         if timed and len(timed[0].ticks):
             n = timed[0].calls
@@ -567,18 +616,24 @@ class _Inquiry:
             unseen.append(f"source lines: {note}")
 
 
-def _nearest(states: Sequence[GusResult], calls: Calls, measured: Measured | None) -> tuple[GusResult, GusResult, str]:
+def _nearest(
+    states: Sequence[GusResult], calls: Calls, measured: Measured | None, expected: float = 0.0
+) -> tuple[GusResult, GusResult, str]:
     """Return, of the simulations with empty caches and with the calls' own data, the one nearer to the measured.
 
     What came before the recorded calls is not recorded: their data may lie in the caches, or never have been seen.
-    Returned are the one that is taken, the other, and why.
+    Of a part of a call it is, and `expected` are the cycles that are simulated with it. Returned are the one that is
+    taken, the other, and why.
     """
     cold, warm = states
-    if measured is None:
+    target, why = measured.cycles if measured else 0.0, "nearer to the measured time"
+    if expected:
+        target, why = expected, "nearer to what is simulated with what ran before in the caches"
+    if not target:
         return (warm, cold, "calls came before") if calls.skip else (cold, warm, "no call came before")
-    apart = [abs(math.log(max(each.cycles, 1.0) / measured.cycles)) for each in states]
+    apart = [abs(math.log(max(each.cycles, 1.0) / target)) for each in states]
     taken, other = (cold, warm) if apart[0] < apart[1] else (warm, cold)
-    return taken, other, "nearer to the measured time"
+    return taken, other, why
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
@@ -599,8 +654,15 @@ def _hottest(found: Profile, hot: HotFunction) -> int:
     """Return the sampled address of a function that has most samples."""
     symbol = ElfFile(hot.path).functions[hot.symbol]
     inside = range(symbol.address, symbol.address + symbol.size)
-    rows = found.addresses[found.addresses["file"] == hot.path].itertuples(index=False)
-    return next((int(address) for _, address, _ in rows if address in inside), symbol.address)
+    rows = found.addresses[found.addresses["file"] == hot.path]
+    return next((int(address) for address in rows["address"] if address in inside), symbol.address)
+
+
+def _half_done(found: Profile, hot: HotFunction) -> float:
+    """Return the seconds of user time after which half of the hottest code's samples had been taken; nan if unknown."""
+    table = found.addresses
+    mine = table[(table["file"] == hot.path) & (table["address"] == _hottest(found, hot))]
+    return float(mine["seconds"].iloc[0]) if len(mine) and "seconds" in mine else math.nan
 
 
 def _seen(found: Profile, trace: Trace) -> float | None:
@@ -613,7 +675,7 @@ def _seen(found: Profile, trace: Trace) -> float | None:
     held = {int(a) for a in starts[ran]}
     total = hit = 0
     files: dict[str, ElfFile] = {}
-    for path, address, n in found.addresses.itertuples(index=False):
+    for path, address, n in found.addresses[["file", "address", "samples"]].itertuples(index=False):
         if not path.startswith("/"):
             continue
         try:

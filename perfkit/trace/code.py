@@ -59,6 +59,11 @@ class Provenance:
         if not isinstance(self.complete, bool):
             raise DataError(f"whether a trace is complete is true or false, not {self.complete!r}")
 
+    @property
+    def title(self) -> str:
+        """What ran, for people: ``workload:function``, as its source names it; "" where nothing is known."""
+        return f"{self.workload}:{self.extra.get('source_name', self.function)}".strip(":")
+
 
 @dataclass(frozen=True)
 class StaticCode:

@@ -230,7 +230,7 @@ def shared_lines(traces: "ThreadTraces", line: int = 64) -> SharedLines:
         ["writes", "reads", "address"], ascending=[False, False, True]
     )
     origin = traces[0].provenance
-    name = f"{origin.workload}:{origin.function}".strip(":")
+    name = origin.title
     return SharedLines(frame.reset_index(drop=True), name, len(traces), line, traces.phased, traces.kind)
 
 

@@ -156,7 +156,7 @@ class ThreadTraces(Summarised, Mapping[int, Trace]):
     def summary(self) -> str:
         """Say how many threads ran how much, and how unevenly."""
         origin, counts = self.traces[0].provenance, self.instructions
-        where = f"{origin.workload}:{origin.function}".strip(":") or "without a name"
+        where = origin.title or "without a name"
         lines = [
             (
                 f"{where}: {len(self)} threads, {counts.sum():,} instructions{labelled(self.kind)}; "

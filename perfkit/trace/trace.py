@@ -178,10 +178,13 @@ class Trace(Summarised):
         keep = int(np.searchsorted(np.cumsum(lengths[self.stream]), instructions, side="right"))
         if keep == len(self.stream):
             return self
-        stopped = f"cut to the first {instructions} instructions"
-        return self._slice(0, keep, replace(self.provenance, complete=False, stopped=stopped))
+        return self.part(0, keep, f"cut to the first {instructions} instructions")
 
-    def _slice(self, first: int, last: int, provenance: Provenance) -> Self:
+    def part(self, first: int, last: int, stopped: str) -> Self:
+        """Return the executed blocks from number `first` up to `last`; ``stopped`` says why not all of them."""
+        provenance = self.provenance
+        if last - first < len(self.stream):
+            provenance = replace(provenance, complete=False, stopped=provenance.stopped or stopped)
         operands = np.diff(self.code.block_operand_start).astype(np.int64)
         dynamics = np.diff(self.code.block_dynamic_start).astype(np.int64)
         a, s = (int(per[self.stream[:first]].sum()) for per in (operands, dynamics))
@@ -268,7 +271,7 @@ class Trace(Summarised):
     def summary(self) -> str:
         """Say how much ran, of what, and where most of it was executed."""
         origin, runs = self.provenance, self.instruction_counts()
-        where = f"{origin.workload}:{origin.function}".strip(":")
+        where = origin.title
         lines = [
             (
                 f"{where or 'without a name'}: {self.instruction_count:,} instructions ({self.isa}), "

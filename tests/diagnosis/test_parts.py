@@ -19,7 +19,7 @@ from perfkit.collectors.profile.sampled import Sampled, Target
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
-from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of
+from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of, windows_of
 from perfkit.diagnosis.diagnosis import Measured, places
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
@@ -65,6 +65,26 @@ def test_later_parts_of_a_trace_begin_where_an_address_runs():
     before = int(slots[trace.stream[:skipped]].sum())
     assert np.array_equal(part.addresses, trace.addresses[before : before + len(part.addresses)])
     assert from_address(trace, 1, 500) is None
+
+
+def test_a_trace_is_cut_into_parts_of_one_size_of_whole_blocks():
+    trace = pk.datasets.load("traces/correlation-v5-small").head(20_000)
+    parts = [trace.part(*each, "cut") for each in windows_of(trace, 3_000)]
+    assert [each.instruction_count > 2_900 for each in parts] == [True] * 6
+    whole = trace.part(0, windows_of(trace, 3_000)[-1][1], "cut")
+    assert np.array_equal(np.concatenate([each.addresses for each in parts]), whole.addresses)
+    assert [each.provenance.complete for each in parts] == [False] * 6
+    assert windows_of(trace, 10**6) == [(0, len(trace.stream))]
+
+
+def test_what_ran_before_a_part_is_in_the_caches():
+    """Half of a walk over new data: with the other half before it its cycles are those that it has in the whole."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(100_000)
+    before, part = (trace.part(*each, "cut") for each in windows_of(trace, trace.instruction_count // 2 + 1))
+    gus = pk.Gus("zen4")
+    within = gus.run(trace).cycles - gus.run(before).cycles
+    assert gus.cycles_after(before, part) == pytest.approx(within, rel=0.01)
+    assert abs(gus.run(part).cycles / within - 1) > 0.05, "cold it takes another time, or this shows nothing"
 
 
 @pytest.mark.parametrize("core", ["zen4", "golden_cove", "cortex_a72"])

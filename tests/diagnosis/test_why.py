@@ -141,3 +141,46 @@ def test_loops_of_openmp_say_that_one_thread_was_looked_at_and_how_even_they_are
     found = pk.why(compiled("loops", LOOPS, "-fopenmp"), seconds=1)
     assert "runs in 2 threads, and this explains a run with one thread" in found.headline()
     assert any("imbalance 1.0" in line for line in found.threads)
+
+
+LONG = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noipa)) long run(double *a, unsigned *next, long n, long steps) {
+    for (long k = 0; k < 400; k++)
+        for (long i = 0; i < n; i++) a[i] = a[i] * 0.5 + k;
+    unsigned at = 1;
+    for (long k = 0; k < steps; k++) {
+        at = next[at] ^ (k & 7);
+    }
+    return at;
+}
+int main(int argc, char **argv) {
+    long n = 1 << 20;
+    double *a = calloc(n, 8);
+    unsigned *next = malloc(4 * n);
+    for (long i = 0; i < n; i++) next[i] = (i * 16807ul + 12345) & (n - 1);
+    printf("%ld\\n", run(a, next, n, atol(argv[1])));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def long():
+    """One call: 3 G instructions that prepare, then a walk from place to place in 4 MiB, for most of the time."""
+    return pk.why(compiled("long", LONG), arguments=["30000000"])
+
+
+def test_a_long_call_is_explained_by_what_runs_in_the_middle_of_its_time(long):
+    assert long.line["source_line"] == "at = next[at] ^ (k & 7);"
+    assert any(
+        "which is longer than 30,000,000 instructions: what is explained ran after" in each for each in long.unseen
+    )
+    # Whatever the core: half a million addresses of the last 27 million instructions lie in a cache of 4 MiB.
+    assert "L3" in long.headline() or "L2" in long.headline()
+    assert "memory" not in long.bottleneck.lower()
+
+
+def test_what_nobody_counted_is_not_measured(long):
+    assert long.measured is None
+    assert long.not_measured == "one call is longer than 30,000,000 instructions, and how long nobody counted"

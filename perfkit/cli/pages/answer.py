@@ -344,7 +344,7 @@ def of_gus(result: "GusResult", ranked: "Sensitivity") -> AnswerPage:
     from perfkit.simulators.gus.gus import ACCOUNT
 
     origin, core = result.trace.provenance, result.settings.core.name
-    name = f"{origin.workload}:{origin.function}".strip(":") or "the trace"
+    name = origin.title or "the trace"
     table = ranked.to_frame()
     weight, gain = ranked.weights[-1], float(table.iloc[0, -1])
     table["resource"] = table["resource"].astype(str)

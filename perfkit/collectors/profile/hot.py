@@ -1,5 +1,7 @@
 """The functions that a run spends its time in, by whichever way of watching works here."""
 
+import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -69,7 +71,8 @@ class Profile(Tabled):
     table : DataFrame
         One row per function, the hottest first: function, symbol, file, samples, share, threads, processes.
     addresses : DataFrame
-        One row per sampled address: file, address (as objdump prints it), samples.
+        One row per sampled address: file, address (as objdump prints it), samples, seconds (of user time since the
+        process began, in the middle of these samples; nan where that is not known).
     program, method, unit, ended : str
         What ran; how it was watched; what is counted; how the run ended if not by itself with status 0.
     seconds : float
@@ -235,11 +238,18 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
                 "processes": -(-len(set(pids)) // found.runs),
             }
         )
-    addresses = [{"file": path, "address": at, "samples": n} for (path, at), n in by_address.most_common()]
+    addresses = [
+        {"file": path, "address": at, "samples": n, "seconds": _middle(found.moments.get(CodePlace(path, at), ()))}
+        for (path, at), n in by_address.most_common()
+    ]
     return Profile(
         pd.DataFrame(rows), pd.DataFrame(addresses), target.subject.name, found.method, found.unit, found.seconds,
         found.ended, found.runs, why_not,
     )  # fmt: skip
+
+
+def _middle(moments: Sequence[float]) -> float:
+    return statistics.median(moments) if moments else math.nan
 
 
 def _symbol(where: CodePlace, files: dict[str, ElfFile | None]) -> str:

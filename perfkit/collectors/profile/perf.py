@@ -51,20 +51,28 @@ def sample(target: Target, seconds: float) -> Sampled:
         )  # fmt: skip
     if listing.returncode:
         raise UnavailableError(f"perf cannot read what it recorded ({listing.stderr.strip()[:200]})")
-    return Sampled("perf, software clock", _places(listing.stdout), spent, said(run, seconds))
+    places, moments = _places(listing.stdout)
+    return Sampled("perf, software clock", places, spent, said(run, seconds), moments=moments)
 
 
-def _places(text: str) -> dict[tuple[CodePlace, int, int], int]:
-    """Return the samples of a listing by place, process and thread."""
+def _places(text: str) -> tuple[dict[tuple[CodePlace, int, int], int], dict[CodePlace, list[float]]]:
+    """Return the samples of a listing by place, process and thread; and each place's moments.
+
+    The clock stands still while a process does not run, or the kernel works for it: its samples are its user time.
+    """
     maps: dict[int, list[Mapped]] = {}
     files: dict[str, ElfFile | None] = {}
-    counts: Counter[tuple[int, int, int]] = Counter()
+    counts: dict[tuple[int, int, int], list[float]] = {}
+    taken: Counter[int] = Counter()  # samples of each process
+    moments: dict[CodePlace, list[float]] = {}
     found: Counter[tuple[CodePlace, int, int]] = Counter()
 
     def settle() -> None:
         """Name the samples so far, before the memory map changes under them."""
-        for (pid, tid, address), n in counts.items():
-            found[place(address, maps.get(pid, []), files), pid, tid] += n
+        for (pid, tid, address), when in counts.items():
+            where = place(address, maps.get(pid, []), files)
+            found[where, pid, tid] += len(when)
+            moments.setdefault(where, []).extend(when)
         counts.clear()
 
     for line in text.splitlines():
@@ -81,6 +89,8 @@ def _places(text: str) -> dict[tuple[CodePlace, int, int], int]:
             settle()
             maps[int(match[1])] = []
         elif "PERF_RECORD" not in line and (match := _SAMPLE.match(line)):
-            counts[int(match[1]), int(match[2]), int(match[3], 16)] += 1
+            pid = int(match[1])
+            taken[pid] += 1
+            counts.setdefault((pid, int(match[2]), int(match[3], 16)), []).append(taken[pid] / RATE)
     settle()
-    return dict(found)
+    return dict(found), moments

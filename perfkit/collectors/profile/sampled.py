@@ -80,6 +80,8 @@ class Sampled:
         What is counted: samples or instructions.
     runs : int
         How often it was run.
+    moments : mapping
+        Of each place, when it was sampled: seconds of user time since its process began; empty where that is not known.
     """
 
     method: str
@@ -89,6 +91,7 @@ class Sampled:
     unit: str = "samples"
     runs: int = 1
     notes: tuple[str, ...] = field(default=())
+    moments: Mapping[CodePlace, Sequence[float]] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -135,9 +138,12 @@ def opened(path: str, files: dict[str, ElfFile | None]) -> ElfFile | None:
 def total(parts: Sequence[Sampled]) -> Sampled:
     """Return the samples of several runs together."""
     counts: Counter[tuple[CodePlace, int, int]] = Counter()
+    moments: dict[CodePlace, list[float]] = {}
     for part in parts:
         counts.update(part.places)
+        for where, when in part.moments.items():
+            moments.setdefault(where, []).extend(when)
     last = parts[-1]
     return Sampled(
-        last.method, dict(counts), sum(p.seconds for p in parts), last.ended, last.unit, len(parts), last.notes
+        last.method, dict(counts), sum(p.seconds for p in parts), last.ended, last.unit, len(parts), last.notes, moments
     )

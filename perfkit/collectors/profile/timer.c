@@ -1,6 +1,6 @@
 /* Loaded into a program (LD_PRELOAD) where Linux's perf may not be used: a timer of processor time interrupts it, and
    each interruption notes the address where it was. Every process and every program that it starts writes a file of its
-   own: 16 bytes a sample (address; thread), and its memory map beside it. Only calls that a signal handler may make. */
+   own: 24 bytes a sample (address; thread; microseconds of user time), and its memory map beside it. Only calls that a signal handler may make. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <ucontext.h>
@@ -42,14 +43,17 @@ static void copy_map(void) {
 static void tick(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
     uint64_t k = __atomic_fetch_add(&samples[0], 1, __ATOMIC_RELAXED);
-    if (2 * k + 3 >= ROOM / 8) return;
+    if (3 * k + 5 >= ROOM / 8) return;
     ucontext_t *at = context;
 #if defined __x86_64__
-    samples[2 * k + 2] = at->uc_mcontext.gregs[REG_RIP];
+    samples[3 * k + 3] = at->uc_mcontext.gregs[REG_RIP];
 #else
-    samples[2 * k + 2] = at->uc_mcontext.pc;
+    samples[3 * k + 3] = at->uc_mcontext.pc;
 #endif
-    samples[2 * k + 3] = syscall(SYS_gettid);
+    samples[3 * k + 4] = syscall(SYS_gettid);
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    samples[3 * k + 5] = used.ru_utime.tv_sec * 1000000ull + used.ru_utime.tv_usec;
     if (((k + 1) & k) == 0) copy_map(); /* libraries come while it runs: after 1, 2, 4, 8 ... samples */
 }
 static void begin(void) {

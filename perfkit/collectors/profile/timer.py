@@ -44,13 +44,14 @@ def sample(target: Target, seconds: float) -> Sampled:
         )
         spent = time.monotonic() - began
         found: Counter[tuple[CodePlace, int, int]] = Counter()
+        moments: dict[CodePlace, list[float]] = {}
         loaded: dict[str, ElfFile | None] = {}
         lost = 0
         for path in sorted(samples.glob("*-*")):
             if path.suffix != ".maps":
-                lost += _read(path, str(library), loaded, found)
+                lost += _read(path, str(library), loaded, found, moments)
     notes = (f"{lost} samples had no room",) if lost else ()
-    return Sampled("timer of processor time", dict(found), spent, said(run, seconds), notes=notes)
+    return Sampled("timer of processor time", dict(found), spent, said(run, seconds), notes=notes, moments=moments)
 
 
 def _library(compiler: str, folder: Path) -> Path:
@@ -66,18 +67,22 @@ def _library(compiler: str, folder: Path) -> Path:
 
 
 def _read(
-    path: Path, library: str, loaded: dict[str, ElfFile | None], found: Counter[tuple[CodePlace, int, int]]
+    path: Path, library: str, loaded: dict[str, ElfFile | None], found: Counter[tuple[CodePlace, int, int]],
+    moments: dict[CodePlace, list[float]],
 ) -> int:  # fmt: skip
     """Add one process's samples; return how many had no room."""
     values = np.fromfile(path, dtype=np.uint64)
     count = int(values[0]) if len(values) else 0
-    kept = min(count, len(values) // 2 - 1)
+    kept = min(count, len(values) // 3 - 1)
     maps = Path(f"{path}.maps")
     mapped = mapped_code(maps.read_text(errors="surrogateescape")) if maps.exists() else []
     pid = int(path.name.partition("-")[0])
-    rows = Counter(zip(values[2 : 2 + 2 * kept : 2].tolist(), values[3 : 3 + 2 * kept : 2].tolist(), strict=True))
-    for (address, thread), n in rows.items():
-        where = place(address, mapped, loaded)
+    places: dict[int, CodePlace] = {}
+    for address, thread, when in values[3 : 3 + 3 * kept].reshape(-1, 3).tolist():
+        if address not in places:
+            places[address] = place(address, mapped, loaded)
+        where = places[address]
         if where.path != library:
-            found[where, pid, thread] += n
+            found[where, pid, thread] += 1
+            moments.setdefault(where, []).append(when / 1e6)
     return count - kept

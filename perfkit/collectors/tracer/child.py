@@ -23,7 +23,7 @@ _MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
 _RWX = 7
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SYS_READ, _SYS_WRITEV, _SYS_ARCH_PRCTL, _ARCH_GET_FS = 0, 20, 158, 0x1003
-_GREGS_OFFSET = 40  # of uc_mcontext.gregs in ucontext_t
+_GREGS_OFFSET, _RIP = 40, 16  # of uc_mcontext.gregs in ucontext_t; where rip is in it
 FAULT_SIZE = 128 + 184  # siginfo_t, then 23 registers
 
 
@@ -35,6 +35,7 @@ S = TypeVar("S", bound="Session")
 
 if TYPE_CHECKING:
     from perfkit.collectors.tracer.clone import ClonedBlock
+    from perfkit.collectors.tracer.emit import Emitter
     from perfkit.collectors.tracer.pinned_child import Pinned
 
 
@@ -207,15 +208,17 @@ class Session:
             plain[function.start], place = place, place + len(copy) + -len(copy) % 64
         address = place + 4096
         tables = self._tables()
-        made = cloning.clone(self.region, base, address, plain, tables, threads=self.pages > 1)
+        late = bool(spec.get("after"))
+        made = cloning.clone(self.region, base, address, plain, tables, threads=self.pages > 1, late=late)
         if address + len(made.code) > base + room + 4096 * (self.pages + 3):
             raise OSError("the clone is larger than expected")
         ctypes.memmove(address, made.code, len(made.code))
         self._fill_tables(tables, made.starts, address)
         self._set_context()
         self.stub = made.stubs[entry.start]
-        for function in self.region.entries:
+        for function in [] if late else self.region.entries:
             self._patch(function, made.stubs[function.start])
+        self._starts = [[at, copy, at in entry] for at, copy in made.starts.items()] if late else []
         self._code = [self._original(*_extent(block)) for block in self.region.blocks]
 
     def bodies(self, entry: Any) -> list[Any]:  # noqa: ARG002 - of several threads
@@ -244,6 +247,7 @@ class Session:
             "outside": outside,
             "block_buffers": [each["blocks"] for each in self.buffers],
             "loaded": self._loaded(),
+            "starts": self._starts,
         }
 
     def _loaded(self) -> list[list[Any]]:
@@ -512,10 +516,12 @@ class Session:
 
         header = ctypes.create_string_buffer(b"F" + struct.pack("<I", FAULT_SIZE))
         self._keep_handler = [header, ctypes.create_string_buffer(1 << 16)]
-        e = Emitter(0)
+        e = Emitter(self.context)
         # The kernel calls handler(rdi = signal, rsi = siginfo, rdx = ucontext). Three parts are written at once, so
         # that no other thread's come between; their list, and the answer, lie on the stack.
         rsp, rax, rsi, rdx = Register.RSP, Register.RAX, Register.RSI, Register.RDX
+        numbers = [signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL]
+        e.code(Code.MOV_R64_RM64, Register.RBX, rdx)  # the kernel puts all registers back
         e.lea(rsp, MemoryOperand(rsp, displ=-56, displ_size=1))
         parts = [(rax, 5), (rsi, 128), (rdx, 184)]
         e.constant(rax, ctypes.addressof(header))
@@ -533,6 +539,9 @@ class Session:
             e.code(Code.MOV_R32_IMM32, Register.EAX, Immediate(number))
             e.code(Code.SYSCALL)
         e.lea(rsp, MemoryOperand(rsp, displ=56, displ_size=1))
+        if self.spec.get("after"):
+            numbers.append(signal.SIGTRAP)
+            self._go_on_in_copy(e)
         e.code(Code.RETNQ)
         place = self._near(self.context, 4096)
         code = encoded(e.out, place)
@@ -541,9 +550,28 @@ class Session:
         self.libc.sigaltstack(stack, None)
         # struct sigaction of glibc on x86-64: handler, mask (128 bytes), flags, restorer (which glibc fills in).
         action = struct.pack("<Q128siiQ", place, bytes(128), _SA_SIGINFO | _SA_ONSTACK, 0, 0)
-        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        for number in numbers:
             if self.libc.sigaction(int(number), action, None):
                 raise OSError(f"cannot catch signal {number} (errno {ctypes.get_errno()})")
+
+    def _go_on_in_copy(self, e: "Emitter") -> None:
+        """Have the handler, rbx with the interrupted context, change where it goes on, if the parent named a place."""
+        from iced_x86 import Code, MemoryOperand, Register
+
+        from perfkit.collectors.tracer import emit
+        from perfkit.collectors.tracer.emit import Immediate
+        from perfkit.collectors.tracer.entry import OWN_THREAD
+
+        end = e.new_label()
+        e.load(emit.RAX, emit.LATE)
+        e.code(Code.TEST_RM64_R64, emit.RAX, emit.RAX)
+        e.branch(Code.JE_REL32_64, end)
+        place = MemoryOperand(Register.RBX, displ=_GREGS_OFFSET + 8 * _RIP, displ_size=8)
+        e.code(Code.MOV_RM64_R64, place, emit.RAX)
+        e.code(Code.MOV_R64_RM64, emit.RAX, OWN_THREAD)
+        e.store(emit.FS_BASE, emit.RAX)
+        e.code(Code.MOV_RM64_IMM32, e.slot(emit.LATE), Immediate(0))
+        e.label(end)
 
     def _handlers(self) -> dict[str, Any]:
         """Return the functions that set handlers of signals, where a program may call them."""
@@ -571,7 +599,8 @@ class Session:
             ctypes.memmove(place, plain, len(plain))
             e = Emitter(0)
             held = e.new_label()
-            for number in (signal.SIGBUS, signal.SIGSEGV):
+            traps = [signal.SIGTRAP] if self.spec.get("after") else []
+            for number in (signal.SIGBUS, signal.SIGSEGV, *traps):
                 e.code(Code.CMP_RM32_IMM8, Register.EDI, Immediate(int(number)))
                 e.branch(Code.JE_REL32_64, held)
             e.branch(Code.JMP_REL32_64, place)

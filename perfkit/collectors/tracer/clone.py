@@ -341,6 +341,7 @@ def clone(
     tables: list[tuple[int, int, int]],
     *,
     threads: bool = False,
+    late: bool = False,
 ) -> Clone:
     """Copy a region with recording code.
 
@@ -359,9 +360,11 @@ def clone(
         For every function, the table that maps offsets of its code to offsets in the clone (32-bit, 0: none).
     threads : bool
         Whether to record every thread.
+    late : bool
+        Whether recording begins in the middle of a call: no register holds then what the entry would have put there.
     """
     free: list[int] = [Register.NONE] * 3
-    if not threads:  # else calls within calls must find everything in memory
+    if not threads and not late:  # else calls within calls must find everything in memory
         free = [*free_registers(region), *free]
     e = Emitter(context, address=free[0], scratch=free[1], block=free[2], threads=threads)
     thunk = e.new_label()

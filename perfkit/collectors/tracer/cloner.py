@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.bounds import Placed
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.late import LOOK, Late
 from perfkit.collectors.tracer.lines import Loaded
 from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_memory, why_not
@@ -78,6 +79,8 @@ class Job:
         As in :class:`perfkit.collectors.Tracer`.
     script : Path, optional
         A Python script that is run in place of a program; `path` is the library that it loads and that is traced.
+    after : float
+        As in :class:`perfkit.collectors.Tracer`.
     loops : tuple of str
         Of threads: more functions to be recorded beside `function`, all of them bodies of parallel loops.
     """
@@ -98,6 +101,7 @@ class Job:
     pinned: str = ""
     loops: tuple[str, ...] = ()
     script: Path | None = None
+    after: float = 0.0
 
 
 def record(job: Job) -> Recording:
@@ -193,6 +197,7 @@ class Child:
         self.missing = 0
         self.stopped = ""
         self.finished = False
+        self.late: Late | None = None
         self.arrays: tuple[Placed, ...] = ()
         self.context_file = os.memfd_create("perfkit-context", 0)
         os.ftruncate(self.context_file, 4096 * self.pages)
@@ -226,6 +231,7 @@ class Child:
             "scratch": str(scratch),
             "loops": job.loops,
             "script": str(job.script.resolve()) if job.script else "",
+            "after": job.after,
             "pinned": pinned_environment(job.pinned) if job.pinned else None,
             "channel": to_parent,
             "answers": from_parent,
@@ -297,7 +303,7 @@ class Child:
             elif kind == b"T":
                 seconds, cpu = struct.unpack("<2d", payload)
                 self.notes |= {"seconds": f"{seconds:.6f}", "cpu_seconds": f"{cpu:.6f}"}
-            elif kind == b"M":
+            elif kind == b"M" and not (self.late and self.late.waits):  # else it is our breakpoints that it saw
                 raise DataError(self._changed())
             elif kind == b"D":
                 self.finished = True
@@ -432,6 +438,8 @@ class Child:
         self.maps = Maps(self._mapped())
         for area in self.areas:
             self._grow(area)
+        if self.job.after:
+            self.late = Late(self.process.pid, self.context, static["starts"], self.job.after)
         self._go_on()
 
     def _grow(self, area: Area) -> bool:
@@ -470,6 +478,9 @@ class Child:
         if self._forked():
             raise DataError(forked(self.job.function))
         rip = struct.unpack_from("<23Q", payload, _REGISTERS)[_RIP]
+        if number == signal.SIGTRAP and self.late and self.late.trapped(rip - 1):
+            self._go_on()
+            return
         self._crashed(number, f"at address {address:#x}" if code >= 0 else "", rip)
 
     def _forked(self) -> bool:
@@ -510,8 +521,10 @@ class Child:
         buffer = b""
         while True:
             left = self.deadline - time.monotonic()
-            ready = left > 0 and select.select([self.channel], [], [], min(left, _LOOK) if self.job.early else left)[0]
-            if not ready and left > _LOOK and self.job.early:
+            look = LOOK if self.late and not self.late.begun else _LOOK
+            polls = bool(self.job.early or self.late) and left > look
+            ready = left > 0 and select.select([self.channel], [], [], look if polls else left)[0]
+            if not ready and polls:
                 if hasattr(self, "static") and self._over():
                     self.finished = True
                     return
@@ -532,7 +545,20 @@ class Child:
 
     def _over(self) -> bool:
         """Whether the last call that is wanted has returned."""
+        if self.late:
+            return self._late_is_over(self.late)
         return self._context(_CALLS) >= self.job.last_call and not self._context(_ACTIVE)
+
+    def _late_is_over(self, late: Late) -> bool:
+        try:
+            over = late.look()
+        except ProcessLookupError:  # it has just ended
+            return False
+        except OSError as error:
+            raise UnavailableError(f"recording cannot begin in the middle of a call here: {error}") from error
+        if over:
+            self.stopped = "end of the function's code"
+        return over
 
     def _out_of_time(self) -> None:
         self._kill()
@@ -584,6 +610,8 @@ class Child:
 
     def _nothing(self) -> str:
         job, calls = self.job, self._context(_CALLS)
+        if not calls and job.after:
+            return f"{job.function} did not run after {job.after:.2f} s of {job.path.name}. {self._output()}".strip()
         if not calls:
             return f"{job.path.name} never called {job.function}. {self._output()}".strip()
         if calls < job.first_call:

@@ -22,6 +22,7 @@ CALLS, FIRST_CALL, LAST_CALL, ACTIVE, RETURN, TARGET, MISSING, FS_BASE, MINUS_ON
 SAVED_RAX, SAVED_RCX, SAVED_RDX, FLAGS, BASE, COUNT, SECOND = range(96, 152, 8)
 THUNK_RAX, THUNK_RCX, THUNK_RDX, THUNK_FLAGS, SAVED_R11 = range(160, 200, 8)
 OTHERS, FORKED_IN = 200, 240  # calls in other threads, which are not recorded; forks in the region
+LATE = 248  # where in the copy a thread goes on that has met a breakpoint (`late`)
 # A thread's own page: its address, the log of its calls, and where that ends; the kernel's number of the thread.
 SELF, CALL_POINTER, CALL_END, THREAD = range(208, 240, 8)
 RESERVED = 256  # 16 registers

@@ -13,7 +13,7 @@ from perfkit.collectors.tracer import emit
 from perfkit.collectors.tracer.emit import R11, RAX, RCX, RIP, RSP, Emitter, Immediate
 
 RDI, RSI = Register.RDI, Register.RSI
-_OWN_THREAD = MemoryOperand(displ=0, displ_size=8, seg=Register.FS)  # where a thread's own memory begins
+OWN_THREAD = MemoryOperand(displ=0, displ_size=8, seg=Register.FS)  # where a thread's own memory begins
 MOST_THREADS = 64
 # What all threads share, in the page before their own; behind FS_BASE, which must stay 0 there, lies nothing.
 NEXT_THREAD, REFUSED, GATE, PHASE, FORKED = range(0, 40, 8)
@@ -51,7 +51,7 @@ def one_thread(e: Emitter, start: int, plain: int) -> None:
     reserved = [r for r in (e.block, e.address, e.scratch) if r]
     e.code(Code.PUSH_R64, R11)
     e.code(Code.PUSH_R64, RAX)
-    e.code(Code.MOV_R64_RM64, R11, _OWN_THREAD)
+    e.code(Code.MOV_R64_RM64, R11, OWN_THREAD)
     e.code(Code.XOR_R32_RM32, Register.EAX, Register.EAX)
     e.locked(Code.CMPXCHG_RM64_R64, e.slot(emit.FS_BASE), R11)
     e.branch(Code.JE_REL32_64, mine)
@@ -96,7 +96,7 @@ def _door(e: Emitter, door: Door, claim: int) -> None:
     known, inside, untraced, back = (e.new_label() for _ in range(4))
     e.label(door.label)
     e.code(Code.PUSH_R64, R11)
-    e.code(Code.MOV_R64_RM64, R11, _OWN_THREAD)
+    e.code(Code.MOV_R64_RM64, R11, OWN_THREAD)
     e.code(Code.CMP_R64_RM64, R11, e.slot(emit.FS_BASE))
     e.branch(Code.JE_REL32_64, known)
     e.branch(Code.CALL_REL32_64, claim)
@@ -192,7 +192,7 @@ def _claim(e: Emitter, label: int, contexts: int) -> None:
     e.code(Code.SYSCALL)
     e.code(Code.TEST_RM64_R64, RAX, RAX)
     e.branch(Code.JNE_REL32_64, full)
-    e.code(Code.MOV_R64_RM64, R11, _OWN_THREAD)
+    e.code(Code.MOV_R64_RM64, R11, OWN_THREAD)
     e.store(emit.FS_BASE, R11)
     e.code(Code.MOV_R32_IMM32, Register.EAX, Immediate(_SYS_GETTID))
     e.code(Code.SYSCALL)
@@ -212,7 +212,7 @@ def _claim(e: Emitter, label: int, contexts: int) -> None:
 def before_fork(e: Emitter) -> None:
     """Make the function that ``fork`` calls first: it stops at a fork inside the region."""
     outside = e.new_label()
-    e.code(Code.MOV_R64_RM64, R11, _OWN_THREAD)
+    e.code(Code.MOV_R64_RM64, R11, OWN_THREAD)
     e.code(Code.CMP_R64_RM64, R11, e.slot(emit.FS_BASE))
     e.branch(Code.JNE_REL32_64, outside)
     e.code(Code.CMP_RM64_IMM8, e.slot(emit.ACTIVE), Immediate(0))

@@ -244,7 +244,7 @@ def _instruction(isa: str, pc: int, code: bytes, text: str, function: str) -> _I
         found = []
     # QEMU 7.2 reads 16 bytes for the scalar FMAs' 4 or 8.
     size = found[0].size if len(found) == 1 else 0
-    return _Instruction(pc, code, Formatter(FormatterSyntax.INTEL).format(i), function, size)
+    return _Instruction(pc, code[: i.len or len(code)], Formatter(FormatterSyntax.INTEL).format(i), function, size)
 
 
 class Rebuilt:

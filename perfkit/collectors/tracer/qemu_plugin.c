@@ -2,12 +2,14 @@
    Arguments: lo=, hi= (the function's addresses in the file), text= (address of the lowest executable segment in the
    file), callees=0/1, first=, last= (calls, from 1), limit= (instructions), out= (prefix of the three output files).
    Debian ships no header for plugins, so the few functions used are declared here. */
+#define _GNU_SOURCE
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 typedef uint64_t plugin_id;
@@ -27,6 +29,7 @@ extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin
 extern const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
 extern size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
 extern uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
+extern void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
 extern char *qemu_plugin_insn_disas(const struct qemu_plugin_insn *);
 extern const char *qemu_plugin_insn_symbol(const struct qemu_plugin_insn *);
 extern uint64_t qemu_plugin_start_code(void);
@@ -35,15 +38,16 @@ extern bool qemu_plugin_mem_is_store(meminfo);
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
-struct block { uint64_t start, end; uint32_t id, length; bool region; };
+enum { LONGEST = 15, PAGE = 4096 };
+struct block { uint64_t start, end; uint32_t id, length; bool region; uint32_t slack; }; /* it ends up to slack later */
 struct execution { uint32_t block, unused; uint64_t events; };  /* events recorded before it */
 struct event { uint64_t address; uint16_t instruction, size; uint32_t store; };
 
 static uint64_t lo, hi, text, limit = -1, first = 1, last = 1;
 static int callees;
-static bool placed, active, done, was_inside;
+static bool placed, active, done, was_inside, is_x86;
 static uint64_t bias, calls, executed, events, back, previous_end;
-static uint32_t blocks;
+static uint32_t blocks, back_slack, previous_slack;
 static FILE *code, *stream, *memory;
 static struct event pending;
 static bool has_pending;
@@ -79,21 +83,25 @@ static void finish(void) {
     fclose(memory);
 }
 
+static bool returns_to(uint64_t start) { return start - back <= back_slack; }
+
 static void on_block(unsigned cpu, void *data) {
     const struct block *b = data;
     if (done) return;
     bool loops = was_inside; /* a jump back to the function's first instruction is no call */
     was_inside = b->region;
-    if (active && !callees && loops && !b->region && b->start != back) count_left(b->start);
+    if (active && !callees && loops && !b->region && !returns_to(b->start)) count_left(b->start);
     if (b->start == lo + bias && !loops && !(callees && active)) {
         calls++;
         active = first <= calls && calls <= last;
         back = previous_end;
+        back_slack = previous_slack;
         if (calls > last) { finish(); _exit(0); }
-    } else if (callees && active && b->start == back) {
+    } else if (callees && active && returns_to(b->start)) {
         active = false;
     }
     previous_end = b->end;
+    previous_slack = b->slack;
     if (!active || !(b->region || callees)) return;
     flush_event();
     struct execution e = {b->id, 0, events};
@@ -118,6 +126,19 @@ static void on_access(unsigned cpu, meminfo info, uint64_t address, void *data) 
     has_pending = true;
 }
 
+/* QEMU 7.2 does not show the bytes of an operand that lies in two pages. Return how many bytes there are in memory where
+   an instruction of x86-64 may do so, too many of them: the reader knows where it ends. 0 elsewhere. */
+static size_t crossing(const struct qemu_plugin_insn *i, unsigned char *bytes) {
+    size_t size = qemu_plugin_insn_size(i);
+    void *here = qemu_plugin_insn_haddr(i);
+    uint64_t at = qemu_plugin_insn_vaddr(i) % PAGE;
+    if (!is_x86 || !here || at + LONGEST <= PAGE || at + size > PAGE) return 0;
+    size_t first = PAGE - at;
+    struct iovec to = {bytes, LONGEST}, from[2] = {{here, first}, {(char *)here + first, LONGEST - first}};
+    ssize_t n = process_vm_readv(getpid(), &to, 1, from, 2, 0); /* the next page may not be there */
+    return n > (ssize_t)size && !memcmp(bytes, qemu_plugin_insn_data(i), size) ? n : 0;
+}
+
 static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
     if (!placed) { bias = qemu_plugin_start_code() - text; placed = true; }
     size_t n = qemu_plugin_tb_n_insns(tb);
@@ -126,18 +147,22 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
     bool region = lo + bias <= start && start < hi + bias;
     if (done) return;
     struct block *b = malloc(sizeof *b);
-    *b = (struct block){start, qemu_plugin_insn_vaddr(end) + qemu_plugin_insn_size(end), blocks, n, region};
+    uint64_t last_at = qemu_plugin_insn_vaddr(end);
+    unsigned char bytes[LONGEST];
+    uint32_t slack = crossing(end, bytes) ? LONGEST - qemu_plugin_insn_size(end) : 0;
+    *b = (struct block){start, last_at + qemu_plugin_insn_size(end), blocks, n, region, slack};
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, b);
     if (!region && !callees) return; /* only its running matters */
     blocks++;
     fprintf(code, "B %u %zu %lu\n", b->id, n, (unsigned long)bias);
     for (size_t k = 0; k < n; k++) {
         struct qemu_plugin_insn *i = qemu_plugin_tb_get_insn(tb, k);
-        const unsigned char *bytes = qemu_plugin_insn_data(i);
+        size_t more = crossing(i, bytes), size = more ? more : qemu_plugin_insn_size(i);
+        const unsigned char *shown = more ? bytes : qemu_plugin_insn_data(i);
         char *words = qemu_plugin_insn_disas(i);
         const char *symbol = qemu_plugin_insn_symbol(i);
         fprintf(code, "I %lu ", (unsigned long)qemu_plugin_insn_vaddr(i));
-        for (size_t j = 0; j < qemu_plugin_insn_size(i); j++) fprintf(code, "%02x", bytes[j]);
+        for (size_t j = 0; j < size; j++) fprintf(code, "%02x", shown[j]);
         fprintf(code, " %s %s\n", symbol && *symbol ? symbol : "?", words ? words : "");
         free(words);
         qemu_plugin_register_vcpu_mem_cb(i, on_access, NO_REGISTERS, READ_AND_WRITE, (void *)(uintptr_t)k);
@@ -157,6 +182,7 @@ static FILE *opened(const char *prefix, const char *name) {
 __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id, const struct info *info, int argc,
                                                                char **argv) {
     const char *out = "trace.";
+    is_x86 = !strcmp(info->target, "x86_64");
     for (int k = 0; k < argc; k++) {
         char *value = strchr(argv[k], '=');
         if (!value) return 1;

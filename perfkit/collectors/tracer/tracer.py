@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.arguments import described_arguments
 from perfkit.collectors.tracer.bounds import misses
-from perfkit.collectors.tracer.demangle import demangled
+from perfkit.collectors.tracer.demangle import demangled, named_as
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
 from perfkit.collectors.tracer.recording import Recording
@@ -62,6 +62,9 @@ class Tracer:
         What a program reads from its standard input; nothing by default.
     early : bool
         End a program once the last call is recorded, instead of letting it run to its end.
+    after : float
+        Of a program: seconds of user time after which recording begins, in the middle of whichever call runs then, or
+        with the next; what ran before runs at full speed. By the cloner only; 0: with call ``skip + 1``.
     pinned : {"", "x86-64-v2", "x86-64-v3", "x86-64-v4"}
         Record the same trace in every run and on every host: what libc and BLAS choose by processor is pinned to this
         instruction set; stack, heap, arguments, environment and random numbers are the same ones; files lie at the same
@@ -85,6 +88,7 @@ class Tracer:
     stdin: Path | None = None
     early: bool = False
     pinned: str = ""
+    after: float = 0.0
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -93,6 +97,10 @@ class Tracer:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise SettingError(f"{name} must be a whole number, {least} or more; found {value!r}")
+        if not 0 <= self.after < np.inf or (self.after and (self.pinned or self.skip or self.backend == "qemu")):
+            raise SettingError(
+                f"after is a time of at least 0 s, without skip, pinned or backend='qemu'; found {self.after!r}"
+            )
         if not self.timeout > 0:
             raise SettingError(f"timeout must be positive, found {self.timeout}")
         if self.pinned:
@@ -187,8 +195,8 @@ class Tracer:
         script: Path | None = None,
     ) -> "tuple[list[ThreadRecording], list[str]]":
         """Record all threads, which only the cloner can."""
-        if self.begin:
-            raise SettingError("markers (begin, end) are for one thread; record threads without them")
+        if self.begin or self.after:
+            raise SettingError("markers (begin, end) and after are for one thread; record threads without them")
         if self.pinned:
             raise SettingError("a recording of threads cannot be pinned: they meet in another order in every run")
         if self.backend == "qemu":
@@ -244,6 +252,8 @@ class Tracer:
         SettingError
             When the function takes another number of arguments, as far as its debug information tells.
         """
+        if self.after:
+            raise SettingError("after is for programs; a kernel is recorded from its call on")
         values = described_arguments(kernel, arguments)
         elf = ElfFile(kernel.path)
         recording, backend, reason = self._record(elf, kernel.function, values, self._obstacle(elf, kernel), kernel)
@@ -276,6 +286,7 @@ class Tracer:
             self.stdin,
             self.early,
             self.pinned,
+            after=self.after,
         )
 
     def _record(
@@ -310,6 +321,10 @@ class Tracer:
     ) -> tuple[Recording, str, str]:
         import perfkit.collectors.tracer.qemu as qemu
 
+        if self.after:
+            raise UnavailableError(
+                f"{function} must be traced by QEMU ({why_not}), which records calls from their beginning on"
+            )
         if self.begin:
             raise UnavailableError(
                 f"{function} must be traced by QEMU ({why_not or 'as asked'}), which knows no markers; make the part "
@@ -339,6 +354,7 @@ class Tracer:
         settings["limit"] = self.limit
         settings |= {"begin": self.begin, "end": self.end} if self.begin else {}
         settings |= {"pinned": self.pinned} if self.pinned else {}
+        settings |= {"after": self.after} if self.after else {}
         extra = {key: str(value) for key, value in settings.items()}
         if recording.loaded:
             extra["loaded"] = json.dumps([[each.start, each.end, each.load_address] for each in recording.loaded])
@@ -367,6 +383,8 @@ class Tracer:
                 PerfkitWarning,
                 stacklevel=4,
             )
+        if (name := named_as(provenance.function)) != provenance.function:
+            extra["source_name"] = name
         trace = recording.trace(
             replace(
                 provenance,

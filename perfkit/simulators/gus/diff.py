@@ -95,7 +95,7 @@ class Side:
         origin = result.trace.provenance
         lines, listing = _lines(result)
         return cls(
-            name or f"{origin.workload}:{origin.function}".strip(":"),
+            name or origin.title,
             result.settings.core.name,
             str(result.settings.warm),
             result.cycles,

@@ -141,20 +141,40 @@ class Gus:
         if any(form.source == "class default" for form in program.forms):
             self.instruction_tables(trace).coverage(trace)  # warns, by name, of forms that no table knows
         memory = self.memory(trace, program)
+        ticks, spent = self._timed(trace, program, memory, progress)
+        return GusResult(
+            settings=self,
+            trace=trace,
+            program=program,
+            ticks=ticks,
+            spent=spent,
+            served=memory.counts(),
+            branches=memory.branches,
+        )
+
+    def _timed(
+        self, trace: Trace, program: Program, memory: MemoryPass, progress: Progress | None = None
+    ) -> tuple[int, NDArray[np.int64]]:
+        """Return when the last instruction retires, and what held up each static one, in ticks."""
         arrays, cost, now, lines = timing.begin(program, (self.core,))
         spent = np.zeros((len(program.slots), timing.PORTS + len(program.groups)), dtype=np.int64)
         for window in windows(trace, memory, progress):
             lines = timing.room(lines, memory.page_count)
             simulate(window, arrays, cost, now, lines, spent, None)
-        return GusResult(
-            settings=self,
-            trace=trace,
-            program=program,
-            ticks=int(now.now[2]),
-            spent=spent,
-            served=memory.counts(),
-            branches=memory.branches,
-        )
+        return int(now.now[2]), spent
+
+    def cycles_after(self, before: Trace, trace: Trace) -> float:
+        """Return the cycles of a trace where another one of the same code, which ran before it, fills the caches.
+
+        In place of ``warm``; the branch predictor learns from it, too. Parts of one recording are such traces
+        (`perfkit.Trace.part`): what lies between them is as if it had not run.
+        """
+        program = self.program(trace)
+        memory = MemoryPass.of(trace, program, self.core)
+        for _ in windows(before, memory):
+            pass
+        memory.begin_counting()
+        return self._timed(trace, program, memory)[0] / timing.TICKS
 
     def block(self, block: "BasicBlock | str") -> "BlockPredictions":
         """Predict the steady state of a basic block: `blocks` of one, whose figures it has as ``looped``, ``unrolled``.
@@ -372,7 +392,7 @@ class GusResult(Summarised):
     def summary(self) -> str:
         """Say how long the run takes, where the time goes and which resources are busiest."""
         origin, core = self.trace.provenance, self.settings.core
-        name = f"{origin.workload}:{origin.function}".strip(":") or "a trace without a name"
+        name = origin.title or "a trace without a name"
         stack, use = list(cpi_by_cause(self).items())[:4], list(use_of_resources(self).items())[:4]
         branches, missed = self.branches
         return "\n".join(

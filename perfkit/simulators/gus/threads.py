@@ -198,7 +198,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
     def summary(self) -> str:
         """Say how long the threads take, how unevenly, and what they take from each other."""
         origin, core = self.results[0].trace.provenance, self.results[0].settings.core
-        name = f"{origin.workload}:{origin.function}".strip(":")
+        name = origin.title
         used = self.memory_bytes.sum() / self.cycles
         longest = self.results[self.critical]
         waiting = self.waits.sum() / (self.cycles * len(self))

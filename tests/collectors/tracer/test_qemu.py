@@ -191,3 +191,26 @@ def test_the_versions_that_the_plugin_is_written_for(monkeypatch, version, fits)
     else:
         with pytest.raises(UnavailableError, match=f"written for QEMU 6.0 to 8.1; .* {version}"):
             qemu._emulator("aarch64")
+
+
+CROSSING = """
+int main(void) { extern long cross(long); return cross(3) != 10; }
+__asm__(".text\\n.p2align 12\\n.skip 4086, 0xcc\\n"
+        ".globl cross\\n.type cross, @function\\n"
+        "cross: movq $0x12345678, -0x100(%rsp)\\n"  // 12 bytes, its last ones in the next page
+        "mov %rdi, %rax\\n.skip 4085, 0x90\\n"
+        "sub $8, %rsp\\n call helper\\n add $8, %rsp\\n lea 2(%rax), %rax\\n ret\\n.size cross, . - cross\\n"
+        ".type helper, @function\\nhelper: add $5, %rax\\n ret\\n.size helper, . - helper\\n");
+"""
+
+
+def test_instructions_that_lie_in_two_pages_are_whole(tmp_path):
+    """QEMU 7.2 does not show an operand that crosses a page: one instruction was none, and a call never returned."""
+    (tmp_path / "p.c").write_text(CROSSING)
+    subprocess.run(["gcc", "-O1", "-no-pie", "-o", tmp_path / "p", tmp_path / "p.c"], check=True)
+    trace = Tracer(backend="qemu", callees=True).run(tmp_path / "p", "cross")
+    lengths = dict(zip(trace.code.text, map(len, trace.code.encoding), strict=True))
+    assert [n for text, n in lengths.items() if "12345678h" in text] == [12]
+    assert [n for text, n in lengths.items() if text.startswith("call ")] == [5]
+    assert pk.Gus("zen4").run(trace).instructions == trace.instruction_count
+    assert set(trace.code.function) == {"cross", "helper"}

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+import perfkit as pk
 from perfkit.collectors.kernels import compile_kernel
 from perfkit.collectors.tracer.demangle import demangled, forms, matching
 from perfkit.collectors.tracer.elf import ElfFile
@@ -132,3 +133,13 @@ def test_a_clone_in_a_functions_place_is_found_by_its_name(tmp_path, language, n
     assert elf.function(name).name == clone
     assert elf.symbol(name) == clone
     assert Tracer().run(program, name).instruction_count > 64
+
+
+def test_results_name_the_function_as_its_source_does(program):
+    """Asked for by its symbol, as `perfkit why` does, it was told by its symbol in every summary that follows."""
+    trace = Tracer().run(program, "_ZNK3app5Table5totalEi")
+    assert trace.provenance.title == "t:app::Table::total"
+    result = pk.Gus("zen4").run(trace)
+    for text in (result.summary(), trace.summary(), repr(result), pk.diff(result, result).summary()):
+        assert "t:app::Table::total" in text
+        assert "_ZNK3app5Table5totalEi" not in text.partition("\n")[0]

@@ -327,7 +327,7 @@ def test_what_is_missing_is_told(monkeypatch):
      (3, "nothing of f was recorded within the limit")],
 )  # fmt: skip
 def test_why_nothing_was_recorded(calls, told):
-    job = SimpleNamespace(path=Path("/x/p"), function="f", first_call=3)
+    job = SimpleNamespace(path=Path("/x/p"), function="f", first_call=3, after=0.0)
     child = SimpleNamespace(job=job, stopped="", _context=lambda _: calls, _output=lambda: "")
     assert Child._nothing(child) == told
 
@@ -341,3 +341,55 @@ def test_of_sections_with_entries_of_24_bytes_only_relocations_are_read(tmp_path
     assert {section[1] for section, _, _ in relocations} == {4}  # SHT_RELA
     assert not elf.is_program  # DT_FLAGS_1 says "bind now", and nothing of a program
     assert elf.without_pie_flag() == library.read_bytes()
+
+
+TWO_PHASES = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) static long turn(long s, long k) { return s * 31 + k; }
+__attribute__((noipa)) long work(long turns) {
+    long s = 1;
+    volatile double first = 1;
+    for (long k = 0; k < turns / 5; k++) first = first / 1.0001;
+    for (long k = 0; k < turns * 12; k++) s = turn(s, k);
+    return s;
+}
+int main(int argc, char **argv) {
+    signal(SIGTRAP, exit);  // as gfortran's runtime does
+    printf("%ld\\n", work(atol(argv[1])));
+    return 3;
+}
+"""
+
+
+def test_a_recording_may_begin_in_the_middle_of_a_call(build):
+    """The second loop has begun, with what it calls; nothing of the first is recorded, and the limit holds."""
+    trace = Tracer(after=0.5, limit=100_000, callees=True, timeout=60).run(build(TWO_PHASES), "work", ["50000000"])
+    ran = trace.instruction_counts()
+    assert not any(count for count, text in zip(ran, trace.code.text, strict=True) if text.startswith("divsd"))
+    assert ran[[name == "turn" for name in trace.code.function]].max() > 5_000
+    assert 99_000 < trace.instruction_count <= 100_000
+    assert not trace.provenance.complete
+
+
+def test_a_call_that_is_over_before_its_middle_goes_on_unharmed(build):
+    """Recorded until the function returns, and the program goes on to its end with the result that it has alone."""
+    program = build(TWO_PHASES)
+    turns = "5000000"
+    plain = subprocess.run([program, turns], capture_output=True, text=True, check=False)
+    with pytest.raises(
+        DataError, match=r"work did not run after 20.00 s of program.*It printed: " + plain.stdout.strip()
+    ):
+        Tracer(after=20, timeout=60).run(program, "work", [turns])
+    trace = Tracer(after=0.03, limit=10**9, timeout=60).run(program, "work", [turns])
+    assert trace.provenance.extra["exit_status"] == "3"
+    assert 10**6 < trace.instruction_count < 6 * 10**8
+
+
+def test_beginning_in_the_middle_excludes_what_counts_calls(build):
+    for more in ({"skip": 1}, {"pinned": "x86-64-v3"}, {"backend": "qemu"}):
+        with pytest.raises(SettingError, match="without skip, pinned or backend"):
+            Tracer(after=0.1, **more)
+    with pytest.raises(UnavailableError, match="records calls from their beginning on"):
+        Tracer(after=0.1).run(build(TWO_PHASES, "-no-pie"), "work", ["10"])
