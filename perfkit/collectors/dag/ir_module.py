@@ -51,13 +51,18 @@ class IrBlock:
 
 @dataclass
 class IrFunction:
-    """A function that the module defines."""
+    """A function that the module defines; its target's features, None for this machine's."""
 
     name: str
     header: str
     parameters: list[tuple[str, str]]  # type, name
     returns: str
     blocks: list[IrBlock]
+    features: frozenset[str] | None = None
+
+    def has(self, feature: str) -> bool:
+        """Whether code for the function may use a feature of x86-64 such as ``sse4.1``."""
+        return self.features is None or feature in self.features
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,15 @@ def _function(function: Any, header: str, lines: list[str]) -> IrFunction:
         [(str(a.type), f"%{a.name}") for a in function.arguments],
         str(function.global_value_type).split(" (", 1)[0],
         [_block(function.name, block, found) for block, found in zip(blocks, texts, strict=True)],
+        _features(" ".join(attribute.decode() for attribute in function.attributes)),
     )
+
+
+def _features(attributes: str) -> frozenset[str] | None:
+    found = re.search(r'"target-features"="([^"]*)"', attributes)
+    if found is None:
+        return None
+    return frozenset(feature[1:] for feature in found[1].split(",") if feature.startswith("+"))
 
 
 def _block(function: str, block: Any, texts: list[str]) -> IrBlock:
