@@ -305,12 +305,13 @@ double fused(double *a, double *b, long n) {
     double s = 0; for (long i = 0; i < n; i++) s = __builtin_fma(a[i], b[i], s); return s;
 }
 """
-COMPILERS = [name for name in ("clang-14", "clang-16", "clang-19") if shutil.which(name)] or ["clang"]
 
 
-@needs_clang
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", ["clang-14", "clang-16", "clang-19"])
 def test_integer_code_of_several_compilers(compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+
     def run(function, *arguments):
         source = pk.trace_c(OTHERS, function, *arguments, compiler=compiler, whole=True)
         return DagScheduler(DagCore.load("zen4"), record=False).run(source)
