@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.collectors.dag.ir_module import readable
 from perfkit.collectors.dag.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
 from perfkit.dag.doubts import UNSEEN_CALLS
 from perfkit.dag.graph import Dag
@@ -281,8 +282,7 @@ def optimised(ir: str, vectorize: bool, level: int = 3) -> str:
     """
     import llvmlite.binding as llvm
 
-    text = "\n".join(line for line in ir.split("\n") if not line.startswith("target "))
-    machine, module = _prepared(text)
+    machine, module = _prepared(readable(ir))
     asked = {
         name for text in re.findall(r'"target-features"="([^"]*)"', ir) for name in re.findall(r"\+([\w.-]+)", text)
     }
