@@ -95,6 +95,18 @@ def test_counting_bits_and_rounding_depend_on_the_target(tmp_path):
         source(tmp_path, body, "double", declared=declared, target=BASELINE)
 
 
+def test_wide_divisions_keep_the_divider_longer(tmp_path):
+    core = DagCore.load("zen4")
+    body = """  %v = load {kind}, ptr %p, align 8
+  %w = fdiv {kind} %v, %v
+  %t = add i64 %s, 1"""
+    once, four, eight = (
+        link(source(tmp_path, body.replace("{kind}", kind))) for kind in ("double", "<4 x double>", "<8 x double>")
+    )
+    assert once == pytest.approx(1 / core.throughput_D, rel=0.2)
+    assert (four / once, eight / once) == pytest.approx((1.5, 3), rel=0.1)
+
+
 def test_atomic_operations_wait_for_each_other(tmp_path):
     body = "  %q = getelementptr i64, ptr %p, i64 %i\n  %t = atomicrmw add ptr %q, i64 1 seq_cst"
     assert link(source(tmp_path, body, data=np.zeros(N, dtype=np.int64))) == pytest.approx(17, abs=1.5)

@@ -19,6 +19,7 @@ from perfkit.dag.program import (
     BRANCH,
     CALL,
     DIVIDE,
+    DIVISION,
     FORWARD,
     FUSED,
     HOLD,
@@ -47,6 +48,9 @@ _INTEGER = {
 _CONVERSION = 3  # and those of conversions between floating-point types: 4 or 5 in all
 _ROUNDED = 5  # of floor and the like: 8 in all on Intel's cores, 3 to 4 on AMD's
 _LOCKED = 13  # of atomic operations beyond their load: 18 in all on Golden Cove; one waits for the other
+# Bytes beyond which a division takes so many times as long: 256 bits twice on Intel's cores and once on AMD's, 512 bits
+# four times and twice.
+_WIDE = ((32, 3.0), (16, 1.5))
 _LOCK = "locked operation"  # the slot that says when the last one has ended
 _POPCOUNT = 11  # operations beyond one that count bits where the target has no instruction for it
 _DIVISION = 7  # cycles that a division keeps the divider: 6 to 10 on Ice Lake, Zen 3 and later
@@ -219,7 +223,9 @@ class IrReader:
                 self.unseen(part, "fmod (the remainder of floating-point numbers)")
             kind = i.operands[0].type
             into = i.name if self.seen(i.type) else ""
-            part.operations.append(IrOperation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
+            code = _BINARY[i.opcode]
+            longer = self.divides_longer(kind, 0) if code == DIVIDE else 0
+            part.operations.append(IrOperation(code, names[0], names[1], into, shape(kind), delay=longer))
         elif i.opcode == "load" and self.seen(i.type):
             part.operations.append(
                 IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=_integer_register(i.type))
@@ -393,7 +399,7 @@ class IrReader:
         elif _MIN_MAX.match(name):
             part.operations.append(IrOperation(ADD, first, second, i.name, kind))
         elif _SQUARE_ROOT.match(name) and floats:
-            longer = SQUARE_ROOT if self.whole else 0
+            longer = self.divides_longer(i.type, SQUARE_ROOT)
             part.operations.append(IrOperation(DIVIDE, first, "", i.name, kind, delay=longer))
         elif reduced := _REDUCED.match(name):
             self.reduction(part, reduced[1], floats, i.name)
@@ -415,6 +421,14 @@ class IrReader:
                 # Others than LLVM's own were kept above.
                 if floats and _HARMLESS.match(name) and not _PASSED.match(name) and not _REDUCED.match(name):
                     self.unseen(part, "a function called through a pointer" if name == "pointer" else _shown(name))
+
+    def divides_longer(self, kind: str, beyond: int) -> int:
+        """Return what a division keeps the divider longer than a scalar one, in parts of that one's time."""
+        if not self.whole:
+            return 0
+        elements, size = shape(kind)
+        halves = next((cost for width, cost in _WIDE if elements * size > width), 1.0)
+        return round((DIVISION + beyond) * halves) - DIVISION
 
     def intrinsic(self, part: IrPart, i: IrInstruction) -> None:
         """Add the integer operations of an intrinsic."""
