@@ -104,7 +104,7 @@ def kernel_arguments(given: str | Sequence[str]) -> list[Any]:
 
 
 def _value(word: str) -> Any:
-    array = re.fullmatch(r"([fiu][1248])\[(\d+(?:x\d+)*)\]", word)
+    array = re.fullmatch(r"([fiu][1248]|c8|c16)\[(\d+(?:x\d+)*)\]", word)
     try:
         if array is None:
             return int(word) if re.fullmatch(r"[+-]?\d+", word) else float(word)
@@ -114,7 +114,7 @@ def _value(word: str) -> Any:
             f"an argument is a number or an array such as f8[1000] or i4[64x64]; found {word!r}"
         ) from error
     count = np.arange(int(np.prod(shape)))
-    return (1 + count % 64 / 64 if kind.kind == "f" else count).astype(kind).reshape(shape)
+    return (1 + count % 64 / 64 if kind.kind in "fc" else count).astype(kind).reshape(shape)
 
 
 def _macros(defines: str | Mapping[str, Any]) -> Mapping[str, Any]:

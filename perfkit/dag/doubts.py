@@ -15,6 +15,7 @@ from numba import njit
 MISSED, MISSED_AT_FIRST = "mispredicted branches", "mispredicted branches of data never seen"
 CALLS, STRINGS, SPLIT, GATHERS = "returns", "string instructions", "instructions in two passes", "gathers"
 UNSEEN_CALLS, SURPRISES = "calls that are no nodes", "branches that took another way than before"
+EXTERNAL = "calls of functions that are not traced"
 _NOTABLE = 0.15  # of the cycles: what is left out and takes more is said
 _RETURN = 3  # cycles of a call and its return that no node stands for: fib(18), 8,361 calls, is 12,000 cycles short
 _STRING_START = 14  # of a string instruction: 40 bytes take 14 cycles on Zen 4, and 30 and more on Intel's cores
@@ -43,7 +44,7 @@ def doubts(facts: Mapping[str, str], instructions: int, cycles: int, penalty: fl
         Cycles of a mispredicted branch.
     """
     count = {key: int(value) for key, value in facts.items() if key in _COUNTED}
-    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers)
+    rules = (_branches, _surprises, _calls, _strings, _passes, _gathers, _external)
     seen = _Seen(count, max(instructions, 1), max(cycles, 1), penalty)
     found = (rule(seen) for rule in rules)
     return tuple(sentence for sentence in found if sentence)
@@ -114,38 +115,67 @@ def _gathers(s: _Seen) -> str:
     return f"{found:,} gathers are one operation and their loads here; cores run them as many operations"
 
 
-_COUNTED = {MISSED, MISSED_AT_FIRST, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES}
+def _external(s: _Seen) -> str:
+    found = s.counts.get(EXTERNAL, 0)
+    if found * _RETURN <= _NOTABLE * s.cycles:
+        return ""
+    return (
+        f"the work of {found:,} calls of functions that are not in the source, or that are called through pointers, is "
+        "not in this DAG: record a program (perfkit dag run ./program -f FUNCTION), with what it calls"
+    )
+
+
+_COUNTED = {MISSED, MISSED_AT_FIRST, CALLS, STRINGS, SPLIT, GATHERS, UNSEEN_CALLS, SURPRISES, EXTERNAL}
 
 
 class Successors:
-    """Counts how often a block is followed by another one than after the same blocks before."""
+    """Counts how often a block is followed by another one than after the same blocks before, and runs of each.
 
-    def __init__(self) -> None:
+    After blocks that never came in this order, what followed the last of them before is expected.
+
+    Parameters
+    ----------
+    blocks
+        How many blocks there are.
+    """
+
+    def __init__(self, blocks: int) -> None:
+        self._runs = np.zeros(blocks, dtype=np.int64)
+        self._next = np.full(blocks, -1, dtype=np.int64)  # what followed each block
         self._table = np.full(_TABLE, -1, dtype=np.int64)
-        self._recent = np.zeros(_HISTORY + 2, dtype=np.int64)  # the last blocks; how many came; surprises
+        self._recent = np.full(_HISTORY + 2, -1, dtype=np.int64)  # the last blocks; how many came; surprises
+        self._recent[_HISTORY:] = 0
 
     @property
     def surprises(self) -> int:
         """How often."""
         return int(self._recent[-1])
 
+    def executed(self, within: Mapping[int, int]) -> int:
+        """Return how often something was executed of which each of these blocks has so many."""
+        return sum(int(self._runs[block]) * times for block, times in within.items())
+
     def see(self, records: Any, length: int, addresses: Any) -> None:
         """Go through executed blocks."""
-        _follow(records, length, addresses, self._table, self._recent)
+        _follow(records, length, addresses, self._table, self._recent, self._runs, self._next)
 
 
 @njit(cache=True)
-def _follow(records: Any, length: Any, addresses: Any, table: Any, recent: Any) -> None:
+def _follow(records: Any, length: Any, addresses: Any, table: Any, recent: Any, runs: Any, after: Any) -> None:
     at, seen = 0, recent[_HISTORY]
     while at < length:
         block = records[at]
+        runs[block] += 1
         key = np.int64(0)
         for k in range(_HISTORY):
             key = (key * 31 + recent[(seen + k) % _HISTORY] + 1) & 0xFFFFFFFFFF
         i = (key * 0x9E3779B1 >> 13) & (table.shape[0] - 1)
-        if table[i] != block:
-            recent[_HISTORY + 1] += 1
-            table[i] = block
+        last = recent[(seen - 1) % _HISTORY]
+        if last >= 0:
+            expected = table[i] if table[i] >= 0 else after[last]
+            recent[_HISTORY + 1] += expected >= 0 and expected != block
+            after[last] = block
+        table[i] = block
         recent[seen % _HISTORY] = block
         seen += 1
         at += 1 + addresses[block]

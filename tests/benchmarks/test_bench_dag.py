@@ -98,4 +98,40 @@ def test_the_papers_statements_at_the_papers_sizes():
         "ROB stall, computation latency, L1 and L2 latency; not memory",
         "ROB stalls; memory bandwidth",
     }
-    assert len(table) == 20
+    assert len(table) == 24
+
+
+GATHERS = """
+double gather(const double *x, const long *at, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++) s += x[at[i]];
+    return s;
+}
+"""
+
+
+@pytest.mark.parametrize("kib", [128, 8 << 10, 128 << 10])
+def test_random_gathers_beside_the_same_accesses_in_order(kib):
+    """What random accesses cost the scheduler: each looks up its line, in a table as large as the data's lines.
+
+    The baseline is the same kernel over the same array with indices in order, in the same run by turns: what differs is
+    the machine's own misses and the search for a line's place in the order of use.
+    """
+    elements = kib * 1024 // 8
+    gathers = 1_000_000
+    rng = np.random.default_rng(0)
+    data = np.ones(elements)
+    scheduler = pk.DagScheduler(pk.DagCore.sandy_bridge_erm(), record=False)
+    orders = {"random": rng.integers(0, elements, gathers), "in order": np.arange(gathers) % elements}
+    sources = {name: pk.trace_c(GATHERS, "gather", data, at, gathers) for name, at in orders.items()}
+    taken = dict.fromkeys(sources, float("inf"))
+    for _ in range(3):
+        for name, source in sources.items():
+            taken[name] = min(taken[name], processor_time(lambda source=source: scheduler.run(source)))
+    rates = {name: 2 * gathers / seconds / 1e6 for name, seconds in taken.items()}
+    ratio = rates["in order"] / rates["random"]
+    print(
+        f"\n{gathers:,} gathers from {kib:,} KiB: {rates['random']:.1f} M nodes/s (wanted 10), in order "
+        f"{rates['in order']:.1f}: {ratio:.1f} times as slow"
+    )
+    assert rates["random"] > (10 if kib <= 8 << 10 else 2.9)

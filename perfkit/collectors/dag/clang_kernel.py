@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, sizes, working_copy
+from perfkit.collectors.dag.kernel_trace import KernelTrace, optimised, returnable, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument, only_function
 from perfkit.errors import DataError, SettingError, UnavailableError
 
@@ -74,7 +74,12 @@ def trace_c(
     code = instrument(ir, function, count_all, whole)
     if len(code.parameters) != len(arguments):
         raise SettingError(f"{function} has {len(code.parameters)} parameters, {len(arguments)} arguments were given")
-    copies = [working_copy(a) if isinstance(a, np.ndarray) else None for a in arguments]
+    if not returnable(code.returns):
+        raise SettingError(
+            f"{function} returns {code.returns}, which cannot be taken from here: name a function that returns a "
+            "number, a pointer or nothing"
+        )
+    copies = working_copies(arguments)
     native = [
         _native(pair[0].ctypes.data if pair else a, kind, k, function)
         for k, (kind, a, pair) in enumerate(zip(code.parameters, arguments, copies, strict=True))

@@ -15,6 +15,7 @@ from perfkit.errors import DataError
 
 _PLAIN_NAME = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*")
 _LABEL = re.compile(r'^(?:"[^"]*"|[-\w.$]+):')
+_OLD_RANGE = re.compile(r"\binrange (?=i\d+ )")
 _SCALARS = {"double": 8, "float": 4, "half": 2, "bfloat": 2, "x86_fp80": 16, "fp128": 16, "ptr": 8}
 
 
@@ -51,13 +52,18 @@ class IrBlock:
 
 @dataclass
 class IrFunction:
-    """A function that the module defines."""
+    """A function that the module defines; its target's features, None for this machine's."""
 
     name: str
     header: str
     parameters: list[tuple[str, str]]  # type, name
     returns: str
     blocks: list[IrBlock]
+    features: frozenset[str] | None = None
+
+    def has(self, feature: str) -> bool:
+        """Whether code for the function may use a feature of x86-64 such as ``sse4.1``."""
+        return self.features is None or feature in self.features
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,7 @@ def read_module(ir: str) -> IrModule:
     """
     import llvmlite.binding as llvm
 
-    # The target is the JIT's business.
-    text = "\n".join(line for line in ir.split("\n") if not line.startswith(("target ", "source_filename")))
+    text = readable(ir)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -96,6 +101,16 @@ def read_module(ir: str) -> IrModule:
     texts, rest = _split(str(module))
     functions = {f.name: _function(f, *texts[f.name]) for f in module.functions if not f.is_declaration}
     return IrModule(functions, rest)
+
+
+def readable(ir: str) -> str:
+    """Return a module's text as the kit's LLVM reads it: without its target, which is the JIT's business.
+
+    Older clangs write how far an address in a table of virtual functions may move in a way that was given up (``inrange
+    i32 0``); it only helps to optimise.
+    """
+    lines = (line for line in ir.split("\n") if not line.startswith(("target ", "source_filename")))
+    return _OLD_RANGE.sub("", "\n".join(lines))
 
 
 def _name_values(llvm: Any, module: Any) -> None:
@@ -161,7 +176,15 @@ def _function(function: Any, header: str, lines: list[str]) -> IrFunction:
         [(str(a.type), f"%{a.name}") for a in function.arguments],
         str(function.global_value_type).split(" (", 1)[0],
         [_block(function.name, block, found) for block, found in zip(blocks, texts, strict=True)],
+        _features(" ".join(attribute.decode() for attribute in function.attributes)),
     )
+
+
+def _features(attributes: str) -> frozenset[str] | None:
+    found = re.search(r'"target-features"="([^"]*)"', attributes)
+    if found is None:
+        return None
+    return frozenset(feature[1:] for feature in found[1].split(",") if feature.startswith("+"))
 
 
 def _block(function: str, block: Any, texts: list[str]) -> IrBlock:

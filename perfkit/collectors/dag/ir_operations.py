@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perfkit.collectors.dag.ir_module import IrBlock, IrFunction, IrInstruction, IrValue, is_float, is_value, shape
 from perfkit.dag.program import (
@@ -19,6 +19,7 @@ from perfkit.dag.program import (
     BRANCH,
     CALL,
     DIVIDE,
+    DIVISION,
     FORWARD,
     FUSED,
     HOLD,
@@ -44,8 +45,20 @@ _INTEGER = {
     **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), 13),
     **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui"), 3),
 }
+_CONVERSION = 3  # and those of conversions between floating-point types: 4 or 5 in all
+_ROUNDED = 5  # of floor and the like: 8 in all on Intel's cores, 3 to 4 on AMD's
+_LOCKED = 13  # of atomic operations beyond their load: 18 in all on Golden Cove; one waits for the other
+# Bytes beyond which a division takes so many times as long: 256 bits twice on Intel's cores and once on AMD's, 512 bits
+# four times and twice.
+_WIDE = ((32, 3.0), (16, 1.5))
+_LOCK = "locked operation"  # the slot that says when the last one has ended
+_POPCOUNT = 11  # operations beyond one that count bits where the target has no instruction for it
 _DIVISION = 7  # cycles that a division keeps the divider: 6 to 10 on Ice Lake, Zen 3 and later
 _DIVIDER = "integer divider"  # the slot that says when it is free
+# Operations, and the cycles beyond an addition's that each takes, that stand for a division by a constant: multiply by
+# its inverse, shift, subtract the product for a remainder; by a power of two, shift and round.
+_BY_CONSTANT = {"udiv": (3, 0), "sdiv": (3, 0, 0), "urem": (3, 0, 2, 0), "srem": (3, 0, 0, 2, 0)}
+_BY_POWER = {"udiv": (0,), "sdiv": (0, 0, 0), "urem": (0,), "srem": (0, 0, 0, 0)}
 _FREE = frozenset(("zext", "trunc", "bitcast", "ptrtoint", "inttoptr", "freeze", "addrspacecast"))
 # Instructions that x86 does not fetch on their own: addresses, widenings, jumps to the next block.
 _FOLDED = frozenset(
@@ -57,6 +70,8 @@ _FUSED_CALL = re.compile(r"^@llvm\.(?:fma|fmuladd)\.")
 _PASSED = re.compile(
     r"^@llvm\.(?:fabs|copysign|canonicalize|arithmetic\.fence|floor|ceil|trunc|rint|nearbyint|round|experimental)"
 )
+_ROUNDING = re.compile(r"^@llvm\.(floor|ceil|trunc|rint|nearbyint|round|roundeven)\.")
+_BITWISE = re.compile(r"^@llvm\.(?:fabs|copysign)\.")
 _REDUCED = re.compile(r"^@llvm\.vector\.reduce\.(fadd|fmul|fmin|fmax)")
 _SQUARE_ROOT = re.compile(r"^@(?:llvm\.sqrt\.|sqrtf?$)")
 _INTEGER_INTRINSIC = re.compile(
@@ -101,6 +116,7 @@ class IrPart:
     number: int = -1
     instructions: int = 0
     covered: int = 0
+    unseen: int = 0  # calls of functions whose work is not seen
 
 
 def _integer_register(kind: str) -> int:
@@ -170,6 +186,11 @@ class IrReader:
                     part.operations.append(IrOperation(OTHER))
         return parts
 
+    def unseen(self, part: IrPart, name: str) -> None:
+        """Keep the name of a function whose work is not seen."""
+        self.ignored.add(name)
+        part.unseen += 1
+
     def seen(self, kind: str) -> bool:
         """Whether values of a type have producers in the DAG."""
         return is_float(kind) or (self.whole and is_value(kind))
@@ -198,9 +219,13 @@ class IrReader:
         if i.callee:
             self.external(part, i)
         elif i.opcode in _BINARY:
+            if i.opcode == "frem":
+                self.unseen(part, "fmod (the remainder of floating-point numbers)")
             kind = i.operands[0].type
             into = i.name if self.seen(i.type) else ""
-            part.operations.append(IrOperation(_BINARY[i.opcode], names[0], names[1], into, shape(kind)))
+            code = _BINARY[i.opcode]
+            longer = self.divides_longer(kind, 0) if code == DIVIDE else 0
+            part.operations.append(IrOperation(code, names[0], names[1], into, shape(kind), delay=longer))
         elif i.opcode == "load" and self.seen(i.type):
             part.operations.append(
                 IrOperation(LOAD, names[0], "", i.name, shape(i.type), delay=_integer_register(i.type))
@@ -214,8 +239,11 @@ class IrReader:
             part.pointers.append((at, i.operands[1].text))
         elif i.opcode in ("atomicrmw", "cmpxchg") and self.whole:
             kind = i.operands[1].type
-            part.operations.append(IrOperation(LOAD, names[0], "", i.name, shape(kind), delay=1))
-            part.operations.append(IrOperation(STORE, i.name, names[0], "", shape(kind), delay=1))
+            begin = self.temporary(i)
+            part.operations.append(IrOperation(FORWARD, names[0], _LOCK, begin))
+            part.operations.append(IrOperation(LOAD, begin, "", i.name, shape(kind), delay=1))
+            part.operations.append(IrOperation(FORWARD, i.name, "", _LOCK, delay=_LOCKED))
+            part.operations.append(IrOperation(STORE, _LOCK, names[0], "", shape(kind), delay=1))
             part.pointers += [(at, i.operands[0].text)] * 2
         elif i.opcode in _PASSED_ON and is_float(i.type):
             self.passed_on(part, i, names)
@@ -229,13 +257,29 @@ class IrReader:
             self.integer(part, i, names, tested)
 
     def passed_on(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
-        """Add what passes an instruction's operands on as its result."""
+        """Add what passes an instruction's operands on as its result, or (of whole kernels) the operation that does."""
+        if self.whole and self.works(i):
+            self.node(part, INTEGER, i, names, _CONVERSION if i.opcode in ("fpext", "fptrunc") else 0)
+            return
         left, right, *more = [*[n for n in names if n], "", ""]
         if more and more[0]:  # a select of three values
             between = self.temporary(i)
             part.operations.append(IrOperation(FORWARD, left, right, between))
             left, right = between, more[0]
         part.operations.append(IrOperation(FORWARD, left, right, i.name))
+
+    def works(self, i: IrInstruction) -> bool:
+        """Whether an instruction that the paper's DAGs leave out needs a unit: conversions, signs, shuffles."""
+        if i.opcode in ("insertelement", "extractelement"):
+            first = i.operands[-1].text.endswith(" 0")
+            fresh = i.opcode == "extractelement" or i.operands[0].text.endswith(("poison", "undef"))
+            return not (first and fresh)
+        if i.opcode in ("fpext", "fptrunc"):  # x87 converts as it loads and stores
+            return "x86_fp80" not in (i.type, i.operands[0].type)
+        if i.opcode == "fneg":  # fused operations have a sign of their own
+            users = self.users.get(i.name, ())
+            return not users or not all(_FUSED_CALL.match(user.callee) for user, _ in users)
+        return i.opcode == "shufflevector"
 
     def temporary(self, i: IrInstruction) -> str:
         """Return a new slot's name."""
@@ -244,9 +288,23 @@ class IrReader:
 
     def divided(self, part: IrPart, i: IrInstruction, names: list[str]) -> None:
         """Add a division of integers, which begins when the divider is free: it is not pipelined."""
+        if i.type == "i128":
+            self.unseen(part, "__divti3 (a division of 128-bit integers)")
+        if divisor := re.fullmatch(r"i\d+ (-?\d+)", i.operands[1].text):
+            self.by_constant(part, i, names[0], abs(int(divisor[1])))
+            return
         self.node(part, INTEGER, i, [*names, _DIVIDER], _INTEGER[i.opcode])
         begun = next(o for o in reversed(part.operations) if o.code == INTEGER)
         part.operations.append(IrOperation(HOLD, begun.into, "", _DIVIDER, delay=_DIVISION - 1))
+
+    def by_constant(self, part: IrPart, i: IrInstruction, dividend: str, divisor: int) -> None:
+        """Add what a compiler makes of a division by a constant: it needs no divider."""
+        *before, last = (_BY_CONSTANT if divisor & (divisor - 1) else _BY_POWER)[i.opcode]
+        for delay in before:
+            made = replace(i, name=self.temporary(i))
+            self.node(part, INTEGER, made, [dividend], delay)
+            dividend = made.name
+        self.node(part, INTEGER, i, [dividend], last)
 
     def node(self, part: IrPart, code: int, i: IrInstruction, names: list[str], delay: int = 0) -> None:
         """Add a node of any number of operands, and what passes its result on after a delay."""
@@ -260,7 +318,8 @@ class IrReader:
         into = i.name
         if delay:
             into = self.temporary(i)
-        part.operations.append(IrOperation(code, left, right, into, shape(kind)))
+        vector = int(code == INTEGER and (is_float(kind) or kind.startswith("<")))
+        part.operations.append(IrOperation(code, left, right, into, shape(kind), delay=vector))
         if delay:
             part.operations.append(IrOperation(FORWARD, into, "", i.name, delay=delay))
 
@@ -268,7 +327,11 @@ class IrReader:
         """Add the operations of integer work (of whole kernels)."""
         if i.opcode in ("sdiv", "udiv", "srem", "urem"):
             self.divided(part, i, names)
+        elif i.opcode in ("zext", "uitofp") and i.operands[0].type == "i1" and not is_float(i.type):
+            self.node(part, INTEGER, i, names)  # the condition goes from the flags to a register
         elif i.opcode in _INTEGER and not (i.name == tested and i.opcode == "icmp"):
+            if i.type == "i128":  # two operations on halves
+                part.operations.append(IrOperation(INTEGER, names[0], names[-1], self.temporary(i)))
             self.node(part, INTEGER, i, names, _INTEGER[i.opcode])
         elif i.opcode == "icmp":
             self.passed_on(part, i, names)
@@ -336,21 +399,46 @@ class IrReader:
         elif _MIN_MAX.match(name):
             part.operations.append(IrOperation(ADD, first, second, i.name, kind))
         elif _SQUARE_ROOT.match(name) and floats:
-            longer = SQUARE_ROOT if self.whole else 0
+            longer = self.divides_longer(i.type, SQUARE_ROOT)
             part.operations.append(IrOperation(DIVIDE, first, "", i.name, kind, delay=longer))
         elif reduced := _REDUCED.match(name):
             self.reduction(part, reduced[1], floats, i.name)
         elif self.whole and _INTEGER_INTRINSIC.match(name):
-            self.node(part, INTEGER, i, [value.name for value in i.operands], 2 if ".mul" in name else 0)
+            self.intrinsic(part, i)
+        elif self.whole and _BITWISE.match(name):
+            self.node(part, INTEGER, i, values)
+        elif self.whole and _ROUNDING.match(name) and self.function.has("sse4.1"):
+            self.node(part, INTEGER, i, values, _ROUNDED)
+        elif _ROUNDING.match(name) and not self.function.has("sse4.1"):
+            self.unseen(part, f"{_shown(name)} (a call where the target has no SSE4.1)")
         elif not _HARMLESS.match(name):
-            self.ignored.add("a function called through a pointer" if name == "pointer" else _shown(name))
+            self.unseen(part, "a function called through a pointer" if name == "pointer" else _shown(name))
         if not part.operations or part.operations[-1].into != i.name:
             passes = is_float(i.type) or (self.whole and is_value(i.type) and not _NO_CODE.match(name))
             if passes and (floats or self.whole):
                 sources = [v.name for v in (i.operands if self.whole else floats) if v.name]
                 self.node_of(part, FORWARD, sources, i.name, kind)
-                if floats and not _PASSED.match(name) and not _REDUCED.match(name):
-                    self.ignored.add("a function called through a pointer" if name == "pointer" else _shown(name))
+                # Others than LLVM's own were kept above.
+                if floats and _HARMLESS.match(name) and not _PASSED.match(name) and not _REDUCED.match(name):
+                    self.unseen(part, "a function called through a pointer" if name == "pointer" else _shown(name))
+
+    def divides_longer(self, kind: str, beyond: int) -> int:
+        """Return what a division keeps the divider longer than a scalar one, in parts of that one's time."""
+        if not self.whole:
+            return 0
+        elements, size = shape(kind)
+        halves = next((cost for width, cost in _WIDE if elements * size > width), 1.0)
+        return round((DIVISION + beyond) * halves) - DIVISION
+
+    def intrinsic(self, part: IrPart, i: IrInstruction) -> None:
+        """Add the integer operations of an intrinsic."""
+        names = [value.name for value in i.operands]
+        if "ctpop" in i.callee and not self.function.has("popcnt"):
+            for _ in range(_POPCOUNT):
+                made = replace(i, name=self.temporary(i))
+                self.node(part, INTEGER, made, names)
+                names = [made.name]
+        self.node(part, INTEGER, i, names, 2 if ".mul" in i.callee else 0)
 
     def node_of(self, part: IrPart, code: int, sources: list[str], into: str, kind: tuple[int, int]) -> None:
         """Add an operation of any number of operands."""

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import hashlib
+import os
 import re
+import signal
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from perfkit.collectors.dag.ir_module import readable
 from perfkit.collectors.dag.llvm_ir import ENTRY_SYMBOLS, REPEAT, Instrumented
+from perfkit.dag.doubts import UNSEEN_CALLS
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BlockProgram, Consumer
 from perfkit.errors import DataError, PerfkitWarning, SettingError, UnavailableError
 
 _BUFFER = 1 << 16  # records of 8 bytes: half a megabyte stays in the second-level cache
 _PAGE = 4096
+_RETURNED = 83  # the exit status of a process in which a kernel returned
+_FAULTS: dict[int, str] = {
+    signal.SIGFPE: "SIGFPE, a division of integers by zero or one whose result does not fit",
+    signal.SIGSEGV: "SIGSEGV, an access outside of its arrays or recursion that does not end",
+    signal.SIGBUS: "SIGBUS, an access outside of its arrays",
+    signal.SIGILL: "SIGILL, an instruction that this machine does not have, or code that is never to be reached",
+    signal.SIGABRT: "SIGABRT, by abort() or a failed assertion",
+}
 _LIBRARIES = ("libm.so.6", "libstdc++.so.6", "libgcc_s.so.1")
 # Numba numbers its functions in the order of their compilation, within their names and one message's length.
 _NUMBERED = re.compile(r"B\d+v\d+|^.*missing Environment.*$", re.MULTILINE)
@@ -72,6 +85,7 @@ class KernelTrace:
     _loaded: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        self.facts.setdefault(UNSEEN_CALLS, str(int(self.code.calls)))
         if self.code.ignored:
             warnings.warn(
                 f"{self.name}: the work within {', '.join(self.code.ignored)} is not in the DAG (external functions "
@@ -85,8 +99,19 @@ class KernelTrace:
         """The static tables of the kernel's blocks."""
         return self.code.program
 
+    @property
+    def callers(self) -> Mapping[int, int]:
+        """The numbers of the blocks that call functions whose work is not seen, and how many calls each has."""
+        return self.code.callers
+
     def replay(self, consume: Consumer) -> None:
-        """Run the kernel on its original arguments and hand each full buffer to ``consume(records, length)``."""
+        """Run the kernel on its original arguments and hand each full buffer to ``consume(records, length)``.
+
+        Raises
+        ------
+        DataError
+            If the kernel ends the process: the first run of a kernel is one in a process of its own.
+        """
         machine, function = self._compiled("traced", self.code.text)
         cursor, end, flush = (
             ctypes.c_void_p.from_address(machine.get_global_value_address(name)) for name in ENTRY_SYMBOLS
@@ -109,7 +134,7 @@ class KernelTrace:
         callback = ctypes.CFUNCTYPE(None)(hand_over)
         flush.value = ctypes.cast(callback, ctypes.c_void_p).value
         cursor.value, end.value = start, start + 8 * room
-        self._run(function)
+        self._run(function, lambda: failed.append(SystemExit()))
         hand_over()
         if failed:
             raise failed[0]
@@ -122,6 +147,7 @@ class KernelTrace:
             found.update(f"{array.dtype.str}{array.shape}{array.strides}".encode())
             found.update(array.tobytes("A"))
         places = {work.ctypes.data for work, _ in self.arrays}
+        found.update(repr(_overlaps([work for work, _ in self.arrays])).encode())
         # The first two values of numba's convention are places as well.
         values = self.native[2 if self.status else 0 :]
         found.update(repr([value for value in values if value not in places]).encode())
@@ -153,6 +179,7 @@ class KernelTrace:
         engine, function = self._compiled("plain", self.code.plain)
         types = [_CTYPES[kind] for kind in self.code.parameters]
         repeat = ctypes.CFUNCTYPE(None, *types, ctypes.c_int64)(engine.get_function_address(REPEAT))
+        self._try(function)
         self._restore()
         if warm:
             function(*self.native)
@@ -165,7 +192,36 @@ class KernelTrace:
         for work, original in self.arrays:
             np.copyto(work, original)
 
-    def _run(self, function: Any) -> None:
+    def _try(self, function: Any, before: Callable[[], None] = lambda: None) -> None:
+        """Run a kernel that has not run yet in a process of its own: a fault would end this one without a word."""
+        if "tried" in self._loaded:
+            return
+        self._restore()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child runs the kernel alone
+            child = os.fork()
+        if child == 0:
+            try:
+                faulthandler.disable()
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                before()
+                function(*self.native)
+            finally:
+                os._exit(_RETURNED)
+        status = 0
+        try:
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        except KeyboardInterrupt:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+        if status != _RETURNED:
+            how = f"exit status {status}" if status >= 0 else _FAULTS.get(-status, f"signal {-status}")
+            raise DataError(f"{self.name} ends the process that calls it with these arguments: {how}")
+        self._loaded["tried"] = True
+
+    def _run(self, function: Any, before: Callable[[], None] = lambda: None) -> None:
+        self._try(function, before)
         self._restore()
         code = function(*self.native)
         if self.status and code:
@@ -226,8 +282,7 @@ def optimised(ir: str, vectorize: bool, level: int = 3) -> str:
     """
     import llvmlite.binding as llvm
 
-    text = "\n".join(line for line in ir.split("\n") if not line.startswith("target "))
-    machine, module = _prepared(text)
+    machine, module = _prepared(readable(ir))
     asked = {
         name for text in re.findall(r'"target-features"="([^"]*)"', ir) for name in re.findall(r"\+([\w.-]+)", text)
     }
@@ -261,21 +316,60 @@ def _prepared(text: str) -> tuple[Any, Any]:
     return machine, module
 
 
-def working_copy(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return a page-aligned copy for the kernel to work on, and a copy that keeps the original contents.
+def working_copies(arguments: Sequence[Any]) -> list[tuple[npt.NDArray[Any], npt.NDArray[Any]] | None]:
+    """Return of each array a copy for the kernel to work on, and one that keeps the contents; of others None.
 
-    Equal alignment makes equal traces: which elements share a line does not depend on where memory was free.
+    Copies begin at a page, which makes equal traces: which elements share a line does not depend on where memory was
+    free. Arrays that share memory share it as copies, too.
     """
-    if array.dtype.hasobject:
-        raise SettingError("arrays of Python objects cannot be traced")
-    if not (array.flags.c_contiguous or array.flags.f_contiguous):
-        raise SettingError("array arguments must be contiguous; pass numpy.ascontiguousarray(...) of it")
-    room = np.zeros(array.nbytes + _PAGE, dtype=np.uint8)
-    offset = -room.ctypes.data % _PAGE
+    arrays = [a for a in arguments if isinstance(a, np.ndarray)]
+    for array in arrays:
+        if array.dtype.hasobject:
+            raise SettingError("arrays of Python objects cannot be traced")
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            raise SettingError("array arguments must be contiguous; pass numpy.ascontiguousarray(...) of it")
+    rooms: list[tuple[int, int, npt.NDArray[np.uint8]]] = []  # of memory that arrays share: begin, end, its copy
+    for begin, end in _spans(arrays):
+        room = np.zeros(end - begin + _PAGE, dtype=np.uint8)
+        rooms.append((begin, end, room[-room.ctypes.data % _PAGE :]))
+    return [_placed(a, rooms) if isinstance(a, np.ndarray) else None for a in arguments]
+
+
+def _spans(arrays: Sequence[npt.NDArray[Any]]) -> list[tuple[int, int]]:
+    """Return where arrays lie, overlapping ones as one."""
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted((a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays):
+        if spans and begin < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((begin, end))
+    return spans
+
+
+def _placed(
+    array: npt.NDArray[Any], rooms: Sequence[tuple[int, int, npt.NDArray[np.uint8]]]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    at = array.ctypes.data
+    begin, room = next((b, room) for b, end, room in rooms if b <= at and at + array.nbytes <= end)
     order = "C" if array.flags.c_contiguous else "F"
-    work = room[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape, order=order)  # type: ignore[call-overload]
+    work = room[at - begin : at - begin + array.nbytes].view(array.dtype).reshape(array.shape, order=order)  # type: ignore[call-overload]
     np.copyto(work, array)
     return work, array.copy(order="K")
+
+
+def _overlaps(arrays: Sequence[npt.NDArray[Any]]) -> list[tuple[int, int, int]]:
+    """Return which arrays share memory, and how far the second lies behind the first."""
+    return [
+        (i, k, b.ctypes.data - a.ctypes.data)
+        for k, b in enumerate(arrays)
+        for i, a in enumerate(arrays[:k])
+        if np.may_share_memory(a, b)
+    ]
+
+
+def returnable(kind: str) -> bool:
+    """Whether a kernel that returns this type of LLVM IR can be called."""
+    return kind in _CTYPES
 
 
 def sizes(arguments: Sequence[Any]) -> str:

@@ -9,8 +9,8 @@ afterwards and cost nothing while the kernel runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -54,7 +54,9 @@ go:
 """
 
 # LLVM turns loops that clear or copy arrays into memset and memcpy; as nodes they are loads and stores of doubles. The
-# moves themselves stay as they are; these loops record beside them what they access, and only read.
+# moves themselves stay as they are; these loops record beside them what they access, and only read. Of whole kernels
+# they move vectors, as libraries do.
+_VECTOR = (4, 8)
 _HELPERS = """
 define internal void @erm.memset(ptr %to, i64 %bytes) noinline {
 entry:
@@ -108,6 +110,10 @@ class Instrumented:
         The types of its parameters and of its result, as in the IR.
     ignored
         External functions that may do work of the kernel: it is not in the DAG.
+    callers
+        The numbers of the blocks that call these, which may never be executed, and how many calls each has.
+    calls
+        Whether it calls traced functions (moves of blocks of memory apart).
     """
 
     text: str
@@ -117,6 +123,8 @@ class Instrumented:
     parameters: tuple[str, ...]
     returns: str
     ignored: tuple[str, ...]
+    callers: Mapping[int, int] = field(default_factory=dict)
+    calls: bool = False
 
 
 def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False) -> Instrumented:
@@ -144,7 +152,7 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
     """
     module = read_module(ir)
     name = _entry(module, entry)
-    traced = _reachable(module, name)
+    traced = _reachable(module, name, _helpers(_VECTOR if whole else (1, 8)))
     ignored: set[str] = set()
     read = {}
     for function in traced.values():
@@ -152,7 +160,7 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
         read[function.name] = [reader.parts(block) for block in function.blocks]
     for helper in (MEMSET, MEMCPY):
         if helper in read:
-            _stand_for_moves(read[helper], helper)
+            _stand_for_moves(read[helper], traced[helper], _VECTOR if whole else (1, 8))
     numbered = _number(read, name)
     program = _program(traced, numbered, name)
     own = [f for f in traced.values() if f.name not in (MEMSET, MEMCPY)]
@@ -161,7 +169,18 @@ def instrument(ir: str, entry: str, count_all: bool = False, whole: bool = False
     plain = "\n".join([*module.rest, *untouched, *(_text(f, None) for f in own)]) + _repeat(traced[name])
     text = "\n".join([*module.rest, *untouched, *(_text(f, read[f.name]) for f in traced.values()), _RUNTIME])
     parameters = tuple(kind for kind, _ in traced[name].parameters)
-    return Instrumented(text, plain, program, name, parameters, traced[name].returns, tuple(sorted(ignored)))
+    callers = {part.number: part.unseen for part in numbered if part.unseen}
+    return Instrumented(
+        text,
+        plain,
+        program,
+        name,
+        parameters,
+        traced[name].returns,
+        tuple(sorted(ignored)),
+        callers,
+        calls=len(own) > 1,
+    )
 
 
 def _entry(module: IrModule, entry: str) -> str:
@@ -203,10 +222,14 @@ def _plain(name: str) -> str:
     return found
 
 
-def _reachable(module: IrModule, entry: str) -> dict[str, IrFunction]:
+def _helpers(moved: tuple[int, int]) -> dict[str, IrFunction]:
+    """Return the loops that stand for moves, which go by so many elements of so many bytes."""
+    return read_module(_HELPERS.replace("add i64 %i, 8", f"add i64 %i, {moved[0] * moved[1]}")).functions
+
+
+def _reachable(module: IrModule, entry: str, helpers: dict[str, IrFunction]) -> dict[str, IrFunction]:
     """Return the entry and all defined functions it calls, with loops that stand for its block moves."""
     found: dict[str, IrFunction] = {}
-    helpers = read_module(_HELPERS).functions
     todo = [entry]
     while todo:
         name = todo.pop()
@@ -222,22 +245,17 @@ def _reachable(module: IrModule, entry: str) -> dict[str, IrFunction]:
     return found
 
 
-def _stand_for_moves(blocks: list[list[IrPart]], helper: str) -> None:
+def _stand_for_moves(blocks: list[list[IrPart]], helper: IrFunction, moved: tuple[int, int]) -> None:
     """Give the loop of a helper the operations of the move: a load and a store of its value, or a store."""
     loop = blocks[1][0]
-    places = [at for at, instruction in _loads(helper)]
-    loop.operations = [IrOperation(LOAD, into="%v")] if helper == MEMCPY else []
-    loop.operations.append(IrOperation(STORE, "%v" if helper == MEMCPY else ""))
+    places = [(at, i.operands[0].text) for at, i in enumerate(helper.blocks[1].instructions) if i.opcode == "load"]
+    copies = helper.name == MEMCPY
+    loop.operations = [IrOperation(LOAD, into="%v", shape=moved)] if copies else []
+    loop.operations.append(IrOperation(STORE, "%v" if copies else "", shape=moved))
     loop.pointers = places
     loop.instructions = loop.covered = len(places)
     for part in (blocks[0][0], blocks[2][0]):
         part.operations = [o for o in part.operations if o.code == RETURN]
-
-
-def _loads(helper: str) -> list[tuple[tuple[int, str], str]]:
-    function = read_module(_HELPERS).functions[helper]
-    block = function.blocks[1]
-    return [((at, i.operands[0].text), i.name) for at, i in enumerate(block.instructions) if i.opcode == "load"]
 
 
 def _number(read: dict[str, list[list[IrPart]]], entry: str) -> list[IrPart]:

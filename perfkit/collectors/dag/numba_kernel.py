@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.collectors.dag.kernel_trace import KernelTrace, sizes, working_copy
+from perfkit.collectors.dag.kernel_trace import KernelTrace, sizes, working_copies
 from perfkit.collectors.dag.llvm_ir import instrument
 from perfkit.errors import SettingError
 
@@ -66,7 +66,7 @@ def trace_numba(
     import numba
 
     python = getattr(function, "py_func", function)
-    copies = [working_copy(a) if isinstance(a, np.ndarray) else None for a in arguments]
+    copies = working_copies(arguments)
     actual = [pair[0] if pair else a for pair, a in zip(copies, arguments, strict=True)]
     made: dict[Any, Any] = {}
     with _vectorisation(vectorize):

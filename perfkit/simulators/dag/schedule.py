@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfkit.dag.doubts import MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
+from perfkit.dag.doubts import EXTERNAL, MISSED, SURPRISES, UNSEEN_CALLS, Successors, doubts
 from perfkit.dag.graph import Dag
 from perfkit.dag.program import BRANCH, CALL, NodeSource
 from perfkit.errors import SettingError
@@ -128,7 +128,9 @@ class DagScheduler:
             If the DAG has no nodes.
         """
         work = _Run(self, dag)
-        follow = Successors() if not _predicted(dag) and (dag.program.op == BRANCH).any() else None
+        follow = (
+            Successors(len(dag.program.block_ops)) if not _predicted(dag) and (dag.program.op == BRANCH).any() else None
+        )
 
         def see(records: Any, length: int) -> None:
             if follow is not None:
@@ -143,7 +145,8 @@ class DagScheduler:
         facts = dict(getattr(dag, "facts", {}))
         if follow is not None:
             facts[SURPRISES] = str(follow.surprises)
-            facts[UNSEEN_CALLS] = str(int((dag.program.op == CALL).any()))
+            facts.setdefault(UNSEEN_CALLS, str(int((dag.program.op == CALL).any())))
+            facts[EXTERNAL] = str(follow.executed(getattr(dag, "callers", {})))
         penalty = self.core.misprediction_penalty
         return replace(found, doubts=doubts(facts, found.instructions, found.cycles, penalty))
 

@@ -1,0 +1,209 @@
+"""What instructions of whole kernels cost in their DAGs, by hand, and what kernels may not do to the process."""
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit import DagCore, DagScheduler
+from perfkit.collectors.dag.kernel_trace import working_copies
+from perfkit.collectors.dag.llvm_ir import instrument
+from perfkit.collectors.open_traces import kernel_arguments
+from perfkit.dag.program import HOLD, INTEGER
+from perfkit.errors import DataError, PerfkitWarning, SettingError
+
+LOOP = """{declared}
+define {kind} @f({kind} %start, ptr %p, i64 %n) {attributes}{{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %s = phi {kind} [ %start, %entry ], [ %t, %loop ]
+{body}
+  %j = add i64 %i, 1
+  %more = icmp ult i64 %j, %n
+  br i1 %more, label %loop, label %out
+out:
+  ret {kind} %t
+}}
+{groups}"""
+BASELINE = 'attributes #0 = { "target-cpu"="x86-64" "target-features"="+sse2,+cx8" }\n'
+N = 400
+
+
+def source(tmp_path, body, kind="i64", start=1, declared="", target=None, data=None, whole=True):
+    groups, attributes = ("", "") if target is None else (target, "#0 ")
+    text = LOOP.format(kind=kind, body=body, declared=declared, groups=groups, attributes=attributes)
+    path = tmp_path / "f.ll"
+    path.write_text(text)
+    return pk.trace_c(path, "f", start, np.zeros(8) if data is None else data, N, whole=whole)
+
+
+def link(traced, core="zen4"):
+    """Return the cycles of one turn of the loop."""
+    return DagScheduler(DagCore.load(core), record=False).run(traced).cycles / N
+
+
+@pytest.mark.parametrize(
+    ("operation", "cycles"),
+    [
+        ("udiv i64 %s, 7", 5),
+        ("sdiv i64 %s, 7", 6),
+        ("urem i64 %s, 7", 9),
+        ("sdiv i64 %s, 8", 3),
+        ("sdiv i64 %s, -7", 6),
+    ],
+)
+def test_a_division_by_a_constant_needs_no_divider(tmp_path, operation, cycles):
+    traced = source(tmp_path, f"  %t = {operation}", start=1 << 60)
+    assert not (traced.program.op == HOLD).any()
+    assert link(traced) == pytest.approx(cycles, abs=0.1)
+
+
+def test_a_division_by_a_variable_does(tmp_path):
+    traced = source(tmp_path, "  %d = or i64 %i, 1\n  %t = udiv i64 %s, %d")
+    assert (traced.program.op == HOLD).any()
+    assert link(traced) > 12
+
+
+def test_conversions_and_signs_on_the_chain_take_time(tmp_path):
+    core = DagCore.load("zen4")
+    body = "  %a = fpext float %s to double\n  %b = fadd double %a, 1.0\n  %t = fptrunc double %b to float"
+    assert link(source(tmp_path, body, "float")) == pytest.approx(core.latency_A + 8, abs=0.1)
+    assert link(source(tmp_path, "  %a = fneg double %s\n  %t = fadd double %a, 1.0", "double")) == pytest.approx(
+        core.latency_A + 1, abs=0.1
+    )
+    # The paper's nodes leave both out.
+    assert link(source(tmp_path, body, "float", whole=False)) == pytest.approx(core.latency_A, abs=0.1)
+
+
+def test_long_doubles_are_converted_as_they_are_loaded(tmp_path):
+    body = "  %a = fpext double %s to x86_fp80\n  %b = fadd x86_fp80 %a, %a\n  %t = fptrunc x86_fp80 %b to double"
+    assert link(source(tmp_path, body, "double")) == pytest.approx(DagCore.load("zen4").latency_A, abs=0.1)
+
+
+def test_counting_bits_and_rounding_depend_on_the_target(tmp_path):
+    declared = "declare i64 @llvm.ctpop.i64(i64)"
+    body = "  %a = call i64 @llvm.ctpop.i64(i64 %s)\n  %t = or i64 %a, %i"
+    have = source(tmp_path, body, declared=declared)
+    lack = source(tmp_path, body, declared=declared, target=BASELINE)
+    work = [int((traced.program.op == INTEGER).sum()) for traced in (have, lack)]
+    assert work[1] == work[0] + 11
+    declared = "declare double @llvm.floor.f64(double)"
+    body = "  %a = call double @llvm.floor.f64(double %s)\n  %t = fadd double %a, 1.5"
+    assert link(source(tmp_path, body, "double", declared=declared)) > DagCore.load("zen4").latency_A + 4
+    with pytest.warns(PerfkitWarning, match=r"floor.*SSE4\.1"):
+        source(tmp_path, body, "double", declared=declared, target=BASELINE)
+
+
+def test_wide_divisions_keep_the_divider_longer(tmp_path):
+    core = DagCore.load("zen4")
+    body = """  %v = load {kind}, ptr %p, align 8
+  %w = fdiv {kind} %v, %v
+  %t = add i64 %s, 1"""
+    once, four, eight = (
+        link(source(tmp_path, body.replace("{kind}", kind))) for kind in ("double", "<4 x double>", "<8 x double>")
+    )
+    assert once == pytest.approx(1 / core.throughput_D, rel=0.2)
+    assert (four / once, eight / once) == pytest.approx((1.5, 3), rel=0.1)
+
+
+def test_atomic_operations_wait_for_each_other(tmp_path):
+    body = "  %q = getelementptr i64, ptr %p, i64 %i\n  %t = atomicrmw add ptr %q, i64 1 seq_cst"
+    assert link(source(tmp_path, body, data=np.zeros(N, dtype=np.int64))) == pytest.approx(17, abs=1.5)
+
+
+def test_a_remainder_of_floats_is_a_call(tmp_path):
+    with pytest.warns(PerfkitWarning, match="fmod"):
+        source(tmp_path, "  %t = frem double %s, 3.0", "double")
+
+
+def test_moves_of_whole_kernels_go_by_vectors(tmp_path):
+    ir = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define void @f(ptr %p, i64 %n) {
+  call void @llvm.memset.p0.i64(ptr %p, i8 0, i64 %n, i1 false)
+  ret void
+}
+"""
+    path = tmp_path / "set.ll"
+    path.write_text(ir)
+    whole, paper = (pk.trace_c(path, "f", np.ones(512), 4096, whole=w) for w in (True, False))
+    assert whole.dag().counts["S"] == 128
+    assert paper.dag().counts["S"] == 512
+    told = DagScheduler(DagCore.load("zen4"), record=False).run(whole)
+    assert told.doubts == ()  # no function of the kernel's own is called
+
+
+def test_work_that_is_not_seen_is_a_doubt_where_it_is_executed(tmp_path):
+    declared = "declare double @sin(double)"
+    core = DagScheduler(DagCore.load("zen4"), record=False)
+    with pytest.warns(PerfkitWarning, match="sin"):
+        always = source(tmp_path, "  %t = call double @sin(double %s)", "double", declared=declared)
+    assert any("400 calls of functions that are not in the source" in doubt for doubt in core.run(always).doubts)
+    body = """  %never = icmp eq i64 %i, -1
+  br i1 %never, label %rare, label %go
+rare:
+  %r = call double @sin(double %s)
+  br label %go
+go:
+  %t = phi double [ %r, %rare ], [ %s, %loop ]"""
+    text = LOOP.replace("[ %j, %loop ]", "[ %j, %go ]").replace("[ %t, %loop ]", "[ %t, %go ]")
+    path = tmp_path / "rare.ll"
+    path.write_text(text.format(kind="double", body=body, declared=declared, groups="", attributes=""))
+    with pytest.warns(PerfkitWarning, match="sin"):
+        rarely = pk.trace_c(path, "f", 1.0, np.zeros(1), N, whole=True)
+    assert core.run(rarely).doubts == ()
+
+
+def shifted(a, b):
+    """Add half of what is before in `b` to each element of `a`."""
+    for i in range(1, a.size):
+        a[i] += b[i - 1] * 0.5
+
+
+def test_arrays_that_share_memory_share_it_in_the_copies():
+    core = DagScheduler(DagCore.load("zen4"), record=False)
+    x = np.ones(500)
+    apart = core.run(pk.trace_numba(shifted, x, x.copy(), whole=True)).cycles
+    same = pk.trace_numba(shifted, x, x, whole=True)
+    assert core.run(same).cycles > 3 * apart  # a chain through memory
+    assert same.run()[0][2] == 1.75
+    assert same.digest() != pk.trace_numba(shifted, x, x.copy(), whole=True).digest()
+    (a, _), (b, kept), nothing = working_copies([x[:300], x[100:], 5])
+    assert nothing is None
+    assert b.ctypes.data - a.ctypes.data == 800
+    a[150] = 7.0
+    assert (b[50], kept[50]) == (7.0, 1.0)
+
+
+def test_a_kernel_that_would_end_the_process_is_refused(tmp_path):
+    traced = source(tmp_path, "  %d = load volatile i64, ptr %p\n  %t = udiv i64 %s, %d")
+    with pytest.raises(DataError, match="SIGFPE, a division of integers by zero"):
+        traced.dag()
+    with pytest.raises(DataError, match="SIGFPE"):
+        traced.seconds()
+    far = "  %k = shl i64 %i, 40\n  %q = getelementptr i8, ptr %p, i64 %k\n  %t = load i64, ptr %q"
+    with pytest.raises(DataError, match="SIGSEGV, an access outside"):
+        source(tmp_path, far).replay(lambda records, length: None)
+
+
+def test_results_that_cannot_be_taken_are_refused(tmp_path):
+    ir = (
+        "define { i64, i64 } @f(i64 %a) {\n  %r = insertvalue { i64, i64 } undef, i64 %a, 0\n  ret { i64, i64 } %r\n}\n"
+    )
+    path = tmp_path / "two.ll"
+    path.write_text(ir)
+    assert instrument(ir, "f").returns == "{ i64, i64 }"
+    with pytest.raises(SettingError, match=r"returns \{ i64, i64 \}, which cannot be taken"):
+        pk.trace_c(path, "f", 1)
+
+
+def test_complex_arrays_can_be_arguments():
+    (array,) = kernel_arguments("c16[4]")
+    assert array.dtype == np.complex128
+    assert array[1] == 1 + 1 / 64
+
+
+def test_a_plain_loop_has_no_branches_that_are_hard_to_predict(tmp_path):
+    short = source(tmp_path, "  %t = add i64 %s, %i")
+    assert DagScheduler(DagCore.load("zen4"), record=False).run(short).doubts == ()
