@@ -277,6 +277,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"
     if stand_in:
         amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
+    if told := known.idle(samples):
+        return f"{amount}: {told}.{label}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
         for method in _ORDER:

@@ -357,6 +357,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if "interval" in keys and not _may_number(grid, keys["interval"]):
         rest.append(keys.pop("interval"))
     unnamed = [i for i in rest if not grid.names[i] or grid.names[i].lower().startswith("unnamed:")]
+    empty = [i for i in unnamed if not any(as_text(grid.columns[i]))]  # each row ends with a delimiter
+    rest = [i for i in rest if i not in empty]
+    unnamed = [i for i in unnamed if i not in empty]
     if len(unnamed) == 1 and _is_numbering(grid, unnamed[0]):
         report.note("a column without a name numbers the rows; left out")
         rest.remove(unnamed[0])

@@ -62,6 +62,7 @@ _CORE_UNITS = ("cpu_", "armv8_", "armv9_", "apple_", "(")  # PMUs that count one
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])?")
 _CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _CORE = re.compile(r" \((?:Cortex|Neoverse|ARM)[^)]*\)$", re.IGNORECASE)  # as Streamline names them
+_SUM = re.compile(r":sum$", re.IGNORECASE)  # over threads, as tables of PAPI's counters say
 _MODIFIERS = re.compile(r":(?P<modifiers>[ukhHGpPSDWeb]+)$")
 
 
@@ -76,7 +77,7 @@ def normalise(event: str) -> str:
         name = match["event"]
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
-    name = _MODIFIERS.sub("", _CORE.sub("", name)).lower()
+    name = _MODIFIERS.sub("", _SUM.sub("", _CORE.sub("", name))).lower()
     return _WITH_HYPHENS.get(name, name)
 
 

@@ -397,3 +397,32 @@ def test_a_table_without_cycles_gets_no_made_up_throughput(tmp_path):
     path.write_text("kernel,waves,vector_ops\na,16384,262144\nb,16000,250000\n")
     found = pk.explore(path)
     assert found.headline.startswith("cycles or instructions were not counted, so no method applies")
+
+
+def test_an_idle_machine_is_not_explained(tmp_path):
+    path = dump(tmp_path, "idle.csv")
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    idle = "\n".join(",".join([at, str(int(n) // 10_000), *rest]) for at, n, *rest in lines)
+    path.write_text(idle + "\n")
+    found = pk.explore(path)
+    assert "hardly anything ran: 1.35e+05 cycles a second" in found.headline
+    assert "largest part" not in found.headline
+    assert found.quality[0].startswith("hardly anything ran")
+    assert "hardly anything ran" not in str(pk.explore(dump(tmp_path, "app.csv")).report())
+
+
+def test_two_parts_of_which_only_the_sum_is_known_are_one_part(tmp_path):
+    rng = np.random.default_rng(3)
+    n = 240
+    together = rng.uniform(1e5, 3e6, n)
+    first, second = ((together * rng.normal(1, 0.0005, n)).astype(int) for _ in range(2))
+    alone = rng.uniform(1e4, 4e5, n).astype(int)
+    instructions = np.full(n, 10**8) + rng.integers(0, 10**7, n)
+    cycles = (0.3 * instructions + 15 * first + 15 * second + 180 * alone + rng.normal(0, 3e5, n)).astype(int)
+    columns = {"cycles": cycles, "instructions": instructions, "branch-misses": first, "L1-dcache-load-misses": second}
+    frame = pd.DataFrame(columns | {"LLC-load-misses": alone})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    found = pk.explore(tmp_path / "a.csv").methods.set_index("method").loc["CPI stack", "finding"]
+    assert "branch-misses and L1-dcache-load-misses together, which the data do not tell apart (" in found
+    share = 30 * together.mean() / cycles.mean()
+    assert int(re.search(r"apart \((\d+)%\)", found)[1]) / 100 == pytest.approx(share, abs=0.05)
