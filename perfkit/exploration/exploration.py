@@ -216,7 +216,8 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
                 continue
             told = (
                 f"{path.name}: cycles or instructions were not counted; {per_unit(found.work_event, found.time_event)} "
-                f"{_STAND_IN}. Count them too: -e cycles,instructions,..."
+                f"{_STAND_IN}. Count them too (-e cycles,instructions,...); where they have other names here, give "
+                "these: --time-event EVENT --work-event EVENT (in Python: time_event=, work_event=)"
             )
             return replace(found, notes=(told, *found.notes))
     raise SettingError(f"{path.name}: no event of it can stand for time and work")

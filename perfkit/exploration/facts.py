@@ -9,7 +9,7 @@ import pandas as pd
 from perfkit.fitters.cpi.checks import same_names
 from perfkit.names import counted
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import TIME_EVENTS, mode_cautions, modes, normalise, other_core, per_unit
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, mode_cautions, modes, normalise, other_core, per_unit
 from perfkit.samples.table import Samples
 
 FEW = 20  # intervals; what is fitted to fewer may be chance
@@ -86,8 +86,8 @@ def quality(samples: Samples) -> list[str]:
     """Return what its reader should know of the counts, the gravest first."""
     told = [
         *[n.partition(": caution: ")[2] for n in samples.notes if ": caution: " in n],
-        *([told] if (told := idle(samples)) else []),
         *_modes(samples),
+        *([told] if (told := idle(samples)) else []),
         *_other_cores(samples),
         *_aliases(samples),
         *_multiplexing(samples),
@@ -175,6 +175,9 @@ def _phases(samples: Samples) -> list[str]:
     if not len(rate) or rate.mean() <= 0:
         return []
     low, high = np.quantile(rate, [0.05, 0.95])
+    named = {normalise(samples.time_event), normalise(samples.work_event)} <= {*TIME_EVENTS, *WORK_EVENTS}
+    if high < 1.2 * low and not named:
+        return []  # of two events that stand in for time and work, nobody knows what an even ratio says
     if high < 1.2 * low:
         return ["one phase: the throughput hardly changes over the run, so little can be told from its changes"]
     return [

@@ -47,7 +47,7 @@ WORK_EVENTS = (
 )
 
 # perf's own names that scripts write with underscores, as columns of their tables.
-_WITH_HYPHENS = {
+_OTHER_NAMES = {
     name.replace("-", "_"): name
     for name in (
         "branch-misses", "branch-instructions", "cache-misses", "cache-references", "page-faults", "context-switches",
@@ -55,6 +55,13 @@ _WITH_HYPHENS = {
         "l1-dcache-load-misses", "l1-icache-load-misses", "llc-loads", "llc-load-misses", "dtlb-loads",
         "dtlb-load-misses", "itlb-load-misses", "branch-load-misses",
     )
+} | {
+    # As spreadsheets in German, Spanish, Portuguese, Italian, Polish, Russian and Chinese head their columns.
+    **dict.fromkeys(("zyklen", "takte", "taktzyklen", "ciclos", "cicli", "cykle", "такты", "周期"), "cycles"),
+    **dict.fromkeys(
+        ("befehle", "instruktionen", "instrucciones", "instruções", "istruzioni", "instrukcje", "инструкции", "指令"),
+        "instructions",
+    ),
 }  # fmt: skip
 
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
@@ -78,7 +85,7 @@ def normalise(event: str) -> str:
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
     name = _MODIFIERS.sub("", _SUM.sub("", _CORE.sub("", name))).lower()
-    return _WITH_HYPHENS.get(name, name)
+    return _OTHER_NAMES.get(name, name)
 
 
 def counter_unit(event: str) -> str:

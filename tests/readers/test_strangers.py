@@ -485,7 +485,7 @@ def test_a_file_that_ends_inside_its_last_number_says_so(tmp_path):
 
 
 def test_a_cut_cell_among_grouped_digits_says_so(tmp_path):
-    text = ROWS.replace(",", ";").replace(";610", ";610,")
+    text = ROWS.replace(",", ";").replace(";610", ";1,610,")
     cut = pk.read_samples(write(tmp_path, text.rstrip("\n")[:-4]))
     assert noted(cut, "caution", "the last line has no end")
 
