@@ -561,3 +561,21 @@ def test_files_of_counts_that_are_no_text_are_called_by_name(tmp_path, begin, sa
     path.write_bytes(begin + b"\0" * 100)
     with pytest.raises(FormatError, match=said):
         pk.read_samples(path)
+
+
+def test_a_column_that_is_the_sum_of_the_others_is_no_event(tmp_path):
+    frame = pd.read_csv(write(tmp_path, ROWS))
+    added = frame.assign(t_ms=100, total=frame.sum(axis=1), sum=frame["cycles"] + 1)
+    samples = pk.read_samples(write(tmp_path, added.to_csv(index=False)))
+    assert list(samples.events) == ["cache-misses", "sum"]  # what is not their sum stays
+    assert noted(samples, "total (the sum of the others)")
+
+
+def test_rows_that_a_join_left_twice_are_a_caution(tmp_path):
+    counts = [123_456 + 7919 * i for i in TURNS]
+    rows = pd.DataFrame({"cycles": counts, "instructions": counts[::-1], "cache-misses": TURNS})
+    joined = pd.concat([rows, rows.iloc[3:9]]).sort_values(["cache-misses", "cycles"])
+    assert noted(
+        pk.read_samples(write(tmp_path, joined.to_csv(index=False))), "caution: 6 of 18 rows are identical to others"
+    )
+    assert not noted(pk.read_samples(write(tmp_path, rows.to_csv(index=False))), "identical")
