@@ -7,6 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
+from perfkit.errors import SettingError
 
 if TYPE_CHECKING:
     from perfkit.cli.diff_side import DiffSide
@@ -41,6 +42,8 @@ def diff(
     repeat: options.Repeat = 1,
     limit: options.Limit = 10_000_000,
     at_most: options.AtMost = None,
+    time_event: options.TimeEvent = "",
+    work_event: options.WorkEvent = "",
     top: options.Top = 10,
     html: options.Html = None,
     output: Annotated[
@@ -74,8 +77,11 @@ def diff(
         check_sides(sides, b, {"--flags-b": flags_b, "--function-b": function_b})
         if sides[0].form == "dump":
             check_dumps({"--core": core, "--warm/--cold": warm is not None, "--at-most": at_most is not None})
-            found: GusDiff | CountsDiff = _of_dumps(sides)
+            found: GusDiff | CountsDiff = _of_dumps(sides, time_event, work_event)
         else:
+            for option, value in (("--time-event", time_event), ("--work-event", work_event)):
+                if value:
+                    raise SettingError(f"{option} is for dumps of counters; these two sides are simulated runs")
             found = _of_runs(sides, say)
     for path in (output, html):
         if path is not None:
@@ -91,10 +97,11 @@ def diff(
         _judge(found, at_most)
 
 
-def _of_dumps(sides: "list[DiffSide]") -> "CountsDiff":
+def _of_dumps(sides: "list[DiffSide]", time_event: str, work_event: str) -> "CountsDiff":
     from perfkit.exploration.counts_diff import diff_counts
 
-    return diff_counts(sides[0].samples(), sides[1].samples(), names=(sides[0].path.name, sides[1].path.name))
+    a, b = (side.samples(time_event, work_event) for side in sides)
+    return diff_counts(a, b, names=(sides[0].path.name, sides[1].path.name))
 
 
 def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":

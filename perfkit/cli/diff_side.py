@@ -115,12 +115,12 @@ class DiffSide:
             return "simulating"
         return "compiling, recording and simulating" if self.is_built else "recording and simulating"
 
-    def samples(self) -> "Samples":
+    def samples(self, time_event: str = "", work_event: str = "") -> "Samples":
         """Return a dump's samples."""
         from perfkit.readers.open_samples import open_samples
 
         try:
-            return open_samples(self.what, memory=True)
+            return open_samples(self.what, memory=True, time_event=time_event, work_event=work_event)
         except PerfkitError as error:
             raise type(error)(
                 f"{self.what} is no program, library, C or C++ file, trace or saved result, and as a dump of counters "

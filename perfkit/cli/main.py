@@ -4,6 +4,7 @@ A command's module is imported when the command is used: ``perfkit --help`` read
 """
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -184,7 +185,7 @@ def main() -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except PerfkitError as error:
-        _end(2, str(error))
+        _end(2, as_options(str(error)))
     except KeyboardInterrupt:
         _end(130, "interrupted")
     except SystemExit as ended:  # click's own way out of a closed pipe
@@ -208,6 +209,11 @@ def main() -> None:
             f"unexpected {type(error).__name__}: {error}\n"
             "This is a fault of perfkit: please report it. PERFKIT_TRACEBACK=1 in the environment prints where it is.",
         )
+
+
+def as_options(message: str) -> str:
+    """Return a message with what it recommends to give spelled as on a command line, not as in Python."""
+    return re.sub(r"\b(time|work)_event=\.\.\.", r"--\1-event EVENT", message)
 
 
 def _have_interrupts_end_quietly() -> None:

@@ -31,7 +31,7 @@ class ReportCommand(options.Command):
 def report(
     ctx: typer.Context,
     notebook: str = typer.Argument(
-        ...,
+        "",
         metavar="NOTEBOOK",
         help="A method (spire, cpi, dump, gus, roofline, study): one screen on your data. Or a notebook: its path, or "
         "a shipped lesson's name (10_spire_walkthrough).",
@@ -44,7 +44,9 @@ def report(
         metavar="FILE",
         help="Write the result: .html is one page, .ipynb a notebook. Its folder is made if needed.",
     ),
-    list_only: bool = typer.Option(False, "--list", help="Only list the notebook's parameters."),
+    list_only: bool = typer.Option(
+        False, "--list", help="Only list the notebook's parameters; without a notebook, all that there are."
+    ),
     timeout: float = typer.Option(
         600.0, "--timeout", min=1, max=1e6, callback=options.finite, help="Give up on a cell after this many seconds."
     ),
@@ -69,6 +71,17 @@ def report(
 
     Example: perfkit report spire -p training 'dumps/train-*.txt' -p analysed dumps/app.txt -o report.html
     """
+    if not notebook and list_only:
+        from perfkit.cli.pages.reports import REPORTS
+
+        names = {"methods": list(REPORTS), "notebooks": [p.stem for p in shipped_notebooks()]}
+        if as_json:
+            print_json(names)
+        else:
+            typer.echo("\n".join(f"{kind}: {', '.join(each)}" for kind, each in names.items()))
+        return
+    if not notebook:
+        raise SettingError("name a method or a notebook; perfkit report --list names them all")
     own = _report(notebook, output)
     path = Path(notebook) if own else find_notebook(notebook)
     known = own.parameters if own else parameters_of(path)

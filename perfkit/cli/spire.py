@@ -1,5 +1,6 @@
 """``perfkit spire``: rank a workload's events by the throughput they allow."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
-from perfkit.errors import SettingError
+from perfkit.errors import PerfkitWarning, SettingError
 
 if TYPE_CHECKING:
     from perfkit.fitters.spire.model import SpireModel
@@ -134,9 +135,15 @@ def _model(train: list[str], saved: Path | None, time_event: str, work_event: st
         if not saved.is_file():
             raise SettingError(f"no file {str(saved)!r} with a model; save one with --save-model")
         return SpireModel.load(saved)
-    return Spire(min_running=min_running).fit(
-        open_samples(train, memory=True, time_event=time_event, work_event=work_event)
-    )
+    samples = open_samples(train, memory=True, time_event=time_event, work_event=work_event)
+    if len(samples.runs) == 1:
+        warnings.warn(
+            f"trained on one run ({samples.runs.index[0]}): its rooflines bound what that program reached, not what "
+            "the processor can. Train on runs of several programs",
+            PerfkitWarning,
+            stacklevel=2,
+        )
+    return Spire(min_running=min_running).fit(samples)
 
 
 def _as_text(model: "SpireModel", ranking: "Ranking", areas: Any, top: int) -> str:

@@ -216,7 +216,8 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
                 continue
             told = (
                 f"{path.name}: cycles or instructions were not counted; {per_unit(found.work_event, found.time_event)} "
-                f"{_STAND_IN}. Count them too: -e cycles,instructions,..."
+                f"{_STAND_IN}. Count them too (-e cycles,instructions,...); where they have other names here, give "
+                "these: --time-event EVENT --work-event EVENT (in Python: time_event=, work_event=)"
             )
             return replace(found, notes=(told, *found.notes))
     raise SettingError(f"{path.name}: no event of it can stand for time and work")
@@ -277,6 +278,8 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"
     if stand_in:
         amount = f"with {samples.time_event} as time and {samples.work_event} as work, {amount}"
+    if told := known.idle(samples):
+        return f"{amount}: {told}.{label}"
     by_name = {t.method: t for t in tried}
     for trust in ("supported", "uncertain"):
         for method in _ORDER:

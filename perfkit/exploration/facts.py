@@ -9,11 +9,12 @@ import pandas as pd
 from perfkit.fitters.cpi.checks import same_names
 from perfkit.names import counted
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import mode_cautions, modes, other_core, per_unit
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, mode_cautions, modes, normalise, other_core, per_unit
 from perfkit.samples.table import Samples
 
 FEW = 20  # intervals; what is fitted to fewer may be chance
 _SHOWN = 8
+_IDLE = 1e7  # cycles a second; cores run at a thousand million and more
 
 
 def facts(samples: Samples) -> dict[str, str]:
@@ -86,6 +87,7 @@ def quality(samples: Samples) -> list[str]:
     told = [
         *[n.partition(": caution: ")[2] for n in samples.notes if ": caution: " in n],
         *_modes(samples),
+        *([told] if (told := idle(samples)) else []),
         *_other_cores(samples),
         *_aliases(samples),
         *_multiplexing(samples),
@@ -99,6 +101,25 @@ def quality(samples: Samples) -> list[str]:
     if len(samples.problems):
         told.append(f"{len(samples.problems):,} line(s) could not be used; samples.problems lists them")
     return told
+
+
+def idle(samples: Samples) -> str:
+    """Return a warning where hardly anything ran while the counters did; "" otherwise, or where nobody knows."""
+    each = _each(samples)
+    if (
+        samples.kind != "measured"
+        or each is None
+        or normalise(samples.time_event) not in set(TIME_EVENTS) - {"seconds"}
+    ):
+        return ""
+    timed = each[(each["seconds"] > 0) & each["time"].notna()]
+    rate = timed["time"].sum() / timed["seconds"].sum() if len(timed) else np.nan
+    if not rate < _IDLE:
+        return ""
+    return (
+        f"hardly anything ran: {rate:.3g} cycles a second, under 1 % of a core's clock. The counts are of an idle "
+        "machine or of a program that waits, and shares of its cycles explain nothing of its time"
+    )
 
 
 def _modes(samples: Samples) -> list[str]:
@@ -154,6 +175,9 @@ def _phases(samples: Samples) -> list[str]:
     if not len(rate) or rate.mean() <= 0:
         return []
     low, high = np.quantile(rate, [0.05, 0.95])
+    named = {normalise(samples.time_event), normalise(samples.work_event)} <= {*TIME_EVENTS, *WORK_EVENTS}
+    if high < 1.2 * low and not named:
+        return []  # of two events that stand in for time and work, nobody knows what an even ratio says
     if high < 1.2 * low:
         return ["one phase: the throughput hardly changes over the run, so little can be told from its changes"]
     return [

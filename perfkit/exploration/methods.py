@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from perfkit.errors import PerfkitError
 from perfkit.exploration.facts import FEW, processor_of
 from perfkit.exploration.models import nearest_core, simulated_model
-from perfkit.fitters.cpi.stack import CpiStack
+from perfkit.fitters.cpi.checks import inseparable
+from perfkit.fitters.cpi.stack import CpiFit, CpiStack
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.fitters.topdown import TopDown
 from perfkit.results import Summarised
@@ -105,8 +107,7 @@ def _cpi(samples: Samples) -> Tried:
     places = samples.table["place"].cat.categories
     fit = CpiStack().fit(samples)  # as the command fits it: fewer resamples would judge otherwise at the edge
     parts = fit.components.drop("base").sort_values(ascending=False)
-    first, share = str(parts.index[0]), parts.iloc[0] / fit.cpi
-    finding = f"CPI {fit.cpi:.3g}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {first} ({share:.0%})"
+    finding = f"CPI {fit.cpi:.3g}; after the base ({fit.base / fit.cpi:.0%}) the largest part is {_largest(fit, parts)}"
     why = str(fit.verdict)
     trust = fit.verdict.level
     if samples.n_intervals < FEW:
@@ -118,6 +119,19 @@ def _cpi(samples: Samples) -> Tried:
         why += f" {len(samples.runs)} runs are in one fit, whose penalties may differ: pk.CpiStack().fit_each(samples)."
         trust = "uncertain" if trust == "supported" else trust
     return Tried("CPI stack", trust, finding, why, "pk.CpiStack().fit(samples).plot()", fit)
+
+
+def _largest(fit: CpiFit, parts: pd.Series) -> str:
+    """Return the largest part of a stack; two of which only the sum is known are one part."""
+    events = list(fit.penalties.index)
+    rates = fit.data.rates / fit.cpi
+    known = fit.penalty_draws[events].to_numpy() * rates
+    name, share = str(parts.index[0]), float(parts.iloc[0] / fit.cpi)
+    for i, j, _, _ in inseparable(known, fit.settings.level):
+        both = float((fit.components[events[i]] + fit.components[events[j]]) / fit.cpi)
+        if both > share:
+            name, share = f"{events[i]} and {events[j]} together, which the data do not tell apart", both
+    return f"{name} ({share:.0%})"
 
 
 def _spire(samples: Samples, model: SpireModel | None) -> Tried:

@@ -191,6 +191,10 @@ def _metrics(rates: Rates, slots: pd.Series) -> tuple[pd.Series, pd.Series, pd.S
     return rates["topdown-retiring"] / slots, rates["topdown-fe-bound"] / slots, rates["topdown-bad-spec"] / slots
 
 
+def _shares(rates: Rates, slots: pd.Series) -> tuple[pd.Series, pd.Series, pd.Series]:
+    return rates["retiring"] / slots, rates["frontend_bound"] / slots, rates["bad_speculation"] / slots
+
+
 def _zen4(rates: Rates, slots: pd.Series) -> tuple[pd.Series, pd.Series, pd.Series]:
     retired = rates["ex_ret_ops"]
     front_end = rates["de_no_dispatch_per_slot.no_ops_from_frontend"]
@@ -205,12 +209,14 @@ def _arm(rates: Rates, slots: pd.Series) -> tuple[pd.Series, pd.Series, pd.Serie
 
 _INTEL = ("uops_issued.any", "uops_retired.retire_slots", "idq_uops_not_delivered.core", "int_misc.recovery_cycles")
 _LINUX = ("topdown-slots-issued", "topdown-slots-retired", "topdown-fetch-bubbles", "topdown-recovery-bubbles")
+_METRICS = ("topdown-retiring", "topdown-fe-bound", "topdown-bad-spec", "topdown-be-bound")
+_TOPLEV = ("retiring", "frontend_bound", "bad_speculation", "backend_bound")
 _GUS = "Gus paper, Fig. 3 (after Yasin, ISPASS 2014)"
 
 SCHEMES = (
     Scheme(
         "Intel, topdown metrics",
-        ("topdown-retiring", "topdown-fe-bound", "topdown-bad-spec", "topdown-be-bound"),
+        _METRICS,
         None,
         _metrics,
         "Gus paper, Fig. 3: provided by events of their own on recent Intel cores",
@@ -231,6 +237,13 @@ SCHEMES = (
         _arm,
         "Arm, Neoverse telemetry specification, top-down level 1",
     ),
+    Scheme(
+        "toplev's first level",
+        _TOPLEV,
+        None,
+        _shares,
+        "toplev (pmu-tools), which computes the four nodes after Yasin, ISPASS 2014",
+    ),
 )
 
 
@@ -240,7 +253,8 @@ SCHEMES = (
 def _names(samples: Samples) -> dict[str, str]:
     """Return the samples' name of each event by its normalised name; ``cycles`` is whatever counts cycles."""
     present = [*samples.events, samples.time_event, samples.work_event]
-    names = {normalise(e): e for e in reversed(present)}
+    # toplev's shares of an interval whose slots nobody counted are in slots x seconds, all in the same unit.
+    names = {normalise(e).removesuffix(" [slots x s]"): e for e in reversed(present)}
     counting = [names[c] for c in TIME_EVENTS if c in names and c != "seconds"]
     if normalise(samples.time_event) in TIME_EVENTS and samples.time_event != "seconds":
         counting.insert(0, samples.time_event)
@@ -257,6 +271,9 @@ def _fractions(
     known = table[table["count"].notna() & table["time"].notna()]
     sums = known.groupby([*by, "event"], observed=True)[["count", "time"]].sum()
     rate = (sums["count"] / sums["time"].where(sums["time"] > 0)).unstack("event")
+    if samples.work_event in {names[n] for n in scheme.needs}:  # where it stands in for the work
+        each = known.drop_duplicates(["run", "place", "interval"]).groupby(by, observed=True)[["work", "time"]].sum()
+        rate[samples.work_event] = each["work"] / each["time"].where(each["time"] > 0)
     rates = {n: _rate(rate, names[n], samples.time_event) for n in scheme.needs}
     slots = rates[CYCLES] * width if width is not None else _slots(rates)
     retiring, front_end, bad_speculation = scheme.formula(rates, slots)
@@ -274,8 +291,8 @@ def _rate(rate: pd.DataFrame, event: str, time_event: str) -> pd.Series:
 def _slots(rates: Rates) -> pd.Series:
     if "topdown-total-slots" in rates:
         return rates["topdown-total-slots"]
-    parts = [rates[n] for n in ("topdown-retiring", "topdown-fe-bound", "topdown-bad-spec", "topdown-be-bound")]
-    return parts[0] + parts[1] + parts[2] + parts[3]
+    a, b, c, d = (rates[n] for n in (_METRICS if _METRICS[0] in rates else _TOPLEV))
+    return a + b + c + d
 
 
 def _warn_outside(fractions: pd.DataFrame, scheme: Scheme) -> None:

@@ -32,6 +32,8 @@ _BLOCK = 4 << 20
 _LOOKED_AT = 50  # cells of a column, to see what it holds
 # From this size on a text is read by the compiled reader first, which takes half a second to load.
 _LARGE = 8 << 20
+_FIGURE = re.compile(r"[+-]?\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.IGNORECASE)
+_CUT = 0.2  # a number that lost a digit is at most a tenth of what it was
 _THREE_DECIMALS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
@@ -105,16 +107,27 @@ def cells_of(line: str, delimiter: str = ",") -> list[str]:
 
 
 def find_header(head: str) -> Header | None:
-    """Return the first line that is neither empty nor a comment, taken apart at its most frequent delimiter."""
-    at = 0
+    """Return the first line that is neither empty nor a comment, taken apart at its most frequent delimiter.
+
+    Where that line holds numbers only, and the comment right above as many names (``# cycles,instructions``, as NumPy
+    and gnuplot write tables), the comment is the header.
+    """
+    at, comment = 0, None
     for number, line in enumerate(io.StringIO(head, newline="\n"), 1):
+        above, comment = comment, None
         at += len(line)
         text = line.strip("\r\n")
+        if text.startswith("#"):
+            comment = text
         if not text.strip() or text.startswith("#") or _SEPARATOR.match(text):
             continue
         bare = re.sub(r'"(?:[^"]|"")*"', "", text)
         delimiter = max(_DELIMITERS, key=bare.count)
         names = tuple(n.strip() for n in cells_of(text, delimiter))
+        if above is not None and len(names) > 1 and all(_FIGURE.fullmatch(n) for n in names):
+            said = tuple(n.strip() for n in cells_of(above.lstrip("# "), delimiter))
+            if len(said) == len(names) and all(n and not _FIGURE.fullmatch(n) for n in said):
+                return Header(number - 1, at - len(line), delimiter, said, above)
         return Header(number, at, delimiter, names, text)
     return None
 
@@ -141,7 +154,7 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
             report.note(told)
     if begin == len(data):
         raise FormatError(f"{report.file}: a header and no rows")
-    if data.find(found.text.encode(), begin) < 0:  # else the header is repeated
+    if not _header_again(data, begin, found, report):
         order = np.arange(len(found.names)) if arrange is None else np.asarray(arrange(found.names))
         n_lines = data.count(b"\n", begin) + (not data.endswith(b"\n"))
         columns = None
@@ -154,15 +167,56 @@ def read_grid(data: bytes, report: Report, arrange: Callable[[tuple[str, ...]], 
             kept = None if len(columns[0]) == n_lines else _lines_with_text(data, begin, found.line + 1)
             if kept is None or len(kept) == len(columns[0]):
                 report.counts(range(found.line + 1, found.line + 1 + n_lines) if kept is None else kept)
+                _note_open_end(data, columns[-1], report)
                 return Grid(found.names, columns, (), matrix, found.line + 1, kept)
     kept_rows, lines, parts = _sound_rows(data[begin:], found, data.endswith(b"\n"), report)
     columns = _columns(b"\n".join(kept_rows) + b"\n", found) if kept_rows else None
     if columns is None:
         raise FormatError(f"{report.file}: no row of it has the {len(found.names)} fields of the header")
     report.counts(lines)
+    _note_open_end(data, columns[-1], report)
     if parts:
         report.note(f"the header is repeated at {len(parts)} place(s): files put one after another, taken as runs")
     return Grid(found.names, columns, parts, kept_lines=lines)
+
+
+def _header_again(data: bytes, begin: int, header: Header, report: Report) -> bool:
+    """Whether the header is repeated, in the same or another order.
+
+    Raises
+    ------
+    FormatError
+        A header of other names follows, so that the rows below it would be read under the wrong names.
+    """
+    if data.find(header.text.encode(), begin) >= 0:
+        return True
+    axis = next((n for n in header.names if normalise(n) in _AXES), "")
+    at, again = begin, False
+    while axis and (at := data.find(axis.encode(), at)) >= 0:
+        start, stop = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        stop = len(data) if stop < 0 else stop
+        names = [c.strip() for c in cells_of(data[start:stop].decode(errors="replace").strip("\r"), header.delimiter)]
+        if sorted(names) == sorted(header.names):
+            again = True
+        elif axis in names and len(names) == len(header.names) and not any(NUMBER_PATTERN.fullmatch(n) for n in names):
+            line = data.count(b"\n", 0, start) + 1
+            raise FormatError(
+                f"{report.file}, line {line}: a second header with other columns than the first ({', '.join(names)}; "
+                f"before: {', '.join(header.names)}). Split the file there, and read the parts."
+            )
+        at = stop
+    return again
+
+
+def _note_open_end(data: bytes, last: Column, report: Report) -> None:
+    """Say where the last line has no end, as that of a file that was cut: digits of its last number may be missing."""
+    if data.endswith((b"\n", b'"')) or len(last) < 2:
+        return
+    told = "the last line has no end; if the file was cut, digits of its last number are missing"
+    values = as_float(last) if is_number(last) else np.array([len(c or "") for c in as_text(last)], dtype="float64")
+    before = values[:-1][values[:-1] > 0]
+    short = len(before) and values[-1] < (_CUT * before.min() if is_number(last) else before.min())
+    report.note(f"caution: {told}: it is far smaller than all before it" if short else told)
 
 
 def _perhaps_grouped(body: str, header: Header) -> bool:
@@ -231,21 +285,27 @@ def _sound_rows(
     kept: list[bytes] = []
     lines: list[int] = []
     parts: list[int] = []
+    order: list[int] | None = None  # of the fields, below a header in another order
     rows = body.split(b"\n")
     for number, raw in enumerate(rows, header.line + 1):
         text = raw.rstrip(b"\r").decode("utf-8")
         if not text.strip():
             continue
-        if text.strip() == header.text.strip():
+        fields = cells_of(text, header.delimiter)
+        if fields[0].strip() in header.names and sorted(c.strip() for c in fields) == sorted(header.names):
+            names = [c.strip() for c in fields]
+            where = {n: [i for i, m in enumerate(names) if m == n] for n in names}
+            order = None if tuple(names) == header.names else [where[n].pop(0) for n in header.names]
             parts.append(len(kept))
             report.describes(number)
             continue
-        fields = cells_of(text, header.delimiter)
         if len(fields) != len(header.names):
             cut = number - header.line == len(rows) and not ends
             reason = f"expected {len(header.names)} fields as in the header, found {len(fields)}"
             report.problem(number, text, f"the file ends in the middle of a row: {reason}" if cut else reason)
             continue
+        if order is not None:
+            raw = header.delimiter.join('"' + fields[i].replace('"', '""') + '"' for i in order).encode()
         kept.append(raw)
         lines.append(number)
     return kept, lines, tuple(parts)

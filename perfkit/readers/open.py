@@ -26,6 +26,19 @@ _SPACES = np.frombuffer(b"\n\r \t\f\v", dtype="uint8")
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[ -/]+[0-~])?")
 
 
+_UNKNOWN = "binary data. A perf.data file is not a dump: give what `perf stat` prints, or writes with -o."
+# Files of counts that are no text, and how to get a table out of them.
+_BINARY = {
+    b"PERFILE2": "a recording of perf (perf.data). Give what `perf stat` prints, or writes with -o.",
+    b"PK\x03\x04": "an Excel workbook or another ZIP archive. Save the sheet as CSV, or unpack the archive.",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook (.xls). Save the sheet as CSV.",
+    b"\x89HDF\r\n": "HDF5 data. Write the table as CSV or Parquet: pandas.read_hdf(file).to_parquet(out).",
+    b"ARROW1": "Arrow (Feather) data. Write it as Parquet: pandas.read_feather(file).to_parquet(out).",
+    b"SQLite format 3": "an SQLite database. Write the counts as CSV: sqlite3 -header -csv file 'select ...'.",
+    b"\x93NUMPY": "a NumPy array, which has no names of events. Write it as CSV with a header.",
+}
+
+
 @dataclass
 class Opened:
     """A file's content after decompression.
@@ -64,10 +77,8 @@ class Opened:
         if self.data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "utf-16"
         if b"\x00" in self.data:
-            raise FormatError(
-                f"{self.name}: expected a text dump; found binary data. A perf.data file is not a dump: "
-                "give what `perf stat` prints, or writes with -o."
-            )
+            what = next((told for magic, told in _BINARY.items() if self.data.startswith(magic)), _UNKNOWN)
+            raise FormatError(f"{self.name}: expected a text dump; found {what}")
         if self.data.isascii():
             return "utf-8-sig"
         try:

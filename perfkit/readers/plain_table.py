@@ -51,6 +51,8 @@ _PROBE_ROWS = 8
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _BEGINS = re.compile(r"start|begin", re.IGNORECASE)
 _SURE = 9  # steps that must all go up before it is no accident
+_FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compared, and the share of identical ones
+_LARGE = 1e5  # counts that are never the same by chance
 _LONG_BEFORE = 10.0  # steps between a clock's beginning and the first row that no run takes
 # Other tools' names of what every tool counts. Arm Streamline's columns are "Group:Counter (Core)"; node_exporter's
 # are the counters of its collector "perf".
@@ -357,6 +359,9 @@ def _wide(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if "interval" in keys and not _may_number(grid, keys["interval"]):
         rest.append(keys.pop("interval"))
     unnamed = [i for i in rest if not grid.names[i] or grid.names[i].lower().startswith("unnamed:")]
+    empty = [i for i in unnamed if not any(as_text(grid.columns[i]))]  # each row ends with a delimiter
+    rest = [i for i in rest if i not in empty]
+    unnamed = [i for i in unnamed if i not in empty]
     if len(unnamed) == 1 and _is_numbering(grid, unnamed[0]):
         report.note("a column without a name numbers the rows; left out")
         rest.remove(unnamed[0])
@@ -564,11 +569,26 @@ def _twice(grid: Grid, values: dict[int, np.ndarray], report: Report) -> None:
     half = grid.n_rows // 2
     halves = [(v[:half], v[half:]) for v in values.values()]
     if half < 2 or grid.n_rows % 2 or not all(np.array_equal(a, b, equal_nan=True) for a, b in halves):
+        _repeated(grid, values, report)
         return
     if any(np.ptp(a) > 0 for a, _ in halves):
         report.note(
             f"caution: rows {half + 1:,} to {grid.n_rows:,} are identical to the {half:,} before them: "
             "the same dump twice? Identical rows are no further evidence"
+        )
+
+
+def _repeated(grid: Grid, values: dict[int, np.ndarray], report: Report) -> None:
+    """Say where many rows are identical to others, as a join of tables leaves them; counts of runs hardly ever are."""
+    axes = [values[i] for i in values if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    if len(axes) < 2 or not _FEWEST_ALIKE <= grid.n_rows <= _MOST_COMPARED or min(np.nanmax(a) for a in axes) < _LARGE:
+        return
+    rows = np.column_stack(list(values.values()))
+    different = len(np.unique(rows, axis=0))
+    if different > 2 and grid.n_rows - different >= _ALIKE * grid.n_rows:
+        report.note(
+            f"caution: {grid.n_rows - different:,} of {grid.n_rows:,} rows are identical to others, as a join of "
+            "tables leaves them. Identical rows are no further evidence, and totals count them again"
         )
 
 
@@ -665,6 +685,8 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
     for i in values:
         if i not in dropped and is_rate(grid.names[i]):
             dropped[i] = f"{grid.names[i]} (a rate by its name)"
+        elif i not in dropped and _adds_up(grid, i, {j: v for j, v in values.items() if j not in dropped}):
+            dropped[i] = f"{grid.names[i]} (the sum of the others)"
         elif i not in dropped and is_spread(grid.names[i], set(grid.names)):
             dropped[i] = f"{grid.names[i]} (a spread or an extreme of another column)"
     if dropped:
@@ -675,6 +697,17 @@ def _drop_ratios(grid: Grid, values: dict[int, np.ndarray], report: Report) -> d
         named = ", ".join(grid.names[i] for i in gauges)
         report.note(f"columns that hold readings of a moment by their names and no counts, left out: {named}")
     return {i: v for i, v in values.items() if i not in (*dropped, *gauges)}
+
+
+def _adds_up(grid: Grid, i: int, values: dict[int, np.ndarray]) -> bool:
+    """Whether a column called total or sum is that of all others in every row."""
+    if not is_statistic(grid.names[i]):
+        return False
+    apart = [j for j in values if is_statistic(grid.names[j]) or is_name_of_clock(grid.names[j])]
+    others = [v for j, v in values.items() if j not in apart]
+    if len(others) < 2:
+        return False
+    return bool(np.allclose(np.nansum(others, axis=0), values[i], rtol=1e-9, atol=0))
 
 
 def _compared(grid: Grid, values: dict[int, np.ndarray], i: int, ratio: str) -> str:

@@ -26,6 +26,7 @@ _SPREAD = re.compile(
     r"var(?:iance)?|cv|ci|ci[ _]?(?:95|99)|\+-|±|min(?:imum)?|max(?:imum)?|median|p\d\d)[)\]]*$",
     re.IGNORECASE,
 )
+_BESIDE_SUM = re.compile(r"^(?P<of>.+):(?:avg|average|mean|median|min|max|std(?:dev)?)$", re.IGNORECASE)
 _RATIOS = re.compile(
     r"^(?:ipc|cpi|upc|mpki|(?:insn|ins(?:tructions?)?)[ _]per[ _]cycle|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$",
     re.IGNORECASE,
@@ -75,7 +76,10 @@ def caution_of_scale(texts: Iterable[str]) -> str:
 def is_spread(name: str, names: set[str]) -> bool:
     """Whether a column is a spread, an error or an extreme of another column, by its name (``cycles_std``)."""
     match = _SPREAD.match(name)
-    return match is not None and match["of"] in names
+    beside = _BESIDE_SUM.match(name)
+    return (match is not None and match["of"] in names) or (
+        beside is not None and any(n.lower() == f"{beside['of'].lower()}:sum" for n in names)
+    )
 
 
 def is_spread_alone(name: str) -> bool:

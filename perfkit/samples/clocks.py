@@ -27,7 +27,8 @@ _WORDS = (
 _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
 _WITH_UNIT = r"temps|tempo|tijd|tid|zaman|s[üu]re|час"  # temperatures, a rate, a thread or an hour otherwise
 _NAME = re.compile(
-    rf"^(?:(?:(?P<word>{_WORDS})|(?:{_WITH_UNIT})(?=.*\W))(?:[ _.,\-]*[\[(（]?(?P<unit>{_UNIT})[\])）]?)?|"
+    rf"^(?:(?:(?P<word>{_WORDS})|(?:{_WITH_UNIT})(?=.*\W)|wall(?=[\W_]))"
+    rf"(?:[ _.,\-]*[\[(（]?(?P<unit>{_UNIT})[\])）]?)?|"
     rf"(?P<only>{_UNIT}))$",
     re.IGNORECASE,
 )

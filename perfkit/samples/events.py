@@ -47,7 +47,7 @@ WORK_EVENTS = (
 )
 
 # perf's own names that scripts write with underscores, as columns of their tables.
-_WITH_HYPHENS = {
+_OTHER_NAMES = {
     name.replace("-", "_"): name
     for name in (
         "branch-misses", "branch-instructions", "cache-misses", "cache-references", "page-faults", "context-switches",
@@ -55,6 +55,13 @@ _WITH_HYPHENS = {
         "l1-dcache-load-misses", "l1-icache-load-misses", "llc-loads", "llc-load-misses", "dtlb-loads",
         "dtlb-load-misses", "itlb-load-misses", "branch-load-misses",
     )
+} | {
+    # As spreadsheets in German, Spanish, Portuguese, Italian, Polish, Russian and Chinese head their columns.
+    **dict.fromkeys(("zyklen", "takte", "taktzyklen", "ciclos", "cicli", "cykle", "такты", "周期"), "cycles"),
+    **dict.fromkeys(
+        ("befehle", "instruktionen", "instrucciones", "instruções", "istruzioni", "instrukcje", "инструкции", "指令"),
+        "instructions",
+    ),
 }  # fmt: skip
 
 _PMU = re.compile(r"^(?P<pmu>[a-z][a-z0-9_]*)/(?P<event>[^/]+)/(?P<modifiers>[a-zA-Z]*)$")
@@ -62,6 +69,7 @@ _CORE_UNITS = ("cpu_", "armv8_", "armv9_", "apple_", "(")  # PMUs that count one
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])?")
 _CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _CORE = re.compile(r" \((?:Cortex|Neoverse|ARM)[^)]*\)$", re.IGNORECASE)  # as Streamline names them
+_SUM = re.compile(r":sum$", re.IGNORECASE)  # over threads, as tables of PAPI's counters say
 _MODIFIERS = re.compile(r":(?P<modifiers>[ukhHGpPSDWeb]+)$")
 
 
@@ -76,8 +84,8 @@ def normalise(event: str) -> str:
         name = match["event"]
         if name.startswith("event=") and "name=" not in name:
             return event.strip().lower()  # a raw encoding has no other name
-    name = _MODIFIERS.sub("", _CORE.sub("", name)).lower()
-    return _WITH_HYPHENS.get(name, name)
+    name = _MODIFIERS.sub("", _SUM.sub("", _CORE.sub("", name))).lower()
+    return _OTHER_NAMES.get(name, name)
 
 
 def counter_unit(event: str) -> str:

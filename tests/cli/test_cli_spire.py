@@ -99,3 +99,11 @@ def test_an_error_is_one_line_and_exit_code_2(monkeypatch, capsys):
         program()
     assert error.value.code == 2
     assert capsys.readouterr().err.startswith("perfkit: unknown data set 'no such'")
+
+
+def test_training_on_one_run_is_told_of(tmp_path):
+    said = "trained on one run (memory)"
+    assert said in run("spire", "train", "spire/memory", "-o", str(tmp_path / "a.spire")).stderr
+    assert said in run("spire", "--train", "spire/memory", "--analyse", "spire/core").stderr
+    both = run("spire", "--train", "spire/memory", "spire/core", "--analyse", "spire/front_end")
+    assert "trained on one run" not in both.stderr

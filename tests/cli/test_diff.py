@@ -220,6 +220,18 @@ def test_two_dumps_of_counters(perfkit, tmp_path):
     assert "--core is for simulated runs" in perfkit("diff", "a.csv", "b.csv", "--core", "zen4", status=2)
 
 
+def test_dumps_whose_time_and_work_have_names_of_their_own(perfkit, sources, tmp_path):
+    for name, cycles in {"a.csv": 2000, "b.csv": 3000}.items():
+        text = DUMP.format(cycles=cycles).replace("cycles", "Takte").replace("instructions", "Befehle")
+        (tmp_path / name).write_text(text)
+    refused = perfkit("diff", "a.csv", "b.csv", status=2)
+    assert "--time-event EVENT" in refused
+    assert "time_event=" not in refused
+    told = perfkit("diff", "a.csv", "b.csv", "--time-event", "Takte", "--work-event", "Befehle")
+    assert "a.csv 2, b.csv 3: +50.0% time per work" in told
+    assert "--work-event is for dumps" in perfkit("diff", *sources, *CALL, "--work-event", "Befehle", status=2)
+
+
 def test_a_generated_dump_beside_a_measured_one_says_so(perfkit, tmp_path):
     rows = pd.DataFrame({"event": ["cycles", "instructions"], "count": [3000, 1000]})
     pk.Samples.from_counts(rows, kind="generated").to_parquet(tmp_path / "b.parquet")

@@ -103,3 +103,12 @@ def test_lists_are_given_as_words_or_json():
     known = {"runs": {"inferred_type_name": "list[str]"}}
     assert report.checked({"runs": "a, b"}, known, Path("n")) == {"runs": ["a", "b"]}
     assert report.checked({"runs": '["a"]'}, known, Path("n")) == {"runs": ["a"]}
+
+
+def test_without_a_name_all_are_listed():
+    told = invoke("--list").output
+    assert told.startswith("methods: spire, cpi, ")
+    assert "notebooks: 00_tour, 01_your_dump, " in told
+    assert json.loads(invoke("--list", "--json").output)["methods"][0] == "spire"
+    with pytest.raises(SettingError, match="--list names them all"):
+        CliRunner().invoke(app, ["report"], catch_exceptions=False)

@@ -397,3 +397,62 @@ def test_a_table_without_cycles_gets_no_made_up_throughput(tmp_path):
     path.write_text("kernel,waves,vector_ops\na,16384,262144\nb,16000,250000\n")
     found = pk.explore(path)
     assert found.headline.startswith("cycles or instructions were not counted, so no method applies")
+
+
+def test_an_idle_machine_is_not_explained(tmp_path):
+    path = dump(tmp_path, "idle.csv")
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    idle = "\n".join(",".join([at, str(int(n) // 10_000), *rest]) for at, n, *rest in lines)
+    path.write_text(idle + "\n")
+    found = pk.explore(path)
+    assert "hardly anything ran: 1.35e+05 cycles a second" in found.headline
+    assert "largest part" not in found.headline
+    assert found.quality[0].startswith("hardly anything ran")
+    assert "hardly anything ran" not in str(pk.explore(dump(tmp_path, "app.csv")).report())
+
+
+def test_two_parts_of_which_only_the_sum_is_known_are_one_part(tmp_path):
+    rng = np.random.default_rng(3)
+    n = 240
+    together = rng.uniform(1e5, 3e6, n)
+    first, second = ((together * k * rng.normal(1, 0.02, n)).astype(int) for k in (1, 0.5))
+    alone = rng.uniform(1e4, 4e5, n).astype(int)
+    instructions = np.full(n, 10**8) + rng.integers(0, 10**7, n)
+    cycles = (0.3 * instructions + 12 * first + 25 * second + 180 * alone + rng.normal(0, 5e6, n)).astype(int)
+    columns = {"cycles": cycles, "instructions": instructions, "branch-misses": first, "L1-dcache-load-misses": second}
+    pd.DataFrame(columns | {"LLC-load-misses": alone}).to_csv(tmp_path / "a.csv", index=False)
+    found = pk.explore(tmp_path / "a.csv").methods.set_index("method").loc["CPI stack", "finding"]
+    assert "branch-misses and L1-dcache-load-misses together, which the data do not tell apart (" in found
+    share = (12 * first.mean() + 25 * second.mean()) / cycles.mean()
+    assert int(re.search(r"apart \((\d+)%\)", found)[1]) / 100 == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.parametrize("names", ["Zyklen;Befehle", "Ciclos;Instrucciones", "Takte;Instruktionen"])
+def test_cycles_and_instructions_in_other_languages(tmp_path, names):
+    frame = dumped(tmp_path)
+    frame.columns = [*names.split(";"), "Sprungfehler"]
+    frame[[frame.columns[2], frame.columns[1], frame.columns[0]]].to_csv(tmp_path / "d.csv", sep=";", index=False)
+    found = pk.explore(tmp_path / "d.csv")
+    assert found.facts["time and work"] == names.replace(";", " and ")
+    assert "after the base (56%) the largest part is Sprungfehler (44%)" in found.headline
+
+
+def dumped(folder):
+    """Return the counts that `dump` writes, a column per event."""
+    rows = [line.split(",") for line in dump(folder, "x.csv").read_text().splitlines()]
+    table = pd.DataFrame(
+        {"at": [r[0] for r in rows], "event": [r[3] for r in rows], "count": [int(r[1]) for r in rows]}
+    )
+    return table.pivot(index="at", columns="event", values="count")[["cycles", "instructions", "LLC-load-misses"]]
+
+
+def test_an_even_ratio_of_unknown_events_is_no_phase(tmp_path):
+    frame = dumped(tmp_path)
+    even = pd.DataFrame({"foo": frame["cycles"], "bar": frame["cycles"] * 2, "baz": frame["instructions"]})
+    even.to_csv(tmp_path / "d.csv", index=False)
+    found = pk.explore(tmp_path / "d.csv")
+    assert found.facts["time and work"] == "foo and bar"
+    assert not any("phase" in told for told in found.quality)
+    assert any("--time-event EVENT" in note for note in found.notes)
+    even.set_axis(["cycles", "instructions", "baz"], axis=1).to_csv(tmp_path / "e.csv", index=False)
+    assert any(told.startswith("one phase") for told in pk.explore(tmp_path / "e.csv").quality)

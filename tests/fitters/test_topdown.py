@@ -131,3 +131,22 @@ def test_the_module_is_reached_without_an_import_of_its_own():
     code = "import perfkit as pk; assert pk.fitters.topdown.TopDown is pk.TopDown; pk.fitters.bottomup"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "No perfkit.fitters attribute bottomup" in done.stderr
+
+
+@pytest.mark.parametrize("work", ["instructions", "Retiring [slots x s]"])
+def test_toplevs_shares_are_the_first_level(work):
+    shares = {"Frontend_Bound": 0.1, "Bad_Speculation": 0.05, "Backend_Bound": 0.6, "Retiring": 0.25}
+    rows = [
+        {"run": "a", "place": "", "interval": i, "event": e, "count": c, "time": 2.0, "work": w}
+        for i in range(3)
+        for e, c, w in [
+            (f"{n} [slots x s]", 2 * s, 2 * shares["Retiring"] if work.startswith("Ret") else 9.0)
+            for n, s in shares.items()
+            if f"{n} [slots x s]" != work
+        ]
+    ]
+    samples = pk.Samples.from_frame(pd.DataFrame(rows), time_event="seconds", work_event=work)
+    found = TopDown().fit(samples)
+    assert found.scheme == "toplev's first level"
+    assert found.runs.loc["a"].tolist() == pytest.approx([0.25, 0.1, 0.05, 0.6])
+    assert found.main["a"] == "back_end"

@@ -465,3 +465,117 @@ def test_readings_of_a_moment_are_no_events_in_other_languages_either(tmp_path, 
     assert "l2" in samples.events
     assert name not in samples.events
     assert any("readings of a moment" in note and name in note for note in samples.notes)
+
+
+# ------------------------------------------------------------------ files that were cut, put together or are no text
+
+
+TURNS = [5 * i % 12 for i in range(12)]
+ROWS = "cycles,instructions,cache-misses\n" + "".join(f"{900 + i},{2000 + 3 * i},{610000 + i}\n" for i in TURNS)
+
+
+def test_a_file_that_ends_inside_its_last_number_says_so(tmp_path):
+    whole = pk.read_samples(write(tmp_path, ROWS))
+    assert not noted(whole, "the last line has no end")
+    open_end = pk.read_samples(write(tmp_path, ROWS.rstrip("\n")))
+    assert noted(open_end, "the last line has no end")
+    assert not noted(open_end, "caution")
+    cut = pk.read_samples(write(tmp_path, ROWS.rstrip("\n")[:-2]))
+    assert noted(cut, "caution", "digits of its last number are missing", "far smaller than all before it")
+
+
+def test_a_cut_cell_among_grouped_digits_says_so(tmp_path):
+    text = ROWS.replace(",", ";").replace(";610", ";1,610,")
+    cut = pk.read_samples(write(tmp_path, text.rstrip("\n")[:-4]))
+    assert noted(cut, "caution", "the last line has no end")
+
+
+def test_a_header_in_another_order_moves_the_columns_below_it(tmp_path):
+    more = "cache-misses,cycles,instructions\n" + "".join(f"{5 + i},{400 + i},{800 + i}\n" for i in (0, 2, 1))
+    samples = pk.read_samples(write(tmp_path, ROWS + more))
+    first = pk.read_samples(write(tmp_path, ROWS))
+    assert totals(samples)["cache-misses"] == totals(first)["cache-misses"] + 18
+    assert samples.intervals()["time"].sum() == first.intervals()["time"].sum() + 1203
+    assert samples.n_intervals == 15
+    assert len(samples.runs) == 2
+
+
+def test_two_columns_of_one_name_keep_their_order_below_another_header(tmp_path):
+    text = "cycles,instructions,x,x\n900,2000,5,7\n910,2100,6,8\nx,x,cycles,instructions\n1,2,900,2000\n3,5,950,2100\n"
+    found = totals(pk.read_samples(write(tmp_path, text)))
+    assert (found["x"], found["x#2"]) == (5 + 6 + 1 + 3, 7 + 8 + 2 + 5)
+
+
+@pytest.mark.parametrize("errors", ["raise", "collect"])
+def test_a_second_header_of_other_columns_is_refused(tmp_path, errors):
+    more = "cycles,instructions,branch-misses\n" + "".join(f"{400 + i},{800 + i},{5 + i}\n" for i in (0, 2, 1))
+    with pytest.raises(FormatError, match=r"line 14: a second header with other columns than the first \(cycles"):
+        pk.read_samples(write(tmp_path, ROWS + more), errors=errors)
+
+
+def test_a_comment_right_above_the_numbers_is_their_header(tmp_path):
+    assert totals(pk.read_samples(write(tmp_path, f"# made by a script\n# {ROWS}"))) == totals(
+        pk.read_samples(write(tmp_path, ROWS))
+    )
+    with pytest.raises(FormatError):  # a comment of other fields names nothing
+        pk.read_samples(write(tmp_path, "# cycles,instructions\n" + ROWS.partition("\n")[2]))
+
+
+def test_rows_that_end_with_a_delimiter_have_no_further_column(tmp_path):
+    assert totals(pk.read_samples(write(tmp_path, ROWS.replace("\n", ",\n")))) == totals(
+        pk.read_samples(write(tmp_path, ROWS))
+    )
+    with pytest.raises(FormatError, match="column 4 has no name"):
+        pk.read_samples(write(tmp_path, ROWS.replace("\n", ",1\n").replace("misses,1", "misses,")))
+
+
+def test_a_constant_wall_time_is_the_length_of_each_row(tmp_path):
+    text = ROWS.replace("misses\n", "misses,wall_s\n")
+    text = text.partition("\n")[0] + "\n" + text.partition("\n")[2].replace("\n", ",0.25\n")
+    assert pk.read_samples(write(tmp_path, text)).intervals()["seconds"].tolist() == [0.25] * 12
+
+
+def test_sums_over_threads_are_told_from_their_other_statistics(tmp_path):
+    names = "PAPI_TOT_CYC:Sum,PAPI_TOT_CYC:Max,PAPI_TOT_INS:Sum,PAPI_TOT_INS:Avg,PAPI_BR_MSP:Sum,PAPI_BR_MSP:Min"
+    rows = "".join(
+        f"{9000 + 7 * i},{5000 + i * i},{8000 + 3 * i},{4000 + i},{50 + i % 5},{10 + i % 3}\n" for i in TURNS
+    )
+    samples = pk.read_samples(write(tmp_path, f"{names}\n{rows}"))
+    assert (samples.time_event, samples.work_event) == ("PAPI_TOT_CYC:Sum", "PAPI_TOT_INS:Sum")
+    assert list(samples.events) == ["PAPI_BR_MSP:Sum"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        (b"PERFILE2", "perf stat"),
+        (b"PK\x03\x04", "Save the sheet as CSV"),
+        (b"\x89HDF\r\n\x1a\n", "read_hdf"),
+        (b"ARROW1\0\0", "read_feather"),
+        (b"SQLite format 3\0", "sqlite3 -header -csv"),
+        (b"\x93NUMPY", "CSV with a header"),
+    ],
+)
+def test_files_of_counts_that_are_no_text_are_called_by_name(tmp_path, begin, said):
+    path = tmp_path / "dump.bin"
+    path.write_bytes(begin + b"\0" * 100)
+    with pytest.raises(FormatError, match=said):
+        pk.read_samples(path)
+
+
+def test_a_column_that_is_the_sum_of_the_others_is_no_event(tmp_path):
+    frame = pd.read_csv(write(tmp_path, ROWS))
+    added = frame.assign(t_ms=100, total=frame.sum(axis=1), sum=frame["cycles"] + 1)
+    samples = pk.read_samples(write(tmp_path, added.to_csv(index=False)))
+    assert list(samples.events) == ["cache-misses", "sum"]  # what is not their sum stays
+    assert noted(samples, "total (the sum of the others)")
+
+
+def test_rows_that_a_join_left_twice_are_a_caution(tmp_path):
+    counts = [123_456 + 7919 * i for i in TURNS]
+    rows = pd.DataFrame({"cycles": counts, "instructions": counts[::-1], "cache-misses": TURNS})
+    joined = pd.concat([rows, rows.iloc[3:9]]).sort_values(["cache-misses", "cycles"])
+    assert noted(
+        pk.read_samples(write(tmp_path, joined.to_csv(index=False))), "caution: 6 of 18 rows are identical to others"
+    )
+    assert not noted(pk.read_samples(write(tmp_path, rows.to_csv(index=False))), "identical")

@@ -170,21 +170,27 @@ def check_fit(
 
 
 def undetermined(events: Sequence[str], draws: np.ndarray, level: float) -> list[str]:
-    """Return a sentence for each pair of events of which only the sum is known, by the bootstrap's components.
+    """Return a sentence for each pair of events of which only the sum is known, by the bootstrap's components."""
+    return [
+        f"{events[i]} and {events[j]} rise and fall together: of the cycles only their sum is known, "
+        f"{low:.0%} to {high:.0%} of the CPI, not how it divides between them."
+        for i, j, low, high in inseparable(draws, level)
+    ]
+
+
+def inseparable(draws: np.ndarray, level: float) -> list[tuple[int, int, float, float]]:
+    """Return the pairs of events of which only the sum is known, with the interval of that sum over the CPI.
 
     ``draws`` has one row per resample and one column per event, over the CPI. Where two events rise and fall together,
     what one resample gives to one of them it takes from the other: the interval of their sum is much the shorter one.
     """
     length = spread_of(draws, level)
-    told = []
+    found = []
     for i, j in combinations(np.flatnonzero(length > _UNKNOWN).tolist(), 2):
         low, high = np.nanquantile(draws[:, [i, j]].sum(axis=1), [(1 - level) / 2, (1 + level) / 2])
         if high - low < min(length[i], length[j]) / 3:
-            told.append(
-                f"{events[i]} and {events[j]} rise and fall together: of the cycles only their sum is known, "
-                f"{low:.0%} to {high:.0%} of the CPI, not how it divides between them."
-            )
-    return told
+            found.append((i, j, float(low), float(high)))
+    return found
 
 
 def unlikely_penalties(events: Sequence[str], penalties: np.ndarray) -> list[str]:
