@@ -420,15 +420,7 @@ class CpiComparison(Comparison):
 
     @classmethod
     def load(cls, path: str | Path) -> "CpiComparison":
-        """Read the stacks that `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            The file is not one of a comparison.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         return cls(load_each(path, CpiFit.load))
 
 
