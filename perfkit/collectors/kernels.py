@@ -347,7 +347,7 @@ def _relative(compiler: str, *folders: Path) -> list[str]:
 
 def _compile(command: list[str]) -> None:
     environment = os.environ | {"LC_ALL": "C"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
     if done.returncode:
         raise DataError(f"{command[0]} refuses the kernel (status {done.returncode}):\n{done.stderr.strip()[:4000]}")
 

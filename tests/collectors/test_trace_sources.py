@@ -111,3 +111,11 @@ def test_a_c_source_may_be_in_another_encoding(tmp_path):
     kernel = pk.collectors.compile_kernel(source, flags="-O1")
     assert kernel.function == "f"
     assert "return n + 1" in kernel.source
+
+
+def test_what_a_compiler_quotes_may_be_in_another_encoding(tmp_path):
+    """The error shows the line that it is about, byte by byte."""
+    source = tmp_path / "old.c"
+    source.write_bytes("long f(long n) { return n + ; } // café\n".encode("latin-1"))
+    with pytest.raises(DataError, match="refuses the kernel"):
+        pk.collectors.compile_kernel(source)

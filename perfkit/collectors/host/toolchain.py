@@ -55,6 +55,7 @@ def run_tool(command: Sequence[str], timeout: float = 300, **options: Any) -> su
             [find_tool(command[0]), *command[1:]],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=timeout,
             check=False,
             **options,
