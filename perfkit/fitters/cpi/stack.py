@@ -285,7 +285,7 @@ class CpiFit(Summarised):
 
     @property
     def misplaced(self) -> float:
-        """Cycles an instruction that the stack puts into the wrong intervals: the mean absolute error, as CPI."""
+        """Cycles per instruction that the stack puts into the wrong intervals: the mean absolute error, as CPI."""
         table = self.intervals()
         return float(np.average((table["cpi"] - table["predicted"]).abs(), weights=self.data.instructions))
 
