@@ -275,7 +275,7 @@ class _HangError(BaseException):
 
 
 def fuzz(name: str, target: Target, seconds: float, seed: int, most: int) -> Tally:
-    """Open damaged files of one kind for so many seconds; return what came of it."""
+    """Open damaged files of one kind for this many seconds; return what came of it."""
     from perfkit.errors import PerfkitError
 
     tally, rng, end = Tally(), random.Random(seed), time.monotonic() + seconds

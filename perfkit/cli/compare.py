@@ -37,7 +37,7 @@ def compare(
         [], "--define-b", metavar="NAME=VALUE", callback=options.plain, help="Define a macro of B; may be repeated."
     ),
     processes: int = typer.Option(
-        30, "--processes", min=6, max=1000, help="Measure in so many processes; more make the interval narrower."
+        30, "--processes", min=6, max=1000, help="Measure in this many processes; more make the interval narrower."
     ),
     confidence: float = typer.Option(
         0.99, "--confidence", min=0.5, max=0.9999, callback=options.finite, help="Confidence of the interval."

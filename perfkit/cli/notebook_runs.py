@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from perfkit.errors import FormatError, SettingError, UnavailableError
-from perfkit.files import shipped_folder
+from perfkit.errors import SettingError, UnavailableError
+from perfkit.files import reading, shipped_folder
 from perfkit.samples.events import closest
 
 _NUMBERS = re.compile(r"\[[-+.\d]+([ ,eE]+[-+.\d]+)*,?\]")  # a list of numbers, as Python text
@@ -52,11 +54,22 @@ def shipped_units() -> list[Path]:
 
 def parameters_of(path: Path) -> dict[str, dict[str, str]]:
     """Return a notebook's parameters in order: name -> inferred_type_name, default (as Python text) and help."""
-    try:
-        found = _papermill().inspect_notebook(str(path))
-    except (ValueError, AttributeError, KeyError, RecursionError) as error:
-        raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
+    papermill = _papermill()
+    with reading_notebook(path):
+        found = papermill.inspect_notebook(str(path))
     return {name: {k: str(v) for k, v in entry.items()} for name, entry in found.items()}
+
+
+@contextmanager
+def reading_notebook(path: Path) -> Iterator[None]:
+    """Raise FormatError, naming the file, where it is no notebook."""
+    import nbformat
+
+    with reading(path, "a Jupyter notebook"):
+        try:
+            yield
+        except nbformat.ValidationError as error:
+            raise ValueError(str(error)) from error
 
 
 def pairs_of(given: list[str]) -> dict[str, str]:

@@ -279,7 +279,7 @@ Define = Annotated[
         "--define", "-D", metavar="NAME=VALUE", callback=plain, help="Of a source: define a macro; may be repeated."
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Stop recording after so many instructions.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Stop recording after this many instructions.")]
 AtMost = Annotated[
     float | None,
     typer.Option(

@@ -58,7 +58,9 @@ def report(
         "into a folder.",
     ),
     cluster: str | None = options.cluster("Run a grid"),
-    jobs: int | None = typer.Option(None, "--jobs", min=1, help="Runs of a grid at a time (default: one a processor)."),
+    jobs: int | None = typer.Option(
+        None, "--jobs", min=1, help="Runs of a grid at a time (default: one per processor)."
+    ),
     without: str = typer.Option(
         "", "--without", metavar="TAG", help="Leave out a notebook's cells with this tag (view: interactive views)."
     ),

@@ -22,6 +22,7 @@ from perfkit.cli.notebook_runs import (
     find_notebook,
     pairs_of,
     parameters_of,
+    reading_notebook,
     shipped_notebooks,
     shipped_units,
 )
@@ -184,14 +185,11 @@ def _copy_as_app(path: Path, target: Path, values: dict[str, Any]) -> None:
     from papermill.parameterize import parameterize_notebook
 
     from perfkit.course.versions import read_notebook, student_version
-    from perfkit.errors import FormatError
 
-    try:
+    with reading_notebook(path):
         notebook = nbformat.read(path, as_version=4)
         if path.resolve() in shipped_units():  # an app runs all cells, and what solutions print would be read
             notebook = nbformat.from_dict(student_version(read_notebook(path)))
-    except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as error:
-        raise FormatError(f"{path}: expected a Jupyter notebook; reading it failed: {str(error)[:200]}") from error
     if values:
         notebook.metadata.setdefault("papermill", nbformat.NotebookNode())  # papermill expects its place, and tags
         for cell in notebook.cells:

@@ -25,7 +25,7 @@ def why(
     flags: options.Flags = "",
     core: options.Core = "host",
     timeout: float = typer.Option(
-        3.0, "--timeout", min=0.1, max=1e6, callback=options.finite, help="Watch each run for so many seconds."
+        3.0, "--timeout", min=0.1, max=1e6, callback=options.finite, help="Watch each run for this many seconds."
     ),
     limit: options.Limit = 3_000_000,
     noise: bool = typer.Option(

@@ -187,9 +187,9 @@ def compile_kernel(
     folder = KeptFolder()
     file = _source_file(source, Path(folder.name))
     library = Path(folder.name) / "kernel.so"
-    visibility = (
-        ["-fvisibility=hidden"] if '"kernel.h"' in file.read_text() or "correlation.h" in file.read_text() else []
-    )
+    # The compiler takes text in any encoding, so that a comment in Latin-1 stops nobody.
+    text = file.read_text(encoding="utf-8", errors="replace")
+    visibility = ["-fvisibility=hidden"] if '"kernel.h"' in text or "correlation.h" in text else []
     include = ["-I", str(corpus_folder())]
     # Line tables first, so that flags can say -g0. They change no instruction.
     debug = ["-g", *_relative(compiler, corpus_folder(), file.parent)]
@@ -200,12 +200,12 @@ def compile_kernel(
     command = [compiler, *debug, *chosen, *visibility, *include, *link]
     _compile(command)
     elf = ElfFile(library, str(source) if isinstance(source, Path) or _is_path(source) else "the kernel's text")
-    region = _choose(elf, function, file.read_text())
+    region = _choose(elf, function, text)
     return Kernel(
         path=library,
         function=region,
         name=name or (file.stem if isinstance(source, Path) or _is_path(source) else region),
-        source=file.read_text(),
+        source=text,
         compiler=_version(compiler),
         flags=tuple(chosen),
         isa=elf.isa,
@@ -347,7 +347,7 @@ def _relative(compiler: str, *folders: Path) -> list[str]:
 
 def _compile(command: list[str]) -> None:
     environment = os.environ | {"LC_ALL": "C"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
     if done.returncode:
         raise DataError(f"{command[0]} refuses the kernel (status {done.returncode}):\n{done.stderr.strip()[:4000]}")
 

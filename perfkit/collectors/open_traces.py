@@ -40,7 +40,7 @@ def open_traces(
         and arrays by type and shape, ``f8[1000]``, ``f4[64x64]``, ``i4[100]``. Arrays of floating-point numbers hold
         values from 1 to 2, others count up from 0: enough where the values do not change what runs.
     limit : int
-        Of a C source: record at most so many instructions.
+        Of a C source: record at most this many instructions.
 
     Raises
     ------

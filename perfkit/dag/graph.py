@@ -180,15 +180,7 @@ class Dag:
 
     @classmethod
     def load(cls, path: str | Path) -> Dag:
-        """Read a DAG that `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            If the file is not such a DAG.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         from perfkit.dag.check import check_stream
 
         what = "a DAG saved by perfkit (an .npz file)"

@@ -77,7 +77,7 @@ def choose_calls(cycles: NDArray[np.float64], limit: int, most: float) -> Calls:
 
 
 def from_address(trace: Trace, address: int, limit: int) -> Trace | None:
-    """Return so many instructions of a trace from where an address first runs; None where it never does.
+    """Return this many instructions of a trace from where an address first runs; None where it never does.
 
     Parameters
     ----------

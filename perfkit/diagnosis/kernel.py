@@ -32,7 +32,7 @@ def why_kernel(
     core : str
         A core's name, a core file, or ``host``.
     limit : int
-        Record so many instructions at most.
+        Record this many instructions at most.
     patience : float
         Seconds to wait for a quiet core to measure on.
 

@@ -60,7 +60,8 @@ def built(path: Path, flags: str, say: Callable[[str], None]) -> Iterator[Path]:
         say(f"compiling {path.name} ({compiler} {flags or usual})")
         words = [compiler, "-g", *(flags or usual).split(), str(path), "-o", str(program)]
         done = subprocess.run(
-            words if compiler == "rustc" else [*words, "-lm"], capture_output=True, text=True, check=False, cwd=folder,
+            words if compiler == "rustc" else [*words, "-lm"], capture_output=True, text=True, errors="replace",
+            check=False, cwd=folder,
             env=os.environ | {"LC_ALL": "C"},
         )  # fmt: skip
         if not done.returncode:

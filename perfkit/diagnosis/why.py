@@ -84,7 +84,7 @@ def why(
     seconds : float
         Watch, and time, each run for so long at most.
     limit : int
-        Record so many instructions at most.
+        Record this many instructions at most.
     stdin : path, optional
         What the program reads from its standard input, in each run; nothing by default.
     flags : str

@@ -307,7 +307,7 @@ def plot_lines(
 def plot_scatter(
     table: Any, x: str, y: str, by: Sequence[str] = (), log_x: bool = False, log_y: bool = False, ax: Any = None
 ) -> Any:
-    """Draw every row as a point of `y` over `x`, one colour and sign a combination of the `by` columns."""
+    """Draw every row as a point of `y` over `x`, one colour and sign per combination of the `by` columns."""
     import matplotlib.pyplot as plt
 
     from perfkit.fitters.studies.categories import as_frame, column

@@ -34,7 +34,7 @@ KIND_NOTES: Mapping[str, str] = {
 
 
 def axes_or_new(ax: Any, width: float, height: float) -> Any:
-    """Return the axes given, or those of a new figure of so many inches, which pyplot knows: a notebook shows it."""
+    """Return the axes given, or those of a new figure of this size in inches, which pyplot knows and shows."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt

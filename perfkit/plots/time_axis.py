@@ -85,7 +85,7 @@ class TimeAxis:
         return _sum(self.row[chosen], count, len(self.position))
 
     def rates(self, event: str, per: str = "work") -> np.ndarray:
-        """Return the event's count over the work, the time or the seconds of the same samples, an interval.
+        """Return the event's count over the work, the time or the seconds of the same samples, per interval.
 
         It is a total over a total, never a mean of ratios; NaN where nothing was counted.
         """

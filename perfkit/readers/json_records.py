@@ -1,6 +1,6 @@
 """Records in JSON, each a row of a table of counts, wide or long.
 
-They are an object a line, a list of objects, an object of lists (a column each), an object of objects, an object with
+They are one object per line, a list of objects, an object of lists (one per column), an object of objects, an object of
 one list of records (``{"host": ..., "samples": [...]}``), or names and rows apart, as pandas writes them (``split``).
 """
 

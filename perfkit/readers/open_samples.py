@@ -111,7 +111,7 @@ def open_samples(
         Where the fleet is read: "" for threads here, ``local:N`` for N processes, ``tcp://HOST:PORT`` for a scheduler
         of dask, ``slurm:N``.
     workers : int
-        Threads; 0 for one a processor.
+        Threads; 0 for one per processor.
     progress : callable, optional
         Called with how many tasks are done and how many there are.
 

@@ -510,15 +510,7 @@ class Samples(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> "Samples":
-        """Read samples that `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            The file is not parquet, or not one of perfkit's, or of a newer version.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         return cls(**read_parquet(path))
 
     def to_parquet(self, path: str | Path) -> Path:

@@ -260,15 +260,7 @@ class StudyRuns(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            The file is no study's table.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         with reading(existing(path), "a study's table"):
             return answering(cls._of_table(arrow_table(path), path))
 

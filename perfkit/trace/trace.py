@@ -233,15 +233,7 @@ class Trace(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a trace file.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            It is truncated, newer, or no trace.
-        """
+        """Read a trace file; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         with file.TraceFile(path) as opened:
             parts = opened.streams()
         try:

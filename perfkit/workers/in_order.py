@@ -38,7 +38,7 @@ def in_order(
     cluster : str
         "" for threads of this process; else what `perfkit.workers.cluster.connected` takes.
     workers : int
-        Threads; 0 for one a processor. A cluster has the workers that it has.
+        Threads; 0 for one per processor. A cluster has the workers that it has.
     progress : callable, optional
         Called with the number of tasks done and of all.
     lost : callable, optional
@@ -51,7 +51,7 @@ def in_order(
         Three workers died of one task and there is no `lost`, or there is no such cluster.
     """
     if workers < 0:
-        raise SettingError(f"workers is a number of threads, or 0 for one a processor; found {workers}")
+        raise SettingError(f"workers is a number of threads, or 0 for one per processor; found {workers}")
     source = _on_cluster(function, tasks, cluster, lost) if cluster else _on_threads(function, tasks, workers)
     try:
         for done, result in enumerate(source, 1):

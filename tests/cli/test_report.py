@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from perfkit.cli import report
 from perfkit.cli.main import app
-from perfkit.errors import SettingError, UnavailableError
+from perfkit.errors import FormatError, SettingError, UnavailableError
 
 
 @pytest.fixture
@@ -46,6 +46,15 @@ def test_a_report_can_be_one_page(notebook: Path, tmp_path: Path):
     page = out.read_text()
     assert "small: defaults" in page
     assert "https://" not in page.split("</style>")[-1]
+
+
+@pytest.mark.parametrize("text", ["{}", '{"cells": 3}', "[]", '{"cells": [3], "nbformat": 4, "nbformat_minor": 5}'])
+def test_what_is_no_notebook_is_refused(tmp_path: Path, text: str):
+    path = tmp_path / "broken.ipynb"
+    path.write_text(text)
+    for words in ([path], [path, "--list"]):
+        assert isinstance(invoke(*words).exception, FormatError)
+    assert isinstance(CliRunner().invoke(app, ["app", str(path)]).exception, FormatError)
 
 
 def test_unknown_parameters_name_the_nearest(notebook: Path, tmp_path: Path):

@@ -102,3 +102,20 @@ def test_accesses_that_miss_an_array_are_told(arguments, misses, flags):
     found = [str(each.message) for each in caught if issubclass(each.category, PerfkitWarning)]
     assert len(found) == len(misses), found
     assert all(f"f accesses memory {miss}" in text for miss, text in zip(misses, found, strict=True))
+
+
+def test_a_c_source_may_be_in_another_encoding(tmp_path):
+    """Compilers read a comment in Latin-1; so does what looks for functions in the text."""
+    source = tmp_path / "old.c"
+    source.write_bytes("/* café */\nlong f(long n) { return n + 1; }\n".encode("latin-1"))
+    kernel = pk.collectors.compile_kernel(source, flags="-O1")
+    assert kernel.function == "f"
+    assert "return n + 1" in kernel.source
+
+
+def test_what_a_compiler_quotes_may_be_in_another_encoding(tmp_path):
+    """The error shows the line that it is about, byte by byte."""
+    source = tmp_path / "old.c"
+    source.write_bytes("long f(long n) { return n + ; } // café\n".encode("latin-1"))
+    with pytest.raises(DataError, match="refuses the kernel"):
+        pk.collectors.compile_kernel(source)

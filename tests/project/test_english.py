@@ -38,6 +38,12 @@ BANNED = {
     r"\bas deep as\b.*\bfile says\b": "of the depth in the file",
     r"\b(data|it) is said to carry\b": "supported",
     r"\bpromises x\d": "gives",
+    r"\b([Oo]ne|an?) (row|object|access|bit) an? (class|line|cycle|element)\b": "per",
+    r"\bone a processor\b": "one per processor",
+    r"\b(at most|after|for|in) so many (seconds|calls|processes|instructions)\b": "this many",
+    r"(?<!cycles, 32 )\bin the mean\b": "on average",
+    r"\b(was|were|been) mended\b": "corrected",
+    r"\bWatchedRun an?\b": "run a",
     r"\bmeans? what it says\b": "say what it means",
 }
 
@@ -78,6 +84,8 @@ def test_no_banned_phrase():
         "one row a run",
         "bars, a colour a weight",
         "3 cycles an iteration.",
+        "threads; 0 for one a processor",
+        "watch each run for so many seconds",
     ],
 )
 def test_the_list_finds_what_it_is_for(text):

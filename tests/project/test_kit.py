@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,15 @@ def test_an_environment_of_somebody_elses_that_cannot_be_run_is_told(kit, tmp_pa
     assert done.returncode == 1
     assert re.search(r"\.venv belongs to \w+, and its Python cannot be run by \w+", done.stderr)
     assert "Make a clone of your own (git clone" in done.stderr
+
+
+def test_the_hook_for_notebooks_changes_none_that_is_committed(tmp_path):
+    """It takes outputs out, and leaves the names of cells alone."""
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    program, *options = next(hook["entry"] for hook in hooks if hook["id"] == "nbstripout").split()
+    notebooks = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+    copies = [tmp_path / f"{n}.ipynb" for n in range(len(notebooks))]
+    for notebook, copy in zip(notebooks, copies, strict=True):
+        copy.write_bytes(notebook.read_bytes())
+    subprocess.run([Path(sys.executable).with_name(Path(program).name), *options, *copies], check=True, timeout=120)
+    assert [a.name for a, b in zip(notebooks, copies, strict=True) if a.read_bytes() != b.read_bytes()] == []

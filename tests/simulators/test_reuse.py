@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.errors import SettingError
 from perfkit.simulators.dag import reuse
-from perfkit.simulators.dag.reuse import by_use, fill, new_stack, reuse_levels
+from perfkit.simulators.dag.reuse import by_use, fill, grown, line_shift, new_stack
 
 
 @numba.njit
@@ -17,6 +17,28 @@ def index_of(line, stack):
 @numba.njit
 def touch(index, stack):
     return reuse.touch(index, stack)
+
+
+@numba.njit
+def touch_all(lines, start, levels, stack):
+    for i in range(start, lines.shape[0]):
+        index = reuse.index_of(lines[i], stack)
+        if index < 0:
+            return i
+        levels[i] = reuse.touch(index, stack)
+    return lines.shape[0]
+
+
+def reuse_levels(addresses, capacities, line=64, warm=False):
+    """The level (0: L1, 1: L2, 2: L3, 3: memory) that each access hits; capacities in bytes."""
+    lines = np.asarray(addresses, dtype=np.int64) >> line_shift(line)
+    stack = new_stack(tuple(float(np.floor(size / line)) for size in capacities))
+    levels = np.zeros(len(lines), dtype=np.uint8)
+    for _ in range(2 if warm else 1):
+        done = 0
+        while (done := touch_all(lines, done, levels, stack)) < len(lines):
+            stack = grown(stack)
+    return levels
 
 
 def explicit(lines, capacities, warm):

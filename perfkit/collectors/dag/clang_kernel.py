@@ -129,11 +129,11 @@ def _ir(source: str | Path, flags: list[str], compiler: str) -> str:
         command = [program, *flags, *_pointer_flags(program), "-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm"]
         # Clang runs in a folder of its own: a relative path is one of the caller's folder.
         command += ["-fno-exceptions", "-o", "-", str(path.resolve())]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=folder)
         if "@llvm.fmuladd" in done.stdout and "+fma" not in done.stdout:
             # What a target without fused operations compiles to a multiplication and an addition.
             command.insert(-1, "-ffp-contract=off")
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=folder)
     if done.returncode:
         raise DataError(f"{path.name} does not compile with {' '.join(command[:-1])}:\n{done.stderr.strip()}")
     levels = [_LEVELS.get(flag[2:], 3) for flag in flags if flag.startswith("-O")]

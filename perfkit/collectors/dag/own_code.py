@@ -60,7 +60,7 @@ def open_dags(
     core
         Of a trace: take latencies of instructions that are no arithmetic from this core's table.
     limit
-        Of a program: record at most so many instructions (of the function and what it calls).
+        Of a program: record at most this many instructions (of the function and what it calls).
 
     Raises
     ------

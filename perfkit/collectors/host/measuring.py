@@ -115,6 +115,7 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
             [*command, json.dumps(specification)],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             timeout=timeout,
             env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},

@@ -55,6 +55,7 @@ def run_tool(command: Sequence[str], timeout: float = 300, **options: Any) -> su
             [find_tool(command[0]), *command[1:]],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=timeout,
             check=False,
             **options,
@@ -76,13 +77,8 @@ _LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*?)\s*(?:#(.*))?$")
 _PREFIXES = {"lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "addr32", "cs", "ds"}
 
 
-def disassemble(binary: Path) -> dict[str, tuple[Disassembled, ...]]:
-    """Disassemble an object with objdump: symbol -> its instructions, in order."""
-    return disassemble_all([binary])[0]
-
-
 def disassemble_all(binaries: Sequence[Path]) -> list[dict[str, tuple[Disassembled, ...]]]:
-    """Disassemble many objects with as few runs of objdump as there may be arguments."""
+    """Disassemble objects with as few runs of objdump as possible: symbol -> its instructions, in order."""
     out: list[dict[str, tuple[Disassembled, ...]]] = []
     for at in range(0, len(binaries), 256):
         out += _disassembled(binaries[at : at + 256])

@@ -212,15 +212,7 @@ class TrueCycles(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> "TrueCycles":
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            The file is no saved measurement.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         path = existing(path)
         with reading(path, "a file of TrueCycles.save"), np.load(path, allow_pickle=False) as data:
             arrays = {name: data[name] for name in _ARRAYS if name in data}

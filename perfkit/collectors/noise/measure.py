@@ -46,7 +46,7 @@ STEADY = 0.05
 """By how much the runs of the plain copy around a variant may differ in a turn that counts."""
 BUSY = "this machine is too busy to tell the cycles of a multiplication; try again when it is quieter"
 _TRIAL = 5
-_SLOWER = 1.5  # what noise makes of a turn, in the mean
+_SLOWER = 1.5  # how much longer noise makes a turn, on average
 _MOST = 512 << 20  # bytes of data that are compared
 _OTHER, _LACKING = 1, 2  # what may be wrong with a variant
 _MESSAGES = {

@@ -16,7 +16,7 @@ _COST = re.compile(r"^[+*-]?\d* ?(?:[+-]?\d+|\*) (\d+)$|^(?:[+-]?\d+|\*) (\d+)$"
 
 
 def sample(target: Target, seconds: float) -> Sampled:
-    """WatchedRun a program under valgrind for at most so many seconds, and count instructions by function.
+    """Run a program under valgrind for at most this many seconds, and count instructions by function.
 
     Raises
     ------

@@ -135,7 +135,7 @@ class Profile(Tabled):
 
 
 def profile(target: Target, seconds: float = 3.0, *, say: Say | None = None) -> Profile:
-    """WatchedRun a program and find where it spends its time.
+    """Run a program and find where it spends its time.
 
     Parameters
     ----------

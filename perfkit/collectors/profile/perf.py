@@ -24,7 +24,7 @@ _EXEC = re.compile(r"PERF_RECORD_COMM exec: .*:(\d+)/\d+\s*$")
 
 
 def sample(target: Target, seconds: float) -> Sampled:
-    """WatchedRun a program for at most so many seconds and sample where it is.
+    """Run a program for at most this many seconds and sample where it is.
 
     Raises
     ------

@@ -19,7 +19,7 @@ _COMPILERS = ("cc", "gcc", "clang")
 
 
 def sample(target: Target, seconds: float) -> Sampled:
-    """WatchedRun a program for at most so many seconds and sample where it is.
+    """Run a program for at most this many seconds and sample where it is.
 
     Raises
     ------

@@ -31,7 +31,7 @@ def watched(
     first: signal.Signals = signal.SIGTERM,
     while_running: Callable[[int], None] | None = None,
 ) -> WatchedRun:
-    """WatchedRun a command in a group of its own, and stop the whole group after so many seconds.
+    """Run a command in a group of its own, and stop the whole group after this many seconds.
 
     Parameters
     ----------

@@ -321,7 +321,7 @@ class Emitter:
         self._restore_flags()
 
     def _mask_bits(self, access: Access) -> None:
-        """Put the mask into rax, one bit an element."""
+        """Put the mask into rax, one bit per element."""
         if is_opmask(access.mask):
             if access.lanes > 16:
                 self.code(Code.VEX_KMOVQ_R64_KR, RAX, access.mask)

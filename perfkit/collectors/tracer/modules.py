@@ -15,7 +15,6 @@ from perfkit.errors import FormatError
 
 _PT_GNU_EH_FRAME = 0x6474E550
 _READABLE_HEADER = (1, 0x1B, 0x03, 0x3B)  # version, pointer encodings: the only ones that linkers write
-_SDATA4_PC_RELATIVE = 0x1B
 
 Read = Callable[[int, int], bytes]
 

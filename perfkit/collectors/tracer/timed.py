@@ -109,7 +109,7 @@ def time_calls(
     seconds : float
         Stop the run after so long.
     calls : int
-        Stop the run after so many calls; 0: let it run to its end.
+        Stop the run after this many calls; 0: let it run to its end.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def _faults(pid: int) -> int:
 
 
 def _called(context: int, calls: int) -> bool:
-    """Whether so many calls have returned."""
+    """Whether this many calls have returned."""
     begun, active = (struct.unpack("<Q", os.pread(context, 8, at))[0] for at in (CALLS, ACTIVE))
     return bool(begun - bool(active) >= calls)
 

@@ -13,7 +13,7 @@ _STORES = 0x840  # bytes behind what is loaded
 
 
 def mixture(counts: Sequence[tuple[str, int]]) -> list[Any]:
-    """Return so many instructions of each form, evenly mixed, none waiting for another of the mixture.
+    """Return this many instructions of each form, evenly mixed, none waiting for another of the mixture.
 
     Raises
     ------

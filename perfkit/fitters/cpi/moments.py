@@ -2,7 +2,7 @@
 
 With r = [cycles, the events' counts, instructions] of an interval, both forms of the model are least squares in sums of
 r r' over cycles and over instructions (`perfkit.fitters.cpi.solvers`), and the placebo in plain sums of r r': shuffled
-counts have, in the mean over all shuffles, the products of their own moments with those of cycles and instructions.
+counts have, averaged over all shuffles, the products of their own moments with those of cycles and instructions.
 """
 
 from collections.abc import Sequence

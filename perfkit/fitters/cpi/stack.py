@@ -285,7 +285,7 @@ class CpiFit(Summarised):
 
     @property
     def misplaced(self) -> float:
-        """Cycles an instruction that the stack puts into the wrong intervals: the mean absolute error, as CPI."""
+        """Cycles per instruction that the stack puts into the wrong intervals: the mean absolute error, as CPI."""
         table = self.intervals()
         return float(np.average((table["cpi"] - table["predicted"]).abs(), weights=self.data.instructions))
 
@@ -420,15 +420,7 @@ class CpiComparison(Comparison):
 
     @classmethod
     def load(cls, path: str | Path) -> "CpiComparison":
-        """Read the stacks that `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            The file is not one of a comparison.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         return cls(load_each(path, CpiFit.load))
 
 

@@ -388,15 +388,7 @@ class SpireModel(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> "SpireModel":
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            The file is no model of SPIRE, is damaged, or of a newer version.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         path = existing(path)
         with reading(path, "a model that SpireModel.save wrote"):
             head, lines = _read_parquet(path) if path.suffix in (".parquet", ".spire") else _read_json(path)

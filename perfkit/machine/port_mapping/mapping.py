@@ -90,7 +90,7 @@ class PortModel:
         return np.array([[float(own <= group) / len(group) for group in self.groups] for own in self.groups])
 
     def cycles(self, uses: Sequence[tuple[float, Mapping[Ports, float], float]]) -> float:
-        """Return the cycles of a mixture: so many instructions, each with its uses and its slots."""
+        """Return the cycles of a mixture: this many instructions, each with its uses and its slots."""
         operations = [(ports, count * n) for n, used, _ in uses for ports, count in used.items()]
         slots = sum(n * slots for n, _, slots in uses)
         return max(float(loads(self.groups, operations).max(initial=0.0)), slots / self.front)

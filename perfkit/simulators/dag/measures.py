@@ -386,15 +386,7 @@ class Schedule(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> Schedule:
-        """Read a schedule that `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            If the file is not such a schedule.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         path = existing(path)
         with reading(path, "a schedule saved by perfkit (an .npz file)"), np.load(path, allow_pickle=False) as saved:
             about = json.loads(str(saved["about"]))
@@ -430,15 +422,7 @@ class ExtendedRoofline(Roofs):
 
     @classmethod
     def load(cls, path: str | Path) -> ExtendedRoofline:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            If the file is not that of a schedule.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         schedule = Schedule.load(path)
         with reading(path, "an extended roofline"), zipfile.ZipFile(path) as archive:
             if TOLERANCE not in archive.namelist():

@@ -343,16 +343,6 @@ def fill_sets(order: Ints, sets: Ints, trees: Ints) -> None:
     _use_all(order[: 4 * len(sets)][::-1], sets, trees, len(sets) // len(trees))
 
 
-@compiled("memory.cache", nogil=True, error_model="python")
-def _touch_all(lines: Any, start: Any, levels: Any, stack: Any) -> int:
-    for i in range(start, lines.shape[0]):
-        index = index_of(lines[i], stack)
-        if index < 0:
-            return i
-        levels[i] = touch(index, stack)
-    return int(lines.shape[0])
-
-
 def line_shift(line_bytes: float) -> int:
     """Return log2 of a line's size.
 
@@ -370,37 +360,3 @@ def line_shift(line_bytes: float) -> int:
     if size != line_bytes or size < 1 or size & (size - 1):
         raise SettingError(f"a line is a power of two of bytes, not {line_bytes!r}")
     return size.bit_length() - 1
-
-
-def reuse_levels(
-    addresses: npt.ArrayLike, capacities: tuple[float, float, float], line: int = 64, warm: bool = False
-) -> npt.NDArray[np.uint8]:
-    """Return the level (0: L1, 1: L2, 2: L3, 3: memory) that each access of a sequence hits.
-
-    Parameters
-    ----------
-    addresses
-        Byte addresses in order of access.
-    capacities
-        Bytes of L1, L2 and L3; 0 is no such cache, infinity an endless one.
-    line
-        Bytes of a line.
-    warm
-        Run the sequence once before, to fill the caches.
-
-    Examples
-    --------
-    >>> reuse_levels([0, 8, 64, 0], (64, 128, 256)).tolist()
-    [3, 0, 3, 1]
-    """
-    shift = line_shift(line)
-    lines = np.asarray(addresses, dtype=np.int64) >> shift
-    l1, l2, l3 = (float(np.floor(size / line)) for size in capacities)
-    stack = new_stack((l1, l2, l3))
-    levels = np.zeros(len(lines), dtype=np.uint8)
-    for _ in range(2 if warm else 1):
-        done = _touch_all(lines, 0, levels, stack)
-        while done < len(lines):
-            stack = grown(stack)
-            done = _touch_all(lines, done, levels, stack)
-    return levels

@@ -253,15 +253,7 @@ class ThreadsResult(Summarised, Mapping[int, GusResult]):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file that `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            It is damaged, or another's.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         path = existing(Path(path))
         with reading(path, _WHAT), zipfile.ZipFile(path) as archive:
             header = json_object(member(archive, "threads.json", path, _WHAT), path, _WHAT)

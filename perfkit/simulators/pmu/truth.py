@@ -147,15 +147,7 @@ class Truth(Summarised):
 
     @classmethod
     def load(cls, path: str | Path) -> "Truth":
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        FormatError
-            The file is no parquet file, or not one of these.
-        """
+        """Read what `save` wrote; FileNotFoundError if there is none, FormatError if it is another's or damaged."""
         path = existing(path)
         with reading(path, "a parquet file of Truth.to_parquet"):
             arrow = arrow_table(path)

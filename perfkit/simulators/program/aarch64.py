@@ -5,7 +5,7 @@ What differs from x86-64:
 - Registers are those of `perfkit.trace.aarch64`: 0-30 integer, 31 the stack pointer, 32-63 vector, 64 the flags.
 - A base register that pre- or post-indexed addressing updates is not written here. An instruction's results have one
   time in Algorithm 1, and the updated base (a cycle) must not wait for the loaded value or the stored data. As the load
-  and store units take such an access a cycle, a chain of these updates alone would never be what is waited for.
+  and store units take one such access per cycle, a chain of these updates alone would never be what is waited for.
 - Nothing is fused or renamed away: the core files say so.
 """
 

@@ -30,7 +30,7 @@ MOST = 0.03
 
 @contextlib.contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """Keep so many processes computing."""
+    """Keep this many processes computing."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: sum(range(10000))"]) for _ in range(count)]
     try:
         yield
