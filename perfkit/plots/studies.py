@@ -1,7 +1,9 @@
 """Static pictures of studies: distributions with their categories, trees, importance, confusion, lines by dimension."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from perfkit.fitters.studies.decision_tree import Tree
     from perfkit.fitters.studies.random_forest import Importance
 
+_LETTERS = 11  # an inch, of a title in 9 points
+_LEAST_WIDE = 5.0  # inches, of a tree: one that does not split has a title, too
 # Categories from fast to slow: dark to light, told apart without colour vision (viridis).
 _MAP = "viridis"
 # What a study measures by these names, or derives in the shipped studies.
@@ -80,8 +84,8 @@ def coinciding(lines: list[tuple[str, pd.Series]]) -> list[tuple[list[str], pd.S
 
 
 def with_unit(name: str) -> str:
-    """Return a column's name with its unit: known of what perfkit measures and of the shipped studies' dimensions."""
-    return f"{name} ({_UNITS.get(name, 'in its own unit')})"
+    """Return a column's name with its unit, where that is known: of what perfkit measures and the shipped studies."""
+    return f"{name} ({_UNITS[name]})" if name in _UNITS else name
 
 
 def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:
@@ -163,15 +167,28 @@ def plot_tree(tree: "Tree", ax: Any = None) -> Any:
     ax.set_xlim(-0.5, tree.depth + 0.5)
     ax.set_ylim(leaves - 0.4, -0.6)
     ax.axis("off")
-    ax.set_title(f"{tree.target}: {tree.verdict}", fontsize=9, wrap=True)
+    ax.set_title(_broken(_tree_title(tree), ax.figure), fontsize=9)
     return ax
+
+
+def _tree_title(tree: "Tree") -> str:
+    return f"{tree.target}: {tree.verdict}"
+
+
+def _broken(title: str, figure: Any) -> str:
+    """Return a title of 9 points in lines that are no wider than its figure.
+
+    matplotlib breaks lines by itself (``wrap=True``), but makes no room for more than one.
+    """
+    return fill(title, int(figure.get_figwidth() * _LETTERS))
 
 
 def tree_size(tree: "Tree") -> tuple[float, float]:
     """Return a figure's width and height in inches that give every node of a tree room for its text."""
     leaves = sum(node.is_leaf for node in tree.nodes)
     longest = max(len(line) for index in range(len(tree.nodes)) for line in node_text(tree, index).split("\n"))
-    return (tree.depth + 1) * (1.1 + 0.095 * longest), 0.8 + 0.72 * leaves
+    wide = max(_LEAST_WIDE, (tree.depth + 1) * (1.1 + 0.095 * longest))
+    return wide, 0.6 + 0.16 * math.ceil(len(_tree_title(tree)) / (wide * _LETTERS)) + 0.72 * leaves
 
 
 def node_text(tree: "Tree", index: int) -> str:
@@ -220,8 +237,13 @@ def plot_importance(importance: "Importance", ax: Any = None) -> Any:
         f"importance for {importance.target} (share; held-out score {importance.score:.3f} +- {importance.spread:.3f})"
     )
     if importance.caveat:
-        ax.set_title(importance.caveat, fontsize=9, wrap=True)
-    ax.legend(fontsize=8, frameon=False, loc="lower right")
+        ax.set_title(_broken(importance.caveat, ax.figure), fontsize=9)
+    if not frame[["mdi", "permutation", "permutation_spread"]].to_numpy().any():
+        # Of a target that does not vary, say: a scale around no bars at all means nothing.
+        ax.set_xlim(0, 1)
+        ax.text(0.5, 0.5, "no feature tells anything about it", ha="center", va="center", transform=ax.transAxes)
+    else:
+        ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 
 
@@ -231,10 +253,12 @@ def plot_confusion(tree: "Tree | Classification", ax: Any = None) -> Any:
 
     if not tree.classes:
         raise SettingError("a regression has no confusion matrix: fit the tree to categories")
+    across, up = "predicted category (in each cell: rows)", f"true category of {tree.target}"
     if ax is None:
-        _, ax = plt.subplots(
-            figsize=(1.6 + 0.85 * len(tree.classes), 1.2 + 0.6 * len(tree.classes)), layout="constrained"
-        )
+        # Cells for their numbers, and at least as much as the axes' names take.
+        wide = max(1.6 + 0.85 * len(tree.classes), 1 + 0.08 * len(across))
+        high = max(1.2 + 0.6 * len(tree.classes), 0.8 + 0.08 * len(up))
+        _, ax = plt.subplots(figsize=(wide, high), layout="constrained")
     counts = np.array(tree.confusion)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = ax.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
@@ -243,8 +267,8 @@ def plot_confusion(tree: "Tree | Classification", ax: Any = None) -> Any:
     ticks = range(len(tree.classes))
     ax.set_xticks(ticks, tree.classes, rotation=30, ha="right", fontsize=8)
     ax.set_yticks(ticks, tree.classes, fontsize=8)
-    ax.set_xlabel("predicted category (in each cell: rows)")
-    ax.set_ylabel(f"true category of {tree.target}")
+    ax.set_xlabel(across)
+    ax.set_ylabel(up)
     return ax
 
 
@@ -270,8 +294,8 @@ def plot_lines(
         ax.set_xscale("log", base=2)
     if log_y:
         ax.set_yscale("log")
-    else:
-        ax.set_ylim(0)
+    elif ax.get_ylim()[0] >= 0:
+        ax.set_ylim(0, 1.05 * ax.dataLim.y1 or 1)  # the axis' own margin is a share of what the lines differ by
     ax.set_xlabel(with_unit(x))
     ax.set_ylabel(with_unit(y))
     if by:

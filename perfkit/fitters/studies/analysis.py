@@ -45,6 +45,7 @@ from perfkit.fitters.studies.categories import (
 from perfkit.fitters.studies.classifier import Classification, Classifier
 from perfkit.fitters.studies.decision_tree import DecisionTree, Tree
 from perfkit.fitters.studies.random_forest import Importance, RandomForest
+from perfkit.names import counted
 from perfkit.results import Kind, Summarised, drawn, kind_of, labelled
 from perfkit.study.expressions import Expression
 from perfkit.study.settings_file import explain, read_yaml
@@ -156,7 +157,9 @@ class AnalysisResult(Summarised):
         """Return the findings as a few lines."""
         lines = []
         if self.categories is not None:
-            lines.append(f"{len(self.categories)} categories of {self.categories.target} ({self.categories.method})")
+            lines.append(
+                f"{counted(len(self.categories), 'categories')} of {self.categories.target} ({self.categories.method})"
+            )
         if self.tree is not None:
             lines.append(f"tree: {self.tree.verdict}")
         lines += [f"{one.method}: {one.verdict}" for one in self.classifications]

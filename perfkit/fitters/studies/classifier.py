@@ -15,6 +15,7 @@ from perfkit.errors import SettingError
 from perfkit.fitters.studies.categories import Categories
 from perfkit.fitters.studies.decision_tree import folds_of, learning_data
 from perfkit.fitters.studies.folds import ToldCategories
+from perfkit.names import counted
 from perfkit.results import UNKNOWN, Plain, Settings, draw, kind_of, labelled
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Classification(Plain, ToldCategories):
         """The score with its spread beside what guessing the commonest category scores."""
         return (
             f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
-            f"guessing the commonest of {len(self.classes)} categories ({self.rows} rows)"
+            f"guessing the commonest of {counted(len(self.classes), 'categories')} ({counted(self.rows, 'rows')})"
             f"{self._against_guessing()}"
         )
 

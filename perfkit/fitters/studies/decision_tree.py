@@ -126,16 +126,20 @@ class Tree(Plain, ToldCategories):
         return max(node.depth for node in self.nodes)
 
     @property
+    def _size(self) -> str:
+        return f"{counted(self.rows, 'rows')}, {counted(len(self.nodes), 'nodes')}"
+
+    @property
     def verdict(self) -> str:
         """The score with its spread, beside what predicting the commonest category scores, in one line."""
         if self.is_regression:
             return (
                 f"R^2 {self.score:.3f} +- {self.spread:.3f}, median error {self.error:.1%} on held-out rows "
-                f"({self.rows} rows, {len(self.nodes)} nodes){self._against_guessing(_NOISE)}"
+                f"({self._size}){self._against_guessing(_NOISE)}"
             )
         return (
             f"accuracy {self.score:.3f} +- {self.spread:.3f} on held-out rows, against {self.baseline:.3f} for always "
-            f"guessing the commonest of {len(self.classes)} categories ({self.rows} rows, {len(self.nodes)} nodes)"
+            f"guessing the commonest of {counted(len(self.classes), 'categories')} ({self._size})"
             f"{self._against_guessing(_NOISE)}"
         )
 
