@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfkit.errors import SettingError
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, axes_or_new, kind_note, mark_kind
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, axes_or_new, kind_note, mark_kind, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, closest, normalise, per_unit
 from perfkit.samples.table import Samples
@@ -134,6 +134,12 @@ def plot_counts_diff(found: "CountsDiff", top: int = 12, ax: "Axes | None" = Non
         color=[SERIES[2] if ratio < 1 else SERIES[1] for ratio in table["ratio"]],
         height=0.6,
     )
+    # Equal rates have no bar, so each has its number; and a scale that rounding errors do not fill.
+    ends = table["ratio"].clip(lower=1)
+    for place, (ratio, end) in enumerate(zip(table["ratio"], ends, strict=True)):
+        ax.annotate(short(ratio), (end, place), (5, 0), textcoords="offset points", va="center", fontsize="small")
+    low, high = min(table["ratio"].min(), 0.9), max(ends.max(), 1.1)
+    ax.set_xlim(low - 0.03 * (high - low), high + 0.15 * (high - low))  # the numbers stand right of the bars
     ax.axvline(1, color=CLOUD, lw=0.8)
     ax.set_xlabel(f"rate in B over rate in A (per 1000 of {found.events[1]}; 1: the same)")
     ax.set_title(" to ".join(abbreviate(name) for name in found.names), fontsize="medium", loc="left")

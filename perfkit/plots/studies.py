@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfkit.fitters.studies.decision_tree import Tree
     from perfkit.fitters.studies.random_forest import Importance
 
-_LETTERS = 11  # an inch, of a title in 9 points
+_LETTERS = 13  # an inch, of a title in 9 points
 _LEAST_WIDE = 5.0  # inches, of a tree: one that does not split has a title, too
 # Categories from fast to slow: dark to light, told apart without colour vision (viridis).
 _MAP = "viridis"

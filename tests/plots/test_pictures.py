@@ -8,6 +8,7 @@ from perfkit.plots.extended_roofline import sweep_table
 from perfkit.plots.samples import plot_over_time, throughput_label
 from perfkit.plots.spire_steps import plot_left_steps, plot_right_steps, plot_sample
 from perfkit.plots.spire_views import plot_spire_exploration, sample_positions
+from tests.browser.inked import Eye
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +89,34 @@ def test_the_boundaries_of_categories_are_in_the_legend():
     ax = pk.FixedBins("FMAS_PER_CYCLE", (0.9, 1.8)).fit(runs).plot(runs, ax=Figure().subplots())
     lines = {line.get_label(): line.get_linestyle() for line in ax.get_legend().get_lines()}
     assert lines["boundaries"] == "-"
+
+
+def test_rates_that_stayed_have_their_numbers_on_a_scale_that_means_something(tmp_path):
+    a, b = (pd.DataFrame({"t": [1.0, 2], "cycles": [100, 101 + k], "instructions": [70, 71]}) for k in (0, 60))
+    for name, frame in (("a", a), ("b", b)):
+        frame.assign(**{"branch-misses": [3, 3], "cache-misses": [7, 9]}).to_csv(tmp_path / f"{name}.csv", index=False)
+    found = pk.diff_counts(tmp_path / "a.csv", tmp_path / "b.csv")
+    # What rounding leaves of the same rate: an axis around it had ticks such as -1.11e-16 + 1.
+    found.table["ratio"] = [1.0, 1 - 1.1e-16]
+    ax = found.plot()
+    with Eye() as eye:
+        ax.figure.savefig("/dev/null", format="png")
+    assert [text.get_text() for text in ax.texts if text.get_text()[0].isdigit()] == ["1", "1"]
+    low, high = ax.get_xlim()
+    assert low < 0.95 < 1.05 < high
+    assert eye.faults == []
+
+
+@pytest.mark.parametrize("ratios", [[0.0, 0.48], [1e6, 1.0], [1.02, 0.97]])
+def test_numbers_of_rates_stand_within_the_picture(tmp_path, ratios):
+    frame = pd.DataFrame({"t": [1.0, 2], "cycles": [100, 101], "instructions": [70, 71]})
+    frame.assign(**{"branch-misses": [3, 3], "cache-misses": [7, 9]}).to_csv(tmp_path / "a.csv", index=False)
+    found = pk.diff_counts(tmp_path / "a.csv", tmp_path / "a.csv")
+    found.table["ratio"] = ratios
+    ax = found.plot()
+    with Eye() as eye:
+        ax.figure.savefig("/dev/null", format="png")
+    assert eye.faults == []
+    numbers = [text.get_window_extent() for text in ax.texts if text.get_text()[0].isdigit()]
+    assert all(ax.bbox.x0 < box.x0 and box.x1 < ax.bbox.x1 for box in numbers)
+    assert len(numbers) == 2

@@ -60,7 +60,7 @@ def save_counts_page(found: "CountsDiff", path: str | Path) -> Path:
     evidence = [
         ("What changed", "\n".join(line for line in rest if not line.startswith("careful: "))),
         (f"Events per 1000 of {found.events[1]} ({found.kind} counts)", table),
-        ("Rates of B over those of A", drawn(found)),
+        ("Rates of B over those of A", drawn(found) if table["B / A"].notna().any() else ""),
         *(((f"CPI stacks ({found.kind} counts)", found.stack),) if len(found.stack) else ()),
     ]
     answer = AnswerPage(
@@ -85,7 +85,7 @@ def _changes(rows: Iterable[tuple[str, float, float]]) -> Markup:
         bar = f'<i class="{colour}" style="left:{left:.2f}%;width:{part:.2f}%"></i>'
         parts.append(
             f'<span class="name">{html.escape(name)}</span>'
-            f'<span class="figures">{a:,.0f} to {b:,.0f} ({b - a:+,.0f})</span><span class="track middle">{bar}</span>'
+            f'<span class="figures">{a:,.0f} to {b:,.0f} ({b - a:+z,.0f})</span><span class="track middle">{bar}</span>'
         )
     return Markup(f'<div class="bars">{"".join(parts)}</div>' if parts else "")
 
@@ -102,7 +102,7 @@ def _speedups(found: "GusDiff") -> Markup:
             bar = f'<i class="{colour}" style="left:0;width:{100 * max(value, 0.0) / most:.2f}%"></i>'
             parts.append(
                 f'<span class="name">{html.escape(row.resource)}: {side}</span>'
-                f'<span class="figures">{value:+.1%}</span><span class="track">{bar}</span>'
+                f'<span class="figures">{value:+z.1%}</span><span class="track">{bar}</span>'
             )
     return Markup(f'<div class="bars">{"".join(parts)}</div>' if parts else "")
 
@@ -117,7 +117,7 @@ def _listings(found: "GusDiff") -> Markup:
         change = line["cycles_b"] - line["cycles_a"]
         head = (
             f"<p><b>{html.escape(_place(line))}</b> <code>{html.escape(line['text'])}</code> "
-            f"{line['cycles_a']:,.0f} to {line['cycles_b']:,.0f} cycles ({change:+,.0f})</p>"
+            f"{line['cycles_a']:,.0f} to {line['cycles_b']:,.0f} cycles ({change:+z,.0f})</p>"
         )
         sides = [
             _side(name, [(getattr(r, f"address_{s}"), getattr(r, f"instruction_{s}"), getattr(r, f"cycles_{s}"))
