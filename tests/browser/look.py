@@ -145,16 +145,7 @@ def operate_all(page: Any) -> None:
     """Use what the outputs offer: commit predictions, move each slider, choose bars, rows and nodes, open answers."""
     output = ".jp-OutputArea-output"
     for button in page.locator(output).get_by_role("button", name="Commit").all():
-        asked = button.locator("xpath=ancestor::*[contains(@class, 'pk-view')][1]")
-        radios, handles = asked.locator("input[type=radio]"), asked.locator(".noUi-handle")
-        if radios.count():
-            radios.first.click()
-        elif handles.count():
-            handles.first.press("ArrowRight")
-        page.wait_for_timeout(300)
-        if button.is_enabled():
-            button.click()
-            page.wait_for_timeout(500)
+        _commit(page, button)
     for handle in page.locator(f"{output} :is(.noUi-handle, .pkl-handle, input[type=range]):not([disabled])").all():
         if handle.is_visible() and not handle.locator("xpath=ancestor::*[@disabled]").count():
             handle.press("ArrowRight")
@@ -169,6 +160,26 @@ def operate_all(page: Any) -> None:
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
     page.mouse.move(0, 0)
     page.wait_for_timeout(2500)
+
+
+def _commit(page: Any, button: Any) -> None:
+    """Choose the first answer and commit it, unless that is done: without it, nobody looks at the answer's picture.
+
+    The kernel enables the button, which takes a busy machine seconds.
+    """
+    asked = button.locator("xpath=ancestor::*[contains(@class, 'pk-view')][1]")
+    radios, handles = asked.locator("input[type=radio]"), asked.locator(".noUi-handle")
+    if radios.count():
+        if radios.first.is_disabled():
+            return
+        radios.first.click()
+    elif handles.count() and not asked.locator("[disabled] .noUi-handle").count():
+        handles.first.press("ArrowRight")
+    else:
+        return
+    button.click(timeout=30_000)  # waits until it is enabled
+    page.wait_for_function("button => button.disabled", arg=button.element_handle(), timeout=30_000)
+    page.wait_for_timeout(500)
 
 
 def _theme(page: Any, theme: str) -> None:

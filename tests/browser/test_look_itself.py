@@ -11,7 +11,7 @@ import pytest
 
 from tests.browser.inked import Eye, of_axes
 from tests.browser.lab import ROOT
-from tests.browser.look import CANVAS, EYE, in_pictures
+from tests.browser.look import CANVAS, EYE, in_pictures, operate_all
 
 pytestmark = pytest.mark.browser
 
@@ -180,6 +180,27 @@ def test_dots_within_the_padding_of_a_button_are_seen(faults: Any):
 
 def test_a_dark_line_is_seen_on_a_dark_page_only(faults: Any):
     assert faults(SOUND.replace("<text", "<text fill='#eee'"), paper="#111", ink="#eee") == ["faint line"]
+
+
+# As a kernel that takes a second: it enables the button after a choice, and locks all after a click on it.
+ASKED = """<div class='jp-OutputArea-output'><div class='pk-view'>
+<input type='radio'><button disabled>Commit</button></div></div>
+<script>
+const [radio, button] = document.querySelectorAll('input, button');
+const later = act => setTimeout(act, 1000);
+radio.onclick = () => later(() => { button.disabled = false; });
+button.onclick = () => later(() => { button.disabled = radio.disabled = true; document.body.append('seen'); });
+</script>"""
+
+
+def test_an_answer_is_looked_at_also_where_the_kernel_is_slow(browser: Any):
+    page = browser.new_page()
+    page.set_content(ASKED)
+    operate_all(page)
+    assert page.get_by_text("seen").count() == 1
+    operate_all(page)  # what is committed stays so
+    assert page.get_by_text("seen").count() == 1
+    page.close()
 
 
 def test_a_notebook_without_its_pictures_is_told(tmp_path: Path):
