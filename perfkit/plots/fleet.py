@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 
-from perfkit.plots.style import ACCENT, CLOUD, ROOF, SERIES, abbreviate, mark_kind
+from perfkit.plots.cpi_stack import colours
+from perfkit.plots.style import ACCENT, CLOUD, ROOF, abbreviate, mark_kind
 
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.fleet import FleetStacks
@@ -33,15 +34,17 @@ def plot_fleet_stacks(stacks: "FleetStacks", ax: Any = None) -> Any:
     """Draw the CPI stacks of groups beside each other, those of the highest CPI first; return the axes."""
     shown = stacks.groups.sort_values("cpi", ascending=False)["group"].head(_MOST_BARS)
     wide = stacks.wide()[list(shown)].fillna(0.0)
+    # As in the pictures of single stacks: an event has one colour in all of them, and no two have the same.
+    palette = colours([str(part) for part in wide.index if part not in ("base", "residual")])
     wide = wide[(wide.abs() > 0.002 * wide.sum().max()).any(axis=1)]
     if ax is None:
         _, ax = plt.subplots(figsize=(min(3.5 + 0.6 * len(shown), 11), 4), layout="constrained")
-    colours = [CLOUD, *SERIES]
     up, down = np.zeros(len(shown)), np.zeros(len(shown))
-    for i, (part, values) in enumerate(wide.iterrows()):
+    for part, values in wide.iterrows():
         height = values.to_numpy()
         floor = np.where(height >= 0, up, down)
-        ax.bar(range(len(shown)), height, bottom=floor, label=abbreviate(str(part)), color=colours[i % len(colours)])
+        style = {"color": palette[str(part)], "edgecolor": "#444444", "linewidth": 0.4}
+        ax.bar(range(len(shown)), height, bottom=floor, label=abbreviate(str(part)), **style)
         up, down = up + np.maximum(height, 0.0), down + np.minimum(height, 0.0)
     ax.set_xticks(range(len(shown)), [abbreviate(str(g), 22) for g in shown], rotation=30, ha="right")
     ax.set_ylabel("cycles per instruction")

@@ -57,6 +57,17 @@ def test_a_stack_of_a_fleet_is_the_stack_of_its_intervals(fleet):
         assert (facts["machines"], facts["intervals"]) == (8, 2400)
 
 
+def test_an_event_has_the_colour_that_it_has_in_a_single_stack(fleet):
+    settings = pk.CpiStack(resamples=0, placebos=2)
+    colours = []
+    with _quiet():
+        for stack in (settings.fit_each(fleet, ["version"]), settings.fit(fleet.to_samples())):
+            bars = {bar.get_label(): bar.patches[0].get_facecolor() for bar in stack.plot().containers}
+            colours.append({name: colour for name, colour in bars.items() if name in ("base", *PENALTIES)})
+    assert len(set(colours[0].values())) == 3
+    assert colours[0] == colours[1]
+
+
 @contextmanager
 def _quiet():
     """Without the warnings of fits in memory: that workloads are mixed, that a model meets its own samples."""
