@@ -212,7 +212,9 @@ def test_what_conditions_do_not_allow_is_left_out_and_said(monkeypatch):
 
     monkeypatch.setattr(Bench, "form", hindered)
     monkeypatch.setattr(module, "core_resources", lambda bench: ({}, {"misprediction_penalty": "busy"}))
-    with pytest.warns(PerfkitWarning, match=r"left out, .*: .*IMUL_R64_RM64.*, misprediction_penalty .200 of 200 samples"):
+    with pytest.warns(
+        PerfkitWarning, match=r"left out, .*: .*IMUL_R64_RM64.*, misprediction_penalty .200 of 200 samples"
+    ):
         found = calibrate(["ADD_R64_RM64", "IMUL_R64_RM64"], repetitions=11, memory=False)
     assert set(found.latencies) == {"ADD_R64_RM64"}
     assert set(found.left_out) == {"IMUL_R64_RM64", "misprediction_penalty"}
