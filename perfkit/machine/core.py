@@ -147,7 +147,14 @@ _FEATURE_UNITS = {
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
-    "memory_renaming": ("none", "same expression", "by base register", "by base register, also bytes", "learned", "learned by moves"),
+    "memory_renaming": (
+        "none",
+        "same expression",
+        "by base register",
+        "by base register, also bytes",
+        "learned",
+        "learned by moves",
+    ),
     "store_boundary": (32, 64),
     "store_pair_bytes": (32, 64),
 }

@@ -222,7 +222,14 @@ def _prefetch(core: Microarchitecture) -> int:
 
 
 # What `Layout.renaming` is for a core's feature; the program says which expressions are alike "by base register".
-_RENAMING = {"none": 0, "same expression": 1, "by base register": 1, "by base register, also bytes": 1, "learned": 2, "learned by moves": 2}
+_RENAMING = {
+    "none": 0,
+    "same expression": 1,
+    "by base register": 1,
+    "by base register, also bytes": 1,
+    "learned": 2,
+    "learned by moves": 2,
+}
 _FIRST_PAGES = 1 << 8
 _PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
 

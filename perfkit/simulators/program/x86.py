@@ -92,7 +92,10 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
         early=np.where(_beside_512_bits(code, decoded), 0.0, np.array([_early(i, core) for i in decoded])),
         scheduler=np.array(
-            [_scheduler(o, f, len(u) > e, unified) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
+            [
+                _scheduler(o, f, len(u) > e, unified)
+                for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)
+            ],
             dtype=np.int8,
         ),
         ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
