@@ -141,9 +141,10 @@ _FEATURE_UNITS = {
 # `op_cache` says how many such groups per cycle. Each constant of 32 bits beyond so many (`op_cache_constants`), and
 # every so many instructions with EVEX (`op_cache_evex`, from the second on), take the place of a uop. With
 # `op_cache_lines`, a group may go on in the next line, but no more lines than `op_cache` are begun in a cycle;
-# with `op_cache_across_lines`, lines do not matter. Constants at rename: -1024 to 1023 added to a 64-bit register by ADD,
-# SUB, INC, DEC or LEA take a slot, but no port and no time; a shift of such a register in the same block takes
-# `shift_of_constant` longer. Unified scheduler: `vector_scheduler` and `vector_store_scheduler` hold integers, too. Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or TEST.
+# with `op_cache_across_lines`, lines do not matter. Constants at rename: -1024 to 1023 added to a 64-bit register by
+# ADD, SUB, INC, DEC or LEA take a slot, but no port and no time; a shift of such a register in the same block takes
+# `shift_of_constant` longer. Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or
+# TEST. Unified scheduler: `vector_scheduler` and `vector_store_scheduler` hold integers, too.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
