@@ -82,7 +82,6 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "unlamination": str,
     "move_elimination": bool,
     "constants_at_rename": bool,
-    "unified_scheduler": bool,
     "mov_fusion": bool,
     "branch_history": int,
     "return_stack": int,
@@ -144,7 +143,7 @@ _FEATURE_UNITS = {
 # with `op_cache_across_lines`, lines do not matter. Constants at rename: -1024 to 1023 added to a 64-bit register by
 # ADD, SUB, INC, DEC or LEA take a slot, but no port and no time; a shift of such a register in the same block takes
 # `shift_of_constant` longer. Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or
-# TEST. Unified scheduler: `vector_scheduler` and `vector_store_scheduler` hold integers, too.
+# TEST.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),

@@ -56,7 +56,6 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     load_uses = np.zeros(n, dtype=np.int32)
     operands = [_operands(i) for i in decoded]
     added = _added_at_rename(decoded, core)
-    unified = bool(core.feature("unified_scheduler", False))
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
         eliminated = k in added or _eliminated(instruction, core)
         whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
@@ -92,10 +91,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         vector=np.array([any(16 <= r < 56 for r in o.written) for o in operands], dtype=np.bool_),
         early=np.where(_beside_512_bits(code, decoded), 0.0, np.array([_early(i, core) for i in decoded])),
         scheduler=np.array(
-            [
-                _scheduler(o, f, len(u) > e, unified)
-                for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)
-            ],
+            [_scheduler(o, f, len(u) > e) for o, f, u, e in zip(operands, found, uses, load_uses, strict=True)],
             dtype=np.int8,
         ),
         ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
@@ -225,13 +221,8 @@ def _constant(instruction: Any) -> int | None:
     return None
 
 
-def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any, unified: bool) -> int:
-    """Return which scheduler holds an instruction: a plain load, an idiom and a move renamed away need none.
-
-    Integers have schedulers of their own, which are not modelled, unless one holds them and vectors alike.
-    """
-    if unified and executes:
-        return STORE if form.stores and not form.loads else VECTOR
+def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any) -> int:
+    """Return which scheduler holds an instruction: a plain load, an idiom and a move renamed away need none."""
     vectors = any(16 <= r < 56 for r in (*operands.data, *operands.written))
     if not vectors or not (executes or form.stores):
         return 0
