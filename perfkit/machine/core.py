@@ -81,6 +81,7 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "macro_fusion": str,
     "unlamination": str,
     "move_elimination": bool,
+    "constants_at_rename": bool,
     "mov_fusion": bool,
     "branch_history": int,
     "return_stack": int,
@@ -92,6 +93,9 @@ _FEATURES: dict[str, type | tuple[type, ...]] = {
     "op_cache_constants": int,
     "op_cache_evex": int,
     "op_cache_lines": bool,
+    "op_cache_across_lines": bool,
+    "shift_of_constant": (int, float),
+    "flags_of_logic": (int, float),
     "fused_branch_ports": str,
     "tlb_entries": int,
     "second_tlb_entries": int,
@@ -117,6 +121,8 @@ _FEATURE_UNITS = {
     "write_back_lines": "lines",
     "L1_set_fill_written": "cycles",
     "add_forwarding": "cycles",
+    "shift_of_constant": "cycles",
+    "flags_of_logic": "cycles",
     "store_boundary": "bytes",
     "op_cache_group": "uops",
     "op_cache_constants": "constants of 32 bits",
@@ -125,18 +131,30 @@ _FEATURE_UNITS = {
 # Features with a fixed set of values. Macro-fusion: which instructions fuse with a following conditional jump.
 # Unlamination: which micro-fused uops take two slots at rename (loads and stores with an index register). Memory
 # renaming: which loads of a word that was just stored have its value without loading ("by base register": where both
-# addresses have no index register and are not relative to RIP; "learned by moves": whatever the addresses, but only
+# addresses have no index register and are not relative to RIP; "also bytes": those too, but neither a load that is
+# sign-extended nor an update of memory by a register; "learned by moves": whatever the addresses, but only
 # where the load is a move, or is stored again by the same instruction). Linear tags: a line that L1 holds is not found
 # where it was last used as part of another page. Store boundary: stores into one aligned piece of so
 # many bytes that follow one another are written to L1 together, and one across its end is written in two parts. Group
 # of the micro-op cache: the front end gets at most so many uops at once, of one line of code, up to a taken branch;
 # `op_cache` says how many such groups per cycle. Each constant of 32 bits beyond so many (`op_cache_constants`), and
 # every so many instructions with EVEX (`op_cache_evex`, from the second on), take the place of a uop. With
-# `op_cache_lines`, a group may go on in the next line, but no more lines than `op_cache` are begun in a cycle.
+# `op_cache_lines`, a group may go on in the next line, but no more lines than `op_cache` are begun in a cycle;
+# with `op_cache_across_lines`, lines do not matter. Constants at rename: -1024 to 1023 added to a 64-bit register by
+# ADD, SUB, INC, DEC or LEA take a slot, but no port and no time; a shift of such a register in the same block takes
+# `shift_of_constant` longer. Flags of logic: by how much SETcc and CMOVcc take longer after flags of AND, OR, XOR or
+# TEST.
 _CHOICES = {
     "macro_fusion": ("none", "cmp-test", "alu"),
     "unlamination": ("none", "indexed", "indexed unless 2-operand"),
-    "memory_renaming": ("none", "same expression", "by base register", "learned", "learned by moves"),
+    "memory_renaming": (
+        "none",
+        "same expression",
+        "by base register",
+        "by base register, also bytes",
+        "learned",
+        "learned by moves",
+    ),
     "store_boundary": (32, 64),
     "store_pair_bytes": (32, 64),
 }

@@ -180,7 +180,8 @@ def static(program: Program) -> Static:
     flags = loads * LOADS + stores * STORES + program.vector * VECTOR + (program.early > 0) * QUICK
     if "vector_scheduler" in program.core.resources:
         flags = flags + (program.scheduler.astype(np.int64) << SCHEDULED_SHIFT)
-    flags = flags + _new_line(code) * NEW_LINE + _crosses(code) * CROSSES
+    if not program.core.feature("op_cache_across_lines", False):
+        flags = flags + _new_line(code) * NEW_LINE + _crosses(code) * CROSSES
     early = program.load_uses
     fields = {
         SLOTS: program.slots,

@@ -86,6 +86,7 @@ class Layout(NamedTuple):
     fall_through: NDArray[np.int64]  # (blocks,) the block that follows, or -1
     tlb: NDArray[np.int64]  # (2,) entries of both TLBs, 0 where they are not modelled
     renaming: int  # 0 no renaming of memory, 1 where the address is the same expression, 2 everywhere
+    renamed: int  # the bytes of a short load that is renamed, too; 0: none
     write_backs: bool  # whether written lines that a level gives up take bandwidth, or the time of a set of L1
     perfect: bool  # every branch is predicted
     pieces: int  # a store across a multiple of so many bytes is written in two parts; 0: only across lines
@@ -206,6 +207,7 @@ def _layout(program: Program, core: Microarchitecture, perfect: bool) -> Layout:
         np.array([begin_of.get(int(pc), -1) for pc in after], dtype=np.int64),
         np.array([core.feature("tlb_entries", 0), core.feature("second_tlb_entries", 0)], dtype=np.int64),
         _RENAMING[str(core.feature("memory_renaming", "none"))],
+        int(core.feature("memory_renaming", "none") == "by base register, also bytes"),
         bool(core.feature("write_back_lines", 0)) or "L1_set_fill" in core.resources,
         perfect,
         int(core.feature("store_boundary", core.feature("store_pair_bytes", 0))),
@@ -220,7 +222,14 @@ def _prefetch(core: Microarchitecture) -> int:
 
 
 # What `Layout.renaming` is for a core's feature; the program says which expressions are alike "by base register".
-_RENAMING = {"none": 0, "same expression": 1, "by base register": 1, "learned": 2, "learned by moves": 2}
+_RENAMING = {
+    "none": 0,
+    "same expression": 1,
+    "by base register": 1,
+    "by base register, also bytes": 1,
+    "learned": 2,
+    "learned by moves": 2,
+}
 _FIRST_PAGES = 1 << 8
 _PAGES_OF_ACCESS = 4  # two lines may lie in two pages, and so may the lines prefetched after them
 
@@ -473,7 +482,7 @@ def go_through(  # pragma: no cover - compiled
                 if 0 < newest <= earlier:
                     k = _U(newest & RECENT)
                     code |= (FORWARDED if whole else BLOCKED) | (earlier - newest) << DISTANCE_SHIFT
-                    if whole and layout.renaming and width >= 4 and not about & _VECTOR:
+                    if whole and layout.renaming and (width >= 4 or width == layout.renamed) and not about & _VECTOR:
                         same = expression[_U(m)] >= 0 and expression[_U(m)] == recent.expression[k]
                         if recent.address[k] == address and not recent.vector[k] and (same or layout.renaming == 2):
                             code |= RENAMED

@@ -55,8 +55,9 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
     uses: list[list[tuple[int, float]]] = []
     load_uses = np.zeros(n, dtype=np.int32)
     operands = [_operands(i) for i in decoded]
+    added = _added_at_rename(decoded, core)
     for k, (instruction, form) in enumerate(zip(decoded, found, strict=True)):
-        eliminated = _eliminated(instruction, core)
+        eliminated = k in added or _eliminated(instruction, core)
         whole = max(1, round(form.fused_uops)) + _unlaminated(instruction, form, core)
         slots[k] = 0 if k in second or k in copies or k in nops else whole + (k in waits)
         latency[k] = 0.0 if eliminated else form.latency + (core.feature("stack_sync", 0) if k in waits else 0)
@@ -68,6 +69,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         early = [p for p in pairs if form.loads and groups[p[0]] in at_load]
         uses.append(early + [p for p in pairs if p not in early])
         load_uses[k] = len(early)
+    latency += _after_others(code, decoded, operands, added, core)
     start = np.concatenate(([0], np.cumsum([len(u) for u in uses]))).astype(np.int32)
     return Program(
         core=core,
@@ -95,7 +97,7 @@ def lower(code: StaticCode, core: Microarchitecture, forms: Forms) -> Program:
         ending=np.array([_ending(i) for i in decoded], dtype=np.int8),
         constants=np.array(constants(code), dtype=np.uint8),
         wide=np.array([form_name(i).startswith("EVEX_") for i in decoded], dtype=np.bool_),
-        expression=_expressions(code, decoded, core.feature("memory_renaming", "none") == "by base register"),
+        expression=_expressions(code, decoded, str(core.feature("memory_renaming", "none"))),
         forms=tuple(found),
     )
 
@@ -123,10 +125,10 @@ def _ending(instruction: Any) -> int:
     }.get(instruction.flow_control, 0)
 
 
-def _expressions(code: StaticCode, decoded: Sequence[Any], alike: bool) -> NDArray[np.int32]:
+def _expressions(code: StaticCode, decoded: Sequence[Any], renaming: str) -> NDArray[np.int32]:
     """Return a number for the address expression of each memory operand of the trace.
 
-    With ``alike``, all expressions of a base register alone have one number, and the others have none.
+    By base register, all expressions of a base register alone have one number, and the others have none.
     """
     from iced_x86 import InstructionInfoFactory, Register
 
@@ -140,11 +142,83 @@ def _expressions(code: StaticCode, decoded: Sequence[Any], alike: bool) -> NDArr
             continue
         for at, used in enumerate(memory, first):
             key = (used.segment, used.base, used.index, used.scale, used.displacement)
-            if alike:
-                found[at] = -1 if instruction.is_ip_rel_memory_operand or used.index != Register.NONE else 0
+            if renaming.startswith("by base register"):
+                other = instruction.is_ip_rel_memory_operand or used.index != Register.NONE
+                found[at] = -1 if other or ("also bytes" in renaming and _computes(instruction)) else 0
             else:
                 found[at] = numbers.setdefault(key, len(numbers))
     return found
+
+
+def _computes(instruction: Any) -> bool:
+    """Whether a load is sign-extended, or updated in memory by a register: Golden Cove forwards the values of these."""
+    from iced_x86 import OpKind
+
+    if _mnemonic(instruction).startswith("MOVSX"):
+        return True
+    updates = instruction.op_count == 2 and _mnemonic(instruction) != "MOV"
+    return updates and instruction.op_kind(0) == OpKind.MEMORY and instruction.op_kind(1) == OpKind.REGISTER
+
+
+_AT_RENAME = range(-1024, 1024)  # the constants that Golden Cove adds to 64-bit registers while it renames them
+
+
+def _added_at_rename(decoded: Sequence[Any], core: Microarchitecture) -> set[int]:
+    """Return the additions of constants that the core does while it renames: no port, and no time for the register."""
+    if not core.feature("constants_at_rename", False):
+        return set()
+    return {k for k, instruction in enumerate(decoded) if _constant(instruction) in _AT_RENAME}
+
+
+# What takes longer where the constant added to its operand was not worked out yet, and what sets flags by logic alone.
+_SHIFTS = ("SHL", "SHR", "SAR", "ROL", "ROR", "BSWAP", "SHLX", "SHRX", "SARX", "RORX")
+_LOGIC = ("AND", "OR", "XOR", "TEST")
+
+
+def _after_others(
+    code: StaticCode, decoded: Sequence[Any], operands: Sequence[_Operands], added: set[int], core: Microarchitecture
+) -> NDArray[np.float64]:
+    """Return by how many cycles instructions take longer after what came before them in their block.
+
+    That are shifts of a register to which a constant was added at rename, and SETcc and CMOVcc after flags of logic.
+    """
+    late = np.zeros(len(decoded))
+    shifts, flags = float(core.feature("shift_of_constant", 0)), float(core.feature("flags_of_logic", 0))
+    if not (shifts or flags):
+        return late
+    block = code.block
+    writer: dict[int, int] = {}
+    for k, one in enumerate(operands):
+        if k and block[k] != block[k - 1]:
+            writer = {}
+        name = _mnemonic(decoded[k])
+        if name in _SHIFTS and any(writer.get(r) in added for r in one.data):
+            late[k] = shifts
+        elif name.startswith(("SET", "CMOV")) and _FLAGS in writer and _mnemonic(decoded[writer[_FLAGS]]) in _LOGIC:
+            late[k] = flags
+        writer.update(dict.fromkeys(one.written, k))
+    return late
+
+
+def _constant(instruction: Any) -> int | None:
+    """Return the constant that an instruction adds to a 64-bit register, None where it does something else."""
+    from iced_x86 import OpKind, Register
+
+    name = _mnemonic(instruction)
+    if not instruction.op_count or instruction.op_kind(0) != OpKind.REGISTER or _size(instruction.op_register(0)) != 8:
+        return None
+    if name in ("INC", "DEC"):
+        return 1
+    if name == "LEA":
+        alone = instruction.memory_index == Register.NONE and _size(instruction.memory_base) == 8
+        distance = instruction.memory_displacement
+        known = alone and _number(instruction.memory_base) >= 0
+        return int((distance + (1 << 63)) % (1 << 64) - (1 << 63)) if known else None
+    if name in ("ADD", "SUB") and instruction.op_kind(1) in (OpKind.IMMEDIATE8TO64, OpKind.IMMEDIATE32TO64):
+        value = instruction.immediate(1)
+        value = value - (1 << 64) if value >= 1 << 63 else value
+        return int(value if name == "ADD" else -value)
+    return None
 
 
 def _scheduler(operands: "_Operands", form: InstructionForm, executes: Any) -> int:
