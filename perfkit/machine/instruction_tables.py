@@ -289,8 +289,7 @@ def _bundled_layers(name: str, table: str, load: Callable[[str], Microarchitectu
     """Return the layers that ship with perfkit; `load` gives the core as it ships, None where it does not."""
     folder = files("perfkit.machine").joinpath("cores")
     layers = []
-    # A core's own, which those that share its table do not have, then those of the table.
-    for owner in dict.fromkeys((f"{name}-only", name, table)):
+    for owner in dict.fromkeys((name, table)):  # a core's own, then those of the table that it shares with others
         corrections = folder.joinpath("corrections", f"{owner}.toml")
         if load is not None and corrections.is_file():
             data = tomllib.loads(corrections.read_text(encoding="utf-8"))

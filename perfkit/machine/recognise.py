@@ -23,6 +23,7 @@ _NEAREST = {
     ),
 }
 _SINCE_GOLDEN_COVE = {"amx_tile", "avx512_fp16"}
+_NUMBERED = {"golden_cove", "raptor_cove"}  # known by their model numbers, where these are not masked
 _REDWOOD_COVE = "64K"  # of L1 for instructions; Golden Cove has 32 KiB
 _INSTRUCTION_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index1/size")
 
@@ -75,9 +76,9 @@ def recognise(
     core = listed(vendor, family, model)
     if flags & _SINCE_GOLDEN_COVE and vendor == "GenuineIntel":
         reason = "AMX and half-precision AVX-512, whatever the model number says"
-        if core == "redwood_cove" or (core != "golden_cove" and instruction_cache == _REDWOOD_COVE):
+        if core == "redwood_cove" or (core not in _NUMBERED and instruction_cache == _REDWOOD_COVE):
             return Recognised("redwood_cove", True, processor, f"{reason}, and 64 KiB of L1 for instructions")
-        return Recognised("golden_cove", True, processor, reason)
+        return Recognised("raptor_cove" if core == "raptor_cove" else "golden_cove", True, processor, reason)
     nearest, feature = next(pair for pair in _NEAREST.get(vendor, _NEAREST["GenuineIntel"]) if pair[1] in flags)
     if core is not None and not (core == "zen3" and "avx512f" in flags):  # Zen 3 has no AVX-512: masked
         return Recognised(core, True, processor, f"its family {family} and model {model}")

@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 
 VERSIONS = [f"correlation-v{i}-small" for i in range(7)]
-CORES = ["skylake_x", "ice_lake", "golden_cove", "redwood_cove", "alder_lake_p", "zen3", "zen4", "zen5"]
+CORES = ["skylake_x", "ice_lake", "golden_cove", "raptor_cove", "redwood_cove", "alder_lake_p", "zen3", "zen4", "zen5"]
 NARROW = {"alder_lake_p", "zen3"}  # no vectors of 512 bits: the notebook refuses them
 WEIGHTS = ["[1.5, 2.0]", "[1.1, 2.0]", "[2.0, 4.0]", "[1.2, 3.0]"]
 BITS = [128, 256, 512]

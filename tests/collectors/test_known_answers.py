@@ -20,6 +20,7 @@ CORES = {
     "skylake_x": (4, {128: (2,), 256: (2,), 512: (1, 2)}),
     "ice_lake": (4, {128: (2,), 256: (2,), 512: (1, 2)}),
     "golden_cove": (4, {128: (2,), 256: (2,), 512: (2,)}),
+    "raptor_cove": (4, {128: (2,), 256: (2,), 512: (2,)}),
     "redwood_cove": (4, {128: (2,), 256: (2,), 512: (2,)}),
     "zen4": (4, {128: (2,), 256: (2,), 512: (1,)}),
     # AMD 58455: four vector pipes, two of them multiply; mobile parts have a 256-bit data path.

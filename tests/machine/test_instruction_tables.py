@@ -85,6 +85,7 @@ KNOWN = {
     "zen5": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 1 / 6), ("IMUL_R64_RM64", 3, 1 / 3), ("MOV_R64_RM64/m", None, 0.25)],
     "zen3": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.25), ("IMUL_R64_RM64", 3, 1)],
     "ice_lake": [(FMA, 4, 0.5), ("MOV_RM64_R64/m", None, 0.5)],
+    "raptor_cove": [(FMA, 4, 0.5), ("MOV_R64_RM64/m", None, 1 / 3)],
     "golden_cove": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.2), ("MOV_R64_RM64/m", None, 1 / 3)],
     "alder_lake_p": [(FMA, 4, 0.5), ("ADD_R64_RM64", 1, 0.2), ("MOV_R64_RM64/m", None, 1 / 3)],
     "sandy_bridge": [("VEX_VADDPD_YMM_YMM_YMMM256", 3, 1), ("VEX_VMULPD_YMM_YMM_YMMM256", 5, 1)],

@@ -27,6 +27,7 @@ def cpuinfo(vendor, family, model, flags=""):
         ("GenuineIntel", 6, 85, "avx2 avx512f", "skylake_x", True),
         ("GenuineIntel", 6, 106, "avx2 avx512f avx512_vbmi2", "ice_lake", True),
         ("GenuineIntel", 6, 143, "avx2 avx512f amx_tile avx512_fp16", "golden_cove", True),
+        ("GenuineIntel", 6, 207, "avx2 avx512f amx_tile avx512_fp16", "raptor_cove", True),
         ("GenuineIntel", 6, 167, "avx2 avx512f avx512_vbmi2 amx_tile avx512_fp16", "golden_cove", True),  # masked
         ("GenuineIntel", 6, 167, "avx2 avx512f avx512_vbmi2", "ice_lake", False),  # Rocket Lake
         ("GenuineIntel", 6, 154, "avx2 avx_vnni", "alder_lake_p", True),
@@ -43,7 +44,13 @@ def test_a_processor_gets_its_core_or_the_nearest(vendor, family, model, flags, 
 
 @pytest.mark.parametrize(
     ("model", "cache", "core"),
-    [(167, "64K", "redwood_cove"), (167, "32K", "golden_cove"), (143, "64K", "golden_cove"), (173, "", "redwood_cove")],
+    [
+        (167, "64K", "redwood_cove"),
+        (167, "32K", "golden_cove"),
+        (143, "64K", "golden_cove"),
+        (207, "64K", "raptor_cove"),
+        (173, "", "redwood_cove"),
+    ],
 )
 def test_granite_rapids_is_told_from_sapphire_rapids_by_its_first_cache(model, cache, core):
     text = cpuinfo("GenuineIntel", 6, model, "avx2 avx512f avx512_vbmi2 amx_tile avx512_fp16")
