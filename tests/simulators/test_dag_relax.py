@@ -112,13 +112,13 @@ def test_words_of_both_models(ours, gus):
     assert group(ours) == group(gus) != "other"
 
 
-_DIVISIONS = """define i64 @f(i64 %n) {{
+_DIVISIONS = """define i64 @f(i64 %n, i64 %d) {{
 entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
   %x = phi i64 [ 123456789, %entry ], [ %y, %loop ]
-  %y = udiv i64 {of}, 3
+  %y = udiv i64 {of}, %d
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %n
   br i1 %more, label %loop, label %out
@@ -130,10 +130,13 @@ out:
 
 @pytest.mark.parametrize(("of", "cycles", "halved"), [("%i", 7, 4), ("%x", 14, 7)])
 def test_integer_divisions_gain_by_the_divider(tmp_path, of, cycles, halved):
-    """Independent ones wait for the divider (7 cycles each), a chain waits for its results (14)."""
+    """Independent ones wait for the divider (7 cycles each), a chain waits for its results (14).
+
+    By a number that the compiler does not know, which would multiply instead.
+    """
     path = tmp_path / "divisions.ll"
     path.write_text(_DIVISIONS.format(of=of))
-    source = pk.open_dags(str(path), function="f", arguments="1000")["f"]
+    source = pk.open_dags(str(path), function="f", arguments="1000 3")["f"]
     found = pk.relax(source, pk.DagScheduler(pk.DagCore.load("zen4"), record=False))
     assert found.cycles == pytest.approx(1000 * cycles, rel=0.02)
     assert found.bottleneck == "integer divider"
