@@ -96,7 +96,7 @@ def test_a_value_through_memory_takes_the_store_forward_latency(core):
     assert whole == pytest.approx(1 if renamed else forward + 1, rel=0.001)
     for size, known in (("byte", bytes_too), ("word", False)):
         taken = cycles_per_iteration(core, f"add {size} ptr [rdi], 1")
-        assert taken == pytest.approx(1 if known else forward + 1, rel=0.001)
+        assert taken == pytest.approx(1 if known else max(1, forward + 1), rel=0.001)
 
 
 def chase(first: str, second: str, n: int = 4000) -> float:
