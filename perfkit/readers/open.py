@@ -32,8 +32,8 @@ _BINARY = {
     b"PERFILE2": "a recording of perf (perf.data). Give what `perf stat` prints, or writes with -o.",
     b"PK\x03\x04": "an Excel workbook or another ZIP archive. Save the sheet as CSV, or unpack the archive.",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook (.xls). Save the sheet as CSV.",
-    b"\x89HDF\r\n": "HDF5 data. Write the table as CSV or Parquet: pandas.read_hdf(file).to_parquet(out).",
-    b"ARROW1": "Arrow (Feather) data. Write it as Parquet: pandas.read_feather(file).to_parquet(out).",
+    b"\x89HDF\r\n": "HDF5 data. Write the table as CSV or Parquet: pandas.read_hdf(file).to_parquet('out.parquet').",
+    b"ARROW1": "Arrow (Feather) data. Write it as Parquet: pandas.read_feather(file).to_parquet('out.parquet').",
     b"SQLite format 3": "an SQLite database. Write the counts as CSV: sqlite3 -header -csv file 'select ...'.",
     b"\x93NUMPY": "a NumPy array, which has no names of events. Write it as CSV with a header.",
 }

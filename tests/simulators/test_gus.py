@@ -94,7 +94,8 @@ def test_a_value_through_memory_takes_the_store_forward_latency(core):
     renamed, bytes_too = renaming != "none", "also bytes" in renaming
     whole = cycles_per_iteration(core, "add qword ptr [rdi], 1")
     assert whole == pytest.approx(1 if renamed else forward + 1, rel=0.001)
-    for size, known in (("byte", bytes_too), ("word", False)):
+    parts = [("byte", bytes_too), *([("word", False)] if bytes_too else [])]
+    for size, known in parts:
         taken = cycles_per_iteration(core, f"add {size} ptr [rdi], 1")
         assert taken == pytest.approx(1 if known else max(1, forward + 1), rel=0.001)
 
