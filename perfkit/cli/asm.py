@@ -1,11 +1,15 @@
 """``perfkit asm``: time a list of instructions."""
 
+import re
 from typing import Any
 
 import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import notes_to_stderr, print_json, rows
+
+# Divisions, roots, gathers, scatters and masked accesses: zeros and empty masks are fast on many cores.
+_BY_VALUE = re.compile(r"v?p?(i?div|sqrt|rsqrt|gather|scatter|maskmov)", re.IGNORECASE)
 
 
 def asm(
@@ -69,6 +73,12 @@ def asm(
         return
     for number, line in enumerate(lines):
         typer.echo(f"{number}: {line}")
+    if by_value := [line for line in lines if not init and _BY_VALUE.match(line)]:
+        typer.echo(
+            f"note: how long this takes may depend on its operands, and the vector registers are zero (--init sets "
+            f"others): {'; '.join(by_value)}",
+            err=True,
+        )
     typer.echo("list         instructions  cycles per list  instructions per cycle  TSC ticks  spread")
     for _, row in table.iterrows():
         if row["status"] != "ok":

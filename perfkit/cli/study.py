@@ -48,7 +48,7 @@ def run(
         None,
         "--budget",
         metavar="N",
-        help="Measure at most N configurations, chosen by a model, and predict the others.",
+        help="Measure at most N configurations (at least 84), chosen by a model, and predict the others.",
     ),
     as_json: options.Json = False,
 ) -> None:

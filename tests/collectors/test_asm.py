@@ -108,3 +108,12 @@ def test_the_command():
     assert row["cycles"] == pytest.approx(1, rel=0.05)
     text = CliRunner().invoke(app, ["asm", "add %rcx, %rax", "imul %rcx, %rbx", "--subsets"]).stdout
     assert len(re.findall(r"^[01](?:,1)? ", text, re.MULTILINE)) == 3
+
+
+@pytest.mark.measures
+def test_forms_whose_time_depends_on_their_operands_say_so():
+    """A root of zero takes 9 cycles on a Golden Cove, one of 1.5 takes 12, and the registers are zero by default."""
+    told = CliRunner().invoke(app, ["asm", "sqrtsd %xmm1, %xmm0", "--repetitions", "3"])
+    assert "may depend on its operands" in told.stderr
+    other = CliRunner().invoke(app, ["asm", "addsd %xmm1, %xmm0", "--repetitions", "3"])
+    assert "operands" not in other.stderr
