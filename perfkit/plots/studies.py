@@ -84,8 +84,8 @@ def coinciding(lines: list[tuple[str, pd.Series]]) -> list[tuple[list[str], pd.S
 
 
 def with_unit(name: str) -> str:
-    """Return a column's name with its unit, where that is known: of what perfkit measures and the shipped studies."""
-    return f"{name} ({_UNITS[name]})" if name in _UNITS else name
+    """Return a column's name with its unit, which is known of what perfkit measures and of the shipped studies."""
+    return f"{name} ({_UNITS.get(name, 'as in the table')})"
 
 
 def plot_distribution(categories: "Categories", table: Any = None, ax: Any = None) -> Any:

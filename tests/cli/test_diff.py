@@ -222,14 +222,14 @@ def test_two_dumps_of_counters(perfkit, tmp_path):
 
 def test_dumps_whose_time_and_work_have_names_of_their_own(perfkit, sources, tmp_path):
     for name, cycles in {"a.csv": 2000, "b.csv": 3000}.items():
-        text = DUMP.format(cycles=cycles).replace("cycles", "Takte").replace("instructions", "Befehle")
+        text = DUMP.format(cycles=cycles).replace("cycles", "zyk").replace("instructions", "bfl")
         (tmp_path / name).write_text(text)
     refused = perfkit("diff", "a.csv", "b.csv", status=2)
     assert "--time-event EVENT" in refused
     assert "time_event=" not in refused
-    told = perfkit("diff", "a.csv", "b.csv", "--time-event", "Takte", "--work-event", "Befehle")
+    told = perfkit("diff", "a.csv", "b.csv", "--time-event", "zyk", "--work-event", "bfl")
     assert "a.csv 2, b.csv 3: +50.0% time per work" in told
-    assert "--work-event is for dumps" in perfkit("diff", *sources, *CALL, "--work-event", "Befehle", status=2)
+    assert "--work-event is for dumps" in perfkit("diff", *sources, *CALL, "--work-event", "bfl", status=2)
 
 
 def test_a_generated_dump_beside_a_measured_one_says_so(perfkit, tmp_path):

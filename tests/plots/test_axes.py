@@ -16,8 +16,8 @@ from tests.results.examples import EXAMPLES
 UNIT = re.compile(
     r"%|per cent|\btimes\b|\bper\b|cycles?\b|ticks\b|\((?:s|ms|µs|ns|GB/s|bits)\b|seconds|\bshare\b|"
     r"\bcount\b|\bnumber\b|\bfrom -1 to 1\b|\bruns\b|"
-    r"\bmachines\b|\bexecutions\b|\brepetitions\b|\bprobability\b|\b(?:flops|bytes)/|\bits own unit\b|\bcache lines\b|"
-    r"\bindependent instructions\b|\belements\b"
+    r"\bmachines\b|\bexecutions\b|\brepetitions\b|\bprobability\b|\b(?:flops|bytes)/|\bas in the table\b|"
+    r"\bcache lines\b|\bindependent instructions\b|\belements\b"
 )
 
 

@@ -59,6 +59,6 @@ def test_one_is_one_category(result):
     assert not re.search(r"\b1 (categories|nodes|rows)", result.summary())
 
 
-def test_a_column_whose_unit_nobody_knows_has_none():
-    assert with_unit("N") == "N"
+def test_a_column_whose_unit_nobody_knows_is_in_that_of_the_table():
+    assert with_unit("N") == "N (as in the table)"
     assert with_unit("ns") == "ns (nanoseconds)"
