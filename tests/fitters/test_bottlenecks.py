@@ -1,5 +1,6 @@
 """`pk.Bottlenecks`: rules by hand, forests as arrays, what cannot be told, and real dumps."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +171,8 @@ def test_a_class_with_ports_is_as_large_as_its_busiest_ports():
     assert {name: float(score[0]) for name, score in rule_scores(found).items()} == {
         name: 0.7 if name in PORTS else 0.1 for name in CLASSES
     }
+
+
+def test_a_model_prints_its_core_and_its_size():
+    """Its tables and the core's sources took twelve thousand characters in a notebook's cell."""
+    assert re.fullmatch(r"<Bottlenecks of zen4: \d+ classes, \d+ trees>", repr(pk.Bottlenecks.load("zen4")))

@@ -26,7 +26,7 @@ DATA, STACKS = "bottlenecks/model", "bottlenecks/stacks"
 Rates = dict[str, NDArray[np.float64]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bottlenecks:
     """A learnt model, and the core that the samples are of.
 
@@ -47,6 +47,10 @@ class Bottlenecks:
 
     core: Microarchitecture
     forest: Forest
+
+    def __repr__(self) -> str:
+        """Name the core, and the size of the model: not its tables."""
+        return f"<Bottlenecks of {self.core.name}: {len(self.forest.outputs)} classes, {len(self.forest.roots)} trees>"
 
     @classmethod
     def load(cls, core: str | Microarchitecture) -> "Bottlenecks":
