@@ -30,6 +30,11 @@ class _Seen(NamedTuple):
     cycles: int
     penalty: float
 
+    def notable(self, name: str, each: float) -> int:
+        """Return a count where it would take a notable part of the cycles at `each` of them; 0 elsewhere."""
+        found = self.counts.get(name, 0)
+        return found if found * each > _NOTABLE * self.cycles else 0
+
 
 def doubts(facts: Mapping[str, str], instructions: int, cycles: int, penalty: float) -> tuple[str, ...]:
     """Return why the cycles of a schedule may be far off, a sentence each; none where nothing says so.
@@ -62,8 +67,8 @@ def _branches(s: _Seen) -> str:
 
 
 def _surprises(s: _Seen) -> str:
-    found = s.counts.get(SURPRISES, 0)
-    if found * s.penalty <= _NOTABLE * s.cycles:
+    found = s.notable(SURPRISES, s.penalty)
+    if not found:
         return ""
     return (
         f"its branches are hard to predict: {found:,} went another way than after the same {_HISTORY} blocks before, "
@@ -73,8 +78,7 @@ def _surprises(s: _Seen) -> str:
 
 
 def _calls(s: _Seen) -> str:
-    returns = s.counts.get(CALLS, 0)
-    if returns * _RETURN > _NOTABLE * s.cycles:
+    if returns := s.notable(CALLS, _RETURN):
         return (
             f"every {s.instructions / returns:.0f}th instruction is a return: what calls cost in the front end (taken "
             "branches, code that is decoded in small pieces) and in the stack is not modelled; recursive functions "
@@ -89,8 +93,8 @@ def _calls(s: _Seen) -> str:
 
 
 def _strings(s: _Seen) -> str:
-    found = s.counts.get(STRINGS, 0)
-    if found * _STRING_START <= _NOTABLE * s.cycles:
+    found = s.notable(STRINGS, _STRING_START)
+    if not found:
         return ""
     return (
         f"{found:,} string instructions (REP MOVS and the like) begin without delay here; each takes {_STRING_START} "
@@ -109,15 +113,15 @@ def _passes(s: _Seen) -> str:
 
 
 def _gathers(s: _Seen) -> str:
-    found = s.counts.get(GATHERS, 0)
-    if found * 4 <= _NOTABLE * s.cycles:
+    found = s.notable(GATHERS, 4)
+    if not found:
         return ""
     return f"{found:,} gathers are one operation and their loads here; cores run them as many operations"
 
 
 def _external(s: _Seen) -> str:
-    found = s.counts.get(EXTERNAL, 0)
-    if found * _RETURN <= _NOTABLE * s.cycles:
+    found = s.notable(EXTERNAL, _RETURN)
+    if not found:
         return ""
     return (
         f"the work of {found:,} calls of functions that are not in the source, or that are called through pointers, is "

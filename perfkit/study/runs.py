@@ -308,9 +308,10 @@ def _derived(table: pd.DataFrame, column: str, text: str) -> list[Any]:
 
 
 _MARK = b"perfkit.study"
-# How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
 _UNITS = {"cycles": "core cycles", "tsc": "TSC ticks", "ns": "nanoseconds"}
-_OVERLAP, _FENCE, _STATES = 1.05, 6, 1.25
+# How much longer an execution alone takes before that is told: the fence's own cycles are known to about this many.
+_OVERLAP, _FENCE = 1.05, 6
+_STATES = 1.25  # times the fastest quiet pass: a slower one is told
 
 
 def study_metadata(path: str | Path) -> dict[str, Any] | None:

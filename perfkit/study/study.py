@@ -273,7 +273,7 @@ class Study(Strict):
             _only_known(Expression(self.memory), known, "memory")
         for name, text in self.derive.items():
             if name in RESERVED or name in self.dimensions:
-                raise SettingError(
+                raise ValueError(
                     f"derive: {name!r} is a column that is measured or varied, which it would overwrite: name it "
                     "otherwise"
                 )
@@ -290,7 +290,7 @@ class Study(Strict):
         settings["folder"] = str(Path(path.parent, settings.get("folder", "")).absolute())
         settings.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", path.stem))
         known = {field.alias or name for name, field in cls.model_fields.items()}
-        if not settings.keys() - {"name", "folder"} <= known and settings.keys() & {"categories", "tree", "regression"}:
+        if settings.keys() & {"categories", "tree", "regression"}:
             raise SettingError(f"{path} is no study but an analysis of one: `perfkit analyse` reads it")
         for key in settings:
             if key not in known:

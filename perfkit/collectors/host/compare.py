@@ -24,9 +24,9 @@ from perfkit.collectors.host.code import processor as processor_name
 from perfkit.collectors.host.comparison import ALONE, KernelComparison
 from perfkit.collectors.host.cycle_clock import Judged, judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import (
-    SHORTEST,
     Callee,
     build_timer,
+    calls_per_sample,
     described,
     in_measuring_process,
     in_own_place,
@@ -295,8 +295,7 @@ def _one_process(timer: ctypes.CDLL, link: int, number: int, spec: dict[str, Any
 
     if spec["calls"] is None:
         tried = rough_cycles(sampler(1, _TRIAL).reshape(-1, 7), link)
-        shorter = float(np.median(tried.reshape(-1, 2), axis=0).min())
-        spec["calls"] = max(1, int(np.ceil(SHORTEST / max(shorter, 1.0))))
+        spec["calls"] = calls_per_sample(float(np.median(tried.reshape(-1, 2), axis=0).min()))
     until = time.monotonic() + spec["patience"] / spec["processes"]
     found = sampler(spec["calls"], spec["rounds"])
     while time.monotonic() < until:

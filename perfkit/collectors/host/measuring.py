@@ -181,6 +181,11 @@ def _ending(code: int) -> str:
         return f"signal {-code}"
 
 
+def calls_per_sample(cycles: float) -> int:
+    """Return how many calls that take this long are timed as one sample (`SHORTEST`)."""
+    return max(1, int(np.ceil(SHORTEST / max(cycles, 1.0))))
+
+
 def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     """Return an array's address."""
     return ctypes.c_void_p(array.ctypes.data)

@@ -36,9 +36,9 @@ from perfkit.collectors.host.cycle_clock import (
     rough_cycles,
 )
 from perfkit.collectors.host.measuring import (
-    SHORTEST,
     Callee,
     build_timer,
+    calls_per_sample,
     described,
     in_measuring_process,
     in_own_place,
@@ -402,8 +402,7 @@ def _sample(
     until = time.monotonic() + spec["patience"] / spec["processes"]
     calls = spec["calls"]
     if calls is None:
-        one = float(np.median(rough_cycles(samples(_TRIAL, 1), link)))
-        calls = max(1, int(np.ceil(SHORTEST / max(one, 1.0))))
+        calls = calls_per_sample(float(np.median(rough_cycles(samples(_TRIAL, 1), link))))
     wanted = -(-spec["repetitions"] // spec["processes"])
     ticks = samples(wanted, calls)
     while time.monotonic() < until:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from perfkit.collectors.host.code import flags
 from perfkit.collectors.host.cycle_clock import judge, link_cycles, rough_cycles
 from perfkit.collectors.host.measuring import (
-    SHORTEST,
     Callee,
     build_timer,
+    calls_per_sample,
     described,
     in_measuring_process,
     in_own_place,
@@ -308,8 +308,7 @@ def _refuse_long(ready: Ready, calls: int, turns: int, timeout: float) -> None:
 def _calls(turns: Any, link: int) -> int:
     """Return how many calls make a sample."""
     rows = turns(1, [0] * _TRIAL)
-    one = float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link)))
-    return max(1, int(np.ceil(SHORTEST / max(one, 1.0))))
+    return calls_per_sample(float(np.median(rough_cycles(rows[:, [1, 2, 3, 5, 7, 8, 9]], link))))
 
 
 def _sampled(
