@@ -212,12 +212,13 @@ def test_clicks_where_roofs_lie_on_one_another_choose_each_in_turn(opened: Opene
     opened.settle(roofs)
     x, y, there = roofs.evaluate(TOGETHER)
     assert there >= 2
-    chosen: list[int] = []
-    while not chosen or (chosen[-1] and len(chosen) <= 2 * there):  # the place in the list; 0 is none
-        x, y, _ = roofs.evaluate(TOGETHER)  # anew: the views that follow may have moved this one on the page
-        opened.changes(roofs, partial(opened.page.mouse.click, x, y), "view => view.querySelector('select').value")
-        chosen.append(select.evaluate("list => list.selectedIndex"))
-    assert len(set(chosen)) == len(chosen) > there  # each once, and then none
+    for _ in range(2):  # a second round: no tooltip of the first may keep its clicks
+        chosen: list[int] = []
+        while not chosen or (chosen[-1] and len(chosen) <= 2 * there):  # the place in the list; 0 is none
+            x, y, _there = roofs.evaluate(TOGETHER)  # anew: views that follow may have moved this one on the page
+            opened.changes(roofs, partial(opened.page.mouse.click, x, y), "view => view.querySelector('select').value")
+            chosen.append(select.evaluate("list => list.selectedIndex"))
+        assert len(set(chosen)) == len(chosen) > there  # each once, and then none
     opened.page.mouse.move(0, 0)
 
 
