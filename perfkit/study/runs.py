@@ -119,8 +119,16 @@ class StudyRuns(Summarised):
         return "\n".join([*lines, *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """Say what a reader of the figures has to know: executions that overlap, clocks that moved, two states."""
-        return [told for told in (self.overlap(), self.drift(), self.states()) if told]
+        """Say what a reader of the figures has to know: what compilers left, overlaps, moved clocks, two states."""
+        return [told for told in (*self.told(), self.overlap(), self.drift(), self.states()) if told]
+
+    def told(self) -> list[str]:
+        """Say what is to be known of measured rows, each with the number of rows it holds for."""
+        if "message" not in self.table:
+            return []
+        messages = self.ok["message"].fillna("")
+        counts = messages[messages != ""].value_counts(sort=False)
+        return [f"in {n} of {len(self.ok)} rows {text}" for text, n in counts.items()]
 
     def overlap(self) -> str:
         """Say in how many rows executions overlapped so much that ``cycles`` is no latency; "" where in none."""

@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -220,6 +220,8 @@ class Study(Strict):
                 raise ValueError(f"{name}: values are numbers, text or true/false, not {one!r}")
             if not isinstance(one, list | tuple | str | Range):
                 raise ValueError(f"{name}: give a list of values, a range or an expression, not {one!r}")
+            if isinstance(one, list | tuple):
+                _no_number_as_text(name, one)
             plain[name] = tuple(one) if isinstance(one, list | tuple) else one
         return plain
 
@@ -396,6 +398,16 @@ class Study(Strict):
         if self.executions == "overlapping":  # folders of before there was a choice can be gone on with
             del parts["executions"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _no_number_as_text(name: str, values: Sequence[Any]) -> None:
+    """Refuse ``1e3``, which YAML 1.1 takes for text: it wants a point and a sign in a number with an exponent."""
+    for value in values:
+        if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9_]+(\.[0-9_]*)?[eE][-+]?[0-9]+", value):
+            number = float(value)
+            said = repr(int(number) if number.is_integer() and abs(number) < 2**53 else number)
+            said = said if "." in said else said.replace("e", ".0e")
+            raise ValueError(f"{name}: {value} is text for YAML: write {said}; where text is meant, ({value})")
 
 
 def _range_of(name: str, one: Mapping[str, Any]) -> Range:

@@ -286,6 +286,11 @@ def _inspect(batch: Batch, good: Sequence[Variant], place: Path) -> list[Built]:
                 out.append(Built(one.key, message=message))
                 continue
             note = "the region is empty for these dimensions: nothing was timed"
+        elif empty and _only_constants(_code(found[one.key]), empty) and _branches(batch, one, place):
+            note = (
+                "the compiler worked out the region's loop beforehand: only constants are left of it, and the time is "
+                "not the loop's; use PK_KEEP on what it computes from"
+            )
         static: dict[str, float] = {}
         if "mix" in study.static:
             static |= toolchain.instruction_mix(loops[one.key])
@@ -315,13 +320,40 @@ def _empty(batch: Batch, place: Path, *more: str) -> list[tuple[str, str]]:
     return _code(toolchain.disassemble_all([done])[0])
 
 
-def _was_removed(batch: Batch, one: Variant, place: Path) -> bool:
-    """Whether a region that is empty when optimised is not without: it is not the preprocessor that emptied it."""
+def _only_constants(code: Sequence[tuple[str, str]], empty: Sequence[tuple[str, str]]) -> bool:
+    """Whether a region does no more than an empty one, beside setting registers to constants."""
+    more = _whatever_register(code) - _whatever_register(empty)
+    constant = r"(\$\S+|\S*\(%rip\)|%R)(,\s*%R)+"  # to a register: a number, what lies beside the code, a register
+    return bool(more) and all(
+        re.fullmatch(r"v?(mov|pxor|xor)\w*", name) and re.fullmatch(constant, operands) for name, operands in more
+    )
+
+
+def _whatever_register(code: Sequence[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Count instructions, where those that differ in registers alone are alike; ``(%rip)`` stays."""
+    return Counter((name, re.sub(r"%(?!rip)\w+", "%R", operands)) for name, operands in code)
+
+
+def _branches(batch: Batch, one: Variant, place: Path) -> bool:
+    """Whether the region as it is written has more branches than an empty one: its loops, were they not optimised."""
+    plain = _plain(batch, one, place)
+    jumps = [sum(name.startswith("j") for name, _ in code) for code in (plain or [], _empty(batch, place, "-O0"))]
+    return jumps[0] > jumps[1]
+
+
+def _plain(batch: Batch, one: Variant, place: Path) -> list[tuple[str, str]] | None:
+    """Return the region's code without optimisation; None where that does not compile."""
     plain = place / f"{one.key}.plain.so"
     words = [*_compile_words(batch), "-O0", "-shared", "-o", plain.name]
     if _run([*words, _main_file(batch, one), *_link_words(batch, one)], place):
-        return True
-    return _work(_code(toolchain.disassemble_all([plain])[0])) != _work(_empty(batch, place, "-O0"))
+        return None
+    return _code(toolchain.disassemble_all([plain])[0])
+
+
+def _was_removed(batch: Batch, one: Variant, place: Path) -> bool:
+    """Whether a region that is empty when optimised is not without: it is not the preprocessor that emptied it."""
+    plain = _plain(batch, one, place)
+    return plain is None or _work(plain) != _work(_empty(batch, place, "-O0"))
 
 
 def _work(code: Sequence[tuple[str, str]]) -> Counter[str]:

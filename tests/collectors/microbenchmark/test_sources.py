@@ -243,6 +243,23 @@ def test_a_region_that_the_compiler_removed_is_noticed_and_one_that_is_empty_is_
 
 
 @pytest.mark.measures
+def test_a_loop_that_the_compiler_worked_out_is_told():
+    kernel = """PK_REGION {
+        long s = 0, n = N;
+        if (KEPT) PK_KEEP(n);
+        for (long i = 0; i < n; i++) { s += i; if (KEPT) PK_KEEP(s); }
+        PK_KEEP(s);
+    }"""
+    study = Study(kernel, {"KEPT": [0, 1], "N": [10, 1000]}, flags=["-O3"], policy=QUICK)
+    table = Microbenchmark(jobs=1).collect(study).table
+    assert table["status"].tolist() == ["ok"] * 4
+    worked_out = table["message"].str.contains("worked out the region's loop beforehand: only constants are left")
+    assert worked_out.tolist() == [True, True, False, False]
+    one_line = "PK_REGION { long x = 5; PK_KEEP(x); }"
+    assert Microbenchmark(jobs=1).collect(Study(one_line, policy=QUICK)).table["message"].tolist() == [""]
+
+
+@pytest.mark.measures
 def test_memory_and_files_are_limited():
     kernel = """PK_REGION {
 #if WHAT == 1
