@@ -15,6 +15,7 @@ from perfkit.files import arrow_table, check_fields, existing, json_object, read
 from perfkit.names import did_you_mean
 from perfkit.results import Summarised, answering, draw, labelled
 from perfkit.study.expressions import Expression
+from perfkit.study.parts import FENCE_ERROR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,8 +120,8 @@ class StudyRuns(Summarised):
         return "\n".join([*lines, *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """Say what a reader of the figures has to know: what compilers left, overlaps, moved clocks, two states."""
-        return [told for told in (*self.told(), self.overlap(), self.drift(), self.states()) if told]
+        """Say what a reader of the figures has to know: what compilers left, overlaps, fences, clocks, two states."""
+        return [told for told in (*self.told(), self.overlap(), self.fence(), self.drift(), self.states()) if told]
 
     def told(self) -> list[str]:
         """Say what is to be known of measured rows, each with the number of rows it holds for."""
@@ -142,6 +143,19 @@ class StudyRuns(Summarised):
         return (
             f"in {len(over)} of {len(rows)} rows executions overlap: `cycles` is their throughput, and one alone takes "
             f"up to {over.max():.2g} times as long (column cycles_apart)"
+        )
+
+    def fence(self) -> str:
+        """Say in how many rows what keeps the executions apart may weigh more than the tolerance; "" where in none."""
+        if self.metadata.get("executions") != "apart" or "cycles" not in self.table:
+            return ""
+        tolerance = self.metadata.get("policy", {}).get("tolerance", 0.02)
+        short = int((FENCE_ERROR > tolerance * self.ok["cycles"]).sum())
+        if not short:
+            return ""
+        return (
+            f"in {short} of {len(self.ok)} rows an execution is so short that the fence between executions, whose own "
+            f"cycles are known to {FENCE_ERROR:g}, may be over {tolerance:.0%} of it: let a region do its work many times"
         )
 
     def drift(self) -> str:

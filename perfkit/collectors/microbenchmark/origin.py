@@ -29,6 +29,7 @@ def metadata_of(study: Study, state: MachineState) -> dict[str, Any]:
         "study": study.name, "fingerprint": study.fingerprint(), "kind": "measured", "date": now(),
         "perfkit": __version__, "compilers": versions, "machine": json.loads(json.dumps(state.to_dict())),
         "policy": study.policy.model_dump(), "cache": study.cache, "files": {}, "host": dict(study.host),
+        "executions": study.executions,
     }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from perfkit.collectors.microbenchmark.process import (
     event_numbers,
 )  # fmt: skip
 from perfkit.errors import PerfkitWarning, SettingError, UnavailableError
+from perfkit.study.parts import FENCE_ERROR
 from perfkit.study.study import Configuration, Study, fill
 
 _QUIET = 1.06  # of the quietest probe: as in clock.h
@@ -223,6 +224,8 @@ def _row(
         judged = [judge_repetitions([run.event for run in _runs(each)], study.policy.tolerance) for each in tries]
         counts[event] = next((each.mean for each in judged if each.settled), judged[-1].mean)
     ends = [said.low, said.high, min(cycles, default=math.nan), max(cycles, default=math.nan)]
+    if study.executions == "apart":
+        ends = [end + error for end, error in zip(ends, _fence_errors(study, figures), strict=True)]
     low, high, cycles_low, cycles_high = ends if len(cycles) > 1 else [math.nan] * 4  # one pass has no interval
     return record_of(
         one, key, status="ok", message=built.message, settled=said.settled, attempts=len(timing), passes=agreeing,
@@ -231,6 +234,12 @@ def _row(
         quiet=sum(run.quiet for run in runs) / tried if tried else math.nan,
         **figures, events=counts, reports=chosen[-1]["reports"], static=built.static, experiments=list(experiments),
     )  # fmt: skip
+
+
+def _fence_errors(study: Study, figures: Mapping[str, float]) -> list[float]:
+    """Return by how much the fence between executions may move the ends of the metric's interval and the cycles'."""
+    error = FENCE_ERROR * figures[study.policy.metric] / figures["cycles"]
+    return [-error, error, -FENCE_ERROR, FENCE_ERROR]
 
 
 _FIGURES = ("tsc", "ns", "cycles", "spread", "low", "high", "cycles_low", "cycles_high", "cycles_apart", "quiet")

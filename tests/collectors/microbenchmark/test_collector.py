@@ -100,7 +100,21 @@ def test_executions_apart_give_the_latency():
     chain = 192 if row["cycles"] < 300 else 320
     assert 0.99 * chain < row["cycles"] < 1.08 * chain
     assert row["cycles_apart"] == row["cycles"]
+    assert row["cycles_low"] <= row["cycles"] - 2
+    assert row["cycles_high"] >= row["cycles"] + 2  # what the fence takes is known to two cycles
     assert "overlap" not in runs.summary()
+    assert "in 1 of 1 rows an execution is so short" not in runs.summary()
+
+
+def test_executions_too_short_for_the_fence_between_them_are_told():
+    """Eight multiplications of 3 cycles (5 on small cores): two cycles are more than the tolerance of 2 %."""
+    short = CHAIN.replace("64", "8")
+    tables = [Microbenchmark().collect(Study(short, {"CARRIED": [0]}, executions="apart")) for _ in range(3)]
+    for runs in tables:
+        assert "in 1 of 1 rows an execution is so short that the fence" in runs.summary()
+        row = runs.table.iloc[0]
+        chain = 24 if row["cycles"] < 34 else 40
+        assert row["cycles_low"] <= chain <= row["cycles_high"]
 
 
 def test_a_study_of_before_there_was_a_choice_of_executions_goes_on():
