@@ -150,12 +150,12 @@ class StudyRuns(Summarised):
         if self.metadata.get("executions") != "apart" or "cycles" not in self.table:
             return ""
         tolerance = self.metadata.get("policy", {}).get("tolerance", 0.02)
-        short = int((FENCE_ERROR > tolerance * self.ok["cycles"]).sum())
+        short = int((tolerance * self.ok["cycles"] < FENCE_ERROR).sum())
         if not short:
             return ""
         return (
-            f"in {short} of {len(self.ok)} rows an execution is so short that the fence between executions, whose own "
-            f"cycles are known to {FENCE_ERROR:g}, may be over {tolerance:.0%} of it: let a region do its work many times"
+            f"in {short} of {len(self.ok)} rows an execution is so short that the fence between executions, whose "
+            f"cycles are known to {FENCE_ERROR:g}, may be over {tolerance:.0%} of it: repeat the work in the region"
         )
 
     def drift(self) -> str:

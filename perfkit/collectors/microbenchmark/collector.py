@@ -345,7 +345,7 @@ class Microbenchmark:
         built: dict[str, compiling.Built] = {}
         with deaf_to_interrupts():  # starts the workers
             finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator_unordered")(
-                delayed(compiling.compile_batch)(one, objects) for one in jobs
+                delayed(compiling.compile_batch)(one, objects, os.getpid()) for one in jobs
             )
         for results in finished:
             built |= {one.key: one for one in results}

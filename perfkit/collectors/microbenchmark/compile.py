@@ -7,6 +7,8 @@ precompiled headers, which gcc itself refuses where a variant's macros could cha
 import hashlib
 import itertools
 import json
+import multiprocessing
+import os
 import re
 import shlex
 import subprocess
@@ -87,8 +89,10 @@ class Built:
         return not self.object
 
 
-def compile_batch(batch: Batch, folder: Path) -> list[Built]:
+def compile_batch(batch: Batch, folder: Path, owner: int = 0) -> list[Built]:
     """Compile a batch into `folder` and check what came out; never raises for a variant's fault.
+
+    `owner` is the process that asks for it: a worker of its pool that outlives it, after a ``kill -9``, ends.
 
     A variant counts as failed if its region lacks the instructions that were asked for, or is empty although it is not
     without optimisation: the compiler removed the work. One that is empty for its dimensions' values is only told.
@@ -104,11 +108,20 @@ def compile_batch(batch: Batch, folder: Path) -> list[Built]:
         return [Built(one.key, message=str(error)) for one in batch.variants]
     place = folder / batch.place
     _prepare(batch, place)
-    messages = {one.key: _compile(batch, one, place) for one in batch.variants}
+    messages = {}
+    for one in batch.variants:
+        _end_with(owner)
+        messages[one.key] = _compile(batch, one, place)
     good = [one for one in batch.variants if not messages[one.key]]
     checked = {one.key: one for one in _inspect(batch, good, place)}
     failed = {key: Built(key, message=f"{batch.compiler}: {text}") for key, text in messages.items() if text}
     return [failed.get(one.key) or checked[one.key] for one in batch.variants]
+
+
+def _end_with(owner: int) -> None:
+    """End this process if it is a worker of joblib's own pool whose parent is gone: nobody waits for what it does."""
+    if multiprocessing.current_process().name.startswith("LokyProcess") and os.getppid() != owner:
+        os._exit(1)
 
 
 # -- one variant -------------------------------------------------------------------------------------------------------

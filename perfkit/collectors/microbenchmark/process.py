@@ -27,6 +27,15 @@ EVENTS = {
 }  # fmt: skip
 
 
+_HINTS = {
+    "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
+    "SIGSEGV": "an access outside of its memory; a list of instructions runs many times in a row, so that a push, a "
+    "pop or an address that moves on runs out of it: undo it in the same list",
+    "SIGILL": "an instruction that this processor does not have",
+    "SIGFPE": "a division by zero, or a quotient too large for its register: set the operands first",
+}
+
+
 @contextlib.contextmanager
 def deaf_to_interrupts() -> Iterator[None]:
     """Keep Ctrl-C from processes that are started in here for as long as they live; it reaches this one afterwards.
@@ -285,8 +294,8 @@ class MeasuringProcess:
             name = f"signal {-status}"
             with contextlib.suppress(ValueError):
                 name = signal.Signals(-status).name
-            hint = " (it wrote a file larger than the study's `limits` allow)" if name == "SIGXFSZ" else ""
-            return f"the kernel crashed: {name}{hint}"
+            hint = _HINTS.get(name, "")
+            return f"the kernel crashed: {name}{hint and f' ({hint})'}"
         return f"the kernel ended the measuring process with exit status {status}"
 
     def close(self) -> None:
