@@ -82,8 +82,9 @@ class StudyRuns(Summarised):
                     stacklevel=3,
                 )  # fmt: skip
             elif rows:
-                table[column] = _derived(table, column, text)
-        return cls(table, pd.DataFrame(repetitions, columns=_RAW), tuple(names), dict(metadata))
+                table[column] = _derived(table.assign(**metadata.get("host", {})), column, text)
+        about = dict(metadata) | ({"derived": list(derive)} if derive else {})
+        return cls(table, pd.DataFrame(repetitions, columns=_RAW), tuple(names), about)
 
     @property
     def ok(self) -> pd.DataFrame:
@@ -190,7 +191,7 @@ class StudyRuns(Summarised):
         )
 
     def figures(self) -> pd.DataFrame:
-        """Return the measured and predicted rows in few columns: what was varied, and the cycles of an execution.
+        """Return measured and predicted rows in few columns: what was varied, an execution's cycles, what is derived.
 
         Before them the figure that had to settle, where that is another.
         """
@@ -202,6 +203,7 @@ class StudyRuns(Summarised):
         known = [*settles, "cycles", "cycles_low", "cycles_high", "cycles_apart", "settled", "predicted",
                  "predicted_low", "predicted_high"]  # fmt: skip
         names = {name: f"{name} ({self.metric})" for name in known if name.startswith("predicted")}
+        known += self.metadata.get("derived", [])
         return rows[varied + [name for name in known if name in rows]].rename(columns=names)
 
     def _values(self, row: Any) -> str:

@@ -340,10 +340,11 @@ class Study(Strict):
             return self.program
         return self.assembly is None and "PK_REGION" not in (self.source or "")
 
-    def uses_host(self) -> bool:
-        """Whether an expression of the space asks for a fact of the host."""
+    def uses_host(self, derived: bool = False) -> bool:
+        """Whether an expression of the space asks for a fact of the host; with `derived`, or of a derived column."""
         texts = [text for text in self.dimensions.values() if isinstance(text, str)] + list(self.where)
         texts += [self.memory] if isinstance(self.memory, str) else []
+        texts += self.derive.values() if derived else []
         return any(set(HOST_FACTS) & Expression(text).names for text in texts)
 
     def memory_of(self, configuration: Configuration) -> int:

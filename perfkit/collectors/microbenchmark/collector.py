@@ -180,7 +180,7 @@ class Microbenchmark:
 
     def _settled_study(self, study: Study) -> Study:
         """Fill in what the study leaves to this machine and these settings."""
-        if study.uses_host() and not study.host:
+        if study.uses_host(derived=True) and not study.host:
             study = study.replace(host=host_facts())
         if self.repetitions is None:
             return study
@@ -410,8 +410,8 @@ def _known_before(study: Study, space: Sequence[Task]) -> pd.DataFrame:
         rows.append({**one.values, "compiler": one.compiler, "flags": one.flags, "threads": one.threads})  # noqa: PD011
     frame = pd.DataFrame(rows)
     for column, text in study.derive.items():
-        if Expression(text).names <= set(frame.columns):
-            frame[column] = Expression(text).over(frame)
+        if Expression(text).names <= {*frame.columns, *study.host}:
+            frame[column] = Expression(text).over(frame.assign(**study.host))
     return frame
 
 

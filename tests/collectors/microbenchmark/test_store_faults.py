@@ -121,3 +121,14 @@ def test_streams_arrays_have_four_times_the_last_cache():
         assert here.memory_of(one) >= 3 * array
         assert here.fingerprint() == study.fingerprint()
     assert host_facts()["LAST_CACHE"] > 0
+
+
+@pytest.mark.measures
+def test_derived_columns_know_the_host_and_are_shown():
+    derive = {"share": "8 * N / LAST_CACHE", "each": "cycles / N"}
+    kernel = "PK_REGION { for (long i = 0; i < N; i++) PK_KEEP(i); }"
+    policy = {"repetitions": 3, "attempts": 2, "windows": 3, "tolerance": 0.5}
+    runs = Microbenchmark(jobs=1).collect(pk.Study(kernel, {"N": [64, 128]}, derive=derive, policy=policy))
+    shares = [8 * n / host_facts()["LAST_CACHE"] for n in (64, 128)]
+    assert runs.figures()["share"].tolist() == pytest.approx(shares)
+    assert runs.figures()["each"].tolist() == pytest.approx((runs.table["cycles"] / runs.table["N"]).tolist())
