@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from perfkit.errors import FormatError
-from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN, SCALES, Token, settle
+from perfkit.readers.numbers import BLANKS, DRESSED, NUMBER_PATTERN, SCALES, SPACES, Token, settle
 from perfkit.readers.report import Report, quoted
 from perfkit.readers.scales import caution_of_scale
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
@@ -112,7 +112,9 @@ def find_header(head: str) -> Header | None:
     Where that line holds numbers only, and the comment right above as many names (``# cycles,instructions``, as NumPy
     and gnuplot write tables), the comment is the header.
     """
-    at, comment = 0, None
+    at = 0
+    above: str | None = None
+    comment: str | None = None
     for number, line in enumerate(io.StringIO(head, newline="\n"), 1):
         above, comment = comment, None
         at += len(line)
@@ -128,6 +130,12 @@ def find_header(head: str) -> Header | None:
             said = tuple(n.strip() for n in cells_of(above.lstrip("# "), delimiter))
             if len(said) == len(names) and all(n and not _FIGURE.fullmatch(n) for n in said):
                 return Header(number - 1, at - len(line), delimiter, said, above)
+        words = text.split() if above is not None and len(names) == 1 else []
+        if above is not None and len(words) > 1 and all(_FIGURE.fullmatch(w) for w in words):
+            said = tuple(above.lstrip("# ").split())
+            if len(said) == len(words) and not any(_FIGURE.fullmatch(n) for n in said):
+                bare = above.lstrip("# ")
+                return Header(number - 1, at - len(line), delimiter, (bare,), bare)
         return Header(number, at, delimiter, names, text)
     return None
 
@@ -353,6 +361,7 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
     """
     out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
     cells = {i: as_text(grid.columns[i]) for i in which if i not in out}
+    cells = {i: [c and (c.replace(" ", SPACES[1]) if BLANKS.fullmatch(c) else c) for c in cells[i]] for i in cells}
     factors = _undress(grid, cells, counted, report)
     cells = {
         i: c
@@ -390,7 +399,7 @@ def _undress(grid: Grid, cells: dict[int, list[str | None]], counted: bool, repo
     spread = [i for i, matches in found.items() if any(m and m["spread"] for m in matches)]
     for which, what in (
         (scaled, "K, M, G or T behind them, multiplied out; as rounded as they were printed"),
-        (spread, "their spread behind them, which is left out"),
+        (spread, "their spread or share behind them, which is left out"),
     ):
         if which:
             report.note(f"numbers with {what}: {', '.join(grid.names[i] for i in sorted(which))}")

@@ -15,6 +15,7 @@ import pyarrow as pa
 from perfkit.errors import FormatError
 from perfkit.readers import plain_table
 from perfkit.readers.grid import Column, Grid
+from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.scales import caution_of_scale
@@ -63,7 +64,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     if not records:
         raise FormatError(f"{report.file}: records in JSON without a single one that can be read")
     names = tuple(dict.fromkeys(k for r in records for k in r))
-    columns = tuple(_column([r.get(n) for r in records]) for n in names)
+    columns = tuple(column_of([r.get(n) for r in records]) for n in names)
     return plain_table.to_dump(Grid(names, columns, first_line=1, kept_lines=lines), report, run)
 
 
@@ -134,7 +135,7 @@ def _is_record(record: dict[str, Any]) -> bool:
     flat = _flat(record)
     if any(isinstance(v, dict | list) for v in flat.values()):
         return False
-    n = sum(_is_number(v) for v in flat.values())
+    n = sum(_is_number(v) or (isinstance(v, str) and bool(NUMBER_PATTERN.fullmatch(v))) for v in flat.values())
     return n >= 2 or (n == 1 and any(k.lower() == "event" for k in flat))
 
 
@@ -185,7 +186,8 @@ def _listed(content: Opened, report: Report) -> list[dict[str, Any]]:
     return list(whole)
 
 
-def _column(values: list[Any]) -> Column:
+def column_of(values: list[Any]) -> Column:
+    """Return a column of a table of what records say: of numbers, or of text."""
     if all(v is None or _is_number(v) for v in values):
         return np.array([np.nan if v is None else float(v) for v in values])
     return pa.chunked_array([pa.array([None if v is None else str(v) for v in values], pa.string())])

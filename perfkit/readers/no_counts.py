@@ -14,6 +14,7 @@ NAME = "no-counts"
 TITLE = "outputs without counts, refused by name"
 
 _STAT = "Count the events with `perf stat -I 100 -e cycles,instructions,...`."
+_FIGURE = r"[+-]?\d[\d.]*(?:[eE][+-]?\d+)?"
 # What the beginning looks like (a regular expression over all of it), what it is, and what to do instead.
 _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
@@ -283,6 +284,31 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         r'\A"Dstat [\d.]+ CSV output"',
         "dstat's table: shares and rates of the system, no counts of hardware events",
         _STAT,
+    ),
+    (
+        r'\A\s*\{\s*"status"\s*:\s*"success"\s*,\s*"data"\s*:\s*\{\s*"result',
+        "the answer of Prometheus to a query: series of readings, of which nothing tells counts from totals and rates",
+        "Export the query as CSV: a column of time stamps (time_s), one per counter, named as perf names events.",
+    ),
+    (
+        r"\A(?:[\w-]+(?:\.[\w-]+)+ -?\d[\d.eE+]* \d{9,10}\r?\n)+",
+        "Graphite's lines (path, value, time): readings, of which nothing tells counts from totals and rates",
+        "Write a table: a column of time stamps (time_s), one per counter, named as perf names events.",
+    ),
+    (
+        r"\A(?:PUTVAL \S+ |\"PUTVAL |epoch,value\r?\n)",
+        "collectd's values: readings of one counter each, of which nothing tells counts from totals and rates",
+        "Write a table: a column of time stamps (time_s), one per counter, named as perf names events.",
+    ),
+    (
+        r"\A(?:[\w.:-]+:-?\d[\d.]*\|(?:c|g|ms|h|s|d)\b[^\n]*\n)+",
+        "statsd's lines: increments and readings that belong to no interval",
+        "Write a table: a row for each interval, a column for each counter.",
+    ),
+    (
+        rf"\A(?:[ \t]*{_FIGURE}(?:(?:[ \t]*[,;|][ \t]*|[ \t]+){_FIGURE})+[ \t]*\r?(?:\n|\Z)){{3}}",
+        "rows of numbers without a header: nothing says what a column counts",
+        "Write a first line with the columns' names, such as time_s,cycles,instructions,cache-misses.",
     ),
     (
         r"\A\s*<\?xml[\s\S]{0,400}<trace-query-result",

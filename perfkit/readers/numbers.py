@@ -18,8 +18,13 @@ SPACES = "\u00a0\u202f\u2009"
 SIGNS = ".,'\u2019_" + SPACES
 NUMBER = rf"[+-]?\d(?:[\d{SIGNS}]*\d)?(?:[eE][+-]?\d+)?"
 NUMBER_PATTERN = re.compile(NUMBER)
-# A number with what people write behind it: a scale (1.2K, 1140.00M), or its spread (1000 ± 5).
-DRESSED = re.compile(rf"(?P<number>{NUMBER})[ ]?(?P<scale>[kKMGT])?(?P<spread>\s*(?:±|\+/?-)\s*\d.*)?")
+# A number with what people write behind it: a scale (1.2K, 1140.00M), its spread (1000 ± 5), or a share (12 (0.3 %)).
+DRESSED = re.compile(
+    rf"(?P<number>{NUMBER})[ ]?(?P<scale>[kKMGT])?"
+    r"(?P<spread>\s*(?:(?:±|\+/?-)\s*\d.*|\(\s*\d+(?:[.,]\d+)?\s*%\s*\)))?"
+)
+# Digits in groups of three with plain blanks between: no number where blanks separate, but one in a cell.
+BLANKS = re.compile(r"\d{1,3}(?: \d{3})+")
 SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _ONLY_GROUPS = "'\u2019_" + SPACES
 _SHAPE = str.maketrans("0123456789", "0000000000")

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from perfkit.errors import FormatError
 from perfkit.readers.dates import date_columns
-from perfkit.readers.grid import Grid, as_float, as_text, find_header, is_number, numbers, read_grid
+from perfkit.readers.grid import Grid, as_float, as_text, cells_of, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
 from perfkit.readers.long_rows import counts_of_totals, dated_lengths, numbered, refuse_gaps, stamped
 from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN
@@ -24,7 +25,7 @@ from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, w
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals, note_few_that_rise
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
-from perfkit.readers.units_row import without_units_row
+from perfkit.readers.units_row import with_second_header, without_units_row
 from perfkit.samples.clocks import clock_of, is_name_of_clock, is_name_of_length, since_1970
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
@@ -33,7 +34,7 @@ NAME = "plain-table"
 TITLE = "tables of counts, wide or long (CSV, TSV, parquet)"
 
 _KEYS = {
-    "run": ("run", "workload", "benchmark"),
+    "run": ("run", "workload", "benchmark", "bench"),
     "place": ("place", "cpu", "core", "socket", "thread", "region", "function"),
     "interval": ("interval", "sample", "index", "row", "no.", "no", "nr.", "nr"),
     "at": ("at",),
@@ -51,6 +52,7 @@ _PROBE_ROWS = 8
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _BEGINS = re.compile(r"start|begin", re.IGNORECASE)
 _SURE = 9  # steps that must all go up before it is no accident
+_PERCENT = 100.0
 _FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compared, and the share of identical ones
 _LARGE = 1e5  # counts that are never the same by chance
 _LONG_BEFORE = 10.0  # steps between a clock's beginning and the first row that no run takes
@@ -76,9 +78,12 @@ def recognise(head: str) -> bool:
     header = find_header(head)
     if header is not None and len(header.names) == 1:
         return _is_aligned(header.text, head[header.end :])
-    if header is None or sum(bool(n) and not _is_figure(n) for n in header.names) < 2:
+    if header is None:
         return False
     rows = [x for x in head[header.end :].splitlines()[:20] if x.strip()]
+    named = [header.names, *(cells_of(x, header.delimiter) for x in rows[:1])]  # the second may be a header, too
+    if max(sum(bool(n) and not _is_figure(n) for n in names) for names in named) < 2:
+        return False
     return any(x.count(header.delimiter) >= len(header.names) - 1 for x in rows)
 
 
@@ -89,6 +94,7 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     header = find_header(head)
     if header is not None and len(header.names) == 1 and _is_aligned(header.text, head[header.end :]):
         rows = [line.split() for line in data.split(b"\n")]
+        rows[header.line - 1] = header.text.encode().split()
         if _has_row_names(header.text, head[header.end :]):
             rows[header.line - 1].insert(0, b"index")
         data = b"\n".join(b"\t".join(row) for row in rows)
@@ -117,8 +123,9 @@ def _has_row_names(header: str, below: str) -> bool:
 
 def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     """Make a dump of a table of cells, wide or long."""
-    grid = without_units_row(grid, report)
+    grid = without_units_row(with_second_header(grid, report), report)
     keys = _key_columns(grid.names)
+    grid = _filled_down(grid, keys, report)
     grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
         named = [keys[k] for k in ("run", "place") if k in keys]
@@ -142,6 +149,18 @@ def _is_figure(name: str) -> bool:
 def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
     lower = [n.lower() for n in names]
     return {key: lower.index(alias) for key, words in _KEYS.items() for alias in words[::-1] if alias in lower}
+
+
+def _filled_down(grid: Grid, keys: dict[str, int], report: Report) -> Grid:
+    """Return a table in which an empty cell of a run or place is the one above it, as spreadsheets merge them."""
+    for i in (keys[k] for k in ("run", "place") if k in keys):
+        cells = as_text(grid.columns[i])
+        if not cells or not cells[0] or all(cells):
+            continue
+        report.note(f"column {grid.names[i]}: an empty cell is taken to repeat the one above it")
+        filled = pa.chunked_array([pd.Series([c or None for c in cells], dtype=object).ffill().tolist()])
+        grid = replace(grid, columns=(*grid.columns[:i], filled, *grid.columns[i + 1 :]), matrix=None)
+    return grid
 
 
 # ------------------------------------------------------------------ long
@@ -187,7 +206,13 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
     table = table[~nameless & ~ratio].reset_index(drop=True)
-    if "running" in table and np.fmax.reduce(table["running"].to_numpy(), initial=0.0) > 1.0:
+    most = np.fmax.reduce(table["running"].to_numpy(), initial=0.0) if "running" in table else 0.0
+    if most > _PERCENT:
+        enabled = next((i for i in others if grid.names[i].lower() in ("enabled", "time_enabled")), None)
+        of = numbers(grid, [enabled], report).get(enabled) if enabled is not None else None
+        table["running"] = np.nan if of is None else table["running"] / of
+        report.note(f"column running is a time; {'its share of enabled is read' if of is not None else 'left out'}")
+    elif most > 1.0:
         report.note("column running is in per cent; read as fractions")
         table["running"] /= 100.0
     if pair and not {"time", "work"} & set(table["event"]):

@@ -1,5 +1,6 @@
 """`read_samples`: any counter dump as `Samples`."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,20 @@ from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Asked, Dump, Lines, Report, account_table
+from perfkit.readers.running_totals import ENDS
 from perfkit.samples.divided import find_divided, restore
 from perfkit.samples.events import printable
 from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
 
 # Formats that anybody may have written; the outputs of counting tools hold what was counted.
 _BEYOND = 2.0**63
-_TABLES = ("plain-table", "framed-table", "named-counts", "json-records", "parquet")
+_PART = r"(?:cpu|core|socket|node|die|thread)[ _-]?\d+"
+_AT_PLACE = re.compile(
+    rf"(?P<before>{_PART})[ _]?[:/.|_ ][ _]?(?P<event>[^\W\d].*)$|"
+    rf"(?P<of>[^\W\d].*?)[ _]?[:/.|@_ \[(](?P<behind>{_PART})[\])]?$",
+    re.IGNORECASE,
+)
+_TABLES = ("plain-table", "framed-table", "named-counts", "key-values", "json-records", "parquet")
 
 
 def read_samples(
@@ -114,18 +122,40 @@ def _taken_apart(path: Path, report: Report, name: str | None) -> Dump:
     if dump.counts.empty:
         raise FormatError(f"{report.file}: recognised as {module.TITLE}, but no count in it could be read")
     dump = _possible(dump, report)
-    return _undivided(dump, report) if module.NAME in _TABLES else dump
+    return _undivided(_placed(dump, report), report) if module.NAME in _TABLES else dump
 
 
 def _possible(dump: Dump, report: Report) -> Dump:
-    """Return a dump without the counts that no counter reaches: differences below zero, written without a sign."""
+    """Return a dump without what is no count: a difference below zero, written without a sign, and a counter's end."""
     values = dump.counts["count"].to_numpy(dtype="float64")
-    if not np.fmax.reduce(values, initial=0.0) >= _BEYOND:
+    if not np.fmax.reduce(values, initial=0.0) >= min(ENDS):
         return dump
-    wrong = values >= _BEYOND
+    wrong = (values >= _BEYOND) | np.isin(values, list(ENDS))
     for event, value in zip(dump.counts["event"][wrong], values[wrong], strict=True):
+        if value in ENDS:
+            why = (
+                f"2^{ENDS[value]} - 1 is where a counter of {ENDS[value]} bits ends: it stopped there, and how much "
+                "was counted is not known (count in shorter intervals)"
+            )
+            report.problem(0, f"{event}: {value:.0f}", why)
+            continue
         report.problem(0, f"{event}: {value:g}", "a count of 2^63 or more is no count but a counter that went wrong")
     return replace(dump, counts=dump.counts.assign(count=np.where(wrong, np.nan, values)))
+
+
+def _placed(dump: Dump, report: Report) -> Dump:
+    """Return a dump whose events stand at the places that all of their names begin or end with (``CPU0:cycles``)."""
+    names = [str(e) for e in pd.unique(dump.counts["event"])]
+    found = {n: m for n in names if (m := _AT_PLACE.match(n)) is not None}
+    if len(found) < len(names) or (dump.counts.get("place", pd.Series("")) != "").any():
+        return dump
+    place = {n: m["before"] or m["behind"] for n, m in found.items()}
+    event = {n: m["event"] or m["of"] for n, m in found.items()}
+    report.note(
+        f"the names of events begin or end with their place, taken as such: {', '.join(dict.fromkeys(place.values()))}"
+    )
+    named = dump.counts["event"].astype(object)
+    return replace(dump, counts=dump.counts.assign(event=named.map(event), place=named.map(place)))
 
 
 def _clean(dump: Dump) -> Dump:

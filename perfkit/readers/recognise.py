@@ -22,6 +22,7 @@ FORMATS = (
     "perf_text",
     "perf_csv",
     "named_counts",
+    "key_values",
     "no_counts",
     "framed_table",
     "json_records",

@@ -14,6 +14,8 @@ from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 _SURE = 9  # steps that must all go up before it is no accident
 _CERTAIN = 20
 _RARE = 0.05  # of the rows
+# Where counters of so many bits end, with and without a sign: one that shows exactly this stopped there.
+ENDS = {2.0**bits - 1: bits for bits in (31, 32, 40, 47, 48)}
 _TURN, _HALF = 2.0**32, 2.0**31  # where counters of 32 bits begin anew
 # What a monitor writes beside its counters: readings of a moment, which fall as often as they rise.
 _GAUGE = re.compile(
@@ -222,6 +224,12 @@ def counts_between(
             else ""
         )
         raise FormatError(f"{report.file}: running totals cannot fall, but these do: {', '.join(falls[:5])}{why}")
+    stuck = [grid.names[i] for i in found.columns if np.isin(values[i], list(ENDS)).any()]
+    if stuck:
+        raise FormatError(
+            f"{report.file}: running totals that stopped where a counter of 31 to 48 bits ends: {', '.join(stuck)}; "
+            "what was counted from there on is not known. Leave out these rows, or the column"
+        )
     report.note("rows are running totals: their differences are the counts, and the first row only their beginning")
     if found.gauges:
         report.note(

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perfkit.readers.grid import Column, Grid, as_text, is_number
+from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.report import Report
+from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
 # What says nothing of a column of counts, and what goes behind a column's name: a scale, a length of time, a share.
 _PLAIN = re.compile(
@@ -42,6 +44,38 @@ def without_units_row(grid: Grid, report: Report) -> Grid:
     report.note(f"a row of units under the header{f': {units}' if units else ', which says nothing but counts'}")
     parts = tuple(p - 1 for p in grid.parts)
     return replace(grid, names=names, columns=columns, parts=parts, matrix=None, kept_lines=list(grid.lines)[1:])
+
+
+def with_second_header(grid: Grid, report: Report) -> Grid:
+    """Return a table with one header of two (pandas's MultiIndex): ``0`` over ``cycles`` is ``core0:cycles``.
+
+    The row under the header is a second one where it names time and work, and no cell of it is a number. The first
+    cells of both, and of a row under them that holds nothing else, name what is in the rows and columns.
+    """
+    if grid.n_rows < 2 or len(set(grid.names)) == len(grid.names):
+        return grid
+    below, third = ([as_text(c[i : i + 1])[0] or "" for c in grid.columns] for i in (0, 1))
+    events = {normalise(c) for c in below}
+    if (
+        any(NUMBER_PATTERN.fullmatch(c) for c in below)
+        or not events & set(TIME_EVENTS)
+        or not events & set(WORK_EVENTS)
+    ):
+        return grid
+    heads = 1 + (bool(third[0]) and not any(third[1:]))
+    index = below[0].lower() in ("", "event", "events", "metric", "counter")  # the first column numbers or names rows
+    level = grid.names[0] if index else ""
+    names = [
+        f"{level if t.isdigit() else ''}{t}:{n}" if t and n else t or n for t, n in zip(grid.names, below, strict=True)
+    ]
+    if index:
+        names[0] = third[0] if heads == 2 else ""
+    report.describes(list(grid.lines)[:heads])
+    report.note(f"two rows of headers, taken together: {', '.join(names[1:4])}, ...")
+    columns = tuple(_retyped(c[heads:]) for c in grid.columns)
+    return replace(
+        grid, names=tuple(names), columns=columns, parts=(), matrix=None, kept_lines=list(grid.lines)[heads:]
+    )
 
 
 def _retyped(column: Column) -> Column:

@@ -579,3 +579,77 @@ def test_rows_that_a_join_left_twice_are_a_caution(tmp_path):
         pk.read_samples(write(tmp_path, joined.to_csv(index=False))), "caution: 6 of 18 rows are identical to others"
     )
     assert not noted(pk.read_samples(write(tmp_path, rows.to_csv(index=False))), "identical")
+
+
+# ------------------------------------------------------------------ counters that stopped, and records by key
+
+
+def _stuck(tmp_path, end, rows=12):
+    lines = [f"{i + 1}.0,{1000 + 7 * i % 11},{2000 + i % 3},{end if i in (3, 8) else 10 + i % 4}" for i in range(rows)]
+    return write(tmp_path, "time_s,cycles,instructions,misses\n" + "\n".join(lines) + "\n", "t.csv")
+
+
+@pytest.mark.parametrize("bits", [31, 32, 40, 47, 48])
+def test_a_counter_at_its_end_is_no_count(tmp_path, bits):
+    path = _stuck(tmp_path, 2**bits - 1)
+    with pytest.raises(
+        FormatError, match=rf"2\^{bits} - 1 is where a counter of {bits} bits ends.*misses: {2**bits - 1}"
+    ):
+        pk.read_samples(path)
+    found = pk.read_samples(path, errors="collect")
+    assert found.problems["text"].tolist() == [f"misses: {2**bits - 1}"] * 2
+    assert found.table.loc[found.table["event"] == "misses", "count"].isna().sum() == 2
+    assert totals(found)["misses"] == sum(10 + i % 4 for i in range(12) if i not in (3, 8))
+
+
+@pytest.mark.parametrize("count", [2**32, 2**32 - 2, 2**33 - 1])
+def test_counts_beside_such_an_end_are_counts(tmp_path, count):
+    assert totals(pk.read_samples(_stuck(tmp_path, count)))["misses"] > 2 * count
+
+
+def test_running_totals_that_stopped_are_refused(tmp_path):
+    rows = [f"{i + 1}.0,{10**9 * (i + 1)},{10**8 * (i + 1)},{min(10**9 * i, 2**32 - 1)}" for i in range(30)]
+    path = write(tmp_path, "time_s,cycles,instructions,misses\n" + "\n".join(rows) + "\n", "t.csv")
+    with pytest.raises(FormatError, match="stopped where a counter of 31 to 48 bits ends: misses"):
+        pk.read_samples(path)
+
+
+def test_records_of_several_measurements_are_not_put_together(tmp_path):
+    lines = "cpu cycles=1000i,instructions=2000i 1760000000\nmem misses=7i 1760000000\n"
+    with pytest.raises(FormatError, match="the records of one measurement; found cpu, mem"):
+        pk.read_samples(write(tmp_path, lines))
+
+
+def test_a_line_without_keys_among_records_is_a_problem(tmp_path):
+    lines = "cycles=1000 instructions=2000 misses=7\n" * 3
+    path = write(tmp_path, lines + "restarted\ncycles=1000 instr")
+    with pytest.raises(FormatError, match="line 4: expected key=value"):
+        pk.read_samples(path)
+    found = pk.read_samples(path, errors="collect")
+    assert found.problems["line"].tolist() == [4, 5]
+    assert "ends in the middle of a line" in found.problems["reason"].iloc[1]
+    assert totals(found)["cycles"] == 3000
+
+
+def test_the_time_that_a_counter_ran_is_no_percentage(tmp_path):
+    rows = [f"{i},{e},{c},2000000000,500000000" for i in range(3) for e, c in (("cycles", 900), ("instructions", 800))]
+    head = "interval,event,count,enabled,running"
+    found = pk.read_samples(write(tmp_path, "\n".join([head, *rows]) + "\n", "t.csv"))
+    assert found.table["running"].tolist() == [0.25] * 6
+    alone = [r.replace(",2000000000,", ",") for r in rows]
+    head = head.replace("enabled,", "")
+    found = pk.read_samples(write(tmp_path, "\n".join([head, *alone]) + "\n", "u.csv"))
+    assert found.table["running"].isna().all()
+    assert noted(found, "running is a time", "left out")
+
+
+def test_only_cells_below_a_named_one_repeat_it(tmp_path):
+    rows = ",1000,2000,3\na,1100,2100,4\n,1200,2200,5\n"
+    found = pk.read_samples(write(tmp_path, "bench,cycles,instructions,misses\n" + rows, "t.csv"))
+    assert found.runs.index.tolist() == ["t", "a"]
+    assert not noted(found, "repeat")
+
+
+def test_events_of_which_some_have_no_place_keep_their_names(tmp_path):
+    path = write(tmp_path, "cycles,instructions,CPU0:misses\n100,90,5\n110,95,6\n", "t.csv")
+    assert "CPU0:misses" in pk.read_samples(path).events
