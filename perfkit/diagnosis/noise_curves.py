@@ -6,6 +6,7 @@ line, a + n c / T: its value at n = 0 is the share of the time in which the reso
 1 is the number of instructions that were absorbed.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ NO_SLACK = 0.12
 """Idle share of the time up to which a resource may count as having no slack."""
 _STARTS, _EXPOSED = 0.33, 0.7  # shares of their full cost that the first instructions must have at least
 _SMALL = 0.25  # slope up to which one instruction is small enough to tell a slack by the start of the curve alone
+_CHEAPEST = 0.1  # cycles: no core begins ten instructions per cycle
 _START = 0.06  # slowdown up to which a curve has its start
 MUCH = 0.5
 _ALIKE = 0.05  # slacks that differ by less are the same
@@ -51,8 +53,12 @@ class Bend:
     exposed: float
 
 
-def bend(added: ArrayLike, slowdown: ArrayLike, least: float, low: ArrayLike | None = None) -> Bend:
+def bend(
+    added: ArrayLike, slowdown: ArrayLike, least: float, low: ArrayLike | None = None, cycles: float = math.nan
+) -> Bend:
     """Find where a curve bends.
+
+    One that creeps up by less than an instruction takes on any core has not met its resource's limit: it never rises.
 
     Parameters
     ----------
@@ -62,6 +68,8 @@ def bend(added: ArrayLike, slowdown: ArrayLike, least: float, low: ArrayLike | N
         Slowdown that counts as one, for example 0.03.
     low
         Lower ends of the slowdowns' intervals: a slowdown is significant where these exceed ``1 + least``.
+    cycles
+        Of an iteration with nothing added; NaN where they are not known.
 
     Examples
     --------
@@ -79,7 +87,7 @@ def bend(added: ArrayLike, slowdown: ArrayLike, least: float, low: ArrayLike | N
     if len(behind) == 1:  # what lies before the bend is on the line only if it bends there
         behind = np.array([first - 1, first])
     slope, intercept = np.polyfit(n[behind], values[behind], 1)
-    if slope <= 0:
+    if slope <= 0 or slope * cycles < _CHEAPEST:
         return Bend(float(n[-1]), np.nan, np.nan, float(n[first]), 0.0)
     # What was added without a slowdown was absorbed, whatever the line says: some curves rise in steps.
     absorbed = float(np.clip(max((1 - intercept) / slope, n[max(first - 1, 0)]), 0, n[-1]))

@@ -98,12 +98,12 @@ class NoiseResult(Tabled):
     @cached_property
     def _measured(self) -> dict[str, Bend]:
         curves = {kind: self.curve(kind) for kind in self.kinds}
-        return {kind: bend(c["added"], c["slowdown"], self.least, c["low"]) for kind, c in curves.items()}
+        return {kind: bend(c["added"], c["slowdown"], self.least, c["low"], self.cycles) for kind, c in curves.items()}
 
     @cached_property
     def _simulated(self) -> dict[str, Bend]:
         curves = {kind: self.curve(kind) for kind in self._modelled}
-        return {kind: bend(c["added"], c["simulated"], self.least) for kind, c in curves.items()}
+        return {kind: bend(c["added"], c["simulated"], self.least, cycles=self.cycles) for kind, c in curves.items()}
 
     @cached_property
     def _modelled(self) -> list[str]:
@@ -162,7 +162,9 @@ class NoiseResult(Tabled):
         rows = []
         for kind in self.kinds:
             curve, found = self.curve(kind), self._measured[kind]
-            ends = [bend(curve["added"], curve[end], self.least).absorbed for end in ("high", "low")]
+            ends = [
+                bend(curve["added"], curve[end], self.least, cycles=self.cycles).absorbed for end in ("high", "low")
+            ]
             row = {
                 "kind": kind,
                 "resource": curve["resource"].iloc[0],

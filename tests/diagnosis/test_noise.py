@@ -59,6 +59,14 @@ def test_a_curve_that_never_rises():
     assert word(found) == PLENTY
 
 
+def test_a_curve_that_creeps_up_never_rises():
+    """Less than a tenth of a cycle each: it is no unit's, on a core of any width."""
+    n, values = [0, 4, 8, 16, 24, 32], [1, 1.0, 1.01, 1.04, 1.06, 1.09]
+    found = bend(n, values, 0.03, cycles=25)
+    assert (found.absorbed, word(found)) == (32, PLENTY)
+    assert word(bend(n, values, 0.03, cycles=250)) == word(bend(n, values, 0.03)) == NONE
+
+
 def test_one_disturbed_point_is_not_a_bend():
     n, values = curve(0.1, 0.01)
     values[2] = 1.8
