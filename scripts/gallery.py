@@ -41,7 +41,7 @@ h1 { font-size: 28px; } a { color: #0b5cad; }
   body { background: #111; color: #e0e0e0; color-scheme: dark; } a, .card h2 { color: #7cb7f0; }
   .card { background: #1b1b1b; border-color: #444; } .card a:hover, .card a:focus { background: #26303a; }
   .card .picture { border-color: #444; filter: invert(.9) hue-rotate(180deg); }
-  .card p, .card .missing, .muted { color: #b8b8b8; }
+  .card p, .card .missing, .card .missing h2, .muted { color: #b8b8b8; }
 }
 """
 

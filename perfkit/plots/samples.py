@@ -105,7 +105,7 @@ def check_events(samples: Samples, events: Sequence[str]) -> None:
 def _strip(ax: "Axes", timeline: TimeAxis, values: np.ndarray, label: str, colour: str) -> None:
     for _, start in timeline.starts[1:]:
         ax.axvline(start, color=CLOUD, lw=0.8, ls=":")
-    ax.plot(timeline.position, values, color=colour, lw=1)
+    ax.plot(*timeline.line(values), color=colour, lw=1)
     ax.set_title(label, fontsize=9, loc="left")
     ax.set_ylim(bottom=0)
     ax.grid(color="#e4e4e4", lw=0.6)

@@ -95,6 +95,20 @@ class TimeAxis:
         row, n = self.row[chosen][known], len(self.position)
         return _ratio(_sum(row, count[known], n), _sum(row, base[known], n))
 
+    def line(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the points of a line through the values of the intervals, each at its end.
+
+        A value without a neighbour (only one interval, or an event that is counted in every other) would be a dot that
+        nobody sees: it gets two points, at the begin and the end of its interval.
+        """
+        known = np.isfinite(values)
+        alone = np.flatnonzero(known & ~np.r_[False, known[:-1]] & ~np.r_[known[1:], False])
+        if self.unit == "intervals":
+            begins, ends = self.position - 0.5, self.position + np.where(np.isin(np.arange(len(values)), alone), 0.5, 0)
+        else:
+            begins, ends = np.r_[0.0, self.position[:-1]], self.position
+        return np.insert(ends, alone, begins[alone]), np.insert(values, alone, values[alone])
+
     def selection(self, low: float, high: float) -> np.ndarray:
         """Return which intervals end in a stretch of the axis: after ``low``, up to ``high``.
 

@@ -65,3 +65,17 @@ def test_samples_with_time_and_work_of_their_own_share_intervals():
     t = TimeAxis.of(pk.Samples.from_frame(frame))
     assert t.throughput.tolist() == [0.5]
     assert t.rates("y").tolist() == [0.2]
+
+
+def test_a_value_without_a_neighbour_is_as_long_as_its_interval():
+    """The line of one interval, or of an event that is counted in every other, was a row of dots of a pixel."""
+    t = TimeAxis.of(samples())
+    x, y = t.line(np.array([1.0, np.nan, 3.0, np.nan]))
+    assert x.tolist() == [0, 2, 4, 4, 6, 8]
+    assert y[[0, 1, 3, 4]].tolist() == [1, 1, 3, 3]
+    assert np.isnan(y[[2, 5]]).all()
+    whole = np.array([1.0, 2.0, np.nan, 3.0])
+    assert [part.tolist() for part in t.line(whole[[0, 1, 0, 1]])] == [[2, 4, 6, 8], [1, 2, 1, 2]]
+    x, y = TimeAxis.of(samples(with_times=False)).line(whole)
+    assert x.tolist() == [0, 1, 2, 2.5, 3.5]
+    assert y[-2:].tolist() == [3, 3]

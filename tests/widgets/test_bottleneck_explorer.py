@@ -1,10 +1,12 @@
 """BottleneckExplorer without a browser: the brush asks the model again, and what is drawn is what it said."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
+from perfkit.plots.style import short
 from perfkit_widgets import BottleneckExplorer
 
 
@@ -50,3 +52,25 @@ def test_a_click_shows_that_class_over_time(view):
 def test_an_unknown_run_is_refused(samples):
     with pytest.raises(SettingError, match="no run named 'x'"):
         BottleneckExplorer(pk.Bottlenecks.load("zen4"), samples, run="x")
+
+
+def test_each_cpu_has_a_line_of_its_own():
+    """Samples that were counted per CPU raised an error: their probabilities are as many as CPUs and intervals."""
+    one = pk.SimulatedPmu("zen4", intervals=4).collect({"a": pk.datasets.load("traces/divider")})
+    table = one.table.astype({"run": "str", "place": "str", "event": "str"})
+    both = pd.concat([table.assign(place=cpu) for cpu in ("cpu0", "cpu1")], ignore_index=True)
+    samples = pk.Samples.from_frame(both, runs=one.runs)
+    view = BottleneckExplorer(pk.Bottlenecks.load("zen4"), samples)
+    alone = BottleneckExplorer(pk.Bottlenecks.load("zen4"), one)
+    known = np.isfinite(view._over_time.y)
+    assert view._over_time.x[known].tolist() == 2 * alone._over_time.x.tolist()
+    assert view._over_time.y[known] == pytest.approx(2 * alone._over_time.y.tolist())
+    assert not known[len(alone._over_time.x)]  # a gap between the two
+    assert "each of 2 places" in view._strip_title.value
+
+
+def test_a_window_without_intervals_says_what_still_stands_below_it(view):
+    first, second = view.timeline.position[:2]
+    view.window = (first + 0.1 * (second - first), first + 0.2 * (second - first))
+    assert "No interval ends in this window" in view._said.value
+    assert f"Below still stands 0 to {short(view.timeline.position[-1])}" in view._said.value

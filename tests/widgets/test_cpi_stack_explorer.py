@@ -1,12 +1,14 @@
 """CpiStackExplorer without a browser: traits change, fits are asked for, and what is drawn is what they hold."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import traitlets
 
 import perfkit as pk
 from perfkit.errors import DataError, SettingError
 from perfkit_widgets import CpiStackExplorer
+from perfkit_widgets.cpi_stack_parts import EventList
 from perfkit_widgets.figures import points_of
 
 
@@ -178,3 +180,24 @@ def test_wrong_workloads_are_refused(view):
         view.workload = "x"
     with pytest.raises(DataError, match="nothing to explore"):
         CpiStackExplorer({})
+
+
+def test_what_rounding_leaves_of_a_perfect_fit_is_not_drawn_large():
+    rng = np.random.default_rng(0)
+    misses = rng.integers(1, 100_000, 50)
+    rows = [
+        ("r", i, event, count)
+        for i, m in enumerate(misses)
+        for event, count in {"cycles": 4e6 + 9 * m, "instructions": 1e7, "a_miss": m}.items()
+    ]
+    samples = pk.Samples.from_counts(pd.DataFrame(rows, columns=["run", "interval", "event", "count"]))
+    view = CpiStackExplorer(pk.CpiStack(placebos=1, resamples=5).fit(samples), placebos=1, resamples=5)
+    assert np.abs(points_of(view._residuals)[1]).max() < 1e-9
+    assert view._residual_y.scale.max == -view._residual_y.scale.min == pytest.approx(1e-3 * view.fit.cpi, rel=0.01)
+
+
+def test_jupyterlab_finds_no_formula_in_an_events_name():
+    """It looks for them in the names of boxes: an event named a$b$c showed an error message instead."""
+    box = EventList._box(None, r"a$b$<i>\(c")
+    assert box.description_allow_html
+    assert box.description == r"a<span>$</span>b<span>$</span>&lt;i&gt;<span>\</span>(c"

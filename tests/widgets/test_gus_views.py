@@ -106,6 +106,14 @@ def test_choosing_a_resource_says_what_it_is_worth():
         view.resource = "p9"
 
 
+def test_a_resource_that_costs_cycles_says_so_and_has_a_bar():
+    """It said "no difference", and its bar lay over the names."""
+    view = pw.SensitivityView(lambda weight: pd.DataFrame({"resource": ["p0", "rob"], f"{weight}x": [0.1, -0.25]}))
+    view.resource = "rob"
+    assert "25.0% slower" in view._words.value
+    assert view._bars._across.scale.min == pytest.approx(-26.5)
+
+
 def test_weights_stay_on_the_slider():
     view = pw.SensitivityView(ranking, weights=(1.1, 3.0))
     view.weight = 100.0

@@ -1,4 +1,5 @@
 import base64
+import re
 
 import numpy as np
 import pandas as pd
@@ -87,6 +88,16 @@ def test_a_handle_that_is_not_moved_keeps_its_end_of_the_window(view):
 def test_an_empty_window_says_so(view):
     view.window = (0.1, 0.2)
     assert "No interval" in view._head.value
+    saved = re.search(r"base64,([^\"]+)", view._downloads._links.value)[1]  # what stands in the table, which is nothing
+    assert len(base64.b64decode(saved).decode().splitlines()) == 1
+
+
+def test_an_event_that_never_happened_has_an_axis_up_to_one(samples):
+    """It went up to 10⁻¹²."""
+    table = samples.table.copy()
+    table.loc[table["event"] == "clears", "count"] = 0
+    view = SamplesExplorer(pk.Samples.from_frame(table, runs=samples.runs), "clears", "hits")
+    assert view._strips[0]["up"].scale.max == 1
 
 
 def test_zero_rates_are_counted_where_a_logarithm_hides_them(view):

@@ -111,6 +111,17 @@ def test_a_window_ranks_that_part_anew(view, model, samples):
     assert "outside the window" in view._roofline._note.value
 
 
+def test_a_window_without_usable_samples_says_of_what_the_ranking_is(samples):
+    """The bars below the message were of another window, and nothing said so."""
+    table = samples.table.copy()
+    late = (table["run"] == "run-1").to_numpy()
+    table.loc[late, "count"] = np.nan
+    view = SpireExplorer(pk.Spire().fit(samples), pk.Samples.from_frame(table, missing="keep", runs=samples.runs))
+    view.window = (60.0, 80.0)
+    assert "Nothing to rank" in view._head.value
+    assert "still of the whole run" in view._head.value
+
+
 def test_a_window_without_intervals_keeps_the_last_ranking(view):
     before = view.ranking
     view.window = (0.1, 0.2)

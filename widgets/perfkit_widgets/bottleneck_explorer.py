@@ -4,6 +4,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
+import numpy as np
 import pandas as pd
 import traitlets
 
@@ -128,13 +129,15 @@ class BottleneckExplorer(Explorer):
     def _explain(self) -> None:
         part = self.timeline.select(*self.window)
         if not len(part):
-            self._said.value = heading("No interval ends in this window", "Widen it.")
+            self._said.value = heading(
+                "No interval ends in this window", f"Widen it. Below still stands {self._where}."
+            )
             return
         self.explanation = self.model.explain(part)
         rows = self.explanation.of(self.run)
         told = rows[rows["status"] == "told"]
-        where = f"{short(self.window[0])} to {short(self.window[1])} {self.timeline.unit}"
-        self._said.value = heading(f"{where}: {self.explanation.answer(self.run)}")
+        self._where = f"{short(self.window[0])} to {short(self.window[1])} {self.timeline.unit}"
+        self._said.value = heading(f"{self._where}: {self.explanation.answer(self.run)}")
         self._bars.draw(told[["resource", "probability"]])
         if self.resource not in set(told["resource"]):
             self.resource = str(told["resource"].iloc[0]) if len(told) else ""
@@ -146,12 +149,30 @@ class BottleneckExplorer(Explorer):
         self._draw_chosen()
         self._downloads.refresh()
 
+    def _lines(self) -> list[np.ndarray]:
+        """Return the points of the chosen class's probability over time, for each place (CPU), then a gap."""
+        rows = self._whole_run.intervals
+        rows = rows[(rows["run"] == self.run) & (rows["resource"] == self.resource)]
+        lines = []
+        for place in rows["place"].unique():
+            known = (
+                rows[rows["place"] == place]
+                .set_index("interval")["probability"]
+                .reindex(self.timeline.interval)
+                .to_numpy(dtype=float)
+            )
+            across, up = self.timeline.line(100.0 * known)
+            lines.append(np.array([[*across, across[-1]], [*up, np.nan]]))
+        return lines
+
     def _draw_chosen(self) -> None:
         if self.explanation is None:
             return
-        each = self._whole_run.over_time(self.run, self.resource)
-        self._strip_title.value = f"<b>{html.escape(self.resource)}</b> <span class='pk-muted'>over time</span>"
-        figures.set_xy(self._over_time, self.timeline.position[: len(each)], 100.0 * each)
+        lines = self._lines()
+        each = "over time" if len(lines) < 2 else f"over time, a line for each of {len(lines)} places"
+        self._strip_title.value = f"<b>{html.escape(self.resource)}</b> <span class='pk-muted'>{each}</span>"
+        across, up = (np.concatenate([[], *(line[axis] for line in lines)]) for axis in (0, 1))
+        figures.set_xy(self._over_time, across, up)
         rows = self.explanation.of(self.run).set_index("resource")
         words = rows.loc[self.resource, "evidence"] if self.resource in rows.index else ""
         shown = "".join(f"<li>{html.escape(part)}</li>" for part in str(words).split("; ") if part)

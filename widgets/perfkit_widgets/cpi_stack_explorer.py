@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _FORMS = [("IPC form: divided by cycles", "ipc"), ("CPI form: divided by instructions", "cpi")]
 _METHODS = ["nnls", "ols", "lasso", "huber"]
 _FAINT = "#8A94A0"
+_NOTHING = 1e-3  # of the CPI
 _SUMS = [("each interval", 1), ("sums of 5", 5), ("sums of 20", 20), ("sums of 50", 50)]
 
 
@@ -356,7 +357,10 @@ class CpiStackExplorer(Explorer):
         ends = visible_range(predicted, 0.08)
         figures.set_xy(self._zero, np.array(ends), np.zeros(2))
         figures.set_range(self._residual_x, *ends)
-        figures.set_range(self._residual_y, *visible_range(residual, 0.1))
+        # Residuals of a perfect fit are what rounding leaves: nothing to see.
+        least = _NOTHING * fit.cpi
+        low, high = visible_range(residual, 0.1)
+        figures.set_range(self._residual_y, min(low, -least), max(high, least))
 
     def _draw_intervals(self, fit: Any) -> None:
         order = fit.components.drop("base").sort_values(ascending=False, kind="stable").index[:8]

@@ -133,7 +133,8 @@ class EventList(widgets.VBox):
         box = widgets.Checkbox(
             value=False,
             indent=False,
-            description=fitted(event, 238),
+            description=_plain(fitted(event, 238)),
+            description_allow_html=True,
             tooltip=event,
             layout={"width": "270px", "flex": "0 0 270px"},
         )
@@ -149,6 +150,11 @@ class EventList(widgets.VBox):
         for event, box in self.boxes.items():
             box.value = event in self.chosen
         self._quiet = False
+
+
+def _plain(text: str) -> str:
+    """Return text as HTML in which JupyterLab, which looks for formulas in the names of boxes, finds none."""
+    return "".join(f"<span>{c}</span>" if c in "$\\" else html.escape(c) for c in text)
 
 
 def gauges_html(fit: Any) -> str:

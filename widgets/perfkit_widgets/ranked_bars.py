@@ -46,7 +46,8 @@ class RankedBars(widgets.VBox):
         values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")
         labels = [fitted(name, figures.NAMES - 14) for name in self.names]
         figures.set_bars(self.bars, labels, values, [SERIES[0]] * len(values))
-        figures.set_range(self._across, 0.0, max(1.0, 1.06 * float(values.max(initial=0.0))))
+        low, high = 1.06 * float(values.min(initial=0.0)), max(1.0, 1.06 * float(values.max(initial=0.0)))
+        figures.set_range(self._across, low, high)  # a resource that is made better may cost cycles
         self.figure.layout.height = f"{56 + 24 * max(1, len(values))}px"
         self._mark()
 

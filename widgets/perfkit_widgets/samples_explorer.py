@@ -188,8 +188,8 @@ class SamplesExplorer(Explorer):
         self._rates = [self.timeline.rates(e, self.per) * PER[self.per] for e in (self.x, self.y)]
         for strip, event, rate, letter in zip(self._strips, (self.x, self.y), self._rates, "AB", strict=True):
             known = rate[np.isfinite(rate)]
-            figures.set_range(strip["up"], 0, max(float(known.max()) * 1.05, 1e-12) if len(known) else 1.0)
-            figures.set_xy(strip["mark"], self.timeline.position, rate)
+            figures.set_range(strip["up"], 0, 1.05 * float(known.max(initial=0.0)) or 1.0)
+            figures.set_xy(strip["mark"], *self.timeline.line(rate))
             mean = f"median {short(typical(known))}" if len(known) else "never counted together with its base"
             strip[
                 "title"
@@ -228,6 +228,7 @@ class SamplesExplorer(Explorer):
         if not len(chosen):
             self._head.value = heading("No interval ends in this window", "Widen it to see the table.")
             self._health.value = ""
+            self._downloads.refresh()
             return
         label = throughput_label(self.samples).split(" (")[0]
         note = (

@@ -133,7 +133,8 @@ class SensitivityView(Explorer):
         row = self.ranking[self.ranking["resource"] == self.resource].iloc[0]
         speedup = float(row.iloc[-1])
         rank = self.ranking["resource"].tolist().index(self.resource) + 1
-        effect = f"the run {speedup:.1%} faster" if speedup >= 0.0005 else "no difference"
+        effect = f"the run {abs(speedup):.1%} {'faster' if speedup > 0 else 'slower'}"
+        effect = effect if abs(speedup) >= 0.0005 else "no difference"
         self._words.value = (
             f'<div class="pk-hint"><b>{html.escape(self.resource)}</b> (rank {rank} of {len(self.ranking)}): '
             f"{self.weight:.2f} times as good makes {effect}.</div>"

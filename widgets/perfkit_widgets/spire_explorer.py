@@ -223,11 +223,12 @@ class SpireExplorer(Explorer):
             ranking = self.model.rank(part) if usable else None
         except SettingError:
             ranking = None
-        if ranking is None:
-            self._head.value = heading("Nothing to rank in this window", "Widen it: no event has a usable sample here.")
+        ranks = None if ranking is None else ranking.to_frame()
+        if ranks is None or not (ranks["status"] == "ok").any():
+            note = f"Widen it: no event has a usable sample here. The ranking below is still of {self._where}."
+            self._head.value = heading("Nothing to rank in this window", html.escape(note))
             return
-        self.ranking = ranking
-        self._ranks = ranking.to_frame()
+        self.ranking, self._ranks = ranking, ranks
         events = list(self._ranked()["event"])
         chosen = self.event if self.event in events else events[0]
         with self._list.hold_trait_notifications():
@@ -271,6 +272,7 @@ class SpireExplorer(Explorer):
         where = (
             "the whole run" if whole else f"{short(self.window[0], 4)} to {short(self.window[1], 4)} {self._bar.unit}"
         )
+        self._where = where
         trained = getattr(self.model, "kind", "")
         note = (
             f"{html.escape(self._throughput)}: at most <b>{short(self.ranking.throughput_bound)}</b> by the lowest "

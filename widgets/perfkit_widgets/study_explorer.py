@@ -148,7 +148,10 @@ class StudyExplorer(Explorer):
             )  # fmt: skip
             control.observe(self._chose, "value")
             self._controls[name] = control
-        boxes = [widgets.VBox([widgets.Label(name), control]) for name, control in self._controls.items()]
+        boxes = [
+            widgets.VBox([widgets.HTML(html.escape(name), layout={"max_width": "130px"}), control])
+            for name, control in self._controls.items()
+        ]
         every = widgets.Button(description="All rows", tooltip="Take every value of every dimension in again")
         every.on_click(lambda _: self._take_all())
         left = widgets.VBox([*boxes, every], layout={"min_width": "145px"})

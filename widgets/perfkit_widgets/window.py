@@ -85,7 +85,7 @@ class TimeWindow(widgets.VBox):
         known = values[np.isfinite(values)]
         top = float(known.max()) * 1.08 if len(known) and known.max() > 0 else 1.0
         mark = figures.line(scales, SERIES[0], 1.5)
-        figures.set_xy(mark, timeline.position, values)
+        figures.set_xy(mark, *timeline.line(values))
         borders = figures.line(scales, CLOUD, 1, "dashed")
         _draw_borders(borders, timeline, top)
         across, up = figures.axis(scales["x"], "bottom", position_label(timeline)), figures.axis(scales["y"], "left")

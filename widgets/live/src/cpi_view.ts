@@ -3,7 +3,7 @@ import { breakable, h, choice, key, listbox, table } from './dom';
 import { NoStack, fit, select, type CpiFit, type Counts, type Form, type Method, type Settings } from './cpi';
 import type { Head, Packed } from './packed';
 import { Strip, type StripData, type Stretch } from './strip';
-import { count, fixed, percent, short } from './text';
+import { counted, fixed, percent, short } from './text';
 import { Frame, Reader, type State, type View } from './view';
 
 export interface CpiHead extends Head {
@@ -110,7 +110,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
       evidence.textContent = '';
     } else {
       const attributed = now.components.reduce((a, b) => a + b, 0), residual = now.cpi - attributed;
-      frame.words.textContent = `CPI stack of ${head.stacks[chosen]!.name} (${head.stacks[chosen]!.kind}): CPI ${fixed(now.cpi, 4)} over ${count(now.data.cycles.length)} intervals; `
+      frame.words.textContent = `CPI stack of ${head.stacks[chosen]!.name} (${head.stacks[chosen]!.kind}): CPI ${fixed(now.cpi, 4)} over ${counted(now.data.cycles.length, 'intervals')}; `
         + `base ${short(now.base)}; unattributed ${fixed(residual, 4)}.`;
       const singular = now.data.events.filter((_, i) => now.vif[i] === Infinity);
       const apart = Math.abs(now.base - now.other[0]!) / now.cpi;

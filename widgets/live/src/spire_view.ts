@@ -4,7 +4,7 @@ import { breakable, choice, h, key, listbox, s, table } from './dom';
 import type { Packed } from './packed';
 import { SpireModel, bound, type Ranked, type Ranking, type SpireHead } from './spire';
 import { Strip, type Stretch } from './strip';
-import { percent, short } from './text';
+import { counted, percent, short } from './text';
 import { Frame, Reader, type State, type View } from './view';
 
 type Axes = 'log' | 'linear';
@@ -100,7 +100,7 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
       : `${own.left >= 0.5
         ? `Reduce it: ${percent(own.left)} of the time lies left of the peak; fewer ${event.name} per ${work} would raise the bound.`
         : `Raise it: ${percent(1 - own.left)} of the time lies right of the peak; more ${event.name} per ${work} would raise the bound.`
-      } Bound ${short(own.bound)} from ${to - from} samples.${own.outside > 0 ? ` ${percent(own.outside)} of the time lies at intensities that training did not reach.` : ''}`;
+      } Bound ${short(own.bound)} from ${counted(to - from, 'samples')}.${own.outside > 0 ? ` ${percent(own.outside)} of the time lies at intensities that training did not reach.` : ''}`;
   }
 
   function drawRoof(): void {
@@ -153,7 +153,7 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
       ...(infinite ? [s('path', { class: 'pkl-roof', d: `M${(x.at(infinity) - 10).toFixed(1)} ${placeY(top).toFixed(1)}h20` })] : []),
       ...(own ? [s('path', { class: 'pkl-bound', d: `M${MARGIN.left} ${placeY(own.bound).toFixed(1)}H${wide}` })] : []),
     );
-    roof.svg.setAttribute('aria-label', `Roofline of ${event.name}: ${own ? `bound ${short(own.bound)}` : 'no sample in the window'}, ${last - first} of ${to - from} samples in the window`);
+    roof.svg.setAttribute('aria-label', `Roofline of ${event.name}: ${own ? `bound ${short(own.bound)}` : 'no sample in the window'}, ${last - first} of ${counted(to - from, 'samples')} in the window`);
     roofLegend.replaceChildren(
       key('roofline', 'var(--pkl-ink)', 'line'), key('in the window', event.colour, 'dot'),
       ...(last - first < to - from ? [key('outside of it', 'var(--pkl-outside)', 'dot')] : []),

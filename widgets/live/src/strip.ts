@@ -1,7 +1,7 @@
 // A quantity over time, and the stretch of it that is looked at: drawn over with a finger or the mouse, or moved by keys.
 import { Chart, line, type Scale } from './chart';
 import { h, s } from './dom';
-import { short } from './text';
+import { counted, short } from './text';
 
 export interface StripData {
   position: ArrayLike<number>; // of each interval
@@ -149,10 +149,15 @@ export class Strip {
     if (!top) for (const each of lines) for (let i = 0; i < each.values.length; i++) if (each.values[i]! > top) top = each.values[i]!;
     const y = this.chart.y(0, top * 1.08 || 1);
     const paths = lines.map(({ values, css, at }) => {
-      const xs = new Float64Array(values.length), ys = new Float64Array(values.length);
+      const xs: number[] = [], ys: number[] = [], known = (i: number): boolean => Number.isFinite(values[i]);
       for (let i = 0; i < values.length; i++) {
-        xs[i] = this.x.at(position[at ? at[i]! : i]!);
-        ys[i] = y.at(values[i]!);
+        const interval = at ? at[i]! : i;
+        // A value without a neighbour would be a dot that nobody sees: it is as long as its interval.
+        const begin = known(i) && !known(i - 1) && !known(i + 1) ? [interval > 0 ? position[interval - 1]! : this.x.low] : [];
+        for (const place of [...begin, position[interval]!]) {
+          xs.push(this.x.at(place));
+          ys.push(y.at(values[i]!));
+        }
       }
       return s('path', { d: line(xs, ys), class: css });
     });
@@ -167,8 +172,8 @@ export class Strip {
     const all = first === 0 && last === n - 1;
     const from = first > 0 ? position[first - 1]! : unit === 'seconds' ? 0 : position[0]!;
     this.words.textContent = all
-      ? `all ${n} intervals; drag across the picture to choose some of them`
-      : `${short(from, 4)} to ${short(position[last]!, 4)} ${unit}: ${last - first + 1} of ${n} intervals`;
+      ? n === 1 ? 'one interval' : `all ${n} intervals; drag across the picture to choose some of them`
+      : `${short(from, 4)} to ${short(position[last]!, 4)} ${unit}: ${last - first + 1} of ${counted(n, 'intervals')}`;
     this.handles.forEach((handle, end) => {
       const at = this.stretch[end]!;
       handle.setAttribute('aria-valuemax', `${n - 1}`);

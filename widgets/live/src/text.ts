@@ -27,3 +27,6 @@ export const fixed = (value: number, digits: number): string => value.toFixed(di
 export const percent = (share: number, digits = 0): string => `${fixed(100 * share, digits)} %`;
 
 export const count = (value: number): string => Math.round(value).toLocaleString('en-US');
+
+// A number of things, of which there may be one.
+export const counted = (number: number, plural: string): string => `${count(number)} ${number === 1 ? plural.replace(/s$/, '') : plural}`;
