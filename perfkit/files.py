@@ -83,9 +83,10 @@ def replaced(path: str | Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         temporary.replace(target)
     except OSError as error:
-        if temporary.name not in str(error):
-            raise
         code = error.errno or errno.EIO  # the file is called what the user calls it
+        unnamed = error.filename is None and code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if temporary.name not in str(error) and not unnamed:
+            raise
         raise OSError(code, os.strerror(code), str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)

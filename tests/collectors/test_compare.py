@@ -61,6 +61,14 @@ FREE_CHAIN = """unsigned long work(void) {
 }"""
 
 
+def test_a_crash_names_both_builds_of_a_function():
+    builds = [
+        compile_kernel("long work(void) { return *(volatile long *)8; }", "work", flags=f) for f in ("-O1", "-O2")
+    ]
+    with pytest.raises(DataError, match="work of A or of B failed while it was timed"):
+        compare(*builds, processes=10)
+
+
 @pytest.mark.measures
 def test_calls_that_overlap_are_told_and_can_be_kept_apart():
     """Chains of 64 and 48 multiplications of 3 cycles (5 on small cores); no call depends on another."""

@@ -296,4 +296,6 @@ def test_a_file_that_cannot_be_written_has_the_name_that_was_asked_for(tmp_path)
     assert error.value.filename == str(tmp_path / "x.parquet")
     assert ".part" not in str(error.value)
     with pytest.raises(OSError, match="no device"), files.replaced(tmp_path / "x.parquet"):
-        raise OSError(errno.EIO, "no device")
+        raise OSError(errno.ENODEV, "no device")
+    with pytest.raises(OSError, match=r"x\.parquet"), files.replaced(tmp_path / "x.parquet"):
+        raise OSError(errno.ENOSPC, "No space left on device")  # as a write says it: without a name

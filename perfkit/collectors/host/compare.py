@@ -119,7 +119,7 @@ def compare(
             raise SettingError(f"{a.name} and {b.name} take numbers of different types: one call cannot serve both")
         specification = {
             "timer": str(build_timer(folder)),
-            "name": f"{a.name} or {b.name}",
+            "name": f"{a.name} or {b.name}" if a.name != b.name else f"{a.name} of A or of B",
             "sides": [_side(kernel, folder / f"{k}.so") for k, kernel in enumerate((a, b))],
             "arguments": told,
             "processor": min(os.sched_getaffinity(0)) if processor is None else processor,
