@@ -10,6 +10,7 @@ import nbformat
 import papermill
 import pytest
 
+import perfkit as pk
 from perfkit.cli.notebook_runs import parameters_of
 from perfkit.machine.overlays import write_overlay
 
@@ -102,9 +103,18 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["bound of the ensemble"],
         ),
     ],
-    "20_gather": [({"live": True, "live_elements": 2, "log": True, "max_depth": 2}, ["{'configurations': 3,"])],
+    "20_gather": [
+        ({"live": True, "live_elements": 2, "log": True, "max_depth": 2}, ["{'configurations': 3,"]),
+        ({"table": "{dumps}/gather.parquet", "max_depth": 3}, ["accuracy here", "regression tree"]),  # one width
+    ],
     "21_fma": [({"live": True, "live_instructions": 2, "max_depth": 2}, ["{'configurations': 8,"])],
-    "22_stream": [({"live": True, "live_blocks_log2": 12, "max_depth": 2}, ["precomputed"])],
+    "22_stream": [
+        ({"live": True, "live_blocks_log2": 12, "max_depth": 2}, ["precomputed"]),
+        (
+            {"table": "{dumps}/stream.parquet"},
+            ["each array is", "b strided, 2 to 64"],
+        ),  # one thread, nothing drawn before
+    ],
 }
 
 
@@ -151,6 +161,9 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines += [f"{i}.000100200,{count},,{event},1000000000,75.00,," for event, count in counts.items()]
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     (folder / "mine.c").write_text(MINE)
+    parts = {"gather": "WIDTH == 128 and ELEMENTS <= 4", "stream": "ACCESS != 'precomputed' and threads == 1"}
+    for name, part in parts.items():
+        pk.datasets.load(f"studies/{name}").where(part).save(folder / f"{name}.parquet")
     write_overlay(folder / "host.toml", "zen4", "a test's host", {"VEX_VFMADD*": {"latency": 5}})
     return folder
 
