@@ -317,7 +317,8 @@ class Microbenchmark:
         if built:
             files = compiling.files_of(built.values())
             check_files(folder, metadata["files"])
-            for name in idle_dimensions(study, files):
+            texts = [path for path in files if not path.endswith((".a", ".so", ".o"))]
+            for name in idle_dimensions(study, texts):
                 logging.getLogger(__name__).warning(
                     "the dimension %s: no source or header of yours mentions it, and no argument; unless a system "
                     "header does, its rows repeat one measurement", name,

@@ -30,7 +30,7 @@ from perfkit.collectors.microbenchmark.sources import (
     leading_includes,
     variant,
 )
-from perfkit.errors import DataError, UnavailableError
+from perfkit.errors import DataError, SettingError, UnavailableError
 from perfkit.files import replaced
 from perfkit.study.parts import Configuration
 from perfkit.study.study import Study
@@ -74,7 +74,7 @@ class Built:
     static : dict
         The static columns.
     files : dict
-        The user's files that were read beside the kernel (headers, sources): path -> SHA-256.
+        The user's files that were read beside the kernel (headers, sources, libraries): path -> SHA-256.
     """
 
     key: str
@@ -176,7 +176,8 @@ def _compile(batch: Batch, one: Variant, place: Path) -> str:
         message = message or _run([*words, "-shared", "-o", partial, *objects, *last], place)
     if message:
         return message
-    (place / f"{one.key}.json").write_text(json.dumps(_files_read(one.key, place)), encoding="utf-8")
+    noted = _files_read(one.key, place) | _libraries(words, last)
+    (place / f"{one.key}.json").write_text(json.dumps(noted), encoding="utf-8")
     (place / partial).rename(done)
     return ""
 
@@ -408,6 +409,16 @@ def _files_read(key: str, place: Path) -> dict[str, str]:
     return {path: hash_of(path) for path in sorted(found)}
 
 
+def _libraries(words: Sequence[str], last: Sequence[str]) -> dict[str, str]:
+    """Return the user's libraries that are linked: those named by their files, and those in a folder of ``-L``."""
+    folders = [Path(found) for found in re.findall(r"(?:^|\0)-L\0?([^\0]+)", "\0".join([*words, *last]))]
+    found = [Path(word) for word in last if not word.startswith("-")]
+    for name in (word[2:] for word in last if word.startswith("-l")):
+        files = [folder / f"lib{name}.{end}" for folder in folders for end in ("so", "a")]
+        found += [path for path in files if path.is_file()][:1]
+    return {str(path): hash_of(str(path)) for path in found}
+
+
 def _files_noted(key: str, place: Path) -> dict[str, str]:
     """Return what `_files_read` found when the object was compiled."""
     noted: dict[str, str] = json.loads((place / f"{key}.json").read_text(encoding="utf-8"))
@@ -489,8 +500,19 @@ def shortened(text: str) -> str:
 
 
 def files_of(built: Iterable[Built]) -> dict[str, str]:
-    """Return the files that any of some variants read: path -> SHA-256."""
+    """Return the files that any of some variants read: path -> SHA-256.
+
+    Raises
+    ------
+    SettingError
+        Two of them read different states of one file.
+    """
     out: dict[str, str] = {}
     for one in built:
-        out |= one.files
+        for path, found in one.files.items():
+            if out.setdefault(path, found) != found:
+                raise SettingError(
+                    f"{path} has changed while the study was compiled: nothing was measured; leave it as it is, and "
+                    "run the study again"
+                )
     return out

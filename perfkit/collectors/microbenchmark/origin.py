@@ -96,11 +96,11 @@ def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> N
 
 
 def check_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Refuse to mix rows of before and after a change of a header or source file."""
+    """Refuse to mix rows of before and after a change of a header, source file or library."""
     for path, known in files.items():
         if hash_of(path) != known:
             gone = "" if Path(path).is_file() else " (it is gone)"
             raise SettingError(
-                f"the header or source file {path} has changed{gone} since rows of {folder} were measured: put it "
-                "back, or name another folder"
+                f"the header, source or library {path} has changed{gone} since rows of {folder} were measured: put "
+                "it back, or name another folder"
             )

@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+import subprocess
 import threading
 import time
 
@@ -107,6 +108,37 @@ def test_waiting_for_another_study_is_said(tmp_path, caplog):
     other.join()
     assert said == ["waiting for another study"]
     assert f"waiting for another study, which is measuring (process {os.getpid()}" in caplog.text
+
+
+def test_a_header_that_changes_while_the_study_is_compiled_is_refused(tmp_path):
+    (tmp_path / "part.h").write_text("#define STEP 1\n")
+    (tmp_path / "k.c").write_text('#include "part.h"\nPK_REGION { PK_KEEP(step); }\n')
+
+    def change(done: int, total: int, what: str) -> None:
+        if "compiling (1 of 2" in what:
+            (tmp_path / "part.h").write_text("#define STEP 2\n")
+
+    study = Study(tmp_path / "k.c", {"N": [1, 2]}, policy=QUICK)
+    with pytest.raises(SettingError, match=r"part\.h has changed while the study was compiled: nothing was measured"):
+        Microbenchmark(folder=tmp_path / "out", jobs=1, batch=1, progress=change).collect(study)
+    assert not list(read_records(tmp_path / "out"))
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("how", [{"libraries": ["libf.a"]}, {"libraries": ["f"], "flags": ["-O2 -L."]}])
+def test_a_rebuilt_library_is_refused(tmp_path, how):
+    def build(turns: int) -> None:
+        (tmp_path / "f.c").write_text(f'void f(long n) {{ while (n-- > {turns}) __asm__ volatile(""); }}\n')
+        for words in (["gcc", "-c", "-fPIC", "f.c"], ["ar", "rcs", "libf.a", "f.o"]):
+            subprocess.run(words, cwd=tmp_path, check=True)
+
+    build(0)
+    (tmp_path / "k.c").write_text("void f(long n);\nPK_REGION { f(N); }\n")
+    study = Study(tmp_path / "k.c", {"N": [8]}, policy=QUICK, folder=str(tmp_path), **how)
+    assert Microbenchmark(folder=tmp_path / "out", jobs=1).collect(study).counts()["ok"] == 1
+    build(1)
+    with pytest.raises(SettingError, match=r"library .*libf\.a has changed since rows of .* were measured"):
+        Microbenchmark(folder=tmp_path / "out", jobs=1).collect(study.replace(dimensions={"N": [8, 16]}))
 
 
 def test_streams_arrays_have_four_times_the_last_cache():
