@@ -9,7 +9,7 @@ LEVEL = "x86-64-v3"
 
 def main() -> None:
     """Compile each part that an answer needs, and write it beside the sources."""
-    from perfkit.diagnosis.ahead import parts
+    from perfkit.diagnosis.compiling import parts
     from perfkit.machine.core import Microarchitecture
     from perfkit.simulators.compiled import SHIPPED, ship
     from perfkit.simulators.dag import engine, reuse

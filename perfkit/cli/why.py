@@ -62,14 +62,17 @@ def why(
 
     with kept() as stdin, stages() as say:
         say("starting")  # what is imported next takes seconds on a slow disk
-        from perfkit.diagnosis.why import why as ask
-
         path, function = _parted(program, function)
         called = options.called_with(words, arguments)
-        answer = ask(
-            path, function, called, core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags,
-            noise=noise, say=say,
-        )  # fmt: skip
+        from perfkit.diagnosis.ahead import Ahead
+
+        with Ahead(core, say) as ahead:
+            from perfkit.diagnosis.why import why as ask
+
+            answer = ask(
+                path, function, called, core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags,
+                noise=noise, say=say, ahead=ahead,
+            )  # fmt: skip
     if output is not None:
         answer.save(output)
     _write(answer, html, notebook, timeline)

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.diagnosis.ahead import Ahead
+from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of, windows_of
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured, places
 from perfkit.diagnosis.kernel import why_kernel
@@ -62,6 +63,7 @@ def why(
     flags: str = "",
     noise: bool = False,
     say: Say | None = None,
+    ahead: Ahead | None = None,
 ) -> Diagnosis:
     """Say why a program is slow: its hot function, what holds that back, on which line, and what would help.
 
@@ -94,6 +96,8 @@ def why(
         what that says against the other methods.
     say : callable, optional
         Called with what is being done, before each stage.
+    ahead : Ahead, optional
+        What compiles the simulators meanwhile, where that has begun already.
 
     Raises
     ------
@@ -112,21 +116,23 @@ def why(
         return _of_function(program, arguments, core, limit)
     path, words, say = Path(program).absolute(), tuple(map(str, arguments)), say or (lambda _: None)
     reads = Path(stdin) if stdin else None
-    with built(path, flags, say) as made:
+    with ahead or Ahead(core, say) as ahead, built(path, flags, say) as made:
         if is_called(made):
             if noise:
                 raise SettingError(
                     f"noise is added to programs here; {path.name} is called: ask perfkit noise {path.name}"
                 )
             kernel, values, notes = called_kernel(path, made, function, words, flags)
+            ahead.start()
+            ahead.wait(*ALL)  # nothing is compiled beside what is timed
             say(f"recording, simulating and timing {kernel.function}")
             found = why_kernel(kernel, *values, core=core, limit=limit)
             return replace(found, unseen=(*notes, *found.unseen))
         is_script = path.suffix == ".py"
         target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
         check_program(target)
-        with Ahead(core, say) as ahead:
-            answer = _Inquiry(target, function, core, seconds, limit, say, ahead, noise).answer()
+        ahead.start()
+        answer = _Inquiry(target, function, core, seconds, limit, say, ahead, noise).answer()
         return answer if made == path else replace(answer, program=path.name)
 
 
@@ -193,7 +199,8 @@ class _Inquiry:
                 trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"):
-            states = tuple(Gus(core, warm=state).run(trace) for state in ("none", "caches"))
+            with ThreadPoolExecutor() as pool:
+                states = tuple(pool.map(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
             self.expected = Gus(core).cycles_after(self.before, trace) if self.before is not None else 0.0
         once, _ = self._measured(timed, calls, trace, why_not, core)
         self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)

@@ -23,8 +23,8 @@ SHIPPED = Path(__file__).with_name("_compiled")
 LEVEL = "x86-64-v3"
 _NEEDED = {"+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe", "+popcnt", "+xsave"}  # what it has
 _njit: Any = numba.njit
-inlined = _njit(forceinline=True, _nrt=False)
-helper = _njit(_nrt=False)
+inlined = _njit(forceinline=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+helper = _njit(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def implements(
@@ -39,7 +39,7 @@ def implements(
         def of(*types: Any) -> Callable[..., Any] | None:
             return chosen if fits(*types) else None
 
-        options: Any = {"forceinline": inline, "_nrt": False}
+        options: Any = {"forceinline": inline, "_nrt": False, "no_cfunc_wrapper": True}
         overload(function, jit_options=options, strict=False)(of)
         return chosen
 
@@ -65,7 +65,9 @@ def compiled(*built_from: str, **options: Any) -> Callable[[Callable[..., Any]],
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        found = _njit(**{"cache": True, "error_model": "numpy", "_nrt": False} | options)(function)
+        found = _njit(**{"cache": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True} | options)(
+            function
+        )
         own = Path(function.__code__.co_filename)
         files = [_source(own, name) for name in built_from]
         states = [file.stat() for file in files]

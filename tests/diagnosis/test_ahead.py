@@ -1,6 +1,7 @@
 """What is compiled before it is needed: the very same specialisations that an answer calls."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.diagnosis.ahead import SHARED_OUT, Ahead, missing, parts
+from perfkit.diagnosis import compiling
+from perfkit.diagnosis.ahead import ALL, Ahead, never_compiled
+from perfkit.diagnosis.compiling import SHARED_OUT, missing, parts
 from perfkit.diagnosis.opinions import scheduled_part
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.compiled import _NEEDED, compiled, kept
@@ -23,7 +26,7 @@ from perfkit.simulators.memory.memory import go_through
 def test_the_parts_are_what_an_answer_calls():
     core = Microarchitecture.load("zen4")
     made = parts(core)
-    assert sorted(made) == sorted(name for each in SHARED_OUT for name in each)
+    assert sorted(made) == sorted(name for each in SHARED_OUT for name in each) == sorted(ALL)
     for part in made.values():
         part()
     assert missing() == ()
@@ -36,19 +39,58 @@ def test_the_parts_are_what_an_answer_calls():
     assert [set(each.signatures) for each in functions] == before
 
 
-def test_a_process_names_each_part_when_it_is_there():
-    words = [sys.executable, "-m", "perfkit.diagnosis.ahead", "zen4", "memory", "time"]
-    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.split() == ["memory", "time"]
+def test_where_nothing_was_compiled_it_begins_at_once(tmp_path, monkeypatch):
+    """On entering; a second `start` or entering begins nothing again, and leaving ends all of it."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    with Ahead("zen4", print) as ahead:
+        began = ahead._process
+        assert began is not None
+        ahead.start()
+        with ahead:  # as `why` does with one that its command has begun
+            assert ahead._process is began
+        assert ahead._process is None
+        assert began.returncode == -signal.SIGKILL
+    (tmp_path / "gus").mkdir()
+    (tmp_path / "gus" / "recurrence.simulate-1.py311.nbi").touch()
+    assert not never_compiled()
+    with Ahead("zen4", print) as ahead:
+        assert ahead._process is None
+
+
+TWO_PARTS = """
+from perfkit.diagnosis import compiling
+compiling.SHARED_OUT = (("memory",), ("time",))
+compiling.compile_missing("zen4")
+"""
+
+
+def test_each_part_is_compiled_once_and_named_when_it_is_there(tmp_path):
+    own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    words = [sys.executable, "-c", TWO_PARTS]
+    done = subprocess.run(words, env=own, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.split()) == ["memory", "time"]
+    made = [file.name.partition("-")[0] for file in tmp_path.rglob("*.nbc")]
+    assert sorted(made) == ["memory.go_through", "recurrence.simulate"]
 
 
 def test_a_process_that_gives_up_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("perfkit.diagnosis.ahead.missing", lambda: (("time",),))
+    monkeypatch.setattr("perfkit.diagnosis.compiling.missing", lambda: (("time",),))
     said = []
     with Ahead("no such core", said.append) as ahead:
+        ahead.start()
         with ahead.resting():
             pass
         ahead.wait("memory", "time")
     assert said == ["compiling the simulators, once on this machine"]
+
+
+def test_a_part_that_cannot_be_compiled_is_named_so_that_nobody_waits(capfd):
+    def fails():
+        raise ValueError("no such thing")
+
+    with pytest.raises(ValueError, match="no such thing"):
+        compiling._compile({"memory": fails}, ["memory", "lanes"])
+    assert capfd.readouterr().out.split() == ["memory"]
 
 
 def test_specialisations_kept_for_this_processor_are_counted(tmp_path, monkeypatch):

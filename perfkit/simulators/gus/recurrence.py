@@ -126,6 +126,7 @@ def _freed(ring: Any, place: Any, size: Any, sizes: Any) -> Any:  # pragma: no c
     "memory.forwarding",
     "memory.memory",
     "program.program",
+    nogil=True,
 )
 def simulate(  # pragma: no cover - compiled
     window: Any, program: Any, costs: Any, state: Any, lines: Any, spent: Any, taint: Any

@@ -339,7 +339,7 @@ def _ahead(pages: Any, operand: Any, slot: Any, line: Any, inside: Any) -> Any: 
     return by_page if -1 <= by_page <= 1 else 0
 
 
-@compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program")
+@compiled("memory.branches", "memory.cache", "memory.forwarding", "program.program", nogil=True)
 def go_through(  # pragma: no cover - compiled
     window: Any,
     addresses: Any,
