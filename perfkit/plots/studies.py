@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from perfkit.errors import SettingError
 from perfkit.files import replaced
 from perfkit.names import counted
-from perfkit.plots.style import as_written, ink_on
+from perfkit.plots.style import abbreviate, as_written, ink_on
 
 if TYPE_CHECKING:
     from perfkit.fitters.studies.analysis import AnalysisResult
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfkit.fitters.studies.random_forest import Importance
 
 _LETTERS = 13  # an inch, of a title in 9 points
+_LONGEST = 40  # letters, of a line in a tree's node
 _LEAST_WIDE = 5.0  # inches, of a tree: one that does not split has a title, too
 # Categories from fast to slow: dark to light, told apart without colour vision (viridis).
 _MAP = "viridis"
@@ -192,11 +193,11 @@ def tree_size(tree: "Tree") -> tuple[float, float]:
 
 
 def node_text(tree: "Tree", index: int) -> str:
-    """Return what is written in a node."""
+    """Return what is written in a node; all are drawn as wide as the widest, so long names lose their middle."""
     node = tree.nodes[index]
     what = f"{node.value[0]:.4g}" if tree.is_regression else tree.classes[int(tree.said_by(node))]
-    split = "" if node.is_leaf else f"{tree.condition(index, right=False)}?\n"
-    return f"{split}{what}\n{counted(node.samples, 'rows')}"
+    split = "" if node.is_leaf else f"{abbreviate(tree.condition(index, right=False), _LONGEST)}?\n"
+    return f"{split}{abbreviate(what, _LONGEST)}\n{counted(node.samples, 'rows')}"
 
 
 def node_colours(tree: "Tree") -> list[str]:

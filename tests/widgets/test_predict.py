@@ -79,3 +79,9 @@ def test_a_run_without_a_reader_commits_at_once_and_readers_without_widgets_get_
     waiting = mime(Reveal(Predict("Which?", ["a"]), "a", "so"))
     assert "<details>" in waiting["text/html"]  # folded away
     assert "Found" not in waiting["text/plain"]
+
+
+@pytest.mark.parametrize(("step", "digits"), [(1e-05, 5), (0.05, 2), (1.0, 0), (10.0, 0), (2.5, 1)])
+def test_a_slider_shows_as_many_digits_as_its_step_has(step, digits):
+    """A step of 0.00001 is written 1e-05: every place of the slider was shown as 0."""
+    assert Predict("How many?", between=(0.0, 100 * step, step))._field.readout_format == f".{digits}f"

@@ -124,3 +124,22 @@ def test_a_node_narrows_the_lines(view):
 def test_unknown_features_are_errors(table):
     with pytest.raises(SettingError, match="did you mean 'layout'"):
         pw.StudyExplorer(table, ["layuot"], categorise=None, grow=None)
+
+
+def test_long_names_lose_their_middle_in_nodes_and_on_axes():
+    """One name of C++ made every node of the tree wider than the page, and lay over its neighbours on the axis."""
+    long = "std::vector<std::pair<int, std::string>, std::allocator<std::pair<int, std::string>>>::emplace_back"
+    frame = pd.DataFrame({"KIND": ["short", long] * 10, "tsc": [1.0, 100.0] * 10})
+    features = ["KIND"]
+    view = pw.StudyExplorer(
+        frame,
+        features,
+        categorise=pk.FixedBins("tsc", (10.0,)).fit,
+        grow=pk.DecisionTree(features, max_depth=2).fit,
+    )
+    lines = [line for node in view._tree._canvas.nodes for line in node["lines"]]
+    assert max(map(len, lines)) <= 41
+    assert any(long in node["title"] for node in view._tree._canvas.nodes)  # whole where the pointer rests
+    texts = list(view._line_axes[0].tick_labels.values())
+    assert "short" in texts
+    assert all(len(text) < 30 for text in texts)

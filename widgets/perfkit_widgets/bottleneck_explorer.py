@@ -67,6 +67,7 @@ class BottleneckExplorer(Explorer):
         self.model, self.run = model, run or known[0]
         self.samples = samples.select(runs=[self.run])
         self.timeline = TimeAxis.of(self.samples)
+        self._where = ""
         self._whole_run = model.explain(self.samples)
         self._bar = TimeWindow(self.timeline, throughput_label(self.samples))
         self._build()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FORMS = [("IPC form: divided by cycles", "ipc"), ("CPI form: divided by instructions", "cpi")]
 _METHODS = ["nnls", "ols", "lasso", "huber"]
 _FAINT = "#8A94A0"
-_NOTHING = 1e-3  # of the CPI
+_NOTHING = 0.01  # of the CPI
 _SUMS = [("each interval", 1), ("sums of 5", 5), ("sums of 20", 20), ("sums of 50", 50)]
 
 

@@ -13,6 +13,11 @@ from perfkit.plots.style import ACCENT, SERIES, fitted, short
 from perfkit_widgets import figures
 from perfkit_widgets.base import keys
 
+_BOX, _NAME = 24, 246  # pixels, of a box to tick and of the name beside it
+_ACROSS = 280  # pixels, of the axis below the bars on the narrowest page
+_UPRIGHT = 110  # pixels, of a name that stands upright
+_UP = {"transform": "rotate(-90deg) translate(-12px, -13px)", "text-anchor": "end"}
+_LEAST_APART = 14  # pixels, from one upright name to the next
 _VERDICTS = {"supported": "#007A5A", "uncertain": "#B36B00", "unsupported": "#B3261E"}
 
 
@@ -22,6 +27,7 @@ class StackBars(widgets.VBox):
     def __init__(self, names: Sequence[str], events: Sequence[str], palette: Mapping[str, str]) -> None:
         self._names, self._parts = list(names), ["base", *events, "residual"]
         scales = {"x": figures.bq.OrdinalScale(), "y": figures.bq.LinearScale()}
+        self._told = widgets.HTML()
         self.bars = figures.bq.Bars(
             x=self._names,
             y=np.zeros((len(self._parts), len(names))),
@@ -30,15 +36,16 @@ class StackBars(widgets.VBox):
             colors=[palette[p] for p in self._parts],
             stroke=figures.INK,
             padding=0.35,
-            interactions={"click": "select"},
+            interactions={"click": "select", "hover": "tooltip"},
+            tooltip=self._told,
             selected_style={"stroke-width": "2.5px"},
             unselected_style={"stroke-width": "0.5px"},
         )
+        self.bars.on_hover(lambda _, target: self._tell(target.get("data", {})))
         self._up = figures.axis(scales["y"], "left", "CPI (cycles per instruction)")
-        across = figures.bq.Axis(scale=scales["x"], tick_style=figures.TEXT, grid_lines="none")
-        fig = figures.figure(
-            [self.bars], [across, self._up], height=330, margin={"left": 60, "right": 10, "top": 12, "bottom": 34}
-        )
+        across, below = _names_of_bars(scales["x"], self._names)
+        margin = {"left": 60, "right": 10, "top": 12, "bottom": below}
+        fig = figures.figure([self.bars], [across, self._up], height=296 + below, margin=margin)
         legend = keys({"base": (palette["base"], "bar"), "unattributed (white)": (figures.INK, "circle")})
         super().__init__([widgets.HTML(f"<b>Stacks</b> {legend}"), fig], layout={"width": "100%"})
 
@@ -54,6 +61,13 @@ class StackBars(widgets.VBox):
         elif (chosen := int(selected[-1])) != self._chosen:
             self._call(self._names[chosen])
 
+    def _tell(self, data: Mapping[str, Any]) -> None:
+        """Write of which workload, and which part of it, the bar under the pointer is."""
+        if "subIndex" in data:
+            name, part = self._names[int(data["index"])], self._parts[int(data["subIndex"])]
+            words = f"{html.escape(part)}: {float(data['y']):.4f} cycles per instruction"
+            self._told.value = f"<b>{html.escape(name)}</b><br>{words}"
+
     def draw(self, fits: Mapping[str, Any], chosen: str) -> None:
         """Show the components of each fit; an event that a fit does not have takes no room."""
         self._chosen = self._names.index(chosen)
@@ -67,6 +81,21 @@ class StackBars(widgets.VBox):
         top = np.maximum(heights, 0).sum(axis=0).max()
         bottom = np.minimum(heights, 0).sum(axis=0).min()
         figures.set_range(self._up, 1.05 * float(bottom), 1.05 * float(top) or 1.0)
+
+
+def _names_of_bars(scale: Any, names: Sequence[str]) -> tuple[Any, int]:
+    """Return the axis of names below bars, and the room that it takes in pixels: long or many names stand upright."""
+    wide = _ACROSS / len(names)
+    lying = all(fitted(name, wide) == name for name in names)
+    every = max(1, -(-_LEAST_APART // max(1, int(wide))))
+    shown = [name if lying else fitted(name, _UPRIGHT) if k % every == 0 else " " for k, name in enumerate(names)]
+    axis = figures.bq.Axis(
+        scale=scale,
+        tick_labels=dict(zip(names, shown, strict=True)),
+        tick_style=figures.TEXT if lying else {**figures.TEXT, **_UP},
+        grid_lines="none",
+    )
+    return axis, 34 if lying else 20 + _UPRIGHT
 
 
 class EventList(widgets.VBox):
@@ -95,7 +124,9 @@ class EventList(widgets.VBox):
         self._used: tuple[str, ...] = ()
         head = widgets.HTML("<b>Events</b> <span class='pk-muted'>tick to use; cycles each, CPI, interval, VIF</span>")
         rows = [
-            widgets.HBox([self.boxes[e], self._texts[e]], layout={"align_items": "center", "overflow": "visible"})
+            widgets.HBox(
+                [self.boxes[e], *_beside(e), self._texts[e]], layout={"align_items": "center", "overflow": "visible"}
+            )
             for e in events
         ]
         super().__init__(
@@ -130,13 +161,13 @@ class EventList(widgets.VBox):
             text.value = f"{swatch}{short(penalties[event])} cycles → <b>{component:z.4f}</b>{ends}{warn}"
 
     def _box(self, event: str) -> widgets.Checkbox:
+        width = _BOX if _beside(event) else _BOX + _NAME
         box = widgets.Checkbox(
             value=False,
             indent=False,
-            description=_plain(fitted(event, 238)),
-            description_allow_html=True,
+            description="" if _beside(event) else fitted(event, 238),
             tooltip=event,
-            layout={"width": "270px", "flex": "0 0 270px"},
+            layout={"width": f"{width}px", "flex": f"0 0 {width}px"},
         )
         box.observe(lambda _: self._ticked(), "value")
         return box
@@ -152,9 +183,13 @@ class EventList(widgets.VBox):
         self._quiet = False
 
 
-def _plain(text: str) -> str:
-    """Return text as HTML in which JupyterLab, which looks for formulas in the names of boxes, finds none."""
-    return "".join(f"<span>{c}</span>" if c in "$\\" else html.escape(c) for c in text)
+def _beside(event: str) -> list[widgets.HTML]:
+    """Return what shows an event's name where its box cannot: JupyterLab reads what is between dollars as a formula.
+
+    Such a name is not a part of the box that can be clicked.
+    """
+    name = widgets.HTML(html.escape(fitted(event, 238)), layout={"flex": f"0 0 {_NAME}px"})
+    return [name] if "$" in event else []
 
 
 def gauges_html(fit: Any) -> str:

@@ -111,6 +111,4 @@ class NoiseView(Explorer):
         )
 
     def _set(self, mark: Any, curve: pd.DataFrame, column: str) -> None:
-        """Draw a curve as far as the picture goes: points above its edge are left out."""
-        values = curve[column].to_numpy(dtype=float)
-        set_xy(mark, curve["added"].to_numpy(dtype=float), np.where(values <= self._top, values, np.nan))
+        set_xy(mark, curve["added"].to_numpy(dtype=float), curve[column].to_numpy(dtype=float))

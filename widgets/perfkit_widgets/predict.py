@@ -5,6 +5,7 @@ import html
 import io
 import textwrap
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -142,7 +143,8 @@ class Predict(Explorer):
         if self.between is not None:
             low, high, step = self.between
             layout = {"width": "420px"}
-            digits = f".{len(f'{step:g}'.partition('.')[2])}f"  # as many as the step has; "g" shows 0.00000
+            # As many as the step has, which may be 1e-05; "g" shows 0.00000.
+            digits = f".{max(0, -int(Decimal(f'{step:g}').normalize().as_tuple().exponent))}f"
             return widgets.FloatSlider(
                 value=low, min=low, max=high, step=step, description=self.unit, readout_format=digits, layout=layout
             )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ZOOMS = (50, 200, 1000, 5000)
 _WIDE = {"description_width": "90px"}
-_MARGIN = {"left": 140, "right": 20, "top": 8, "bottom": 46}
+_MARGIN = {"left": 166, "right": 20, "top": 8, "bottom": 46}
 
 
 class ScheduleView(Explorer):
@@ -60,7 +60,7 @@ class ScheduleView(Explorer):
         super().__init__(width=width)
         scales = {"x": figures.bq.LinearScale(), "y": figures.bq.LinearScale()}
         self._across = figures.axis(scales["x"], "bottom", "time (cycle)")
-        self._up = figures.axis(scales["y"], "left", "nodes at once (count)", label_offset="110px")
+        self._up = figures.axis(scales["y"], "left", "nodes at once (count)", label_offset="138px")
         self._bodies = {
             name: (_area(scales, shade, 0.4), _area(scales, shade, 1.0)) for name, shade in TYPE_COLOURS.items()
         }

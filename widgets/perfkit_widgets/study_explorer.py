@@ -12,7 +12,7 @@ import traitlets
 from perfkit.errors import PerfkitError, SettingError
 from perfkit.names import counted, did_you_mean
 from perfkit.plots.studies import category_colours, coinciding, distribution_bars, median_lines, with_unit
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, short, typical
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, fitted, short, typical
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys
 from perfkit_widgets.tree_view import TreeView
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 12
 _MOST_PLACES = 200
 _MOST_TICKS = 9
+_ACROSS = 330  # pixels of the narrowest picture's axis
 _DECADES = 50
 _LISTED = 24
 _MOST_ROWS = 9  # of a list of values that is shown whole: a longer one scrolls, by more than a line
@@ -373,7 +374,7 @@ class StudyExplorer(Explorer):
             ys = np.concatenate([np.asarray(mark.y) for mark in known])
             low, high = float(np.nanmin(xs)), float(np.nanmax(xs))
             pad = (high - low) * 0.04 or 0.5
-            ticks = {float(i): w for i, w in enumerate(words)}
+            ticks = {float(i): fitted(w, _ACROSS / len(words)) for i, w in enumerate(words)}
             if len(places) == 1:  # between which there is nothing
                 ticks = {places[0]: short(places[0])}
             if log:

@@ -74,7 +74,7 @@ class WhatIf(Explorer):
         self._bars = RankedBars("speedup if doubled (%)", top)
         self._downloads = Downloads(self, "what-if")
         rows = [
-            widgets.HBox([slider, widgets.HTML(_aside(resources[name]))], layout={"align_items": "center"})
+            widgets.HBox([slider, _aside(resources[name])], layout={"align_items": "center"})
             for name, slider in self.sliders.items()
         ]
         left = widgets.VBox([*rows, self._reset], layout={"flex": "0 1 545px", "min_width": "0px"})
@@ -131,7 +131,7 @@ class WhatIf(Explorer):
             readout_format=".2f",
             tooltip=f"Factor on the capacity of {name} ({text})",
             style={"description_width": "205px"},  # vector_store_forward_latency
-            layout={"width": "425px", "flex": "0 0 auto"},
+            layout={"width": "425px", "flex": "0 1 auto"},
         )
         slider.observe(lambda change: self._moved(name, change["new"]), "value")
         return slider
@@ -173,5 +173,7 @@ class WhatIf(Explorer):
         return "no faster than" if times == "1" else f"{times} times as fast as"
 
 
-def _aside(text: str) -> str:
-    return f"<span class='pk-muted' style='white-space:nowrap'>{html.escape(text)}</span>"
+def _aside(text: str) -> widgets.HTML:
+    """Return what stands beside a slider; long words go on in another line."""
+    words = f'<div class="pk-muted">{html.escape(text)}</div>'
+    return widgets.HTML(words, layout={"flex": "1 1 100px", "min_width": "0px"})

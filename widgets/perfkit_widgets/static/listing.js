@@ -4,6 +4,8 @@ const HEAT = { time: '213, 94, 0', cause: '204, 121, 167', resource: '0, 114, 17
 
 const percent = (share) => (share >= 0.0995 ? `${Math.round(100 * share)}` : share >= 0.0005 ? (100 * share).toFixed(1) : '');
 
+const LONG = 60; // letters: names of C++ break, so that the columns beside them are seen
+
 function cell(column, value) {
   const td = document.createElement('td');
   td.className = `pk-l-${column.kind}`;
@@ -14,7 +16,9 @@ function cell(column, value) {
     td.title = `${column.title}: ${(100 * value).toFixed(2)} %`;
   } else {
     if (column.kind === 'code') td.title = value;
-    td.textContent = column.kind === 'number' ? value.toLocaleString('en', { maximumFractionDigits: 2 }) : value;
+    td.textContent = column.kind !== 'number' ? value
+      : Math.abs(value) < 1e15 ? value.toLocaleString('en', { maximumFractionDigits: 2 }) : value.toExponential(2);
+    if (td.textContent.length > LONG) td.classList.add('pk-l-long');
   }
   return td;
 }

@@ -18,7 +18,7 @@ const percent = (share) => {
   const whole = Math.round(100 * share);
   return (100 * share) % 1 === 0.5 && whole % 2 ? whole - 1 : whole;
 };
-const number = (value, digits = 2) => value.toLocaleString('en', { maximumFractionDigits: digits });
+const number = (value, digits = 2) => value.toLocaleString('en', { maximumFractionDigits: digits }).replace(/^-0$/, '0');
 const cycles = (value) => (number(value) === '1' ? '1 cycle' : `${number(value)} cycles`);
 
 function render({ model, el }) {
