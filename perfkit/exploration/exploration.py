@@ -1,6 +1,7 @@
 """`explore`: dumps of any kind, and what can be said of them in one look."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +19,7 @@ from perfkit.readers.open_samples import dump_files, open_samples
 from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
-from perfkit.samples.events import normalise, other_core, per_unit
+from perfkit.samples.events import WORK_EVENTS, normalise, other_core, per_unit
 from perfkit.samples.fleet import Fleet
 from perfkit.samples.table import Samples, expect_samples
 
@@ -191,11 +192,15 @@ def _one(path: Path, time_event: str, work_event: str) -> Samples:
     """Read a file; where some of its lines cannot be used, read the others."""
     time, work = time_event or None, work_event or None
     try:
-        return read_samples(path, time_event=time, work_event=work)
+        found = read_samples(path, time_event=time, work_event=work)
     except SettingError:
         return _without_axes(path, time, work)
     except PerfkitError:
-        return read_samples(path, errors="collect", time_event=time, work_event=work)
+        found = read_samples(path, errors="collect", time_event=time, work_event=work)
+    if time is None and work is None and not found.throughput() > 0:  # counted nowhere, or never together
+        with suppress(SettingError):
+            return _without_axes(path, time, work)
+    return found
 
 
 def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
@@ -204,6 +209,7 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
     if time is not None and time != "seconds" and time not in names:
         raise SettingError(f"{path.name}: no event {time!r} among {', '.join(names[:8])}")
     done = [e for e in names if not is_fixed_rate(e)] or names
+    done.sort(key=lambda e: normalise(e) not in WORK_EVENTS)
     for t in dict.fromkeys([time, "seconds", *names]):
         for w in dict.fromkeys([work, *done]):
             if w == t and w != work and len(names) > 1:
@@ -212,12 +218,13 @@ def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
                 found = read_samples(path, time_event=t, work_event=w, errors="collect")
             except SettingError:
                 continue
-            if not np.isfinite(found.throughput()):
+            if not 0 < found.throughput() < np.inf:
                 continue
             told = (
-                f"{path.name}: cycles or instructions were not counted; {per_unit(found.work_event, found.time_event)} "
-                f"{_STAND_IN}. Count them too (-e cycles,instructions,...); where they have other names here, give "
-                "these: --time-event EVENT --work-event EVENT (in Python: time_event=, work_event=)"
+                f"{path.name}: cycles or instructions were not counted, or never together; "
+                f"{per_unit(found.work_event, found.time_event)} {_STAND_IN}. Count them too (-e "
+                "cycles,instructions,...); where they have other names here, give these: --time-event EVENT "
+                "--work-event EVENT (in Python: time_event=, work_event=)"
             )
             return replace(found, notes=(told, *found.notes))
     raise SettingError(f"{path.name}: no event of it can stand for time and work")
@@ -273,6 +280,11 @@ def headline(samples: Samples, tried: Sequence[Tried], compared: pd.DataFrame) -
     if 2 <= len(compared) <= 40 and (told := _joint(samples, compared)):
         return told + label
     throughput = samples.throughput()
+    if not np.isfinite(throughput):
+        return (
+            f"no interval holds both {samples.work_event} and {samples.time_event}, and nothing can stand for them: no "
+            f"method applies; see what to measure next.{label}"
+        )
     inst = "inst" in samples.work_event.lower() and "__" not in samples.work_event  # a GPU's are of all its units
     unit = "IPC" if inst and samples.time_event != "seconds" else ""
     amount = f"IPC {throughput:.3g}" if unit else f"{throughput:.3g} {per_unit(samples.work_event, samples.time_event)}"

@@ -167,7 +167,9 @@ def _spire(samples: Samples, model: SpireModel | None) -> Tried:
     why = f"{len(model.rooflines)} rooflines trained on {model.kind} runs" + "".join(f"; {c}" for c in ranking.caveats)
     if below:
         why += "; the workload is faster than its lowest bound, so training lacks runs like it"
-    trust: Trust = "unsupported" if ranking.caveats else "uncertain" if below else "supported"
+    elif not ranking.caveats:
+        why += "; a model does not tell of how many programs: bounds learnt from one are that program's"
+    trust: Trust = "unsupported" if ranking.caveats else "uncertain"
     return Tried("SPIRE", trust, finding, why, "model.rank(samples).plot()", ranking)
 
 

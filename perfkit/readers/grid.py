@@ -199,14 +199,23 @@ def _header_again(data: bytes, begin: int, header: Header, report: Report) -> bo
     if data.find(header.text.encode(), begin) >= 0:
         return True
     axis = next((n for n in header.names if normalise(n) in _AXES), "")
-    at, again = begin, False
-    while axis and (at := data.find(axis.encode(), at)) >= 0:
+    # A line that begins like the header, or names time or work anywhere.
+    beginnings = [name for name in (axis, f"\n{header.names[0]}") if name.strip()]
+    return any([_other_header(data, begin, header, name, report) for name in beginnings])  # noqa: C419 - ask for both
+
+
+def _other_header(data: bytes, begin: int, header: Header, name: str, report: Report) -> bool:
+    at, again = begin - 1, False
+    while (at := data.find(name.encode(), at)) >= 0:
+        at += name.startswith("\n")
         start, stop = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
         stop = len(data) if stop < 0 else stop
         names = [c.strip() for c in cells_of(data[start:stop].decode(errors="replace").strip("\r"), header.delimiter)]
         if sorted(names) == sorted(header.names):
             again = True
-        elif axis in names and len(names) == len(header.names) and not any(NUMBER_PATTERN.fullmatch(n) for n in names):
+        elif (
+            name.strip() in names and len(names) == len(header.names) and not any(map(NUMBER_PATTERN.fullmatch, names))
+        ):
             line = data.count(b"\n", 0, start) + 1
             raise FormatError(
                 f"{report.file}, line {line}: a second header with other columns than the first ({', '.join(names)}; "
@@ -413,10 +422,30 @@ def _mostly_numbers(cells: list[str | None]) -> bool:
     return sum(NUMBER_PATTERN.fullmatch(c) is not None for c in known) * 2 > len(known)
 
 
+def _refuse_mostly_wrong(
+    grid: Grid,
+    written: dict[int, list[str | None]],
+    cells: dict[int, list[str | None]],
+    bad: set[tuple[int, str]],
+    report: Report,
+) -> None:
+    """Refuse a table in which most cells of a column are no numbers: what looks like one among them is none, either."""
+    for i, column in cells.items():
+        there = [(row, c) for row, c in enumerate(written[i]) if c is not None]
+        wrong = [c for row, c in there if column[row] is None or (bad and (grid.lines[row], quoted(c)) in bad)]
+        if 2 * len(wrong) > len(there):
+            raise FormatError(
+                f"{report.file}: {len(wrong):,} of {len(there):,} cells of column {grid.names[i]} are no decimal "
+                f"numbers as the rest of the file writes them, such as {quoted(wrong[0])!r}; so its other cells "
+                "are not to be trusted. Write numbers without units, hexadecimal ones with 0x, and one decimal sign"
+            )
+
+
 def _parse(
     grid: Grid, cells: dict[int, list[str | None]], plain: dict[int, np.ndarray], report: Report
 ) -> dict[int, np.ndarray]:
     tokens: list[Token] = []
+    written = {i: list(column) for i, column in cells.items()}
     for i, column in cells.items():
         for row, cell in enumerate(column):
             if cell is not None and NUMBER_PATTERN.fullmatch(cell) is None:
@@ -429,6 +458,7 @@ def _parse(
     before = len(report.rows)
     style = settle(tokens, report, decimal_sign="." if points else "")
     bad = {(line, text) for _, line, text, _ in report.rows[before:]}
+    _refuse_mostly_wrong(grid, written, cells, bad, report)
     if style.grouping or style.decimal != ".":
         report.note(f"numbers: {style.describe()}")
     return {

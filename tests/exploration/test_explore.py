@@ -4,6 +4,7 @@ import html.parser
 import json
 import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from perfkit.exploration.methods import Tried
 from perfkit.samples.events import mode_cautions
 from tests.results.examples import EXAMPLES
 
+DIALECTS = Path(__file__).parents[1] / "readers" / "dialects"
 TRUST = {"supported", "uncertain", "unsupported", "not applicable"}
 
 
@@ -148,7 +150,7 @@ def test_a_dump_without_cycles_and_instructions_is_described(tmp_path):
     path.write_text("".join(f"{i}.000000000,{100 * i},,page-faults,1000,100.00,,\n" for i in range(1, 9)))
     found = pk.explore(path)
     assert found.facts["time and work"] == "seconds and page-faults"
-    assert any("cycles or instructions were not counted" in n for n in found.notes)
+    assert any("cycles or instructions were not counted, or never together" in n for n in found.notes)
     assert found.headline.startswith("450 page-faults per second")
     assert any("cycles,instructions" in m for m in found.measure_next)
 
@@ -230,6 +232,9 @@ def test_spire_takes_the_users_model_and_labels_the_simulated_one(tmp_path):
     target = dump(tmp_path, "app.csv", seed=9)
     own = pk.explore(target, model=tmp_path / "mine.spire").methods.set_index("method").loc["SPIRE"]
     assert "rooflines trained on measured runs" in own["why"]
+    # A model of one program would say the same: nothing in it tells of how many it is.
+    assert own["trust"] == "uncertain"
+    assert "does not tell of how many programs" in own["why"]
     shipped = pk.explore(target).methods.set_index("method").loc["SPIRE"]
     assert "trained on simulated runs of" in shipped["why"]
     assert shipped["trust"] != "supported"
@@ -456,3 +461,36 @@ def test_an_even_ratio_of_unknown_events_is_no_phase(tmp_path):
     assert any("--time-event EVENT" in note for note in found.notes)
     even.set_axis(["cycles", "instructions", "baz"], axis=1).to_csv(tmp_path / "e.csv", index=False)
     assert any(told.startswith("one phase") for told in pk.explore(tmp_path / "e.csv").quality)
+
+
+# ------------------------------------------------------------------ what is left of a damaged dump is no dump
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("hexadecimal-without-a-sign", "10 of 12 cells of column cycles are no decimal numbers"),
+        ("counts-with-units-behind-them", "12 of 12 cells of column cycles are no decimal numbers"),
+        ("semicolon-points-that-group-and-are-decimal", "11 of 12 cells of column time_s are no decimal numbers"),
+        ("two-tables-of-different-columns", "a second header with other columns"),
+    ],
+)
+def test_what_mostly_fails_is_not_explored_by_the_rest(name, why):
+    with pytest.raises(SettingError, match=re.escape(why)):
+        pk.explore(DIALECTS / f"{name}.txt")
+
+
+@pytest.mark.parametrize(("cycles", "instructions"), [("", "7000"), ("0", "7000"), (str(2**48 - 1), "7000")])
+def test_a_dump_without_cycles_is_explored_over_seconds(tmp_path, cycles, instructions):
+    rows = [f"{i + 1},{cycles},{instructions},{i % 3}" for i in range(12)]
+    (tmp_path / "t.csv").write_text("time_s,cycles,instructions,cache-misses\n" + "\n".join(rows) + "\n")
+    told = pk.explore(tmp_path / "t.csv").headline
+    assert told.startswith("7e+03 instructions per second")
+    assert "nan" not in told.lower()
+
+
+def test_no_number_is_told_where_there_is_none(tmp_path):
+    frame = pd.DataFrame({"run": "a", "interval": range(4), "event": "cache-misses", "time": np.nan, "work": 5.0})
+    told = pk.explore(pk.Samples.from_frame(frame.assign(count=1.0), missing="keep")).headline
+    assert "no interval holds both" in told
+    assert "nan" not in told.lower()
