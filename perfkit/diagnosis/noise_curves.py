@@ -23,6 +23,7 @@ _CHEAPEST = 0.1  # cycles: no core begins ten instructions per cycle
 _START = 0.06  # slowdown up to which a curve has its start
 MUCH = 0.5
 _ALIKE = 0.05  # slacks that differ by less are the same
+_MADE = 1.5  # times what the later ones cost: an added cycle of a chain costs a cycle
 _POINTS = 4  # behind the bend that the line goes through
 FRONT_END = 0.7
 """Share of the time in which dispatch must be busy for it to be what no-operations wait for."""
@@ -124,6 +125,7 @@ def first_bottleneck(
     dispatched: float,
     slope: Mapping[str, float] | None = None,
     own: Collection[str] = (),
+    exposed: Mapping[str, float] | None = None,
 ) -> str:
     """Say which resource holds the loop back, from the slack of each.
 
@@ -139,6 +141,10 @@ def first_bottleneck(
     own
         The kinds that the loop itself has: of those with as little slack, one of these is named first, as kinds may
         have the same ports (Golden Cove's additions and shuffles of vectors).
+    exposed
+        What the first instructions of each kind cost, relative to the later ones. Where the first added cycle of a
+        chain costs much more than a cycle, it made the chain (Golden Cove executes additions of constants before they
+        reach a port, until something comes between): a kind of the loop's own without slack is believed instead.
 
     Returns
     -------
@@ -164,7 +170,10 @@ def first_bottleneck(
         return "restarts"
     # Whatever takes a port now and then delays a chain that waits for nothing else.
     if "latency" in tight:
-        return "latency"
+        filled = [kind for kind in tight if kind in own and kind != "latency" and slack[kind] <= _ALIKE]
+        if not filled or (exposed or {}).get("latency", 1.0) <= _MADE:
+            return "latency"
+        tight, worst = filled, min(filled, key=lambda kind: slack[kind])
     if slope is None:
         return worst
     tied = [kind for kind in tight if slack[kind] <= slack[worst] + _ALIKE]

@@ -137,7 +137,8 @@ class NoiseResult(Tabled):
         slack = {kind: found.slack for kind, found in bends.items()}
         slope = {kind: found.slope for kind, found in bends.items()}
         own = set(self.curves.loc[self.curves["own"], "kind"]) if "own" in self.curves else set()
-        return first_bottleneck(slack, words, self._dispatched(bends), slope, own)
+        exposed = {kind: found.exposed for kind, found in bends.items()}
+        return first_bottleneck(slack, words, self._dispatched(bends), slope, own, exposed)
 
     def _dispatched(self, bends: Mapping[str, Bend]) -> float:
         """Return the share of the time in which dispatch is busy: the loop's instructions, at a nop's cost each."""

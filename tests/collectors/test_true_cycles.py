@@ -331,6 +331,15 @@ def test_the_median_of_the_processes_is_quoted_and_their_range_is_the_error_bar(
     assert not dataclasses.replace(near, quiet=False).settled
 
 
+def test_a_call_as_long_as_the_pauses_between_interrupts_may_be_as_fast_as_its_fastest_sample():
+    samples = np.concatenate([np.full(10, 9.1e6), np.full(10, 9.15e6), [9.01e6], np.full(9, 9.12e6)])
+    process = np.repeat([0, 1, 2], 10)
+    long = TrueCycles("k", samples, 30, 0, 1, 0.2, 1.0, 3, "", quiet=True, process=process)
+    assert long.interval == (9.01e6, 9.15e6)
+    assert dataclasses.replace(long, samples=samples / 1000).interval == (9.1e3, 9.15e3)
+    assert long.settled
+
+
 def test_results_are_kept(tmp_path):
     result = TrueCycles("k", np.arange(9.0), 10, 1, 2, 0.1, 1.25, 3, "a host")
     back = TrueCycles.load(result.save(tmp_path / "cycles.npz"))

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from perfkit.collectors.kernels import Kernel
 
+_LONG = 2e6  # cycles of a sample: interrupts and other programs meet nearly every one that is longer
 _TRIAL = 15  # samples that say how many calls make one
 _PAUSE = 0.02  # seconds between rounds of samples while the core is busy
 _FEW = 3  # processes below which they say nothing about the differences between processes
@@ -129,11 +130,13 @@ class TrueCycles(Summarised):
         """Where `cycles` lie with about 95 % probability; reaches down to half of them if no sample was quiet.
 
         From the lowest process to the highest, which hold the median in 94 % of five; of one process, from its samples.
+        Down to the fastest sample where a sample takes so long that something interrupts nearly every one.
         """
         found = self.by_process
         if len(found) < _FEW:
             return interval(self.samples, self.quantile, self.quiet is not False)
-        return float(found.min() / (SHARED if self.quiet is False else 1)), float(found.max())
+        low = found.min() if self.cycles * self.calls < _LONG else self.samples.min()
+        return float(low / (SHARED if self.quiet is False else 1)), float(found.max())
 
     @property
     def settled(self) -> bool:

@@ -275,7 +275,7 @@ class MeasuringProcess:
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._answers], [], [], left)[0]:
-                raise KernelError(f"the kernel hung: no result within {time_limit:g} s")
+                raise KernelError(f"the kernel hung: no result within {time_limit:g} s (the study's time_limit)")
             part = os.read(self._answers, 1 << 16)
             if not part:
                 raise KernelError(self._obituary())
