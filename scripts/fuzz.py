@@ -21,9 +21,9 @@ import time
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -193,14 +193,22 @@ def _parquet(rng: random.Random, data: bytes, other: bytes) -> bytes:
 # ------------------------------------------------------------------ targets
 
 
-def targets(folder: Path) -> dict[str, Target]:
-    """Return everything that is fuzzed; small files of perfkit's own are written into `folder` first."""
+def targets(folder: Path, chosen: Sequence[str] = ()) -> dict[str, Target]:
+    """Return what is fuzzed, all of it or what is ``chosen``; small files of perfkit's own are written into `folder`.
+
+    The others' examples are not made: that takes minutes, most of all where compiled code checks every index.
+    """
     from tests.results.examples import EXAMPLES
 
+    known = ("dumps", "Dag", *(cls.__name__ for cls in EXAMPLES))
+    if unknown := sorted(set(chosen) - set(known)):
+        raise SystemExit(f"no target {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     folders = (ROOT / "tests/readers/fixtures", ROOT / "tests/readers/dialects")
     dumps = [p.read_bytes()[:3000] for f in folders for p in sorted(f.iterdir()) if p.is_file()]
     found = {"dumps": Target(".txt", dumps, _read)}
     for cls, example in EXAMPLES.items():
+        if chosen and cls.__name__ not in chosen:
+            continue
         seed = _saved(example(), folder)
         if seed is not None:
             suffix, data = seed
@@ -221,8 +229,22 @@ def _open_graph(path: Path, _: random.Random) -> None:
     import perfkit as pk
 
     dag = pk.Dag.load(path)
-    for core in (pk.DagCore.sandy_bridge_erm(), pk.DagCore.load("zen4")):
-        pk.DagScheduler(core).run(dag)
+    for scheduler in _schedulers():
+        scheduler.run(dag)
+
+
+@cache
+def _schedulers() -> tuple[Any, ...]:
+    import perfkit as pk
+
+    return tuple(pk.DagScheduler(core) for core in (pk.DagCore.sandy_bridge_erm(), pk.DagCore.load("zen4")))
+
+
+@cache
+def _gus() -> Any:
+    import perfkit as pk
+
+    return pk.Gus(pk.Microarchitecture.load("zen4"))
 
 
 def _read(path: Path, rng: random.Random) -> None:
@@ -250,7 +272,7 @@ def _open(cls: Any, path: Path, _: random.Random) -> None:
     result.summary()
     result.to_frame()
     if cls is pk.Trace:
-        pk.Gus(pk.Microarchitecture.load("zen4")).run(result)
+        _gus().run(result)
 
 
 def _saved(result: Any, folder: Path) -> tuple[str, bytes] | None:
@@ -347,10 +369,10 @@ def main() -> int:
         os.environ |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / "fuzz" / "checked")}
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
-        known = targets(Path(folder))
+        known = targets(Path(folder), asked.target)
+        if folders := sorted(set(asked.target) - set(known)):
+            parser.error(f"no file to damage: {', '.join(folders)}")
         chosen = asked.target or list(known)
-        if unknown := sorted(set(chosen) - set(known)):
-            parser.error(f"no target {', '.join(unknown)}; there are {', '.join(known)}")
         for name in chosen:
             print(f"{name}: seed {asked.seed}, {asked.seconds / len(chosen):.0f} s", flush=True)
             out, into = multiprocessing.Pipe(duplex=False)

@@ -104,6 +104,7 @@ def test_branches_are_told_from_conditional_ones():
         ("20c86278", 2, 1000 - 4),  # ldrh w0, [x1, w2, sxtw]
         ("207862f8", 8, (1000 + 8 * 0xFFFFFFFFFFFFFFFC) % 2**64),  # ldr x0, [x1, x2, lsl #3]
         ("205862f8", 8, 1000 + 8 * 0xFFFFFFFC),  # ldr x0, [x1, w2, uxtw #3]
+        ("20e862f8", 8, 1000 - 4),  # ldr x0, [x1, x2, sxtx]
         ("20004039", 1, 1000),  # ldrb
         ("200080b9", 4, 1000),  # ldrsw
         ("20084069", 8, 1000),  # ldpsw x0, x2, [x1]
@@ -118,6 +119,14 @@ def test_addresses_and_sizes(code, size, address):
     registers = [0] * 32
     registers[1], registers[2] = 1000, 0xFFFFFFFFFFFFFFFC
     assert (operand.size, operand.address(registers)) == (size, address)
+
+
+@pytest.mark.parametrize(
+    ("code", "merges"),
+    [("20cc224e", True), ("200080f2", True), ("20d4224e", False), ("200080d2", False)],  # fmla, movk; fadd, movz
+)
+def test_what_is_read_and_written_merges(code, merges):
+    assert decode_one(bytes.fromhex(code)).merges is merges
 
 
 def test_a_literal_beyond_four_gigabytes():

@@ -43,3 +43,16 @@ def test_damaged_files_of_every_kind_are_read_or_refused():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.count(" 12 inputs:") > 25
+
+
+def test_only_the_chosen_targets_are_made(tmp_path, monkeypatch):
+    from tests.results import examples
+
+    def never():
+        raise AssertionError("an example of a target that nobody chose")
+
+    monkeypatch.setattr(fuzz, "ROOT", ROOT)
+    monkeypatch.setattr(examples, "EXAMPLES", dict.fromkeys(examples.EXAMPLES, never))
+    assert set(fuzz.targets(tmp_path, ["dumps", "Dag"])) == {"dumps", "Dag"}
+    with pytest.raises(SystemExit, match=r"no target Dags; there are .*Dag, "):
+        fuzz.targets(tmp_path, ["Dags"])

@@ -62,3 +62,10 @@ def test_a_core_what_if_has_the_caches_and_tables_of_the_core_as_it_is(pair):
         alone = pk.sensitivity(gus, trace, (2.0,), [name])
         changed = pk.what_if(gus, trace, {name: 2.0}, resources=["rob"])
         assert alone.cycles / changed.cycles - 1 == pytest.approx(float(alone.speedup[0, 0]), abs=1e-12)
+
+
+def test_a_prepared_gus_is_itself_and_no_other(pair):
+    gus, trace, prepared = pair
+    again = pk.prepare(gus, trace)
+    assert len({prepared, again, prepared}) == 2
+    assert prepared != again
