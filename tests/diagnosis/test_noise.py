@@ -97,7 +97,7 @@ def test_the_first_bottleneck(slack, dispatched, right):
 
 
 def test_an_added_chain_that_costs_more_than_its_cycle_is_the_noises_own():
-    """As measured on an Emerald Rapids: shifts fill two ports; a first `rorx` between additions of 1 costs 1.9 cycles."""
+    """As on an Emerald Rapids: shifts fill two ports; a first `rorx` between additions of 1 costs 1.9 cycles."""
     slack = {"nop": 0.22, "shift": 0.01, "store": 0.34, "latency": 0.0}
     words = {"nop": SOME, "shift": NONE, "store": SOME, "latency": NONE}
     slope = {"nop": 0.11, "shift": 0.32, "store": 0.65, "latency": 0.65}
