@@ -260,6 +260,12 @@ def test_source_lines_are_shown_searched_and_sorted(frame):
     assert "line" not in [c["key"] for c in pw.ListingView(frame.assign(line=pd.NA)).listing.columns]
 
 
+def test_a_listing_of_one_syntax_offers_no_other(frame):
+    """The button wrote "AT&T" over Intel's syntax, and moved the column to the right."""
+    one = pw.ListingView(frame.drop(columns="att", errors="ignore"))
+    assert "att" not in [column["key"] for column in one.listing.columns]  # which is when the button is hidden
+
+
 def test_a_listing_refuses_what_does_not_fit(frame):
     with pytest.raises(DataError, match="3 shares of causality for 4"):
         pw.ListingView(frame, [0, 0, 1])

@@ -185,8 +185,6 @@ class ListingView(Explorer):
             for key in _HIDDEN
             if key in self.frame and any(c["key"] == "line" for c in columns)
         ]
-        if "att" not in self.frame:
-            columns.append({"key": "att", "label": "instruction", "kind": "code", "title": "instruction"})
         columns += [
             {"key": str(name), "label": str(name), "kind": "resource", "title": f"share of the use of {name}"}
             for name in self._resources
@@ -211,7 +209,7 @@ class ListingView(Explorer):
             elif key in self.frame:
                 cells.append([_plain(v) for v in self.frame[key]])
             else:
-                cells.append(list(self.frame["text"]) if key == "att" else [0] * len(self.frame))
+                cells.append([0] * len(self.frame))
         return [list(row) for row in zip(*cells, strict=True)]
 
 

@@ -48,7 +48,8 @@ function render({ model, el }) {
   const lines = new Map();
 
   const value = (row, key) => model.get('rows')[row][model.get('columns').findIndex((c) => c.key === key)];
-  const textKey = () => (model.get('syntax') === 'att' ? 'att' : 'text');
+  const both = () => model.get('columns').some((c) => c.key === 'att'); // syntaxes
+  const textKey = () => (model.get('syntax') === 'att' && both() ? 'att' : 'text');
 
   // The line's number and text, and the file's name where it is not the one of most rows; faded where the row above has
   // the same line.
@@ -141,6 +142,7 @@ function render({ model, el }) {
     scroll.scrollTop = scrollTop;
     count.textContent = `${shown.length} of ${rows.length} instructions`;
     syntax.textContent = model.get('syntax') === 'att' ? 'AT&T syntax' : 'Intel syntax';
+    syntax.hidden = !both();
     syntax.title = 'Change the syntax of the assembly';
     if (search.value !== model.get('search')) search.value = model.get('search');
     mark();
