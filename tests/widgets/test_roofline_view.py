@@ -157,3 +157,12 @@ def test_the_axis_has_no_numbers_where_only_names_stand(view):
     last = max(float(mark.x[-1]) for label, mark in view._marks.items() if mark.visible)
     assert view._across.scale.max > 10 * last  # the names' column
     assert view._across.tick_values.max() <= last * 1.001
+
+
+def test_one_node_of_a_level_keeps_the_levels_name():
+    """It was written as a singular: "1 L"."""
+    dag = pk.Dag.from_nodes(
+        "LA" * 3, [d for i in range(3) for d in ([2 * i - 1] if i else [], [2 * i])], level=["L1", None] * 3
+    )
+    view = ScheduleView(pk.DagScheduler(pk.DagCore.sandy_bridge_erm(), record=True).run(dag))
+    assert "at most at once: 1 addition, 1 L1<" in view._title.value

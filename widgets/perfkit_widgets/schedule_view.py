@@ -202,8 +202,9 @@ class ScheduleView(Explorer):
 
 
 def _several(most: float, things: str) -> str:
-    """Return how many at once: a mean over several cycles need not be whole."""
-    return counted(int(most), things) if most == int(most) else f"{short(most)} {things}"
+    """Return how many at once: a mean over several cycles need not be whole, and L1 is no plural."""
+    whole = most == int(most) and things.endswith("s")
+    return counted(int(most), things) if whole else f"{short(most)} {things}"
 
 
 def _button(text: str, tooltip: str, act: Any) -> Any:
