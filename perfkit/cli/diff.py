@@ -1,5 +1,6 @@
 """``perfkit diff``: two simulated runs, or two dumps of counters, side by side, for a pull request."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,12 +106,18 @@ def _of_dumps(sides: "list[DiffSide]", time_event: str, work_event: str) -> "Cou
 
 
 def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
+    from perfkit.cli.diff_side import DiffSide
     from perfkit.simulators.gus.diff import diff as compare
 
-    results = []
-    for name, side in zip("AB", sides, strict=True):
-        say(f"{name}: {side.doing} {side.what}")
-        results.append(side.result())
+    if all(side.form in ("trace", "result") for side in sides):
+        say(f"simulating {sides[0].what} and {sides[1].what}")
+        with ThreadPoolExecutor() as pool:
+            results = list(pool.map(DiffSide.result, sides))
+    else:
+        results = []
+        for name, side in zip("AB", sides, strict=True):
+            say(f"{name}: {side.doing} {side.what}")
+            results.append(side.result())
     say("asking what would help each")
     return compare(*results, names=(sides[0].name(results[0]), sides[1].name(results[1])))
 

@@ -74,7 +74,7 @@ class Ahead:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """Let nothing be compiled for a while: something is timed."""
+        """Let nothing be compiled for a while: something is timed, or waited for."""
         self._signal(signal.SIGSTOP)
         try:
             yield
@@ -91,7 +91,6 @@ class Ahead:
             self._done.add(line.strip())
 
     def _start(self) -> None:
-        # In a group of processes, not a session of their own: a nice value counts among those of one session.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "perfkit.diagnosis.compiling", self.core],
             stdin=subprocess.DEVNULL,
@@ -99,7 +98,7 @@ class Ahead:
             stderr=subprocess.DEVNULL,
             text=True,
             env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # it forks
-            process_group=0,
+            process_group=0,  # it and its fork rest, and end, together
         )
 
     def _signal(self, number: signal.Signals) -> None:

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -31,7 +30,6 @@ from perfkit.trace.block import BasicBlock
 from perfkit.trace.trace import Trace
 
 _PR_SET_PDEATHSIG = 1
-_NICE = 10
 _CODE = bytes.fromhex("488b034883c001488903")  # mov rax,[rbx]; add rax,1; mov [rbx],rax
 SHARED_OUT = (("memory", "lanes", "roofline"), ("time", "causality"))
 """Which process compiles what, in which order: what is needed first comes first."""
@@ -127,8 +125,6 @@ def _compile(made: dict[str, Callable[[], None]], names: Sequence[str]) -> None:
             made[name]()
         finally:  # nobody waits for what cannot be compiled
             os.write(sys.stdout.fileno(), f"{name}\n".encode())
-        with suppress(OSError):
-            os.nice(_NICE)  # the first part is waited for; meanwhile others simulate
 
 
 def _end_with_parent() -> None:

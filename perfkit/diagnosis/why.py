@@ -198,7 +198,7 @@ class _Inquiry:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
                 trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
-        with self._stage(f"simulating {trace.instruction_count:,} instructions"):
+        with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
             with ThreadPoolExecutor() as pool:
                 states = tuple(pool.map(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
             self.expected = Gus(core).cycles_after(self.before, trace) if self.before is not None else 0.0

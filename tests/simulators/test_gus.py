@@ -1,6 +1,7 @@
 """Gus: hand-computed loops on every core, invariants, and four passes that must agree."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,10 @@ from perfkit.errors import DataError, SettingError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.causality import causality, schedule
 from perfkit.simulators.gus.gus import ACCOUNT, Gus, top_cause
+from perfkit.simulators.gus.recurrence import simulate
 from perfkit.simulators.gus.sensitivity import sensitivity, what_if
 from perfkit.simulators.gus.timing import static
+from perfkit.simulators.memory.memory import go_through
 from perfkit.trace.trace import Trace
 from tests.simulators.assembled import loop, needs_assembler
 
@@ -431,3 +434,15 @@ def test_traces_are_compared_without_a_fault():
     one, other = datasets.load("traces/fig1a"), datasets.load("traces/fig1a")
     assert one == one
     assert one != other  # arrays: only the same object is equal
+
+
+def test_two_runs_beside_each_other_find_what_one_after_the_other_does():
+    """The compiled passes let other threads run: `why` and `diff` simulate two runs at once."""
+    trace = datasets.load("traces/correlation-v0-small")
+    kinds = ("none", "caches", "all") * 2
+    alone = [Gus("zen4", warm=kind).run(trace).spent for kind in kinds]
+    with ThreadPoolExecutor(4) as pool:
+        beside = list(pool.map(lambda kind: Gus("zen4", warm=kind).run(trace).spent, kinds))
+    assert simulate.targetoptions["nogil"]
+    assert go_through.targetoptions["nogil"]
+    assert all((one == other).all() for one, other in zip(alone, beside, strict=True))

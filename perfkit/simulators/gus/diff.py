@@ -9,6 +9,7 @@ import textwrap
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -335,8 +336,8 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     for result in (a, b):
         if not isinstance(result, GusResult):
             raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
-    first, second = names or ("", "")
-    return diff_sides(Side.of(a, first), Side.of(b, second))
+    with ThreadPoolExecutor() as pool:  # what would help either is simulated beside the other
+        return diff_sides(*pool.map(Side.of, (a, b), names or ("", "")))
 
 
 def diff_sides(a: Side, b: Side) -> GusDiff:
