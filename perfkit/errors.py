@@ -35,6 +35,10 @@ class FormatError(DataError):
     """A file that cannot be read as any known format, or a line that does not fit its format."""
 
 
+class NeverCalledError(DataError):
+    """A function that is there, and that the process which was started did not call."""
+
+
 class SettingError(PerfkitError, ValueError):
     """A setting outside its range, or an unknown name: the message lists what is allowed."""
 

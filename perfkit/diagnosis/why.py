@@ -1,6 +1,7 @@
 """`why`: find a program's hot function, time it, record it, simulate it, and say what holds it back."""
 
 import math
+import shlex
 import sys
 import time
 import warnings
@@ -30,7 +31,15 @@ from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
 from perfkit.diagnosis.words import FAR
-from perfkit.errors import DataError, PerfkitError, PerfkitWarning, SettingError, UnavailableError, of_extra
+from perfkit.errors import (
+    DataError,
+    NeverCalledError,
+    PerfkitError,
+    PerfkitWarning,
+    SettingError,
+    UnavailableError,
+    of_extra,
+)
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
@@ -177,11 +186,35 @@ class _Inquiry:
         hot, reason = self._function(found)
         if found is not None:
             self.say(f"{hot.name} has {hot.share:.0%} of {found.total:,} {found.unit}")
+        self._check_process(hot)
+        try:
+            return self._explained(found, hot, reason)
+        except NeverCalledError as error:
+            if not hot.samples:
+                raise
+            raise DataError(
+                f"{hot.name} has {hot.share:.0%} of the run, and the process of {self.target.subject.name} that was "
+                "started never calls it: a process that this one forks does, and only the first can be recorded. Have "
+                "the program do its work in the first (one job, no daemon, no workers), or ask about a program that "
+                "calls the function by itself"
+            ) from error
+
+    def _check_process(self, hot: HotFunction) -> None:
+        """Refuse a function of several processes, and one of another program than the one that is asked about."""
         if hot.processes > 1:
             raise DataError(
                 f"{hot.name} runs in {hot.processes} processes, whose calls would be recorded into one "
                 "another: have the program do its work in one process"
             )
+        if self._place(hot) and not ElfFile(hot.path).is_loadable:
+            raise DataError(
+                f"{hot.name} has {hot.share:.0%} of the run, and is a function of {hot.library}, a program that "
+                f"{self.target.subject.name} starts: ask about that program, with the words that it is given, "
+                f"perfkit why {shlex.quote(hot.path)} -f {shlex.quote(hot.name)} -- ..."
+            )
+
+    def _explained(self, found: Profile | None, hot: HotFunction, reason: str) -> Diagnosis:
+        """Return the answer about a function."""
         with self._stage(f"timing the calls of {hot.name}"):
             timed, why_not = self._timed(hot)
         if self._too_short(timed):

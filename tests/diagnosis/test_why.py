@@ -1,6 +1,8 @@
 """From a program to its answer."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 
@@ -184,3 +186,44 @@ def test_a_long_call_is_explained_by_what_runs_in_the_middle_of_its_time(long):
 def test_what_nobody_counted_is_not_measured(long):
     assert long.measured is None
     assert long.not_measured == "one call is longer than 30,000,000 instructions, and how long nobody counted"
+
+
+WORK = """
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static double a[4000];
+__attribute__((noipa)) double work(const double *x, long n) {
+    double s = 1;
+    for (long r = 0; r < 60000; r++)
+        for (long i = 0; i < n; i++) s = s * 0.5 + x[i];
+    return s;
+}
+"""
+IN_A_CHILD = """
+int main(void) {
+    if (fork() == 0) { printf("%g\\n", work(a, 4000)); fflush(stdout); _exit(0); }
+    return wait(0) < 0;
+}
+"""
+ITSELF = 'int main(void) { printf("%g\\n", work(a, 4000)); return 0; }'
+STARTS = """
+#include <unistd.h>
+int main(int n, char **words) { return execv(words[1], words + 1) + n; }
+"""
+
+
+@pytest.mark.parametrize("asked", ["", "work"])
+def test_a_function_that_a_forked_process_calls_is_said_to_be_there(asked):
+    program = compiled("forks", WORK + IN_A_CHILD)
+    with pytest.raises(DataError, match=r"work has \d+% of the run, and the process of forks that was started never"):
+        pk.why(program, asked, seconds=1)
+
+
+@pytest.mark.parametrize("asked", ["", "work"])
+def test_a_function_of_another_program_is_asked_about_there(asked):
+    program, other = compiled("starts", STARTS), compiled("works", WORK + ITSELF)
+    with pytest.raises(
+        DataError, match=rf"a program that starts starts: .*perfkit why {re.escape(shlex.quote(str(other)))} -f work"
+    ):
+        pk.why(program, asked, [str(other)], seconds=1)

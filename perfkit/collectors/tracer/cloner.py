@@ -27,7 +27,7 @@ from perfkit.collectors.tracer.outside import Maps, called, refuse_generated
 from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_memory, why_not
 from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, disassembled, whole_blocks
-from perfkit.errors import DataError, UnavailableError
+from perfkit.errors import DataError, NeverCalledError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.child"
 _BUFFERS = ("blocks", "addresses", "sizes")
@@ -335,7 +335,7 @@ class Child:
         if blocks < count and not self.stopped:
             self.stopped = self._limit_reached()
         if not blocks:
-            raise DataError(self._nothing())
+            raise (DataError if self._context(_CALLS) else NeverCalledError)(self._nothing())
         self.area.block_counts = np.zeros(len(self.lengths), dtype=np.int64)
         if any(block["leaves"] for block in self.static["blocks"]):
             for first in range(0, blocks, 1 << 20):

@@ -137,7 +137,7 @@ class ElfFile:
     @property
     def is_dynamic(self) -> bool:
         """Whether it names a dynamic linker (a program) or can be loaded by one (a library)."""
-        return any(s.kind == _PT_INTERP for s in self.segments) or (self.kind == 3 and self._flag_1() is None)
+        return any(s.kind == _PT_INTERP for s in self.segments) or self.is_loadable
 
     @property
     def is_relocatable(self) -> bool:
@@ -148,6 +148,11 @@ class ElfFile:
     def is_program(self) -> bool:
         """Whether it can be started."""
         return any(s.kind == _PT_INTERP for s in self.segments) or self.kind == 2 or self._flag_1() is not None
+
+    @property
+    def is_loadable(self) -> bool:
+        """Whether a program can load it: a library, also one that can be started, as libc can."""
+        return self.kind == 3 and self._flag_1() is None
 
     @cached_property
     def functions(self) -> dict[str, Symbol]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.recording import Recording
-from perfkit.errors import DataError, UnavailableError
+from perfkit.errors import DataError, NeverCalledError, UnavailableError
 from perfkit.trace.code import NO_ACCESS, expand
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _recording(
     if status < 0 or calls is None:
         raise DataError(f"the program crashed under QEMU (status {status}).{printed}")
     if calls == 0:
-        raise DataError(f"{program} never called {function}.{printed}")
+        raise NeverCalledError(f"{program} never called {function}.{printed}")
     executions = np.fromfile(folder / "trace.stream", dtype=_EXECUTION)
     events = np.fromfile(folder / "trace.memory", dtype=_EVENT)
     if not len(executions):

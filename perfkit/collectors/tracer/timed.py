@@ -25,7 +25,7 @@ from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.own_memory import interpreter
 from perfkit.collectors.tracer.timed_child import ACTIVE, CALLS, LINKS, OTHERS, POINTER, RETURN
-from perfkit.errors import DataError, UnavailableError
+from perfkit.errors import DataError, NeverCalledError, UnavailableError
 
 _CHILD = "perfkit.collectors.tracer.timed_child"
 _ROOM = 8 << 20  # bytes: a million calls
@@ -293,7 +293,7 @@ def _read(
         raise UnavailableError(f"the process that was to time {function} failed ({ended}). It printed: {printed}")
     if not calls and not others:
         how = f" (the run was {ended})" if ended else ""
-        raise DataError(
+        raise NeverCalledError(
             f"{program} never called {named_as(function)}{how}; where its source calls it, the compiler may have put "
             "its code into its caller, which is then the function to name. "
             f"{f'It printed: {printed}' if printed else ''}".strip()
