@@ -31,8 +31,16 @@ def plot_sensitivity(result: Sensitivity, top: int = 12, ax: Axes | None = None)
 
 
 def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, one colour per weight."""
-    table = frame.head(top).iloc[::-1].set_index("resource")
+    """Draw a ranked table of resources and their speedups (`Sensitivity.to_frame`) as bars, one colour per weight.
+
+    Resources none of whose bars is long enough to be seen are counted below the axis, the first one drawn in any case.
+    """
+    size = frame.set_index("resource").abs().max(axis=1)
+    seen = size > THIN * size.max()
+    if len(seen):
+        seen.iloc[0] = True
+    table = frame[seen.to_numpy()].head(top).iloc[::-1].set_index("resource")
+    unseen = int((~seen).sum())
     ax = axes_or_new(ax, 8, 0.32 * len(table) + 1.2)
     rows = np.arange(len(table))
     height = 0.8 / len(table.columns)
@@ -40,7 +48,10 @@ def plot_speedups(frame: pd.DataFrame, title: str, top: int = 12, ax: Axes | Non
         place = rows + (k - (len(table.columns) - 1) / 2) * height
         ax.barh(place, 100 * table[weight], height, label=str(weight), color=f"C{k}")
     ax.set_yticks(rows, table.index)
-    ax.set_xlabel("speedup of the simulated run (%)")
+    note = (
+        f"\n{unseen} more {'resource brings' if unseen == 1 else 'resources bring'} too little to see" if unseen else ""
+    )
+    ax.set_xlabel(f"speedup of the simulated run (%){note}")
     ax.set_title(title)
     ax.legend(title="capacity", frameon=False)
     return ax
