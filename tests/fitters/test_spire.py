@@ -492,3 +492,14 @@ def test_totals_leave_out_what_was_not_counted():
     key = np.array([0, 0, 1, 1, 2])
     time, work = np.array([1.0, 1.0, np.nan, 2.0, 4.0]), np.array([3.0, 3.0, 5.0, 6.0, np.nan])
     assert _totals(key, 3, time, work) == (3, 9)
+
+
+def test_samples_whose_events_have_no_roofline_are_told_why():
+    """It said that none was trained, named the same events on both sides, and asked for the same events."""
+    counts = {"cycles": 1e9, "instructions": 1e9, "never": 0.0, "steady": 5.0}
+    rows = [("r", i, event, count) for i in range(5) for event, count in counts.items()]
+    samples = pk.Samples.from_counts(pd.DataFrame(rows, columns=["run", "interval", "event", "count"]))
+    with pytest.raises(
+        SettingError, match=r"no roofline of any .*: never \(untrained\); steady \(fixed rate\)\. Train"
+    ):
+        pk.Spire().fit(samples).rank(samples)

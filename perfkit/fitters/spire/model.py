@@ -454,6 +454,12 @@ class SpireModel(Summarised):
     def _check_events(self, samples: Samples) -> None:
         trained, found = set(self.training.index), set(samples.events)
         if not found & set(self.rooflines):
+            if found & trained:
+                why = _some({f"{event} ({self.training.loc[event, 'status']})" for event in found & trained})
+                raise SettingError(
+                    f"the model has no roofline of any event of these samples: {why}. Train on samples in which they "
+                    "occur at rates that differ."
+                )
             raise SettingError(
                 f"none of the {len(found)} events of these samples was trained. The model knows {_some(trained)}; the "
                 f"samples have {_some(found)}. Collect the same events for both."
