@@ -8,6 +8,7 @@ from dataclasses import is_dataclass
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
@@ -90,6 +91,13 @@ def test_it_is_a_result(result):
 
 def test_it_says_what_data_it_is_of(result):
     assert result.kind in (*KINDS, UNKNOWN) or result.kind.startswith("mixed (")
+
+
+def test_one_that_holds_a_table_is_itself_and_no_other(result):
+    """Fields that are tables or arrays have no one truth: what compared them would raise, and have no hash."""
+    held = [v for v in vars(result).values() if isinstance(v, pd.DataFrame | pd.Series | np.ndarray)]
+    made = getattr(type(result), "__dataclass_params__", None)
+    assert not held or made is None or not made.eq
 
 
 def test_its_table_is_a_new_one(result):
