@@ -84,7 +84,7 @@ def replaced(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
     except OSError as error:
         code = error.errno or errno.EIO  # the file is called what the user calls it
-        unnamed = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        unnamed = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         if temporary.name not in str(error) and not unnamed:
             raise
         raise OSError(code, os.strerror(code), str(path)) from error

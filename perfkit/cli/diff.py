@@ -1,6 +1,5 @@
 """``perfkit diff``: two simulated runs, or two dumps of counters, side by side, for a pull request."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,12 +106,12 @@ def _of_dumps(sides: "list[DiffSide]", time_event: str, work_event: str) -> "Cou
 
 def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
     from perfkit.cli.diff_side import DiffSide
+    from perfkit.simulators.gus.beside import beside
     from perfkit.simulators.gus.diff import diff as compare
 
     if all(side.form in ("trace", "result") for side in sides):
         say(f"simulating {sides[0].what} and {sides[1].what}")
-        with ThreadPoolExecutor() as pool:
-            results = list(pool.map(DiffSide.result, sides))
+        results = beside(DiffSide.result, sides)
     else:
         results = []
         for name, side in zip("AB", sides, strict=True):

@@ -101,21 +101,28 @@ def compile_missing(core: str) -> None:
     _end_with_parent()
     gc.disable()  # a compiler makes millions of objects that refer to one another, and this process ends soon
     lists = missing()
+    lacking = {name for names in lists for name in names}
+    for name in (name for names in SHARED_OUT for name in names if name not in lacking):
+        _tell(name)  # it is there already
     made = parts(Microarchitecture.load(core)) if lists else {}
     if len(lists) > 1:
         _anything(0)  # with the first function, whichever it is, numba learns what it can compile
-    forked = []
+    forked, this = [], os.getpid()
     for names in lists[1:]:
         process = os.fork()
         if process == 0:
-            _end_with_parent()
-            _compile(made, names)
-            os._exit(0)
+            try:
+                _end_with_parent(this)
+                _compile(made, names)
+            finally:
+                os._exit(0)
         forked.append(process)
-    if lists:
-        _compile(made, lists[0])
-    for process in forked:
-        os.waitpid(process, 0)
+    try:
+        if lists:
+            _compile(made, lists[0])
+    finally:  # the others go on, whatever could not be compiled here
+        for process in forked:
+            os.waitpid(process, 0)
 
 
 def _compile(made: dict[str, Callable[[], None]], names: Sequence[str]) -> None:
@@ -124,12 +131,19 @@ def _compile(made: dict[str, Callable[[], None]], names: Sequence[str]) -> None:
         try:
             made[name]()
         finally:  # nobody waits for what cannot be compiled
-            os.write(sys.stdout.fileno(), f"{name}\n".encode())
+            _tell(name)
 
 
-def _end_with_parent() -> None:
+def _tell(name: str) -> None:
+    """Say that a part is there; whole, beside another process that says so, too."""
+    os.write(sys.stdout.fileno(), f"{name}\n".encode())
+
+
+def _end_with_parent(parent: int = 0) -> None:
     """Have this process killed together with the one that waits for it: a stopped one would stay for ever."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent and os.getppid() != parent:  # it has ended before
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +40,7 @@ from perfkit.errors import (
     of_extra,
 )
 from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import Gus, GusResult, cpi_by_cause
 from perfkit.trace.code import NO_ACCESS
 from perfkit.trace.trace import Trace
@@ -194,9 +194,9 @@ class _Inquiry:
                 raise
             raise DataError(
                 f"{hot.name} has {hot.share:.0%} of the run, and the process of {self.target.subject.name} that was "
-                "started never calls it: a process that this one forks does, and only the first can be recorded. Have "
-                "the program do its work in the first (one job, no daemon, no workers), or ask about a program that "
-                "calls the function by itself"
+                f"started never called it while it was watched ({error}). Most likely a process that it forks does, "
+                "and only the first can be recorded: have the program do its work in the first (one job, no daemon, no "
+                "workers), or ask about a program that calls the function by itself. If it is called late, --timeout"
             ) from error
 
     def _check_process(self, hot: HotFunction) -> None:
@@ -232,8 +232,7 @@ class _Inquiry:
                 trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
-            with ThreadPoolExecutor() as pool:
-                states = tuple(pool.map(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
+            states = tuple(beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
             self.expected = Gus(core).cycles_after(self.before, trace) if self.before is not None else 0.0
         once, _ = self._measured(timed, calls, trace, why_not, core)
         self._answer_first(hot, _nearest(states, calls, once, self.expected)[0], once)

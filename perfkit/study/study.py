@@ -404,7 +404,7 @@ class Study(Strict):
 def _no_number_as_text(name: str, values: Sequence[Any]) -> None:
     """Refuse ``1e3``, which YAML 1.1 takes for text: it wants a point and a sign in a number with an exponent."""
     for value in values:
-        if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9_]+(\.[0-9_]*)?[eE][-+]?[0-9]+", value):
+        if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+", value):
             number = float(value)
             said = repr(int(number) if number.is_integer() and abs(number) < 2**53 else number)
             said = said if "." in said else said.replace("e", ".0e")

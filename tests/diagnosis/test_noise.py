@@ -143,6 +143,13 @@ def test_which_kinds_an_instruction_is_like(code, right):
     assert kinds_like(next(iter(Decoder(64, bytes.fromhex(code))))) == right
 
 
+def test_a_models_curve_is_judged_without_the_machines_cycles():
+    """It is relative to simulated ones; a core may take many times as long as another."""
+    slow = replace(result(), cycles=0.3)
+    assert slow.simulated_bottleneck == result().simulated_bottleneck
+    assert slow.to_frame()["simulated_idle"].tolist() == result().to_frame()["simulated_idle"].tolist()
+
+
 def test_a_link_of_a_chain_is_nothing_that_a_core_adds_while_it_renames(monkeypatch):
     """24 times LEA of a register and 0 took no time on Golden Cove: chains of loads were held back by nothing."""
     place = SimpleNamespace(carried=Register.RDX, legacy=False, width=32)

@@ -64,6 +64,7 @@ def test_a_range_ends_where_its_values_end():
         ({"derive": {"x": "open('f')"}}, "unknown function"),
         ({"dimensions": {False: [0, 64]}}, "a name was read as False: YAML takes on, off"),
         ({"dimensions": {"N": [1, "1e3"]}}, r"N: 1e3 is text for YAML: write 1000; where text is meant, \(1e3\)"),
+        ({"dimensions": {"N": ["_e3", 1, 1]}}, "twice"),  # a name
         ({"dimensions": {"N": ["-2.5E-7"]}}, r"write -2.5e-07; where"),
         ({"derive": {"cycles": "cycles * 2"}}, "'cycles' is a column that is measured or varied"),
         ({"derive": {"settled": "0"}}, "'settled' is a column that is measured or varied"),

@@ -181,7 +181,11 @@ class Microbenchmark:
     def _settled_study(self, study: Study) -> Study:
         """Fill in what the study leaves to this machine and these settings."""
         if study.uses_host(derived=True) and not study.host:
-            study = study.replace(host=host_facts())
+            try:
+                study = study.replace(host=host_facts())
+            except UnavailableError:
+                if study.uses_host():
+                    raise  # else a derived column stays missing, and says so
         if self.repetitions is None:
             return study
         return study.replace(policy={**study.policy.model_dump(), "repetitions": self.repetitions})

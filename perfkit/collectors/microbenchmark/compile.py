@@ -120,6 +120,8 @@ def compile_batch(batch: Batch, folder: Path, owner: int = 0) -> list[Built]:
 
 def _end_with(owner: int) -> None:
     """End this process if it is a worker of joblib's own pool whose parent is gone: nobody waits for what it does."""
+    if owner in (0, os.getpid()):  # called in the process that asks, or by a pool that is not ours
+        return
     if multiprocessing.current_process().name.startswith("LokyProcess") and os.getppid() != owner:
         os._exit(1)
 
@@ -345,7 +347,14 @@ def _only_constants(code: Sequence[tuple[str, str]], empty: Sequence[tuple[str, 
 
 def _whatever_register(code: Sequence[tuple[str, str]]) -> Counter[tuple[str, str]]:
     """Count instructions, where those that differ in registers alone are alike; ``(%rip)`` stays."""
-    return Counter((name, re.sub(r"%(?!rip)\w+", "%R", operands)) for name, operands in code)
+
+    def shape(name: str, operands: str) -> str:
+        registers = re.findall(r"%(?!rip)\w+", operands)
+        if ("xor" in name or "mov" in name) and len(set(registers)) > 1:
+            return operands  # of two registers: no constant
+        return re.sub(r"%(?!rip)\w+", "%R", operands)
+
+    return Counter((name, shape(name, operands)) for name, operands in code)
 
 
 def _branches(batch: Batch, one: Variant, place: Path) -> bool:
@@ -512,7 +521,7 @@ def files_of(built: Iterable[Built]) -> dict[str, str]:
         for path, found in one.files.items():
             if out.setdefault(path, found) != found:
                 raise SettingError(
-                    f"{path} has changed while the study was compiled: nothing was measured; leave it as it is, and "
+                    f"{path} has changed while the study was compiled: no more was measured; leave it as it is, and "
                     "run the study again"
                 )
     return out

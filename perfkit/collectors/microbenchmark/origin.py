@@ -79,9 +79,9 @@ def check_origin(folder: Path, metadata: dict[str, Any], here: bool = True) -> N
         was = before["compilers"][name]
         if was != metadata["compilers"][name] and not was.startswith(_MISSING):
             raise SettingError(f"{folder} was measured with {was!r}: name another folder")
-    if before.get("host", {}) != metadata["host"] and (before.get("host") or metadata["host"]):
+    if before.get("host") and metadata["host"] and before["host"] != metadata["host"]:
         raise SettingError(
-            f"{folder} was measured where {before.get('host')} held, here {metadata['host']} does: name another folder"
+            f"{folder} was measured where {before['host']} held, here {metadata['host']} does: name another folder"
         )
     check_files(folder, before.get("files", {}))
     metadata["files"] = before.get("files", {})

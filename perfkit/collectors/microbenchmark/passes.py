@@ -238,7 +238,8 @@ def _row(
 
 def _fence_errors(study: Study, figures: Mapping[str, float]) -> list[float]:
     """Return by how much the fence between executions may move the ends of the metric's interval and the cycles'."""
-    error = FENCE_ERROR * figures[study.policy.metric] / figures["cycles"]
+    cycles = figures["cycles"]
+    error = FENCE_ERROR * figures[study.policy.metric] / cycles if cycles else math.nan
     return [-error, error, -FENCE_ERROR, FENCE_ERROR]
 
 

@@ -271,10 +271,12 @@ class MeasuringProcess:
             except (ValueError, IndexError):
                 raise KernelError(f"the kernel printed garbage among the measurements: {line[:80]!r}") from None
 
-    def _line(self, deadline: float, time_limit: float = 20) -> str:
+    def _line(self, deadline: float, time_limit: float | None = None) -> str:
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._answers], [], [], left)[0]:
+                if time_limit is None:
+                    raise KernelError("the measuring process did not start within 20 s")
                 raise KernelError(f"the kernel hung: no result within {time_limit:g} s (the study's time_limit)")
             part = os.read(self._answers, 1 << 16)
             if not part:

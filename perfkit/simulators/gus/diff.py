@@ -9,7 +9,6 @@ import textwrap
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 from perfkit.errors import SettingError, of_extra
 from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
+from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
 
@@ -336,8 +336,7 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     for result in (a, b):
         if not isinstance(result, GusResult):
             raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
-    with ThreadPoolExecutor() as pool:  # what would help either is simulated beside the other
-        return diff_sides(*pool.map(Side.of, (a, b), names or ("", "")))
+    return diff_sides(*beside(Side.of, (a, b), names or ("", "")))  # what would help either is simulated
 
 
 def diff_sides(a: Side, b: Side) -> GusDiff:

@@ -387,6 +387,12 @@ def test_damaged_stores_are_errors(tmp_path, study):
         Microbenchmark(folder=tmp_path).collect(study)
 
 
+def test_the_same_sweep_spread_over_processes(study):
+    """Each batch is compiled in the worker that measures it, which is nobody's orphan."""
+    runs = Microbenchmark(spread=True, batch=1, jobs=2).collect(study)
+    assert (runs.table["N"].tolist(), set(runs.table["status"])) == ([4, 16, 64], {"ok"})
+
+
 @pytest.mark.filterwarnings("default")
 def test_the_same_sweep_on_a_dask_cluster(study):
     """Through joblib's dask backend, two worker processes compile and measure whole batches."""

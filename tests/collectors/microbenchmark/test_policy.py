@@ -1,10 +1,13 @@
+import dataclasses
 import math
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.collectors.microbenchmark.policy import Verdict, best, judge_repetitions
+from perfkit.study.runs import StudyRuns
 
 
 def test_the_papers_rule_by_hand():
@@ -37,3 +40,11 @@ def test_outliers_at_both_ends_change_nothing(values, tolerance):
     more = judge_repetitions([*values, max(values) * 10, min(values) / 10], tolerance)
     assert more.mean == pytest.approx(sum(values) / len(values))
     assert min(values) * (1 - 1e-9) <= judge_repetitions(values, tolerance).mean <= max(values) * (1 + 1e-9)
+
+
+def test_ends_that_the_fence_moved_are_no_second_state():
+    """12 cycles with 2 of the fence at either end: no pass took 1.4 times as long as another."""
+    row = {"status": "ok", "settled": True, "cycles": 12.0, "cycles_low": 10.0, "cycles_high": 14.0}
+    runs = StudyRuns(pd.DataFrame([row]), pd.DataFrame(), (), {"executions": "apart"})
+    assert runs.states() == ""
+    assert "a quiet pass took up to 1.4 times as long" in dataclasses.replace(runs, metadata={}).states()

@@ -119,7 +119,7 @@ def test_a_header_that_changes_while_the_study_is_compiled_is_refused(tmp_path):
             (tmp_path / "part.h").write_text("#define STEP 2\n")
 
     study = Study(tmp_path / "k.c", {"N": [1, 2]}, policy=QUICK)
-    with pytest.raises(SettingError, match=r"part\.h has changed while the study was compiled: nothing was measured"):
+    with pytest.raises(SettingError, match=r"part\.h has changed while the study was compiled: no more was measured"):
         Microbenchmark(folder=tmp_path / "out", jobs=1, batch=1, progress=change).collect(study)
     assert not list(read_records(tmp_path / "out"))
 
