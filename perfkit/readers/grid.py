@@ -200,7 +200,8 @@ def _header_again(data: bytes, begin: int, header: Header, report: Report) -> bo
         return True
     axis = next((n for n in header.names if normalise(n) in _AXES), "")
     # A line that begins like the header, or names time or work anywhere.
-    beginnings = [name for name in (axis, f"\n{header.names[0]}") if name.strip()]
+    first = f"\n{header.names[0]}{header.delimiter}" if header.names[0] else ""
+    beginnings = [name for name in (axis, first) if name]
     return any([_other_header(data, begin, header, name, report) for name in beginnings])  # noqa: C419 - ask for both
 
 
@@ -214,7 +215,9 @@ def _other_header(data: bytes, begin: int, header: Header, name: str, report: Re
         if sorted(names) == sorted(header.names):
             again = True
         elif (
-            name.strip() in names and len(names) == len(header.names) and not any(map(NUMBER_PATTERN.fullmatch, names))
+            (header.names[0] if name.startswith("\n") else name) in names
+            and len(names) == len(header.names)
+            and not any(map(NUMBER_PATTERN.fullmatch, names))
         ):
             line = data.count(b"\n", 0, start) + 1
             raise FormatError(
@@ -370,7 +373,9 @@ def numbers(grid: Grid, which: list[int], report: Report, *, counted: bool = Fal
     """
     out = {i: as_float(grid.columns[i]) for i in which if is_number(grid.columns[i])}
     cells = {i: as_text(grid.columns[i]) for i in which if i not in out}
-    cells = {i: [c and (c.replace(" ", SPACES[1]) if BLANKS.fullmatch(c) else c) for c in cells[i]] for i in cells}
+    # Whoever groups digits does so in counts of time or work, too; elsewhere "128 128" is a shape.
+    if any(c and BLANKS.fullmatch(c) for i in cells if counted or normalise(grid.names[i]) in _AXES for c in cells[i]):
+        cells = {i: [c and (c.replace(" ", SPACES[1]) if BLANKS.fullmatch(c) else c) for c in cells[i]] for i in cells}
     factors = _undress(grid, cells, counted, report)
     cells = {
         i: c
@@ -399,7 +404,8 @@ def _undress(grid: Grid, cells: dict[int, list[str | None]], counted: bool, repo
     found = {
         i: matches
         for i, matches in found.items()
-        if all(m is not None for m in matches) and any(m and (m["scale"] or m["spread"]) for m in matches)
+        if all(m is not None for m, c in zip(matches, cells[i], strict=True) if c is not None)
+        and any(m and (m["scale"] or m["spread"]) for m in matches)
     }
     scaled = {i for i, matches in found.items() if any(m and m["scale"] for m in matches)}
     if not counted and not any(normalise(grid.names[i]) in _AXES for i in scaled):
@@ -433,6 +439,7 @@ def _refuse_mostly_wrong(
     for i, column in cells.items():
         there = [(row, c) for row, c in enumerate(written[i]) if c is not None]
         wrong = [c for row, c in there if column[row] is None or (bad and (grid.lines[row], quoted(c)) in bad)]
+        wrong = [c for c in wrong if any(map(str.isdigit, c))]  # a word ("not counted") says nothing of the others
         if 2 * len(wrong) > len(there):
             raise FormatError(
                 f"{report.file}: {len(wrong):,} of {len(there):,} cells of column {grid.names[i]} are no decimal "

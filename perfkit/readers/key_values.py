@@ -39,19 +39,20 @@ def recognise(head: str) -> bool:
 def read(content: Opened, report: Report, run: str) -> Dump:
     """Read all counts of a file."""
     records, lines = [], []
-    for number, line in enumerate(content.lines(), 1):
+    texts = content.lines()
+    for number, line in enumerate(texts, 1):
         if not line.strip("\ufeff \t"):
             continue
         record = _record(line.strip("\ufeff \t\r"))
         if record is None:
-            cut = number == len(content.lines()) and not content.ends_with_newline
+            cut = number == len(texts) and not content.ends_with_newline
             why = "expected key=value, with blanks or (InfluxDB) commas between"
             report.problem(number, line, "the file ends in the middle of a line" if cut else why)
             continue
         records.append(record)
         lines.append(number)
     report.counts(lines)
-    series = {r.pop("measurement", "") for r in records}
+    series = {r.pop("", "") for r in records}
     if len(series) > 1:
         raise FormatError(
             f"{report.file}: expected the records of one measurement; found {', '.join(sorted(series)[:5])}, and "
@@ -70,7 +71,7 @@ def _record(line: str) -> dict[str, str] | None:
         record = dict(tags) | {k: re.sub(r"^(-?\d+)[iu]$", r"\1", v) for k, v in fields}
         stamp = influx["stamp"] or ""
         clock = {f"timestamp_{_UNITS[len(stamp)]}": stamp} if len(stamp) in _UNITS else {}
-        return {"measurement": influx["name"]} | clock | record
+        return {"": influx["name"]} | clock | record
     if _LOGFMT.fullmatch(line) is None:
         return None
     pairs = _PAIR.findall(line)

@@ -22,7 +22,7 @@ from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
 from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
-from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals, note_few_that_rise
+from perfkit.readers.running_totals import Rows, counts_between, find_totals, is_axis, lone_totals, note_few_that_rise
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
 from perfkit.readers.units_row import with_second_header, without_units_row
@@ -154,8 +154,13 @@ def _key_columns(names: tuple[str, ...]) -> dict[str, int]:
 def _filled_down(grid: Grid, keys: dict[str, int], report: Report) -> Grid:
     """Return a table in which an empty cell of a run or place is the one above it, as spreadsheets merge them."""
     for i in (keys[k] for k in ("run", "place") if k in keys):
-        cells = as_text(grid.columns[i])
-        if not cells or not cells[0] or all(cells):
+        column = grid.columns[i]
+        if not (np.isnan(column).any() if isinstance(column, np.ndarray) else column.null_count):
+            continue
+        cells = as_text(column)
+        named = sum(map(bool, cells))
+        # Merged cells: at least as many are empty as not, and each name stands there once.
+        if not cells[0] or 2 * named > len(cells) or len({*filter(None, cells)}) < named:
             continue
         report.note(f"column {grid.names[i]}: an empty cell is taken to repeat the one above it")
         filled = pa.chunked_array([pd.Series([c or None for c in cells], dtype=object).ffill().tolist()])
@@ -205,12 +210,13 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         ratio = ratio | _rates_by_unit(grid, unit)
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
-    table = table[~nameless & ~ratio].reset_index(drop=True)
+    kept = ~nameless & ~ratio
+    table = table[kept].reset_index(drop=True)
     most = np.fmax.reduce(table["running"].to_numpy(), initial=0.0) if "running" in table else 0.0
     if most > _PERCENT:
         enabled = next((i for i in others if grid.names[i].lower() in ("enabled", "time_enabled")), None)
         of = numbers(grid, [enabled], report).get(enabled) if enabled is not None else None
-        table["running"] = np.nan if of is None else table["running"] / of
+        table["running"] = np.nan if of is None else table["running"] / of[kept]
         report.note(f"column running is a time; {'its share of enabled is read' if of is not None else 'left out'}")
     elif most > 1.0:
         report.note("column running is in per cent; read as fractions")
@@ -648,7 +654,7 @@ def _take_clocks(
         taken[grid.names[i]] = "a further date" if times else "the date of each row's end"
         times.setdefault(_CLOCK_COLUMN["at"], dates[i] - np.fmin.reduce(dates[i]))
         report.dated = True
-    axes = [column for i, column in values.items() if normalise(grid.names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    axes = [column for i, column in values.items() if is_axis(grid.names[i])]
     totals = bool(axes) and all((np.diff(column[np.isfinite(column)]) >= 0).all() for column in axes)
     for i, column in values.items():
         name = grid.names[i]
@@ -657,7 +663,7 @@ def _take_clocks(
         )
         if clock is None:
             steps = None if name in report.asked.axes else _steady(column, totals)
-            if steps and normalise(name) not in (*TIME_EVENTS, *WORK_EVENTS):
+            if steps and not is_axis(name):
                 taken[name] = "only ever rises, in even steps"
                 del rest[i]
             continue

@@ -1,6 +1,5 @@
 """`read_samples`: any counter dump as `Samples`."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +14,14 @@ from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Asked, Dump, Lines, Report, account_table
-from perfkit.readers.running_totals import ENDS
-from perfkit.samples.divided import find_divided, restore
+from perfkit.readers.running_totals import AT_PLACE, ENDS
+from perfkit.readers.scales import is_gauge, is_ratio
+from perfkit.samples.divided import find_divided, is_rate, restore
 from perfkit.samples.events import printable
 from perfkit.samples.table import Kind, Samples, complete_runs, complete_table, no_problems
 
 # Formats that anybody may have written; the outputs of counting tools hold what was counted.
 _BEYOND = 2.0**63
-_PART = r"(?:cpu|core|socket|node|die|thread)[ _-]?\d+"
-_AT_PLACE = re.compile(
-    rf"(?P<before>{_PART})[ _]?[:/.|_ ][ _]?(?P<event>[^\W\d].*)$|"
-    rf"(?P<of>[^\W\d].*?)[ _]?[:/.|@_ \[(](?P<behind>{_PART})[\])]?$",
-    re.IGNORECASE,
-)
 _TABLES = ("plain-table", "framed-table", "named-counts", "key-values", "json-records", "parquet")
 
 
@@ -100,6 +94,13 @@ def events_of(path: str | Path) -> list[str]:
     return [str(e) for e in pd.unique(counts["event"])]
 
 
+def counted_events(path: str | Path) -> list[str]:
+    """Return the names of those of a dump's events that were counted at least once."""
+    path = Path(path)
+    counts = _read_one(path, Report(printable(path.name), collect=True), None).counts
+    return [str(e) for e in pd.unique(counts["event"][counts["count"] > 0])]
+
+
 def _read_one(path: Path, report: Report, name: str | None) -> Dump:
     existing(path)
     with reading(report.file, "a counter dump"):
@@ -146,16 +147,24 @@ def _possible(dump: Dump, report: Report) -> Dump:
 def _placed(dump: Dump, report: Report) -> Dump:
     """Return a dump whose events stand at the places that all of their names begin or end with (``CPU0:cycles``)."""
     names = [str(e) for e in pd.unique(dump.counts["event"])]
-    found = {n: m for n in names if (m := _AT_PLACE.match(n)) is not None}
-    if len(found) < len(names) or (dump.counts.get("place", pd.Series("")) != "").any():
+    found = {n: m for n in names if (m := AT_PLACE.match(n)) is not None}
+    if (
+        len(found) < len(names)
+        or report.asked.axes & set(names)
+        or (dump.counts.get("place", pd.Series("")) != "").any()
+    ):
         return dump
     place = {n: m["before"] or m["behind"] for n, m in found.items()}
     event = {n: m["event"] or m["of"] for n, m in found.items()}
     report.note(
         f"the names of events begin or end with their place, taken as such: {', '.join(dict.fromkeys(place.values()))}"
     )
+    none = [e for e in dict.fromkeys(event.values()) if is_ratio(e) or is_rate(e) or is_gauge(e)]
+    if none:
+        report.note(f"rates, quotients and readings of a moment at places, no counts, left out: {', '.join(none)}")
     named = dump.counts["event"].astype(object)
-    return replace(dump, counts=dump.counts.assign(event=named.map(event), place=named.map(place)))
+    counts = dump.counts.assign(event=named.map(event), place=named.map(place))
+    return replace(dump, counts=counts[~counts["event"].isin(none)].reset_index(drop=True))
 
 
 def _clean(dump: Dump) -> Dump:

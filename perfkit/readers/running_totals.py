@@ -16,6 +16,12 @@ _CERTAIN = 20
 _RARE = 0.05  # of the rows
 # Where counters of so many bits end, with and without a sign: one that shows exactly this stopped there.
 ENDS = {2.0**bits - 1: bits for bits in (31, 32, 40, 47, 48)}
+_PART = r"(?:cpu|core|socket|node|die|thread)[ _-]?\d+"
+AT_PLACE = re.compile(
+    rf"(?P<before>{_PART})[ _]?[:/.|_ ][ _]?(?P<event>[^\W\d].*)$|"
+    rf"(?P<of>[^\W\d].*?)[ _]?[:/.|@_ \[(](?P<behind>{_PART})[\])]?$",
+    re.IGNORECASE,
+)
 _TURN, _HALF = 2.0**32, 2.0**31  # where counters of 32 bits begin anew
 # What a monitor writes beside its counters: readings of a moment, which fall as often as they rise.
 _GAUGE = re.compile(
@@ -23,6 +29,12 @@ _GAUGE = re.compile(
     r"[kmg]hz|freq|ratio|rate|ipc|cpi",
     re.IGNORECASE,
 )
+
+
+def is_axis(name: str) -> bool:
+    """Whether a column counts time or work, of all or at a place that its name tells (``CPU0:cycles``)."""
+    at = AT_PLACE.match(name)
+    return normalise(name if at is None else at["event"] or at["of"]) in (*TIME_EVENTS, *WORK_EVENTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +103,7 @@ def find_totals(
         The table looks like running totals, and nothing in it (time stamps) proves that its rows follow one another.
     """
     later = rows.later
-    axes = [i for i in names if normalise(names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    axes = [i for i in names if is_axis(names[i])]
     asked = report.asked.cumulative
     values = {i: rows.filled(values[i]) for i in names}
     mostly_known = all(2 * np.isfinite(v).sum() > len(v) for v in values.values())
@@ -270,7 +282,7 @@ def lone_totals(
     """
     if not stamped or len(rows.later) < _SURE * rows.n_series:
         return []
-    axes = [i for i in names if normalise(names[i]) in (*TIME_EVENTS, *WORK_EVENTS)]
+    axes = [i for i in names if is_axis(names[i])]
     if not axes or any((rows.steps(values[i]) >= 0).all() for i in axes):
         return []
     rising = [i for i in names if i not in axes and bool((rows.steps(values[i]) > 0).all())]

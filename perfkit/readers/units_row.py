@@ -64,12 +64,15 @@ def with_second_header(grid: Grid, report: Report) -> Grid:
         return grid
     heads = 1 + (bool(third[0]) and not any(third[1:]))
     index = below[0].lower() in ("", "event", "events", "metric", "counter")  # the first column numbers or names rows
-    level = grid.names[0] if index else ""
-    names = [
-        f"{level if t.isdigit() else ''}{t}:{n}" if t and n else t or n for t, n in zip(grid.names, below, strict=True)
-    ]
+    own = grid.names[0] if not below[0] and heads == 1 else ""  # of the first column, above an empty cell
+    level = grid.names[0] if index and not own else ""
+    over = list(grid.names)
+    first = 1 if normalise(below[0]) in (*TIME_EVENTS, *WORK_EVENTS) else 2  # that may lie under a merged cell
+    for i in range(first, len(over)):
+        over[i] = over[i] or (over[i - 1] if below[i] else "")
+    names = [f"{level if t.isdigit() else ''}{t}:{n}" if t and n else t or n for t, n in zip(over, below, strict=True)]
     if index:
-        names[0] = third[0] if heads == 2 else ""
+        names[0] = third[0] if heads == 2 else own
     report.describes(list(grid.lines)[:heads])
     report.note(f"two rows of headers, taken together: {', '.join(names[1:4])}, ...")
     columns = tuple(_retyped(c[heads:]) for c in grid.columns)

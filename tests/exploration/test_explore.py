@@ -1,5 +1,6 @@
 """A first look at unknown dumps: right, never empty-handed, and honest about what it does not know."""
 
+import contextlib
 import html.parser
 import json
 import re
@@ -15,6 +16,7 @@ import perfkit as pk
 from perfkit.cli.main import app
 from perfkit.cli.pages.answer import of_cpi, of_exploration, of_spire, page
 from perfkit.errors import FormatError, PerfkitError, SettingError
+from perfkit.exploration import exploration
 from perfkit.exploration.facts import processor_of
 from perfkit.exploration.methods import Tried
 from perfkit.samples.events import mode_cautions
@@ -494,3 +496,17 @@ def test_no_number_is_told_where_there_is_none(tmp_path):
     told = pk.explore(pk.Samples.from_frame(frame.assign(count=1.0), missing="keep")).headline
     assert "no interval holds both" in told
     assert "nan" not in told.lower()
+
+
+def test_a_dump_in_which_nothing_was_counted_is_read_a_few_times(tmp_path, monkeypatch):
+    """Every pair of events was once tried for time and work, each by reading the whole file."""
+    names = ["cycles", "instructions", "branches", "branch-misses", "cache-misses", "cache-references", "bus-cycles"]
+    lines = [f"     {i}.000123456      <not supported>      {name}" for i in range(1, 4) for name in names]
+    path = tmp_path / "vm.txt"
+    path.write_text("\n".join(["#           time             counts unit events", *lines]) + "\n")
+    reads = []
+    first = exploration.read_samples
+    monkeypatch.setattr(exploration, "read_samples", lambda *a, **k: (reads.append(a), first(*a, **k))[1])
+    with contextlib.suppress(PerfkitError):
+        pk.explore(path)
+    assert len(reads) < 6

@@ -653,3 +653,64 @@ def test_only_cells_below_a_named_one_repeat_it(tmp_path):
 def test_events_of_which_some_have_no_place_keep_their_names(tmp_path):
     path = write(tmp_path, "cycles,instructions,CPU0:misses\n100,90,5\n110,95,6\n", "t.csv")
     assert "CPU0:misses" in pk.read_samples(path).events
+
+
+def test_the_time_that_a_counter_ran_stands_beside_rows_of_quotients(tmp_path):
+    rows = [
+        f"{i},{e},{c},2000000000,500000000"
+        for i in range(3)
+        for e, c in (("cycles", 900), ("IPC", 0.88), ("instructions", 800))
+    ]
+    found = pk.read_samples(write(tmp_path, "\n".join(["interval,event,count,enabled,running", *rows]) + "\n", "t.csv"))
+    assert found.table["running"].tolist() == [0.25] * 6
+    assert totals(found) == {"cycles": 2700, "instructions": 2400}
+
+
+def test_the_empty_cells_of_a_merged_header_are_below_it(tmp_path):
+    rows = [f"{i / 2 + 0.5},{100000 + i},{200000 + i},{110000 + i},{210000 + i}" for i in range(4)]
+    for head in (",core0,,core1,", ",core0,core0,core1,core1"):
+        text = "\n".join([head, "time_s,cycles,instructions,cycles,instructions", *rows]) + "\n"
+        found = pk.read_samples(write(tmp_path, text, "t.csv")).table
+        both = found.pivot_table(index="place", columns="event", values="count", aggfunc="sum", observed=True)
+        assert both.loc["core0"].to_dict() == {"cycles": 400006, "instructions": 800006}
+        assert both.loc["core1"].to_dict() == {"cycles": 440006, "instructions": 840006}
+
+
+def test_counts_of_no_place_and_sums_of_all_are_not_of_the_place_above_them(tmp_path):
+    rows = ["0,0,cycles,100", "0,0,instructions,80", "0,1,cycles,200", "0,1,instructions,90", "0,,llc-misses,55"]
+    found = pk.read_samples(write(tmp_path, "\n".join(["interval,cpu,event,count", *rows]) + "\n", "t.csv"))
+    where = found.table.set_index("event")["place"].astype(str)
+    assert where["llc-misses"] == ""
+    assert not noted(found, "repeat")
+
+
+def test_running_totals_at_places_are_differences(tmp_path):
+    """The first processor was busy all the time: its cycles rise in even steps, and are no numbering of the rows."""
+    steps = np.random.default_rng(5).integers(1000, 9000, (40, 3)).cumsum(axis=0)
+    rows = [f"{i},{3000 * i},{a},{b},{c}" for i, (a, b, c) in enumerate(steps, 1)]
+    head = "time_s,CPU0:cycles,CPU0:instructions,CPU1:cycles,CPU1:instructions"
+    found = pk.read_samples(write(tmp_path, "\n".join([head, *rows]) + "\n", "t.csv"))
+    cycles = 3000 * 39 + steps[-1, 1] - steps[0, 1]
+    assert totals(found)["cycles"] == cycles
+    assert totals(found)["instructions"] == steps[-1, [0, 2]].sum() - steps[0, [0, 2]].sum()
+
+
+def test_quotients_and_readings_at_places_are_no_events(tmp_path):
+    rows = [f"{i},{900 + i},{800 + 7 * i % 5},0.88,{40 + i % 3}" for i in range(1, 6)]
+    head = "time_s,CPU0:cycles,CPU0:instructions,CPU0:IPC,CPU0:temp"
+    found = pk.read_samples(write(tmp_path, "\n".join([head, *rows]) + "\n", "t.csv"))
+    assert set(totals(found)) == {"cycles", "instructions"}
+    assert noted(found, "no counts, left out", "IPC")
+
+
+def test_axes_that_are_asked_for_at_a_place_keep_their_names(tmp_path):
+    path = write(tmp_path, "CPU0:cycles,CPU0:instructions,CPU0:misses\n900,700,5\n950,720,6\n930,705,7\n", "t.csv")
+    found = pk.read_samples(path, time_event="CPU0:cycles", work_event="CPU0:instructions")
+    assert found.time_event == "CPU0:cycles"
+    assert found.events == ["CPU0:misses"]
+
+
+def test_two_numbers_in_a_cell_are_a_shape_where_no_count_has_its_digits_so(tmp_path):
+    rows = "128 128,900,700,5\n256 256,950,720,6\n512 512,990,740,7\n"
+    found = pk.read_samples(write(tmp_path, "shape,cycles,instructions,misses\n" + rows, "t.csv"))
+    assert "shape" not in totals(found)

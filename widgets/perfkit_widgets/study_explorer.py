@@ -24,6 +24,7 @@ _MOST_LINES = 12
 _MOST_PLACES = 200
 _MOST_TICKS = 9
 _ACROSS = 330  # pixels of the narrowest picture's axis
+_LEAST = 64  # pixels of a name: of shorter ones, those of two kernels look alike
 _DECADES = 50
 _LISTED = 24
 _MOST_ROWS = 9  # of a list of values that is shown whole: a longer one scrolls, by more than a line
@@ -374,7 +375,7 @@ class StudyExplorer(Explorer):
             ys = np.concatenate([np.asarray(mark.y) for mark in known])
             low, high = float(np.nanmin(xs)), float(np.nanmax(xs))
             pad = (high - low) * 0.04 or 0.5
-            ticks = {float(i): fitted(w, _ACROSS / len(words)) for i, w in enumerate(words)}
+            ticks = {float(i): fitted(w, max(_ACROSS / len(words), _LEAST)) for i, w in enumerate(words)}
             if len(places) == 1:  # between which there is nothing
                 ticks = {places[0]: short(places[0])}
             if log:
