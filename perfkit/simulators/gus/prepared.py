@@ -65,6 +65,9 @@ class Prepared(Gus):
     kept_pass: MemoryPass = field(kw_only=True, repr=False)
     kept_windows: tuple[Window, ...] = field(kw_only=True, repr=False)
 
+    __eq__ = object.__eq__  # not that of `Gus`, for which two traces make no difference
+    __hash__ = object.__hash__
+
     def program(self, trace: Trace) -> Program:
         """Return the kept program, or that of another trace."""
         return self.kept_program if trace is self.trace else super().program(trace)
