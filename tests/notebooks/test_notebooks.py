@@ -105,7 +105,10 @@ CHANGED: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
     ],
     "20_gather": [
         ({"live": True, "live_elements": 2, "log": True, "max_depth": 2}, ["{'configurations': 3,"]),
-        ({"table": "{dumps}/gather.parquet", "max_depth": 3}, ["accuracy here", "rows that touch the same lines are off"]),  # one width
+        (
+            {"table": "{dumps}/gather.parquet", "max_depth": 3},
+            ["accuracy here", "rows that touch the same lines are off"],
+        ),  # one width
     ],
     "21_fma": [({"live": True, "live_instructions": 2, "max_depth": 2}, ["{'configurations': 8,"])],
     "22_stream": [
