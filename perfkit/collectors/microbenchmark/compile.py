@@ -350,7 +350,7 @@ def _whatever_register(code: Sequence[tuple[str, str]]) -> Counter[tuple[str, st
 
     def shape(name: str, operands: str) -> str:
         registers = re.findall(r"%(?!rip)\w+", operands)
-        if ("xor" in name or "mov" in name) and len(set(registers)) > 1:
+        if "xor" in name and len(set(registers)) > 1:
             return operands  # of two registers: no constant
         return re.sub(r"%(?!rip)\w+", "%R", operands)
 
