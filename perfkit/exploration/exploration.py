@@ -16,7 +16,7 @@ from perfkit.exploration.measure_next import advice
 from perfkit.exploration.methods import TYPICAL_COSTS, Tried, try_all
 from perfkit.fitters.spire.model import SpireModel
 from perfkit.readers.open_samples import dump_files, open_samples
-from perfkit.readers.read import counted_events, events_of, read_samples
+from perfkit.readers.read import events_of, read_samples
 from perfkit.results import Tabled, draw
 from perfkit.samples.clocks import is_fixed_rate
 from perfkit.samples.events import WORK_EVENTS, normalise, other_core, per_unit
@@ -205,10 +205,9 @@ def _one(path: Path, time_event: str, work_event: str) -> Samples:
 
 def _without_axes(path: Path, time: str | None, work: str | None) -> Samples:
     """Read a dump in which cycles or instructions were not counted: seconds, or its first event, stand in for them."""
-    names = events_of(path)
-    if time is not None and time != "seconds" and time not in names:
-        raise SettingError(f"{path.name}: no event {time!r} among {', '.join(names[:8])}")
-    names = [e for e in counted_events(path) if e in names]  # nothing stands for anything that never happened
+    every, names = events_of(path)  # what never happened stands for nothing
+    if time is not None and time != "seconds" and time not in every:
+        raise SettingError(f"{path.name}: no event {time!r} among {', '.join(every[:8])}")
     done = [e for e in names if not is_fixed_rate(e)] or names
     done.sort(key=lambda e: normalise(e) not in WORK_EVENTS)
     for t in dict.fromkeys([time, "seconds", *names]):

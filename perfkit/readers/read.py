@@ -87,18 +87,12 @@ def read_samples(
     return replace(read, notes=(*read.notes, *same)) if same else read
 
 
-def events_of(path: str | Path) -> list[str]:
-    """Return the names of a dump's events, whether or not any of them measures time and work."""
+def events_of(path: str | Path) -> tuple[list[str], list[str]]:
+    """Return a dump's events, whether or not any of them measures time and work, and those counted at least once."""
     path = Path(path)
     counts = _read_one(path, Report(printable(path.name), collect=True), None).counts
-    return [str(e) for e in pd.unique(counts["event"])]
-
-
-def counted_events(path: str | Path) -> list[str]:
-    """Return the names of those of a dump's events that were counted at least once."""
-    path = Path(path)
-    counts = _read_one(path, Report(printable(path.name), collect=True), None).counts
-    return [str(e) for e in pd.unique(counts["event"][counts["count"] > 0])]
+    every, counted = (pd.unique(rows["event"]) for rows in (counts, counts[counts["count"] > 0]))
+    return [str(e) for e in every], [str(e) for e in counted]
 
 
 def _read_one(path: Path, report: Report, name: str | None) -> Dump:

@@ -105,6 +105,16 @@ class StudyRuns(Summarised):
         """The figure that had to settle (the study's policy): "cycles", "tsc" or "ns"."""
         return _metric(self.metadata)
 
+    @property
+    def _tolerance(self) -> float:
+        """The relative deviation within which experiments agree (the study's policy)."""
+        return float(self.metadata.get("policy", {}).get("tolerance", 0.02))
+
+    @property
+    def _fence(self) -> float:
+        """Cycles by which the fence between executions has moved each end of a row's interval."""
+        return FENCE_ERROR if self.metadata.get("executions") == "apart" else 0.0
+
     def summary(self) -> str:
         """Say what was varied, how many configurations were measured, and between which times they lie."""
         count, varied = self.counts(), ", ".join(self.dimensions) or "nothing"
@@ -148,15 +158,15 @@ class StudyRuns(Summarised):
 
     def fence(self) -> str:
         """Say in how many rows what keeps the executions apart may weigh more than the tolerance; "" where in none."""
-        if self.metadata.get("executions") != "apart" or "cycles" not in self.table:
+        if not self._fence or "cycles" not in self.table:
             return ""
-        tolerance = self.metadata.get("policy", {}).get("tolerance", 0.02)
-        short = int((tolerance * self.ok["cycles"] < FENCE_ERROR).sum())
+        tolerance = self._tolerance
+        short = int((tolerance * self.ok["cycles"] < self._fence).sum())
         if not short:
             return ""
         return (
             f"in {short} of {len(self.ok)} rows an execution is so short that the fence between executions, whose "
-            f"cycles are known to {FENCE_ERROR:g}, may be over {tolerance:.0%} of it: repeat the work in the region"
+            f"cycles are known to {self._fence:g}, may be over {tolerance:.0%} of it: repeat the work in the region"
         )
 
     def drift(self) -> str:
@@ -164,7 +174,7 @@ class StudyRuns(Summarised):
         if not len(self.ok) or not len(self.raw):
             return ""
         rows, other = self.ok[~self.ok["settled"].astype(bool)], "tsc" if self.metric == "cycles" else "cycles"
-        tolerance = self.metadata.get("policy", {}).get("tolerance", 0.02)
+        tolerance = self._tolerance
         timing = self.raw[(self.raw["event"] == "") & self.raw["key"].isin(rows.index)]
         each = timing.groupby(["key", "attempt"])[other].median().groupby("key").agg(["min", "max", "size"])
         agree = int(((each["size"] > 1) & (each["max"] <= (1 + tolerance) * each["min"])).sum())
@@ -181,8 +191,7 @@ class StudyRuns(Summarised):
         if "cycles_low" not in self.table:
             return ""
         rows = self.ok[self.ok["settled"].astype(bool)]
-        fence = FENCE_ERROR if self.metadata.get("executions") == "apart" else 0.0  # it has moved both ends
-        longer = (rows["cycles_high"] - fence) / (rows["cycles_low"] + fence)
+        longer = (rows["cycles_high"] - self._fence) / (rows["cycles_low"] + self._fence)
         over = longer[longer > _STATES]
         if not len(over):
             return ""

@@ -321,7 +321,7 @@ class Microbenchmark:
         if built:
             files = compiling.files_of(built.values())
             check_files(folder, metadata["files"])
-            texts = [path for path in files if not path.endswith((".a", ".so", ".o"))]
+            texts = [path for path in files if not path.endswith(compiling.LINKED)]
             for name in idle_dimensions(study, texts):
                 logging.getLogger(__name__).warning(
                     "the dimension %s: no source or header of yours mentions it, and no argument; unless a system "

@@ -37,6 +37,8 @@ from perfkit.study.study import Study
 
 _TIME_LIMIT = 300.0
 _WORTH_PRECOMPILING = 3  # variants
+LINKED = (".a", ".so", ".o")  # how names of what is linked, not compiled, end
+_REGISTER = re.compile(r"%(?!rip)\w+")
 _FOLDER_FLAGS = ("-I", "-L", "-iquote", "-isystem", "-idirafter")
 # Hidden, so that what a kernel calls is bound, and may be inlined, as in a program of its own.
 _SHARED = ("-fPIC", "-fvisibility=hidden", "-w")
@@ -246,7 +248,7 @@ def _link_words(batch: Batch, one: Variant) -> list[str]:
     for name in study.libraries:
         if name.startswith("-"):
             words.append(name)
-        elif "/" in name or name.endswith((".a", ".so", ".o")):
+        elif "/" in name or name.endswith(LINKED):
             path = Path(study.folder, name)
             words += [str(path), f"-Wl,-rpath,{path.parent}"] if path.suffix == ".so" else [str(path)]
         else:
@@ -349,10 +351,9 @@ def _whatever_register(code: Sequence[tuple[str, str]]) -> Counter[tuple[str, st
     """Count instructions, where those that differ in registers alone are alike; ``(%rip)`` stays."""
 
     def shape(name: str, operands: str) -> str:
-        registers = re.findall(r"%(?!rip)\w+", operands)
-        if "xor" in name and len(set(registers)) > 1:
+        if "xor" in name and len(set(_REGISTER.findall(operands))) > 1:
             return operands  # of two registers: no constant
-        return re.sub(r"%(?!rip)\w+", "%R", operands)
+        return _REGISTER.sub("%R", operands)
 
     return Counter((name, shape(name, operands)) for name, operands in code)
 

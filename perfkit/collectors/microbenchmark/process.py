@@ -27,6 +27,8 @@ EVENTS = {
 }  # fmt: skip
 
 
+_STARTS_WITHIN = 20  # seconds
+# What may have led to a crash, by its signal.
 _HINTS = {
     "SIGXFSZ": "it wrote a file larger than the study's `limits` allow",
     "SIGSEGV": "an access outside of its memory; a list of instructions runs many times in a row, so that a push, a "
@@ -231,7 +233,7 @@ class MeasuringProcess:
             os.close(theirs)
             os.close(their_answers)
         self._buffer = b""
-        ready = self._line(time.monotonic() + 20).split()
+        ready = self._line(time.monotonic() + _STARTS_WITHIN).split()
         if len(ready) != 5 or ready[0] != "ready":
             self.close()
             raise UnavailableError(f"the measuring process did not start: it said {' '.join(ready)!r}")
@@ -276,7 +278,7 @@ class MeasuringProcess:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._answers], [], [], left)[0]:
                 if time_limit is None:
-                    raise KernelError("the measuring process did not start within 20 s")
+                    raise KernelError(f"the measuring process did not start within {_STARTS_WITHIN} s")
                 raise KernelError(f"the kernel hung: no result within {time_limit:g} s (the study's time_limit)")
             part = os.read(self._answers, 1 << 16)
             if not part:
