@@ -31,7 +31,7 @@ RUNS, FROM = (int(os.environ.get(f"PERFKIT_GATE_{name}", default)) for name, def
 OUTER = 12
 HEAD = "#include <math.h>\n#include <string.h>\n#include <stdlib.h>\n"
 # Name: the loop's line; a line planted behind the loop, once for {OUTER} rounds of it. How often each runs is what
-# makes 2 to 9 % of the cycles: less is hidden in the core's window, and nobody's program became slower by it.
+# makes 2 % of the cycles or more: less is hidden in the core's window, and nobody's program became slower by it.
 KERNELS = {
     "sum": ("s += x[i];", "for (long k = r; k < r + 6; k++) s += x[k] / y[k];"),
     "dot": ("s += x[i] * y[i];", "for (long k = r; k < r + 6; k++) s += sqrt(x[k]);"),
@@ -48,7 +48,7 @@ KERNELS = {
     "max": ("if (x[i] > s) s = x[i];", "for (long k = r; k < r + 4; k++) s += x[k] / y[k];"),
     "bits": ("h += __builtin_popcountll(z[i]);", "for (long k = r; k < r + 48; k++) h += h / (z[k] + 3);"),
     "integer": ("h += z[i] * z[i] + i;", "for (long k = r; k < r + 3; k++) h ^= h / (z[k] + 3);"),
-    "memcpy": ("if (i % 64 == 0) memcpy(y + i, x + i, 512);", "for (long k = r; k < r + 14; k++) y[k] = x[k] / 3;"),
+    "memcpy": ("if (i % 64 == 0) memcpy(y + i, x + i, 512);", "for (long k = r; k < r + 28; k++) y[k] = x[k] / 3;"),
 }
 CPP = """#include <cstdio>
 #include <vector>
