@@ -78,7 +78,7 @@ def serve_app(
         for path, place in copies.items():
             _copy_as_app(path, Path(folder) / place, values if path == chosen else {})
         command = [
-            *(sys.executable, "-m", "voila", folder, "--no-browser", f"--Voila.ip={HOST}", f"--port={port}"),
+            *(sys.executable, "-P", "-m", "voila", folder, "--no-browser", f"--Voila.ip={HOST}", f"--port={port}"),
             *("--Voila.port_retries=0", "--Voila.auto_token=True", "--template=perfkit"),
             *("--VoilaConfiguration.classic_tree=True", "--VoilaConfiguration.progressive_rendering=True"),
             *("--VoilaConfiguration.show_tracebacks=True", "--VoilaConfiguration.allow_template_override=NO"),
@@ -130,7 +130,7 @@ def serve_lab(
             typer.echo(f"perfkit: note: {line}", err=True)
         root, path = folder, folder / _place(path)
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", f"--ip={HOST}", f"--port={port}"),
+        *(sys.executable, "-P", "-m", "jupyterlab", "--no-browser", f"--ip={HOST}", f"--port={port}"),
         *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={root.resolve()}"),
         # Neither is asked over the network: whether there is news, whether there is a later version.
         *("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),

@@ -106,7 +106,7 @@ class WarmKernels:
         self._process = self._started()
 
     def _started(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "perfkit.workers.warm", *self._names]
+        command = [sys.executable, "-P", "-m", "perfkit.workers.warm", *self._names]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def fork(self, arguments: Sequence[str], env: Mapping[str, str], cwd: str) -> _Kernel:

@@ -92,7 +92,7 @@ class Ahead:
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "perfkit.diagnosis.compiling", self.core],
+            [sys.executable, "-P", "-m", "perfkit.diagnosis.compiling", self.core],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -33,6 +33,13 @@ def test_a_program(perfkit, program, tmp_path):
     assert (tmp_path / "work.trace").exists()
 
 
+def test_modules_of_the_users_own_are_not_taken_for_pythons(perfkit, program, tmp_path):
+    """A student's folder holds random.py and queue.py: what the tracer starts does not import them."""
+    for name in ("typing", "random", "queue", "enum", "numpy"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('the user's own')\n")
+    assert "w.trace: " in perfkit("trace", program, "--function", "work", "-o", "w.trace", "--", 30)
+
+
 def test_a_kernel_with_arguments(perfkit, tmp_path):
     (tmp_path / "k.c").write_text(
         "double f(const double *x, long n) { double s = 0; while (n--) s += *x++; return s; }"

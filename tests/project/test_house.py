@@ -99,3 +99,15 @@ def test_links_between_documents_lead_somewhere():
     links = [(p, target) for p in pages for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", p.read_text())]
     assert links
     assert [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()] == []
+
+
+def test_what_is_started_does_not_import_from_the_users_folder():
+    """-P or -I: a user's own random.py would be taken for Python's otherwise."""
+    started = [
+        (path.name, line.strip())
+        for path in (ROOT / "perfkit").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r'sys\.executable, "-', line) and "cmd[:3]" not in line
+    ]
+    assert len(started) >= 8
+    assert [each for each in started if not re.search(r'sys\.executable, "-[PI]"', each[1])] == []

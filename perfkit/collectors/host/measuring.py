@@ -108,7 +108,7 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
     module, _, function = task.partition(":")
     root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-c", f"from {module} import {function}; import sys; {function}(sys.argv[1])"]
+    command = [sys.executable, "-P", "-c", f"from {module} import {function}; import sys; {function}(sys.argv[1])"]
     name = specification["name"]
     try:
         done = subprocess.run(

@@ -348,10 +348,10 @@ class Microbenchmark:
 
         jobs = list(compiling.batches_of(study, todo, self._cut(len(todo))))
         built: dict[str, compiling.Built] = {}
+        # Threads: the work is the compilers'. Processes would take a second to start, and outlive a `kill -9`.
+        parallel = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), prefer="threads", return_as="generator_unordered")
         with deaf_to_interrupts():  # starts the workers
-            finished = Parallel(n_jobs=min(self.jobs, max(len(jobs), 1)), return_as="generator_unordered")(
-                delayed(compiling.compile_batch)(one, objects, os.getpid()) for one in jobs
-            )
+            finished = parallel(delayed(compiling.compile_batch)(one, objects) for one in jobs)
         for results in finished:
             built |= {one.key: one for one in results}
             self._say(before, total, f"compiling ({len(built)} of {len(todo)} variants)")

@@ -7,8 +7,6 @@ precompiled headers, which gcc itself refuses where a variant's macros could cha
 import hashlib
 import itertools
 import json
-import multiprocessing
-import os
 import re
 import shlex
 import subprocess
@@ -91,10 +89,8 @@ class Built:
         return not self.object
 
 
-def compile_batch(batch: Batch, folder: Path, owner: int = 0) -> list[Built]:
+def compile_batch(batch: Batch, folder: Path) -> list[Built]:
     """Compile a batch into `folder` and check what came out; never raises for a variant's fault.
-
-    `owner` is the process that asks for it: a worker of its pool that outlives it, after a ``kill -9``, ends.
 
     A variant counts as failed if its region lacks the instructions that were asked for, or is empty although it is not
     without optimisation: the compiler removed the work. One that is empty for its dimensions' values is only told.
@@ -112,20 +108,11 @@ def compile_batch(batch: Batch, folder: Path, owner: int = 0) -> list[Built]:
     _prepare(batch, place)
     messages = {}
     for one in batch.variants:
-        _end_with(owner)
         messages[one.key] = _compile(batch, one, place)
     good = [one for one in batch.variants if not messages[one.key]]
     checked = {one.key: one for one in _inspect(batch, good, place)}
     failed = {key: Built(key, message=f"{batch.compiler}: {text}") for key, text in messages.items() if text}
     return [failed.get(one.key) or checked[one.key] for one in batch.variants]
-
-
-def _end_with(owner: int) -> None:
-    """End this process if it is a worker of joblib's own pool whose parent is gone: nobody waits for what it does."""
-    if owner in (0, os.getpid()):  # called in the process that asks, or by a pool that is not ours
-        return
-    if multiprocessing.current_process().name.startswith("LokyProcess") and os.getppid() != owner:
-        os._exit(1)
 
 
 # -- one variant -------------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def without_random_addresses(libc: Any, specification: dict[str, Any], module: s
         anew |= bounded_stack()
     if anew:
         argument = json.dumps(specification | {"again": True})
-        os.execv("/proc/self/exe", [sys.executable, "-m", module, argument])  # noqa: S606
+        os.execv("/proc/self/exe", [sys.executable, "-P", "-m", module, argument])  # noqa: S606
 
 
 class Session:

@@ -242,7 +242,7 @@ class Child:
         self.log = (scratch / "output").open("w+b")
         source = job.stdin.open("rb") if job.stdin is not None else None
         self.process = subprocess.Popen(
-            [sys.executable, "-m", self.module, json.dumps(specification)],
+            [sys.executable, "-P", "-m", self.module, json.dumps(specification)],
             stdin=source or subprocess.DEVNULL,
             stdout=self.log,
             stderr=subprocess.STDOUT,

@@ -174,7 +174,7 @@ def program_child(
             }  # fmt: skip
             with printed.open("wb") as output, (stdin or Path(os.devnull)).open("rb") as source:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", module, json.dumps(told)],
+                    [sys.executable, "-P", "-m", module, json.dumps(told)],
                     stdin=source, stdout=output, stderr=subprocess.STDOUT, pass_fds=[to_parent, *handles],
                     env=child_environment(search_paths(elf)), start_new_session=True,
                     executable=sys.executable if script else interpreter(elf, Path(scratch)),
