@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, shown
 from perfkit.collectors.profile.sampled import Target
-from perfkit.collectors.tracer.demangle import forms, matching
+from perfkit.collectors.tracer.demangle import by_ending, forms, matching
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.words import brief
 from perfkit.errors import DataError, FormatError
@@ -26,33 +26,29 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
     seen = [each for each in (found.functions if found else ()) if each.symbol and _in(library, each.path)]
     meant = [each for each in seen if _is(name, each)]
     if meant:
-        others = f"; {len(meant) - 1} more of this name ran: {_list(e.name for e in meant[1:])}" if meant[1:] else ""
-        return meant[0], f"as asked{others}"
+        return meant[0], _as_asked(meant)
     # The profile names files by their real path.
     loaded = [Path(e.path).resolve() for e in seen if e.path.startswith("/")]
     files = list(dict.fromkeys([target.program.resolve(), *loaded]))
     if library:
         files = [path for path in files if _in(library, str(path))] or _given(library, target)
     known: dict[bool, dict[str, str]] = {True: {}, False: {}}  # the program's own names, those of the system
+    files = [path for path in files if _is_elf(path)]
     for path in files:
-        try:
-            elf = ElfFile(path)
-        except FormatError:
-            continue
-        symbols = [name] if name in elf.functions else matching(name, elf.demangled) or _family(name, elf)
-        addresses = {elf.functions[symbol].address: symbol for symbol in symbols}
-        if len(addresses) > 1:
-            raise DataError(
-                f"several functions of {path.name} are called {name!r}, and none was seen running; name one: "
-                f"{_list(sorted(elf.demangled.get(s, s) for s in addresses.values()))}"
-            )
-        for symbol in addresses.values():
-            held = (str(path.resolve()), symbol)
-            title = shown({held}, {held[0]: elf})[held]
-            return HotFunction(title, symbol, held[0], 0, 0.0, 1, 1), "as asked; it was not seen running"
+        elf = ElfFile(path)
+        if symbols := _exactly(name, elf):
+            return _only(name, path, elf, symbols)
         mine = known[not str(path).startswith(SYSTEM)]
         mine |= {form: text for text in elf.demangled.values() for form in forms(text)}
         mine |= {symbol: symbol for symbol in elf.functions if symbol not in elf.demangled}
+    # Nothing is called so: what a person means without its classes or modules, first among what ran.
+    texts = {str(at): ElfFile(each.path).demangled.get(each.symbol, "") for at, each in enumerate(seen)}
+    if meant := [seen[int(at)] for at in by_ending(name, texts)]:
+        return meant[0], _as_asked(meant)
+    for path in files:
+        elf = ElfFile(path)
+        if not str(path).startswith(SYSTEM) and (symbols := by_ending(name, elf.demangled)):
+            return _only(name, path, elf, symbols)
     told = _nearest(name, known[True], _ALIKE) + _nearest(name, known[False], _ALIKE if library else _VERY_ALIKE)
     told = list(dict.fromkeys(told))[:5]
     hot = _list(brief(e.name) for e in sorted(seen, key=lambda e: e.is_system)[:5])
@@ -61,6 +57,37 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
         + (f"; nearest: {'; '.join(told)}. " if told else ". ")
         + (f"What ran most: {hot}. " if hot else "")
         + "If it should be there, the compiler inlined it into its caller"
+    )
+
+
+def _as_asked(meant: list[HotFunction]) -> str:
+    others = f"; {len(meant) - 1} more of this name ran: {_list(e.name for e in meant[1:])}" if meant[1:] else ""
+    return f"as asked{others}"
+
+
+def _is_elf(path: Path) -> bool:
+    try:
+        ElfFile(path)
+    except FormatError:
+        return False
+    return True
+
+
+def _exactly(name: str, elf: ElfFile) -> list[str]:
+    return [name] if name in elf.functions else matching(name, elf.demangled) or _family(name, elf)
+
+
+def _only(name: str, path: Path, elf: ElfFile, symbols: list[str]) -> tuple[HotFunction, str]:
+    """Return the one function that some symbols stand for; DataError where they stand for several."""
+    addresses = {elf.functions[symbol].address: symbol for symbol in symbols}
+    if len(addresses) > 1:
+        raise DataError(
+            f"several functions of {path.name} are called {name!r}, and none was seen running; name one: "
+            f"{_list(sorted(elf.demangled.get(s, s) for s in addresses.values()))}"
+        )
+    held = (str(path.resolve()), next(iter(addresses.values())))
+    return HotFunction(shown({held}, {held[0]: elf})[held], held[1], held[0], 0, 0.0, 1, 1), (
+        "as asked; it was not seen running"
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 _MANGLED = re.compile(r"_Z|_R[A-Z]|_R\d|__Z")
 # numba's: which version of a function, and with which options it was compiled.
 _NUMBA = re.compile(r"\[abi:v\d+\](?:\[abi:c\w+\])?")
+_LIBRARIES = re.compile(r"(?:[^(<]+ )?<?(?:std|core|alloc|__gnu_cxx|hashbrown)::")
 _FORTRAN = re.compile(r"__([a-z]\w*)_MOD_(\w+)")  # gfortran's: module and procedure
 
 
@@ -78,6 +79,23 @@ def matching(name: str, known: Mapping[str, str]) -> list[str]:
     near = {symbol: text for symbol, text in known.items() if wanted and wanted[:8] in _spaceless(text)}
     exact = [symbol for symbol, text in near.items() if _spaceless(text) == wanted]
     return exact or [symbol for symbol, text in near.items() if wanted in map(_spaceless, forms(text))]
+
+
+def by_ending(name: str, known: Mapping[str, str]) -> list[str]:
+    """Return the symbols of functions that a person means without naming their classes, modules or crates.
+
+    `known` is as that of `matching`, which comes first. Those of the standard libraries are meant only if no other is.
+
+    Examples
+    --------
+    >>> by_ending("Solver::solve", {"a": "cfd::Solver<double>::solve(long)", "b": "std::Solver::solve()"})
+    ['a']
+    """
+    wanted = f"::{_spaceless(name)}"
+    first = re.split(r"\W", wanted[2:])[0]
+    near = {symbol: text for symbol, text in known.items() if first in text}
+    found = [symbol for symbol, text in near.items() if any(_spaceless(form).endswith(wanted) for form in forms(text))]
+    return [symbol for symbol in found if not _LIBRARIES.match(known[symbol])] or found
 
 
 def _without_templates(name: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from perfkit.collectors.tracer.demangle import demangled, forms, matching
+from perfkit.collectors.tracer.demangle import by_ending, demangled, forms, matching
 from perfkit.errors import DataError, FormatError
 
 # How compilers mark a variant of a function that stands in its place: gcc's symbols, and c++filt's words for them.
@@ -259,7 +259,7 @@ class ElfFile:
         """
         if name in self.functions:
             return self.functions[name]
-        found = matching(name, self.demangled) or matching(name, self._clones)
+        found = matching(name, self.demangled) or matching(name, self._clones) or by_ending(name, self.demangled)
         meant = {self.functions[symbol].address: symbol for symbol in found}
         if len(meant) == 1:
             return self.functions[next(iter(meant.values()))]

@@ -53,6 +53,10 @@ def program(tmp_path_factory):
         ("app::Table::operator()", "_ZNK3app5TableclEi"),
         ("app::only", "_ZN3app4onlyIiEET_S1_"),
         ("app::only<int>(int)", "_ZN3app4onlyIiEET_S1_"),
+        ("only", "_ZN3app4onlyIiEET_S1_"),
+        ("total", "_ZNK3app5Table5totalEi"),
+        ("Table::total", "_ZNK3app5Table5totalEi"),
+        ("Table::over(double)", "_ZNK3app5Table4overEd"),
     ],
 )
 def test_a_function_is_found_with_and_without_parameters(program, name, symbol):
@@ -68,6 +72,8 @@ def test_a_method_is_traced_by_its_name(program):
 def test_overloads_are_not_guessed_and_a_miss_names_its_neighbours(program):
     with pytest.raises(DataError, match=r"several .*over\(double\) const, app::Table::over\(int\) const"):
         ElfFile(program).function("app::Table::over")
+    with pytest.raises(DataError, match=r"several .*over\(double\) const, app::Table::over\(int\) const"):
+        ElfFile(program).function("over")
     with pytest.raises(DataError, match=r"nearest: app::Table::total\(int\) const"):
         ElfFile(program).function("app::Table::totl")
 
