@@ -28,7 +28,7 @@ def never_compiled() -> bool:
     Only to begin early: what is missing is found out by those who begin.
     """
     own = _SIMULATORS / "gus" / "__pycache__"
-    if not os.access(_SIMULATORS / "gus", os.W_OK):  # then it is kept in some folder of the user's
+    if not os.access(own if own.exists() else own.parent, os.W_OK):  # then it is kept in some folder of the user's
         return False
     folders = (Path(os.environ.get("NUMBA_CACHE_DIR") or own), _SIMULATORS / "_compiled")
     return not any(next(folder.rglob(_KEPT), None) for folder in folders)

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -79,18 +80,26 @@ def compiled(*built_from: str, **options: Any) -> Callable[[Callable[..., Any]],
             except (AttributeError, ImportError):  # of a version whose types are gone: numba would raise, not compile
                 Path(index._index_path).unlink(missing_ok=True)
             index.shipped = partial(_shipped, Path(index._index_path).stem, (own, *files))
-            index.save = partial(_save_alone, index.save, Path(index._index_path).with_suffix(".lock"))
+            index.save = partial(_save_alone, index, index.save)
             index.load = partial(_load, index.load, index.shipped)
         return found
 
     return decorate
 
 
-def _save_alone(save: Callable[[Any, Any], None], lock: Path, key: Any, data: Any) -> None:
-    """Keep what was compiled, while no other process does: two would give their machine code one file's name."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a") as held:
+def _save_alone(index: Any, save: Callable[[Any, Any], None], key: Any, data: Any) -> None:
+    """Keep what was compiled, while no other process does: two would give their machine code one file's name.
+
+    numba writes its list before the code that the list names: the code of an older source, which has that name, goes
+    first, or who reads in between, or comes after an end in between, would run it.
+    """
+    path = Path(index._index_path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        if not index._load_index():
+            for old in path.parent.glob(f"{escape(path.stem)}.*.nbc"):
+                old.unlink(missing_ok=True)
         save(key, data)
 
 
