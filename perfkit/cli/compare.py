@@ -7,6 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import notes_to_stderr
+from perfkit.cli.progress import stages
 
 ENDINGS = (".md", ".html", ".json", ".csv", ".parquet")
 
@@ -48,6 +49,14 @@ def compare(
     apart: bool = typer.Option(
         False, "--apart", help="Begin each call when the one before has ended: latency; else calls may overlap."
     ),
+    timeout: float = typer.Option(
+        600.0,
+        "--timeout",
+        min=1,
+        max=1e6,
+        callback=options.finite,
+        help="Give up after this many seconds of measuring.",
+    ),
     output: Annotated[
         Path | None, options.output("Write a report (.md, .html), the result (.json) or the processes.", *ENDINGS)
     ] = None,
@@ -80,8 +89,12 @@ def compare(
     if sides[0] == sides[1]:
         typer.echo("A and B are the same: whatever differs below is chance (B, --flags-b, ... would differ)", err=True)
     first, other = (kernel_from(*side) for side in sides)
-    with notes_to_stderr():
-        found = measure(first, other, *given, processes=processes, confidence=confidence, least=least, apart=apart)
+    with notes_to_stderr(), stages() as say:
+        say(f"measuring in {processes} processes")
+        found = measure(
+            first, other, *given,
+            processes=processes, confidence=confidence, least=least, apart=apart, timeout=timeout,
+        )  # fmt: skip
     typer.echo(found.to_json() if as_json else found.summary())
     if output is not None:
         found.write(output)

@@ -206,3 +206,12 @@ def test_shell_completion(shell_name):
 def test_json_is_json_even_where_a_number_is_none(perfkit):
     found = json.loads(perfkit("cpi", "cpi/planted", "--json"), parse_constant=lambda name: pytest.fail(name))
     assert found
+
+
+@pytest.mark.measures
+def test_a_kernel_that_never_ends_is_given_up_with_a_sign_of_life_before(perfkit, tmp_path):
+    (tmp_path / "endless.c").write_text("long f(long n) { volatile long k = 1; while (k) {} return n; }")
+    words = ("compare", "endless.c", "--flags-b", "-O3", "--timeout", "2", "--", "10")
+    told = perfkit(*words, status=2)
+    assert "measuring in 30 processes ." in told
+    assert "not done after 2 s; give it more time" in told

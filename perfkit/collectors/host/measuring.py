@@ -122,7 +122,8 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
         )
     except subprocess.TimeoutExpired:
         raise DataError(
-            f"{name} was not done after {timeout:g} s; give it more time, less work or fewer repetitions"
+            f"{name} was not done after {timeout:g} s; give it more time (a longer timeout), less work or fewer "
+            "repetitions"
         ) from None
     if done.returncode:
         raise DataError(f"{name} failed while it was timed (status {done.returncode}). {done.stderr[-500:]}")
