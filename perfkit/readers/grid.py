@@ -218,6 +218,7 @@ def _other_header(data: bytes, begin: int, header: Header, name: str, report: Re
             (header.names[0] if name.startswith("\n") else name) in names
             and len(names) == len(header.names)
             and not any(map(NUMBER_PATTERN.fullmatch, names))
+            and not (start == begin and _stands_over(header.names))
         ):
             line = data.count(b"\n", 0, start) + 1
             raise FormatError(
@@ -226,6 +227,11 @@ def _other_header(data: bytes, begin: int, header: Header, name: str, report: Re
             )
         at = stop
     return again
+
+
+def _stands_over(names: Sequence[str]) -> bool:
+    """Whether names can be those of groups of columns, of which a row below tells the events."""
+    return len(set(names)) < len(names) and not any(normalise(n) in _AXES for n in names)
 
 
 def _note_open_end(data: bytes, last: Column, report: Report) -> None:

@@ -9,15 +9,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from perfkit.errors import FormatError
 from perfkit.readers import plain_table
-from perfkit.readers.grid import Column, Grid
+from perfkit.readers.grid import Grid
 from perfkit.readers.numbers import NUMBER_PATTERN
 from perfkit.readers.open import Opened
+from perfkit.readers.records import columns_of, is_plain_number, without_frames
 from perfkit.readers.report import Dump, Report
+from perfkit.readers.running_totals import is_axis
 from perfkit.readers.scales import caution_of_scale
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -31,12 +30,25 @@ def recognise(head: str) -> bool:
     if not text.startswith("{"):
         return False
     try:
-        first, _ = json.JSONDecoder().raw_decode(text)
+        first, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return _begins_as_one(text)
-    if not head.lstrip("\ufeff \t\r\n").startswith("[") and _turned(first) is not None:
+    listed = head.lstrip("\ufeff \t\r\n").startswith("[")
+    if not listed and _turned(first) is not None:
         return True
-    return isinstance(first, dict) and _is_record(first)
+    return isinstance(first, dict) and (_is_record(first) or _is_header(text[end:].lstrip(" \t\r\n,"), listed))
+
+
+def _is_header(behind: str, listed: bool) -> bool:
+    """Whether a record with time and work, or of an event, follows on one that is no such record."""
+    try:
+        second = json.loads(behind.partition("\n")[0]) if not listed else json.JSONDecoder().raw_decode(behind)[0]
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(second, dict) or not _is_record(second):
+        return False
+    names = _flat(second)
+    return sum(map(is_axis, names)) > 1 or any(n.lower() == "event" for n in names)
 
 
 def _begins_as_one(text: str) -> bool:
@@ -57,14 +69,13 @@ def read(content: Opened, report: Report, run: str) -> Dump:
         records = _listed(content, report)
     elif (turned := _one_object(content, report)) is not None:
         records = turned
-        report.document(len(records), len(records), 0, unit="row")
     else:
         records, lines = _by_line(content, report)
     records = [_flat(r) for r in records]
     if not records:
         raise FormatError(f"{report.file}: records in JSON without a single one that can be read")
-    names = tuple(dict.fromkeys(k for r in records for k in r))
-    columns = tuple(column_of([r.get(n) for r in records]) for n in names)
+    records, lines = without_frames(records, lines, report)
+    names, columns = columns_of(records)
     return plain_table.to_dump(Grid(names, columns, first_line=1, kept_lines=lines), report, run)
 
 
@@ -104,7 +115,7 @@ def _turned(whole: Any) -> list[dict[str, Any]] | None:
         return None
     if columns:
         return [{name: of.get(key) for name, of in whole.items()} for key in dict.fromkeys(k for v in inner for k in v)]
-    if any("run" in v for v in inner) or not all(sum(_is_number(x) for x in v.values()) > 1 for v in inner):
+    if any("run" in v for v in inner) or not all(sum(is_plain_number(x) for x in v.values()) > 1 for v in inner):
         return None
     return [{"run": name, **of} for name, of in whole.items()]
 
@@ -135,7 +146,7 @@ def _is_record(record: dict[str, Any]) -> bool:
     flat = _flat(record)
     if any(isinstance(v, dict | list) for v in flat.values()):
         return False
-    n = sum(_is_number(v) or (isinstance(v, str) and bool(NUMBER_PATTERN.fullmatch(v))) for v in flat.values())
+    n = sum(is_plain_number(v) or (isinstance(v, str) and bool(NUMBER_PATTERN.fullmatch(v))) for v in flat.values())
     return n >= 2 or (n == 1 and any(k.lower() == "event" for k in flat))
 
 
@@ -145,13 +156,9 @@ def _flat(record: dict[str, Any]) -> dict[str, Any]:
     if len(inside) != 1 or any(isinstance(v, list) for v in record.values()):
         return record
     inner = record[inside[0]]
-    if not inner or set(inner) & set(record) or not all(v is None or _is_number(v) for v in inner.values()):
+    if not inner or set(inner) & set(record) or not all(v is None or is_plain_number(v) for v in inner.values()):
         return record
     return {k: v for k, v in record.items() if k != inside[0]} | inner
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _by_line(content: Opened, report: Report) -> tuple[list[dict[str, Any]], Sequence[int]]:
@@ -170,7 +177,6 @@ def _by_line(content: Opened, report: Report) -> tuple[list[dict[str, Any]], Seq
             continue
         records.append(record)
         lines.append(number)
-    report.counts(lines)
     return records, lines
 
 
@@ -182,12 +188,4 @@ def _listed(content: Opened, report: Report) -> list[dict[str, Any]]:
     wrong = next((i for i, r in enumerate(whole, 1) if not isinstance(r, dict)), None)
     if wrong is not None:
         raise FormatError(f"{report.file}: expected a list of JSON objects; number {wrong} is none")
-    report.document(len(whole), len(whole), 0, unit="row")
     return list(whole)
-
-
-def column_of(values: list[Any]) -> Column:
-    """Return a column of a table of what records say: of numbers, or of text."""
-    if all(v is None or _is_number(v) for v in values):
-        return np.array([np.nan if v is None else float(v) for v in values])
-    return pa.chunked_array([pa.array([None if v is None else str(v) for v in values], pa.string())])

@@ -5,8 +5,9 @@ import re
 from perfkit.errors import FormatError
 from perfkit.readers import plain_table
 from perfkit.readers.grid import Grid
-from perfkit.readers.json_records import column_of
+from perfkit.readers.intel_pmu import readings
 from perfkit.readers.open import Opened
+from perfkit.readers.records import columns_of, without_frames
 from perfkit.readers.report import Dump, Report
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -51,15 +52,14 @@ def read(content: Opened, report: Report, run: str) -> Dump:
             continue
         records.append(record)
         lines.append(number)
-    report.counts(lines)
     series = {r.pop("", "") for r in records}
     if len(series) > 1:
         raise FormatError(
             f"{report.file}: expected the records of one measurement; found {', '.join(sorted(series)[:5])}, and "
             "nothing says which belong to one interval. Split the file"
         )
-    names = tuple(dict.fromkeys(k for r in records for k in r))
-    columns = tuple(column_of([r.get(n) for r in records]) for n in names)
+    records, lines = without_frames(*readings(records, lines, report), report)
+    names, columns = columns_of(records)
     return plain_table.to_dump(Grid(names, columns, kept_lines=lines), report, run)
 
 

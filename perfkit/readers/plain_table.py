@@ -16,7 +16,7 @@ from perfkit.errors import FormatError
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, cells_of, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
-from perfkit.readers.long_rows import counts_of_totals, dated_lengths, numbered, refuse_gaps, stamped
+from perfkit.readers.long_rows import counts_of_totals, dated_lengths, numbered, refuse_gaps, shares_counted, stamped
 from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
@@ -52,7 +52,6 @@ _PROBE_ROWS = 8
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
 _BEGINS = re.compile(r"start|begin", re.IGNORECASE)
 _SURE = 9  # steps that must all go up before it is no accident
-_PERCENT = 100.0
 _FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compared, and the share of identical ones
 _LARGE = 1e5  # counts that are never the same by chance
 _LONG_BEFORE = 10.0  # steps between a clock's beginning and the first row that no run takes
@@ -212,15 +211,10 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         _note_ratios(table["event"][ratio], report)
     kept = ~nameless & ~ratio
     table = table[kept].reset_index(drop=True)
-    most = np.fmax.reduce(table["running"].to_numpy(), initial=0.0) if "running" in table else 0.0
-    if most > _PERCENT:
+    if "running" in table:
         enabled = next((i for i in others if grid.names[i].lower() in ("enabled", "time_enabled")), None)
         of = numbers(grid, [enabled], report).get(enabled) if enabled is not None else None
-        table["running"] = np.nan if of is None else table["running"] / of[kept]
-        report.note(f"column running is a time; {'its share of enabled is read' if of is not None else 'left out'}")
-    elif most > 1.0:
-        report.note("column running is in per cent; read as fractions")
-        table["running"] /= 100.0
+        table["running"] = shares_counted(table["running"].to_numpy(), None if of is None else of[kept], report)
     if pair and not {"time", "work"} & set(table["event"]):
         if "interval" not in table and "at" in table:
             table["interval"] = table.groupby("run", sort=False)["at"].rank("dense").sub(1)

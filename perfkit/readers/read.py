@@ -14,7 +14,7 @@ from perfkit.readers.identical import identical_runs
 from perfkit.readers.open import open_dump, run_name
 from perfkit.readers.recognise import reader, recognise
 from perfkit.readers.report import Asked, Dump, Lines, Report, account_table
-from perfkit.readers.running_totals import AT_PLACE, ENDS
+from perfkit.readers.running_totals import AT_PLACE, ENDS, is_axis
 from perfkit.readers.scales import is_gauge, is_ratio
 from perfkit.samples.divided import find_divided, is_rate, restore
 from perfkit.samples.events import printable
@@ -116,8 +116,32 @@ def _taken_apart(path: Path, report: Report, name: str | None) -> Dump:
         report.close(lines)
     if dump.counts.empty:
         raise FormatError(f"{report.file}: recognised as {module.TITLE}, but no count in it could be read")
-    dump = _possible(dump, report)
-    return _undivided(_placed(dump, report), report) if module.NAME in _TABLES else dump
+    if module.NAME not in _TABLES:
+        return _possible(dump, report)
+    return _undivided(_placed(_possible(_without_limits(dump, report), report), report), report)
+
+
+def _without_limits(dump: Dump, report: Report) -> Dump:
+    """Return a table without the events that show a counter's end in every row: limits, or stopped before the first.
+
+    Those of time and work stay, to be refused: without them there is no answer.
+    """
+    values = dump.counts["count"]
+    ended = values.isin(ENDS)
+    if not ended.any():
+        return dump
+    always = ended.groupby(dump.counts["event"], observed=True).agg(["all", "size"])
+    found = [e for e in always.index[always["all"] & (always["size"] > 1)] if not is_axis(str(e))]
+    if not found:
+        return dump
+    report.note(
+        f"events that show the end of a counter's bits (2^32 - 1 and the like) in every row, limits or counters that "
+        f"stopped before, left out: {', '.join(map(str, found))}"
+    )
+    kept = dump.counts[~dump.counts["event"].isin(found)].reset_index(drop=True)
+    if isinstance(kept["event"].dtype, pd.CategoricalDtype):
+        kept["event"] = kept["event"].cat.remove_unused_categories()
+    return replace(dump, counts=kept)
 
 
 def _possible(dump: Dump, report: Report) -> Dump:

@@ -70,7 +70,10 @@ def with_second_header(grid: Grid, report: Report) -> Grid:
     first = 1 if normalise(below[0]) in (*TIME_EVENTS, *WORK_EVENTS) else 2  # that may lie under a merged cell
     for i in range(first, len(over)):
         over[i] = over[i] or (over[i - 1] if below[i] else "")
-    names = [f"{level if t.isdigit() else ''}{t}:{n}" if t and n else t or n for t, n in zip(over, below, strict=True)]
+    names = [
+        f"{level if t.isdigit() else ''}{t}:{n}" if t and n and t != n else t or n
+        for t, n in zip(over, below, strict=True)
+    ]
     if index:
         names[0] = third[0] if heads == 2 else own
     report.describes(list(grid.lines)[:heads])

@@ -39,6 +39,7 @@ _LENGTHS = re.compile(
     re.IGNORECASE,
 )
 _FAR = 3.0
+_YEARS = 1e9  # in s, since 1970
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
 _FIXED_RATE = re.compile(
     r"^(?:task-clock|cpu-clock|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
@@ -83,6 +84,8 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
         unit = _since_1970(float(np.median(known)))
         if np.isnan(unit) and np.any(known % 1):
             unit = 1.0
+    if not rises and len(known) and np.median(known) * unit > _YEARS:
+        unit = np.nan  # the one time of all rows, or times in no order: no length of anything
     return Clock(rises, unit)
 
 

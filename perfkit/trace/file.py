@@ -8,6 +8,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ MAGIC = "perfkit-trace"
 VERSION = 2  # the first had its static tables in parquet
 BLOCKS_PER_CHUNK = 1 << 20
 _WHAT = "a perfkit trace"
+_ORIGIN = "what its header says of its origin"
 _MOST_BLOCKS = 1 << 26  # in a chunk; more is a damaged header
 _FEW = 1 << 18  # accesses: fewer are not worth loading a compiler for
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same trace gives the same bytes
@@ -83,7 +85,7 @@ class TraceFile:
             with reading(self.path, _WHAT):
                 self._header = self._read_header()
                 self.code = self._read_code()
-                self.provenance = provenance_from_dict(self._header["provenance"])
+                self.provenance = self._read_provenance()
                 self.chunk_sizes = self._read_chunk_sizes()
                 self.instruction_count = int(self._header["instructions"])
         except BaseException:
@@ -172,6 +174,19 @@ class TraceFile:
         check_fields(header, fields, self.path, "its header")
         return header
 
+    def _read_provenance(self) -> Provenance:
+        values = self._header["provenance"]
+        texts = {k: str for k, v in asdict(Provenance()).items() if isinstance(v, str) and k in values}
+        check_fields(values, {**texts, **{k: dict for k in ("extra", "sources") if k in values}}, self.path, _ORIGIN)
+        for name in ("extra", "sources"):
+            check_fields(
+                values.get(name, {}), dict.fromkeys(values.get(name, {}), str), self.path, f"{_ORIGIN} ({name})"
+            )
+        try:
+            return provenance_from_dict(values)
+        except DataError as error:
+            raise FormatError(f"{self.path}: {error}") from error
+
     def _read_code(self) -> StaticCode:
         try:
             tables = self._first_tables() if self._header["version"] == 1 else self._tables()
@@ -250,7 +265,7 @@ def _open(path: Path) -> zipfile.ZipFile:
         raise FormatError(f"{path}: not a perfkit trace (traces are ZIP archives with a trace.json)")
     try:
         return zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError) as error:  # or packed as no version of today's does
         raise FormatError(f"{path}: truncated or damaged: {error}") from error
 
 

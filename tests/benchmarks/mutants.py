@@ -44,7 +44,7 @@ def _files(folder: str, *names: str) -> list[str]:
 
 
 _READERS = [
-    *_files("readers", "small_rules"),
+    *_files("readers", "small_rules", "neighbours"),
     *_files("readers", "dialects", "traps", "strangers", "formats", "read", "labels_and_dates", "no_silent_loss"),
     *_files("readers", "row_order", "dressed_tables", "perf_text", "sources", "damaged"),
 ]

@@ -135,12 +135,24 @@ def small_trace(tmp_path_factory):
         {"version": -5},
         {"version": True},
         {"provenance": []},
+        {"provenance": {"complete": False, "stopped": {}}},
+        {"provenance": {"workload": 7}},
+        {"provenance": {"kind": "none"}},
+        {"provenance": {"extra": {"source_name": []}}},
+        {"provenance": {"extra": []}},
+        {"provenance": {"sources": {"a.c": None}}},
     ],
     ids=str,
 )
 def test_headers_of_traces(small_trace, tmp_path, changes):
     data = edited(small_trace, trace__json=header(**changes))
     refused(tmp_path / "bad.trace", data, pk.Trace.load)
+
+
+def test_an_archive_that_only_a_later_version_unpacks(small_trace, tmp_path):
+    data = bytearray(small_trace.read_bytes())
+    data[data.rfind(b"PK\x01\x02") + 6] = 187
+    refused(tmp_path / "bad.trace", bytes(data), pk.Trace.load)
 
 
 def test_damaged_members_of_traces(small_trace, tmp_path):

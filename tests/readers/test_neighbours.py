@@ -1,0 +1,287 @@
+"""Dialects that stand close to one another: each is read for what it is, and its neighbours as they always were."""
+
+import json
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.errors import FormatError
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read a text as a dump."""
+
+    def opened(text, **asked):
+        path = tmp_path / "dump.txt"
+        path.write_text(text)
+        return pk.read_samples(path, **asked)
+
+    return opened
+
+
+def totals(samples):
+    return samples.table.groupby("event", observed=True)["count"].sum().to_dict()
+
+
+def shares(samples):
+    return samples.table.groupby("event", observed=True)["running"].mean().to_dict()
+
+
+# ------------------------------------------------------------------ how long an event was counted
+
+
+@pytest.mark.parametrize(
+    ("enabled", "running", "share"),
+    [
+        ((40, 40), (20, 40), 0.5),  # times, in whatever unit
+        ((2.5, 2.5), (0.5, 2.5), 0.2),
+        ((0.01, 0.01), (0.005, 0.01), 0.5),
+        ((2000, 2000), (500, 2000), 0.25),
+        ((1_000_000_000, 1_000_000_000), (250_000_000, 1_000_000_000), 0.25),
+        ((2000, 40), (20, 40), 0.01),
+        ((100, 100), (50, 100), 0.5),  # the same either way
+        ((1, 1), (0.5, 1), 0.5),
+        ((1, 1), (50, 100), 0.5),  # per cent beside a flag, a time in s, a time in ns
+        ((10, 10), (50, 100), 0.5),
+        (("true", "true"), (50, 100), 0.5),
+        ((1_000_000_000, 1_000_000_000), (50, 100), 0.5),
+        ((1_000_000_000, 1_000_000_000), (0.5, 1), 0.5),  # fractions beside a time in ns
+        ((1000, 1000), (50, 100), np.nan),  # per cent, or ms of a second
+        ((0, 40), (0, 40), np.nan),  # never enabled
+    ],
+)
+def test_a_column_running_beside_enabled(read, enabled, running, share):
+    rows = f"cycles,3000,{enabled[0]},{running[0]}\ninstructions,6000,{enabled[1]},{running[1]}\n"
+    found = read("event,count,enabled,running\n" + rows)
+    assert totals(found) == {"cycles": 3000, "instructions": 6000}
+    assert shares(found)["cycles"] == pytest.approx(share, nan_ok=True)
+
+
+@pytest.mark.parametrize(("running", "share"), [((0.5, 1), 0.5), ((50, 100), 0.5), ((500, 1000), np.nan)])
+def test_a_column_running_alone(read, running, share):
+    found = read(f"event,count,running\ncycles,3000,{running[0]}\ninstructions,6000,{running[1]}\n")
+    assert shares(found)["cycles"] == pytest.approx(share, nan_ok=True)
+
+
+# ------------------------------------------------------------------ two rows of headers
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "time_s,core0,core0,core1,core1\ntime_s,cycles,instructions,cycles,instructions",
+        "time_s,core0,,core1,\ntime_s,cycles,instructions,cycles,instructions",
+        "# of two cores\ntime_s,core0,core0,core1,core1\ntime_s,cycles,instructions,cycles,instructions",
+        "time_s,core0,core0,core1,core1\n,cycles,instructions,cycles,instructions",
+        ",core0,,core1,\ntime_s,cycles,instructions,cycles,instructions",
+    ],
+)
+@pytest.mark.parametrize("sign", ",;\t")
+def test_two_rows_of_headers(read, head, sign):
+    rows = "\n1,1000,2000,1100,2100\n2,1001,2001,1101,2101\n3,1003,2003,1102,2102\n"
+    found = read((head + rows).replace(",", sign))
+    assert totals(found) == {"cycles": 6307, "instructions": 12307}
+    assert set(found.table["place"]) == {"core0", "core1"}
+    assert found.intervals()["seconds"].tolist() == [1.0] * 6
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "time_s,cycles,cycles\ntime_s,cycles,instructions",  # the first counts, too: a file of a header, and another
+        "time_s,cycles,instructions\ntime_s,loads,stores",
+        "time_s,loads,stores\ntime_s,cycles,instructions",  # no group of columns: a file of a header, and another
+    ],
+)
+def test_headers_of_other_columns_are_refused(read, head):
+    with pytest.raises(FormatError, match="second header"):
+        read(head + "\n1,1000,2000\n2,1001,2001\n")
+
+
+def test_a_second_header_further_down_is_refused(read):
+    with pytest.raises(FormatError, match="line 4: a second header"):
+        read("time_s,a,a\n1,1000,2000\n2,1001,2001\ntime_s,cycles,instructions\n1,1000,2000\n")
+
+
+# ------------------------------------------------------------------ where the bits of a counter end
+
+
+def test_a_limit_in_every_row_is_left_out_and_no_event(read):
+    found = read("cycles,instructions,limit\n1000,2000,4294967295\n1200,2100,4294967295\n")
+    assert totals(found) == {"cycles": 2200, "instructions": 4100}
+    assert any("left out: limit" in n for n in found.notes)
+    long = "".join(f"cycles,{c}\ninstructions,{2 * c}\nlimit,4294967295\n" for c in (1000, 1200))
+    assert totals(read("event,count\n" + long)) == {"cycles": 2200, "instructions": 4400}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "4294967295,2000,5\n4294967295,2100,6",  # of time: there is no answer without it
+        "1000,4294967295,5\n1100,4294967295,6",
+        "1000,2000,5\n1100,2100,4294967295",  # one that stopped
+        "1000,2000,4294967295",  # nothing shows that it is constant
+    ],
+)
+def test_a_counter_that_stopped_is_refused(read, rows):
+    with pytest.raises(FormatError, match="a counter of 32 bits ends"):
+        read(f"cycles,instructions,cache-misses\n{rows}\n")
+
+
+# ------------------------------------------------------------------ records around those with counts
+
+ROWS = [{"ts": 1.5, "cycles": 1000, "instructions": 2000}, {"ts": 2.5, "cycles": 1100, "instructions": 2100}]
+HEADERS = [
+    {"host": "a", "started": "2026-01-01"},
+    {"version": 2, "pid": 4711, "rate": 1000},
+    {"meta": {"version": 2, "pid": 4711}},
+    {"tool": "x", "args": ["./a", "b"], "env": {"OMP": 1}},
+    {"type": "header", "ts": 0, "version": 1},
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("footer", [[], [{"summary": True, "total_cycles": 2100, "rows": 2}]])
+@pytest.mark.parametrize("as_list", [False, True])
+def test_records_of_another_shape_around_those_with_counts(read, header, footer, as_list):
+    records = [header, *ROWS, *footer]
+    found = read(json.dumps(records) if as_list else "\n".join(map(json.dumps, records)) + "\n")
+    assert totals(found) == {"cycles": 2100, "instructions": 4100}
+    assert found.intervals()["seconds"].tolist() == [1.5, 1.0]
+    assert found.accounting.iloc[0][["total", "counts", "left_out"]].tolist() == [
+        len(records), 2, 1 + len(footer),
+    ]  # fmt: skip
+    assert any("around those with counts" in n for n in found.notes)
+
+
+def test_a_number_of_hundreds_of_digits_is_no_count(read):
+    with pytest.raises(FormatError, match="expected a finite count"):
+        read(json.dumps(ROWS[0]).replace("1000", "9" * 400) + "\n" + json.dumps(ROWS[1]) + "\n")
+
+
+def test_lines_of_a_log_around_those_with_counts(read):
+    rows = [" ".join(f"{k}={v}" for k, v in r.items()) for r in ROWS]
+    text = "\n".join(['level=info msg="start" version=2 pid=4711', *rows, 'level=info msg="done" rows=2'])
+    found = read(text + "\n")
+    assert totals(found) == {"cycles": 2100, "instructions": 4100}
+    assert found.n_intervals == 2
+
+
+def test_a_scale_in_the_header_is_told(read):
+    found = read("\n".join(map(json.dumps, [{"host": "a", "scale": 1000}, *ROWS])) + "\n")
+    assert any("caution" in n and "scale: 1000" in n for n in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("records", "intervals"),
+    [
+        # Records of other events, in turn with those of time and work, or only at the beginning.
+        ([{"ts": t, **c} for t in (1.5, 2.5) for c in ({"cycles": 9, "instructions": 8}, {"cache-misses": 7})], 4),
+        ([{"ts": 1.5, "cache-misses": 7, "tlb-misses": 3}, *ROWS], 3),
+        ([{"ts": 0.5, "cycles": None, "instructions": None}, *ROWS], 3),  # an interval that was not counted
+        ([{"ts": 0.5, "cycles": 900}, *ROWS], 3),
+    ],
+)
+def test_records_without_some_counts_are_intervals(read, records, intervals):
+    found = read("\n".join(map(json.dumps, records)) + "\n")
+    expected = {}
+    for name, count in ((k, v) for r in records for k, v in r.items() if k != "ts" and v is not None):
+        expected[name] = expected.get(name, 0) + count
+    assert totals(found) == expected
+    assert found.n_intervals == intervals
+
+
+# ------------------------------------------------------------------ Telegraf's readings
+
+STAMP = 1_621_254_096
+EVENTS = {"CPU_CLK_UNHALTED.THREAD": (10, 1.0), "INST_RETIRED.ANY": (15, 1.0), "BR_MISP_RETIRED.ALL_BRANCHES": (2, 0.5)}
+
+
+def reading(second, cpu, event, enabled, running, raw):
+    fields = f"raw={raw}i,scaled={raw * enabled // max(running, 1)}i,enabled={enabled}i,running={running}i"
+    return f"pmu_metric,cpu={cpu},event={event},host=xyz {fields} {(STAMP + second) * 10**9}"
+
+
+def test_readings_that_run_on_are_counts_between_them(read):
+    """Each second adds ten thousand times what is planted; what half of the time was not counted is scaled up."""
+    began = 123_456_789_000
+    lines = [
+        reading(n, cpu, e, began + n * 10**9, int(share * (began + n * 10**9)), int((7 + n * 1000 * c) * share))
+        for n in range(4)
+        for cpu in (0, 1)
+        for e, (c, share) in EVENTS.items()
+    ]
+    found = read("\n".join(lines) + "\n")
+    assert totals(found) == pytest.approx({e: 2 * 3 * 1000 * c for e, (c, _) in EVENTS.items()}, abs=6)
+    assert shares(found) == pytest.approx({e: share for e, (_, share) in EVENTS.items()})
+    assert set(found.table["place"]) == {"cpu0", "cpu1"}
+    assert found.intervals()["seconds"].tolist() == [1.0] * 6
+    assert found.accounting.iloc[0]["left_out"] == 6
+
+
+def test_an_agent_that_was_started_anew_begins_at_zero(read):
+    times = [10 * 10**9, 11 * 10**9, 500_000, 10**9 + 500_000]
+    lines = [
+        reading(n, 0, e, t, t, raw)
+        for n, (t, raw) in enumerate(zip(times, (10**6, 10**6 + 1000, 60, 960), strict=True))
+        for e in EVENTS
+    ]
+    assert totals(read("\n".join(lines) + "\n")) == dict.fromkeys(EVENTS, 1000 + 60 + 900)
+
+
+def test_one_reading_and_readings_that_begin_anew_are_counts_as_they_stand(read):
+    one = [reading(0, 0, e, 2 * 10**9, 10**9, 1000) for e in EVENTS]
+    found = read("\n".join(one) + "\n")
+    assert totals(found) == dict.fromkeys(EVENTS, 2000)
+    assert found.intervals()["seconds"].isna().all()  # of 51 years since 1970, none
+    each = [reading(n, 0, e, 10**9 + 7 * n, 10**9 + 7 * n, 1000 + n) for n in range(3) for e in EVENTS]
+    assert totals(read("\n".join(each) + "\n")) == dict.fromkeys(EVENTS, 3003)
+
+
+def test_an_event_that_never_ran_was_not_counted(read):
+    lines = [reading(0, 0, e, 10**9, 10**9 * (e != "BR_MISP_RETIRED.ALL_BRANCHES"), 1000) for e in EVENTS]
+    assert read("\n".join(lines) + "\n").describe().loc["BR_MISP_RETIRED.ALL_BRANCHES", "missing"] == 1
+
+
+def test_units_of_the_uncore_are_places(read):
+    lines = [
+        *(reading(n, 0, e, (n + 1) * 10**9, (n + 1) * 10**9, n * 100) for n in range(3) for e in EVENTS),
+        *(
+            f"pmu_metric,event=UNC_CBO,host=xyz,socket=0,unit=uncore_cbox_{u},unit_type=cbox enabled={n}000000000i,"
+            f"running={n}000000000i,raw={50 * n + u}i,scaled={50 * n + u}i {(STAMP + n) * 10**9}"
+            for n in range(1, 4)
+            for u in (0, 1)
+        ),
+    ]
+    found = read("\n".join(lines) + "\n")
+    assert totals(found)["UNC_CBO"] == 200
+    assert set(found.table["place"]) == {"cpu0", "socket0 uncore_cbox_0", "socket0 uncore_cbox_1"}
+
+
+def test_fields_that_are_no_numbers_are_refused(read):
+    lines = [reading(0, 0, e, 10**9, 10**9, 1000) for e in EVENTS]
+    with pytest.raises(FormatError, match="expected numbers in enabled, running and raw"):
+        read("\n".join(lines).replace("enabled=1000000000i", "enabled=on", 1) + "\n")
+
+
+# ------------------------------------------------------------------ one time for all rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timestamp,cycles,instructions\n1700000000,1000,2000\n",
+        "timestamp_ms,host,cycles,instructions\n1700000000000,a,600,1200\n1700000000000,b,400,800\n",
+        "timestamp,event,count\n1700000000,cycles,1000\n1700000000,instructions,2000\n",
+    ],
+)
+def test_the_time_of_all_rows_is_no_length_of_decades(read, text):
+    found = read(text)
+    assert totals(found) == {"cycles": 1000, "instructions": 2000}
+    assert found.intervals()["seconds"].isna().all()
+
+
+def test_lengths_stay_lengths(read):
+    assert read("time_ms,cycles,instructions\n1500,1000,2000\n").intervals()["seconds"].tolist() == [1.5]
