@@ -313,6 +313,9 @@ def _sound_rows(
     parts: list[int] = []
     order: list[int] | None = None  # of the fields, below a header in another order
     rows = body.split(b"\n")
+    last = (
+        header.line + 1 + max((i for i, row in enumerate(rows) if row.strip() and row.lstrip()[:1] != b"#"), default=0)
+    )
     for number, raw in enumerate(rows, header.line + 1):
         text = raw.rstrip(b"\r").decode("utf-8")
         if not text.strip():
@@ -324,6 +327,12 @@ def _sound_rows(
             order = None if tuple(names) == header.names else [where[n].pop(0) for n in header.names]
             parts.append(len(kept))
             report.describes(number)
+            continue
+        # Further up a comment may part two runs; and where rows begin so ("#1"), it is none.
+        if number > last and len(fields) != len(header.names) and not any(r.startswith(b"#") for r in kept[:1]):
+            report.left_out(number, "of comments below the rows, not read")
+            if told := caution_of_scale([text]):
+                report.note(told)
             continue
         if len(fields) != len(header.names):
             cut = number - header.line == len(rows) and not ends

@@ -8,7 +8,7 @@ from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.readers.row_order import begins_anew, even
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals, note_few_that_rise
-from perfkit.samples.clocks import Clock, clock_of, is_name_of_length, since_1970
+from perfkit.samples.clocks import Clock, clock_of, is_name_of_beginning, is_name_of_length, since_1970
 
 _PERCENT = 100.0
 _FEW = 10  # lengths rise by accident in fewer intervals than these
@@ -91,6 +91,18 @@ def numbered(table: pd.DataFrame, report: Report) -> pd.DataFrame:
 def dated_lengths(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with dates whose rows have the length since the date before theirs."""
     return table if "seconds" in table else table.assign(seconds=_lengths(table, True))
+
+
+def lengths_told(clocks: dict[str, np.ndarray]) -> np.ndarray:
+    """Return each row's length in s, of the times of its beginning and end or its duration; NaN where neither tells."""
+    begins = next(n for n in clocks if is_name_of_beginning(n))
+    others = {n: clock_of(n, v, rises=not is_name_of_length(n)) for n, v in clocks.items() if n != begins}
+    of = clock_of(begins, clocks[begins], rises=True) or Clock(True, np.nan)
+    found = np.full(len(clocks[begins]), np.nan)
+    for name, clock in others.items():
+        if clock is not None and np.isnan(found).all():
+            found = clocks[name] * clock.seconds - (clocks[begins] * of.seconds if clock.stamps else 0.0)
+    return np.where(found >= 0, found, np.nan)
 
 
 def _split(table: pd.DataFrame, anew: np.ndarray) -> pd.DataFrame:

@@ -16,7 +16,15 @@ from perfkit.errors import FormatError
 from perfkit.readers.dates import date_columns
 from perfkit.readers.grid import Grid, as_float, as_text, cells_of, find_header, is_number, numbers, read_grid
 from perfkit.readers.labels import labels, varying_parameters
-from perfkit.readers.long_rows import counts_of_totals, dated_lengths, numbered, refuse_gaps, shares_counted, stamped
+from perfkit.readers.long_rows import (
+    counts_of_totals,
+    dated_lengths,
+    lengths_told,
+    numbered,
+    refuse_gaps,
+    shares_counted,
+    stamped,
+)
 from perfkit.readers.numbers import DRESSED, NUMBER_PATTERN
 from perfkit.readers.open import Opened
 from perfkit.readers.perf import settle_duplicates
@@ -26,7 +34,7 @@ from perfkit.readers.running_totals import Rows, counts_between, find_totals, is
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
 from perfkit.readers.units_row import with_second_header, without_units_row
-from perfkit.samples.clocks import clock_of, is_name_of_clock, is_name_of_length, since_1970
+from perfkit.samples.clocks import clock_of, is_name_of_beginning, is_name_of_clock, is_name_of_length, since_1970
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -50,10 +58,11 @@ _CPI = re.compile(r"^(?:cpi|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$", re.
 _PROBE_ROWS = 8
 # Where the times of the rows are kept beside the columns of the table.
 _CLOCK_COLUMN = {"at": -10, "seconds": -11}
-_BEGINS = re.compile(r"start|begin", re.IGNORECASE)
 _SURE = 9  # steps that must all go up before it is no accident
 _FEWEST_ALIKE, _MOST_COMPARED, _ALIKE = 10, 100_000, 0.2  # rows that are compared, and the share of identical ones
 _LARGE = 1e5  # counts that are never the same by chance
+_TIMES_OF_PERF = ("duration_time", "user_time", "system_time")
+_PART_OF_TIME = re.compile(r"user|sys|cpu|kernel|gpu|start|begin|end|stop", re.IGNORECASE)
 _LONG_BEFORE = 10.0  # steps between a clock's beginning and the first row that no run takes
 # Other tools' names of what every tool counts. Arm Streamline's columns are "Group:Counter (Core)"; node_exporter's
 # are the counters of its collector "perf".
@@ -192,9 +201,19 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         report.note(f"column {grid.names[dated]} holds the date of each row; it is no event")
         table = table.drop(columns=["at", "time"], errors="ignore").assign(at=values[dated])
         keys = {k: i for k, i in keys.items() if k != "time"}
+        began = next((i for i in dates if is_name_of_beginning(grid.names[i])), None)
+        if began is not None and "seconds" not in table:
+            rest = {grid.names[i]: values[i] for i in clocks if i in values and i not in dates}
+            none = {grid.names[began]: np.full(grid.n_rows, np.nan)}
+            lengths = dates[dated] - dates[began] if began != dated else lengths_told(none | rest)
+            table["seconds"] = np.where(lengths >= 0, lengths, np.nan)
     clock = next((i for i in clocks if i in values and i not in dates), None) if dated is None else None
     if clock is not None:
         table["stamp"] = values[clock]
+        if any(is_name_of_beginning(grid.names[i]) for i in clocks) and "seconds" not in table:
+            table["seconds"] = lengths_told(
+                {grid.names[i]: values[i] for i in clocks if i in values and i not in dates}
+            )
         table = table.drop(columns="time", errors="ignore") if keys.get("time") == clock else table
     table["event"] = _names(grid, keys["event"])
     table["run"] = _names(grid, keys["run"], run) if "run" in keys else run
@@ -242,7 +261,7 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
 def _clocks_of_rows(grid: Grid, keys: dict[str, int], others: list[int]) -> list[int]:
     """Return the columns of a long table that may tell the time of its rows, the likeliest first."""
     named = [i for i in (*others, keys.get("time", -1)) if i >= 0 and is_name_of_clock(grid.names[i])]
-    named.sort(key=lambda i: is_name_of_length(grid.names[i]))
+    named.sort(key=lambda i: (is_name_of_length(grid.names[i]), is_name_of_beginning(grid.names[i])))
     return [*named, *([keys["seconds"]] if "seconds" in keys and "interval" not in keys else [])]
 
 
@@ -314,9 +333,30 @@ def _one_row_an_event(grid: Grid, events: int, report: Report) -> Dump:
     ratio = table["event"].map(is_ratio).to_numpy(dtype=bool)
     if unit is not None:
         ratio = ratio | np.tile(_rates_by_unit(grid, unit), len(runs))
+    table, timed = _lengths_of_runs(table, report)
+    ratio = ratio & ~timed
     if ratio.any():
         _note_ratios(table["event"][ratio], report)
-    return Dump(table[~ratio].reset_index(drop=True).assign(interval=0))
+    return Dump(table[~(ratio | timed)].reset_index(drop=True).assign(interval=0))
+
+
+def _lengths_of_runs(table: pd.DataFrame, report: Report) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a turned table with the length of each run as its rows ``time (s)`` tell, and which rows tell times.
+
+    Events of perf that count time (``user_time``, ``task-clock``) stay events.
+    """
+    names = [n for n in table["event"].unique() if n not in report.asked.axes and is_name_of_clock(n)]
+    names = [n for n in names if normalise(n) not in _TIMES_OF_PERF]
+    timed = table["event"].isin(names).to_numpy()
+    lengths: pd.Series | None = None
+    for name in names:
+        own = table[table["event"] == name]
+        clock = clock_of(name, own["count"].to_numpy(), rises=False)
+        if lengths is None and clock is not None and np.isfinite(clock.seconds) and not _PART_OF_TIME.search(name):
+            lengths = own.set_index("run")["count"] * clock.seconds
+    if names:
+        report.note(f"rows that tell the time, no events: {', '.join(names)}")
+    return (table if lengths is None else table.assign(seconds=table["run"].map(lengths))), timed
 
 
 def _holds_numbers(grid: Grid, i: int) -> bool:
@@ -643,14 +683,21 @@ def _take_clocks(
     taken: dict[str, str] = {}
     times: dict[int, np.ndarray] = {}
     rest = dict(values)
-    # Of the dates of a row's beginning and end, the end is its time.
-    for i in sorted(dates, key=lambda i: bool(_BEGINS.search(grid.names[i]))):
-        taken[grid.names[i]] = "a further date" if times else "the date of each row's end"
-        times.setdefault(_CLOCK_COLUMN["at"], dates[i] - np.fmin.reduce(dates[i]))
+    ends: np.ndarray | None = None
+    # Of the times of a row's beginning and end, the end is its time.
+    for i in sorted(dates, key=lambda i: is_name_of_beginning(grid.names[i])):
+        if not times:
+            taken[grid.names[i]], ends = "the date of each row's end", dates[i]
+            times[_CLOCK_COLUMN["at"]] = ends - np.fmin.reduce(ends)
+        elif is_name_of_beginning(grid.names[i]) and _CLOCK_COLUMN["seconds"] not in times and (ends >= dates[i]).all():
+            taken[grid.names[i]] = "the date of each row's beginning"
+            times[_CLOCK_COLUMN["seconds"]] = ends - dates[i]
+        else:
+            taken[grid.names[i]] = "a further date"
         report.dated = True
     axes = [column for i, column in values.items() if is_axis(grid.names[i])]
     totals = bool(axes) and all((np.diff(column[np.isfinite(column)]) >= 0).all() for column in axes)
-    for i, column in values.items():
+    for i, column in sorted(values.items(), key=lambda c: is_name_of_beginning(grid.names[c[0]])):
         name = grid.names[i]
         clock = (
             None if name in report.asked.axes else clock_of(name, column, rises=rises(column, rows) if rows else None)
@@ -662,6 +709,9 @@ def _take_clocks(
                 del rest[i]
             continue
         del rest[i]
+        if is_name_of_beginning(name):
+            taken[name] = _take_beginning(grid, column * clock.seconds, ends, times, report)
+            continue
         key = _CLOCK_COLUMN["at" if clock.stamps else "seconds"]
         known = not np.isnan(clock.seconds)
         keys = _key_columns(grid.names)
@@ -669,14 +719,35 @@ def _take_clocks(
             taken[name] = "a clock" if known else "a clock of unknown unit"
             continue
         column = column * clock.seconds
+        ends = column if clock.stamps else ends
         if clock.stamps and since_1970(column, 1.0):
             column = column - column[np.isfinite(column)][0]
             report.dated = report.dated or clock.stamps
         times[key] = column
         taken[name] = "the time of each row's end" if clock.stamps else "each row's length"
+    if dates and all(is_name_of_beginning(grid.names[i]) for i in dates):  # how long the last row took, is not known
+        times.setdefault(_CLOCK_COLUMN["seconds"], np.full(grid.n_rows, np.nan))
     if taken:
         report.note(f"columns that tell the time, no events: {', '.join(f'{n} ({w})' for n, w in taken.items())}")
     return rest, times
+
+
+def _take_beginning(
+    grid: Grid, begins: np.ndarray, ends: np.ndarray | None, times: dict[int, np.ndarray], report: Report
+) -> str:
+    """Add what the time of each row's beginning tells, in s, to ``times``; return what it is taken for."""
+    at, seconds = _CLOCK_COLUMN["at"], _CLOCK_COLUMN["seconds"]
+    if np.isnan(begins).all() or _key_columns(grid.names).keys() & {"at", "seconds"}:
+        return "a clock of each row's beginning"
+    if ends is not None:
+        if seconds not in times and (ends >= begins).all():
+            times[seconds] = ends - begins
+        return "the time of each row's beginning"
+    lengths = times.setdefault(seconds, np.full(len(begins), np.nan))
+    dated = since_1970(begins, 1.0)
+    report.dated = report.dated or dated
+    times[at] = begins - (np.fmin.reduce(begins) if dated else 0.0) + np.nan_to_num(lengths)
+    return "the time of each row's beginning"
 
 
 def _steady(values: np.ndarray, totals: bool) -> bool:

@@ -255,7 +255,8 @@ def counts_between(
     before = rows.before[keep]
     out = {k: v[keep] for k, v in times.items()}
     if "at" in times:
-        out.setdefault("seconds", times["at"][keep] - times["at"][before])
+        if not np.isfinite(out.get("seconds", np.nan)).any():
+            out["seconds"] = times["at"][keep] - times["at"][before]
         out["at"] = times["at"][keep] - np.fmin.reduce(times["at"])
     counts = {i: values[i][keep] - values[i][before] for i in found.columns}
     counts |= {i: values[i][keep] for i in found.counts}

@@ -17,8 +17,9 @@ _UNITS = {
 }  # fmt: skip
 _WORDS = (
     r"(?:(?:wall|real|cpu|user|sys|system|total|run|exec|execution|start|end|begin|stop|monotonic|sample|unix|elapsed|"
-    r"interval|relative|abs|absolute|kernel|gpu)[ _.-]?)*"
-    r"(?:time[ _.-]?stamps?|time|datetime|date|clock[ _.-]?time|wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
+    r"interval|relative|abs|absolute|kernel|gpu|time|tsc|ts|t)[ _.-]?)*"
+    r"(?:time[ _.-]?stamps?|time|start|begin|end|stop|datetime|date|clock[ _.-]?time|"
+    r"wall[ _.-]?clock|epoch|elapsed|duration|runtime|uptime|"
     r"latency|period|interval|ts|t|"
     # As spreadsheets in German, French, Spanish, Portuguese, Polish, Russian, Chinese, Japanese and Korean say.
     r"(?:lauf|start|end)?zeit(?:punkt|stempel)?|dauer|dur[ée]e|horodatage|tiempo|duraci[oó]n|dura[cç][aã]o|durata|czas|"
@@ -38,6 +39,7 @@ _LENGTHS = re.compile(
     r"dauer|laufzeit|dur[ée]e|duraci[oó]n|dura[cç][aã]o|durata|длительность|时长)$",
     re.IGNORECASE,
 )
+_BEGINS, _BOUNDS = re.compile(r"start|begin", re.IGNORECASE), re.compile(r"start|begin|end|stop", re.IGNORECASE)
 _FAR = 3.0
 _YEARS = 1e9  # in s, since 1970
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
@@ -79,6 +81,10 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
         rises = False
     if (match["word"] or "").lower() in ("t", "ts") and not match["unit"] and not rises:
         return None  # too short a name to say more than its values do
+    bound = _BOUNDS.search(word) is not None  # of rows, whether or not they are in their order
+    rises = rises or (bound and len(known) > 0 and np.ptp(known) == 0)
+    if bound and not rises:
+        return Clock(False, np.nan)
     unit = _UNITS.get((match["unit"] or match["only"] or "").lower(), np.nan)
     if np.isnan(unit) and len(known):
         unit = _since_1970(float(np.median(known)))
@@ -99,6 +105,11 @@ def is_name_of_length(name: str) -> bool:
     """Whether a column's name says that it holds lengths of time (``duration_ms``) and no time stamps."""
     match = _NAME.match(name.strip())
     return match is not None and _LENGTHS.search(match["word"] or "") is not None
+
+
+def is_name_of_beginning(name: str) -> bool:
+    """Whether a column's name is that of a clock at the beginning of each row (``start_s``)."""
+    return is_name_of_clock(name) and _BEGINS.search(name) is not None
 
 
 def since_1970(values: np.ndarray, seconds: float) -> bool:

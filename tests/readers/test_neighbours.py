@@ -195,6 +195,7 @@ def test_records_without_some_counts_are_intervals(read, records, intervals):
 
 # ------------------------------------------------------------------ Telegraf's readings
 
+DAY = "2026-01-01"
 STAMP = 1_621_254_096
 EVENTS = {"CPU_CLK_UNHALTED.THREAD": (10, 1.0), "INST_RETIRED.ANY": (15, 1.0), "BR_MISP_RETIRED.ALL_BRANCHES": (2, 0.5)}
 
@@ -285,3 +286,110 @@ def test_the_time_of_all_rows_is_no_length_of_decades(read, text):
 
 def test_lengths_stay_lengths(read):
     assert read("time_ms,cycles,instructions\n1500,1000,2000\n").intervals()["seconds"].tolist() == [1.5]
+
+
+# ------------------------------------------------------------------ times of a row's beginning and end
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "seconds"),
+    [
+        ("start_s,end_s", [(0.0, 1.0), (1.5, 2.5), (2.5, 3.0)], [1.0, 1.0, 0.5]),
+        ("end_s,start_s", [(1.0, 0.0), (2.5, 1.5), (3.0, 2.5)], [1.0, 1.0, 0.5]),
+        ("start,end", [(0.0, 1.0), (1.5, 2.5), (2.5, 3.0)], [1.0, 1.0, 0.5]),
+        ("start_time_s,end_time_s", [(0.0, 1.0), (1.5, 2.5), (2.5, 3.0)], [1.0, 1.0, 0.5]),
+        ("begin_ns,end_ns", [(0, 10**9), (15 * 10**8, 25 * 10**8), (25 * 10**8, 3 * 10**9)], [1.0, 1.0, 0.5]),
+        ("ts_begin_ms,ts_end_ms", [(0, 1000), (1500, 2500), (2500, 3000)], [1.0, 1.0, 0.5]),
+        ("start_s,duration_s", [(0.0, 1.0), (1.5, 1.0), (2.5, 0.5)], [1.0, 1.0, 0.5]),
+        ("start,end", [(f"{DAY}T10:00:0{a}", f"{DAY}T10:00:0{b}") for a, b in ((0, 1), (2, 4))], [1.0, 2.0]),
+        ("start,run", [(f"{DAY}T10:00:0{a}", "a") for a in (0, 2, 4)], [np.nan] * 3),
+        ("start,duration_ms", [(f"{DAY}T10:00:0{a}", 1000 - a) for a in (0, 2, 4)], [1.0, 0.998, 0.996]),
+        ("start_s,end_s", [(0.5, 1.5)], [1.0]),
+        ("start_s,run", [(0.5, "a"), (1.5, "a"), (3.5, "a")], [np.nan] * 3),  # how long the last took is not known
+        ("start_s,run", [(0.5, "a")], [np.nan]),
+        ("start,line", [(4096, 1), (8192, 2), (1024, 3)], [np.nan] * 3),  # addresses, whatever they start
+        ("tsc_start,tsc_end", [(10**6, 2 * 10**6), (2 * 10**6, 3 * 10**6), (3 * 10**6, 41 * 10**5)], [np.nan] * 3),
+        ("end_s,run", [(1.0, "a"), (2.5, "a"), (3.0, "a")], [1.0, 1.5, 0.5]),
+        ("end_s,run", [(3.0, "a"), (1.0, "a"), (2.5, "a")], [np.nan] * 3),  # in no order
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("long", [False, True])
+def test_times_of_a_beginning_and_an_end_are_no_events(read, head, rows, seconds, long):
+    counts = {"cycles": [1000, 1100, 500], "instructions": [2000, 2100, 900], "cache-misses": [9, 4, 7]}
+    if long and "line" not in head:  # addresses in no order tell no interval of a long table
+        lines = [f"{a},{b},{e},{c[n]}" for n, (a, b) in enumerate(rows) for e, c in counts.items()]
+        found = read("\n".join([f"{head},event,count", *lines]) + "\n")
+    else:
+        lines = [",".join(map(str, (a, b, *(c[n] for c in counts.values())))) for n, (a, b) in enumerate(rows)]
+        found = read("\n".join([f"{head},{','.join(counts)}", *lines]) + "\n")
+    assert totals(found) == {e: sum(c[: len(rows)]) for e, c in counts.items()}
+    np.testing.assert_allclose(found.intervals()["seconds"], seconds)
+
+
+def test_running_totals_with_the_time_of_each_reading_s_beginning(read):
+    rows = [f"{k}.5,{1000 * k + 7 * k % 13},{1500 * k + 5 * k % 11}" for k in range(40)]
+    found = read("\n".join(["start_s,cycles,instructions", *rows]) + "\n")
+    assert totals(found)["cycles"] == 39_000 + 7 * 39 % 13
+    assert found.intervals()["seconds"].tolist() == [1.0] * 39
+
+
+def test_ends_of_a_processor_are_no_clocks(read):
+    found = read("frontend,backend,cycles,instructions\n10,20,100,200\n12,22,120,200\n")
+    assert totals(found) == {"frontend": 22, "backend": 42, "cycles": 220, "instructions": 400}
+
+
+# ------------------------------------------------------------------ comments below the header
+
+
+@pytest.mark.parametrize("comment", ["# done", "  # total cycles 3100, done", "#", "# one\n\n# two, three"])
+def test_comments_below_the_rows(read, comment):
+    found = read(f"time_s,cycles,instructions\n1,1000,2000\n2,1100,2100\n{comment}\n")
+    assert totals(found) == {"cycles": 2100, "instructions": 4100}
+    assert found.intervals()["seconds"].tolist() == [1.0, 1.0]
+    assert found.accounting.iloc[0]["left_out"] == 1 + comment.count("two")
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_comment_among_the_rows_may_part_runs_and_is_refused(read, at):
+    lines = ["time_s,cycles,instructions", "1,1000,2000", "2,1100,2100"]
+    with pytest.raises(FormatError, match="expected 3 fields"):
+        read("\n".join([*lines[:at], "# another", *lines[at:]]) + "\n")
+
+
+def test_a_scale_in_a_comment_below_the_rows_is_told(read):
+    found = read("cycles,instructions\n1000,2000\n1100,2100\n# all counts in thousands\n")
+    assert any("caution" in n for n in found.notes)
+
+
+@pytest.mark.parametrize("row", ["#3,1200,2200", "#,1200,2200"])
+def test_a_row_behind_a_sharp_is_no_comment_and_no_row(read, row):
+    with pytest.raises(FormatError, match="expected a number"):
+        read(f"time_s,cycles,instructions\n1,1000,2000\n{row}\n2,1100,2100\n")
+
+
+def test_rows_that_are_numbered_behind_a_sharp_are_rows(read):
+    assert totals(read("no,cycles,instructions\n#1,1000,2000\n#2,1100,2100\n")) == {
+        "cycles": 2100, "instructions": 4100,
+    }  # fmt: skip
+    with pytest.raises(FormatError, match="expected 3 fields"):
+        read("no,cycles,instructions\n#1,1000,2000\n#2,1100\n")
+
+
+# ------------------------------------------------------------------ turned tables
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "events"),
+    [
+        (["time (s),1.5,1.6"], [1.5, 1.6], []),
+        (["seconds,1.5,1.6", "task-clock (msec),1500,1600"], [1.5, 1.6], ["task-clock (msec)"]),
+        (["user_time,1.4,1.5", "elapsed_ms,1500,1600"], [1.5, 1.6], ["user_time"]),
+        (["time,15,16"], [np.nan, np.nan], []),  # of unknown unit
+        (["cache-misses,5,6"], [np.nan, np.nan], ["cache-misses"]),
+    ],
+)
+def test_rows_of_a_turned_table_that_tell_the_time(read, rows, seconds, events):
+    found = read("\n".join(["event,run1,run2", "cycles,1000,1100", "instructions,2000,2100", *rows]) + "\n")
+    assert list(found.table["event"].unique()) == ["cycles", "instructions", *events]
+    assert totals(found)["cycles"] == 2100
+    np.testing.assert_allclose(found.intervals()["seconds"], seconds)
