@@ -255,7 +255,22 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         table = settle_duplicates(table, report)
     else:
         refuse_gaps(table, report)
+        if apart := [grid.names[i] for i in others if i not in clocks and _tells_apart(grid, i, keys["event"])]:
+            report.note(
+                f"caution: no column tells the interval of a row, and rows of one event are taken for intervals; "
+                f"{', '.join(apart)} told them apart. If those are places or levels that sum up others, say so in place"
+            )
     return Dump(counts_of_totals(table, "at" in table or clock is not None, report))
+
+
+def _tells_apart(grid: Grid, i: int, event: int) -> bool:
+    """Whether a column of text has a word of its own for some rows of each event, and no other for any other event."""
+    if is_number(grid.columns[i]):
+        return False
+    words: dict[str | None, set[str | None]] = {}
+    for name, word in zip(as_text(grid.columns[event]), as_text(grid.columns[i]), strict=True):
+        words.setdefault(name, set()).add(word)
+    return len({frozenset(w) for w in words.values()}) == 1 and len(next(iter(words.values()))) > 1
 
 
 def _clocks_of_rows(grid: Grid, keys: dict[str, int], others: list[int]) -> list[int]:

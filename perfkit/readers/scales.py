@@ -15,6 +15,11 @@ _FACTORS = {
 _IN_NAME = re.compile(
     r"^(?P<name>.*[^\s(\[])\s*(?:[(\[]\s*(?:in\s+)?(?P<unit>[^)\]\s]+)\s*[)\]]|\s+in\s+(?P<words>\w+)|\s*/\s*(?P<over>1e[369]|10\^[369]))$"
 )
+# Of time and work only, and with capitals: kernel and user cycles may end in _k and _u, and RISC-V counts mcycle.
+_AXIS_SCALED = re.compile(
+    r"^(?:(?P<before>[MG])(?P<of>cycles|instructions|insns?)|(?P<name>cycles|instructions|insns?)"
+    r"(?:[ _.](?P<behind>[MG]|[Mm]io|mln|millions?|bn|billions?)|[ _]x?(?P<power>1e[369]|10\^[369])))$"
+)
 # "all counts in thousands", "unit: M", "x1000"; not "10 million rows".
 _SAID = re.compile(
     r"(?<!\d)(?<!\d[ _])\b(?:thousands|millions|billions|tausend(?:er)?|millionen|milliers)\b|\bin\s+1[,. ]?000|"
@@ -52,6 +57,9 @@ _GAUGE = re.compile(
 
 def scaled(name: str) -> tuple[str, float]:
     """Return a column's name without the scale in it, and that scale: ``cycles (M)`` gives cycles and a million."""
+    if (axis := _AXIS_SCALED.match(name.strip())) is not None:
+        letter = (axis["before"] or axis["behind"] or "")[:1].upper()
+        return axis["of"] or axis["name"], factor_of(letter or axis["power"])
     match = _IN_NAME.match(name.strip())
     factor = 1.0 if match is None else factor_of(match["unit"] or match["words"] or match["over"])
     return (name, 1.0) if match is None or factor == 1.0 else (match["name"].strip(), factor)

@@ -22,7 +22,8 @@ _CERTAIN = re.compile(
     re.IGNORECASE,
 )
 _BESIDE = re.compile(
-    r"\W*(?:sum|summe|somma|suma|alle|tous|all|min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*",
+    r"\s*\*\s*|\W*(?:sum|summe|somma|suma|alle|tous|all(?:[ _-](?:cpus|cores|threads))?|"
+    r"min(?:imum)?|max(?:imum)?|var(?:iance)?|cv|p\d\d|count|n)\W*",
     re.IGNORECASE,
 )
 _FEWEST, _MOST = 3, 10_000

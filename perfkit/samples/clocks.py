@@ -42,6 +42,7 @@ _LENGTHS = re.compile(
 _BEGINS, _BOUNDS = re.compile(r"start|begin", re.IGNORECASE), re.compile(r"start|begin|end|stop", re.IGNORECASE)
 _FAR = 3.0
 _YEARS = 1e9  # in s, since 1970
+_EVEN = 1e-9
 # Events of perf and others that count time or tick at a fixed rate (per second, or per cycle of the core).
 _FIXED_RATE = re.compile(
     r"^(?:task-clock|cpu-clock|duration_time|user_time|system_time|(?:topdown\.)?slots(?:_p)?|topdown[.-]total-slots|"
@@ -90,8 +91,12 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
         unit = _since_1970(float(np.median(known)))
         if np.isnan(unit) and np.any(known % 1):
             unit = 1.0
-    if not rises and len(known) and np.median(known) * unit > _YEARS:
-        unit = np.nan  # the one time of all rows, or times in no order: no length of anything
+    named = _LENGTHS.search(word) is not None  # a length, in whatever order
+    falls = (
+        not (rises or named) and len(known) > 2 and np.ptp(np.diff(known)) <= _EVEN * known[0] and known[0] > known[-1]
+    )
+    if falls or (not rises and len(known) and np.median(known) * unit > _YEARS):
+        unit = np.nan  # times from the last to the first, the one time of all rows, or times in no order: no lengths
     return Clock(rises, unit)
 
 

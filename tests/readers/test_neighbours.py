@@ -393,3 +393,68 @@ def test_rows_of_a_turned_table_that_tell_the_time(read, rows, seconds, events):
     assert list(found.table["event"].unique()) == ["cycles", "instructions", *events]
     assert totals(found)["cycles"] == 2100
     np.testing.assert_allclose(found.intervals()["seconds"], seconds)
+
+
+# ------------------------------------------------------------------ names that say more than an event's
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "factor"),
+    [
+        ("Mcycles", "cycles", 1e6),
+        ("Gcycles", "cycles", 1e9),
+        ("cycles_M", "cycles", 1e6),
+        ("cycles_mio", "cycles", 1e6),
+        ("cycles millions", "cycles", 1e6),
+        ("cycles x1e6", "cycles", 1e6),
+        ("cycles (M)", "cycles", 1e6),
+        ("mcycles", "mcycles", 1),  # of a RISC-V processor: in machine mode
+        ("cycles_k", "cycles_k", 1),  # of the kernel
+        ("Mcycles_wasted", "Mcycles_wasted", 1),
+    ],
+)
+def test_a_scale_in_the_name_of_cycles(read, name, event, factor):
+    found = read(f"time_s,{name},instructions\n1,1000,2000\n2,1100,2150\n3,1050,2075\n")
+    assert totals(found)[event] == 3150 * factor
+
+
+@pytest.mark.parametrize("label", ["*", "all", "all CPUs", "Total"])
+def test_a_row_of_all_is_left_out_where_it_is_their_sum(read, label):
+    rows = "0,1000,2000\n1,1100,2150\n"
+    assert totals(read(f"thread,cycles,instructions\n{rows}{label},2100,4150\n"))["cycles"] == 2100
+    if label != "Total":  # by its name alone
+        assert totals(read(f"thread,cycles,instructions\n{rows}{label},2100,4151\n"))["cycles"] == 4200
+
+
+def test_rows_of_a_long_table_that_only_text_tells_apart_are_told(read):
+    rows = ["socket,S0,cycles,2100", "core,C0,cycles,1000", "core,C1,cycles,1100"]
+    rows += ["socket,S0,instructions,4150", "core,C0,instructions,2000", "core,C1,instructions,2150"]
+    found = read("\n".join(["level,name,event,count", *rows]) + "\n")
+    assert any("caution: no column tells the interval" in n and "level, name" in n for n in found.notes)
+    for text in (
+        "kind,event,count\nhw,cycles,1\nhw,instructions,2\nhw,cycles,3\nhw,instructions,4\n",
+        "unit_of,event,count\na,cycles,1\nb,instructions,2\na,cycles,3\nb,instructions,4\n",
+        "interval,level,event,count\n0,a,cycles,1\n0,a,instructions,2\n1,b,cycles,3\n1,b,instructions,4\n",
+    ):
+        assert not any("caution: no column" in n for n in read(text).notes)
+
+
+@pytest.mark.parametrize("name", ["iteration", "iter", "addr", "load_address", "ptr"])
+def test_what_numbers_or_places_a_row_is_no_event(read, name):
+    found = read(f"{name},cycles,instructions\n7,1000,2000\n9,1100,2150\n8,1050,2075\n")
+    assert set(totals(found)) == {"cycles", "instructions"}
+
+
+@pytest.mark.parametrize(
+    ("name", "times", "seconds"),
+    [
+        ("time_s", (3, 2, 1), None),
+        ("time_s", (3, 2, 0.5), [3, 2, 0.5]),
+        ("time_s", (2, 2, 2), [2, 2, 2]),
+        ("duration_s", (3, 2, 1), [3, 2, 1]),
+    ],
+)
+def test_times_that_fall_evenly_are_no_lengths(read, name, times, seconds):
+    rows = [f"{t},{c},{2 * c}" for t, c in zip(times, (1000, 1100, 1050), strict=True)]
+    found = read("\n".join([f"{name},cycles,instructions", *rows]) + "\n").intervals()["seconds"]
+    assert found.isna().all() if seconds is None else found.tolist() == seconds
