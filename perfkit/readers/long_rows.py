@@ -8,7 +8,7 @@ from perfkit.readers.grid import Grid
 from perfkit.readers.report import Report
 from perfkit.readers.row_order import begins_anew, even
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, lone_totals, note_few_that_rise
-from perfkit.samples.clocks import Clock, clock_of, is_name_of_beginning, is_name_of_length, since_1970
+from perfkit.samples.clocks import Clock, between, clock_of, is_name_of_beginning, is_name_of_length, since_1970
 
 _PERCENT = 100.0
 _FEW = 10  # lengths rise by accident in fewer intervals than these
@@ -93,16 +93,19 @@ def dated_lengths(table: pd.DataFrame) -> pd.DataFrame:
     return table if "seconds" in table else table.assign(seconds=_lengths(table, True))
 
 
-def lengths_told(clocks: dict[str, np.ndarray]) -> np.ndarray:
-    """Return each row's length in s, of the times of its beginning and end or its duration; NaN where neither tells."""
+def lengths_told(clocks: dict[str, np.ndarray]) -> np.ndarray | None:
+    """Return each row's length in s, of the times of its beginning and end or its duration; NaN where neither tells.
+
+    None where the first does not tell when each row began.
+    """
     begins = next(n for n in clocks if is_name_of_beginning(n))
-    others = {n: clock_of(n, v, rises=not is_name_of_length(n)) for n, v in clocks.items() if n != begins}
     of = clock_of(begins, clocks[begins], rises=True) or Clock(True, np.nan)
-    found = np.full(len(clocks[begins]), np.nan)
-    for name, clock in others.items():
-        if clock is not None and np.isnan(found).all():
-            found = clocks[name] * clock.seconds - (clocks[begins] * of.seconds if clock.stamps else 0.0)
-    return np.where(found >= 0, found, np.nan)
+    for name in (n for n in clocks if n != begins):
+        clock = clock_of(name, clocks[name], rises=not is_name_of_length(name))
+        if clock is not None and not np.isnan(clock.seconds):
+            own = clocks[name] * clock.seconds
+            return between(clocks[begins] * of.seconds, own) if clock.stamps else own
+    return np.full(len(clocks[begins]), np.nan)
 
 
 def _split(table: pd.DataFrame, anew: np.ndarray) -> pd.DataFrame:

@@ -34,7 +34,14 @@ from perfkit.readers.running_totals import Rows, counts_between, find_totals, is
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
 from perfkit.readers.summary_rows import without_named_summaries, without_summaries
 from perfkit.readers.units_row import with_second_header, without_units_row
-from perfkit.samples.clocks import clock_of, is_name_of_beginning, is_name_of_clock, is_name_of_length, since_1970
+from perfkit.samples.clocks import (
+    between,
+    clock_of,
+    is_name_of_beginning,
+    is_name_of_clock,
+    is_name_of_length,
+    since_1970,
+)
 from perfkit.samples.divided import is_rate
 from perfkit.samples.events import TIME_EVENTS, WORK_EVENTS, normalise
 
@@ -205,15 +212,14 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
         if began is not None and "seconds" not in table:
             rest = {grid.names[i]: values[i] for i in clocks if i in values and i not in dates}
             none = {grid.names[began]: np.full(grid.n_rows, np.nan)}
-            lengths = dates[dated] - dates[began] if began != dated else lengths_told(none | rest)
-            table["seconds"] = np.where(lengths >= 0, lengths, np.nan)
+            lengths = between(dates[began], dates[dated]) if began != dated else lengths_told(none | rest)
+            table = table if lengths is None else table.assign(seconds=lengths)
     clock = next((i for i in clocks if i in values and i not in dates), None) if dated is None else None
     if clock is not None:
         table["stamp"] = values[clock]
         if any(is_name_of_beginning(grid.names[i]) for i in clocks) and "seconds" not in table:
-            table["seconds"] = lengths_told(
-                {grid.names[i]: values[i] for i in clocks if i in values and i not in dates}
-            )
+            told = lengths_told({grid.names[i]: values[i] for i in clocks if i in values and i not in dates})
+            table = table if told is None else table.assign(seconds=told)
         table = table.drop(columns="time", errors="ignore") if keys.get("time") == clock else table
     table["event"] = _names(grid, keys["event"])
     table["run"] = _names(grid, keys["run"], run) if "run" in keys else run
@@ -368,7 +374,7 @@ def _lengths_of_runs(table: pd.DataFrame, report: Report) -> tuple[pd.DataFrame,
         own = table[table["event"] == name]
         clock = clock_of(name, own["count"].to_numpy(), rises=False)
         if lengths is None and clock is not None and np.isfinite(clock.seconds) and not _PART_OF_TIME.search(name):
-            lengths = own.set_index("run")["count"] * clock.seconds
+            lengths = own.drop_duplicates("run").set_index("run")["count"] * clock.seconds
     if names:
         report.note(f"rows that tell the time, no events: {', '.join(names)}")
     return (table if lengths is None else table.assign(seconds=table["run"].map(lengths))), timed
@@ -701,12 +707,12 @@ def _take_clocks(
     ends: np.ndarray | None = None
     # Of the times of a row's beginning and end, the end is its time.
     for i in sorted(dates, key=lambda i: is_name_of_beginning(grid.names[i])):
-        if not times:
+        if ends is None:
             taken[grid.names[i]], ends = "the date of each row's end", dates[i]
             times[_CLOCK_COLUMN["at"]] = ends - np.fmin.reduce(ends)
-        elif is_name_of_beginning(grid.names[i]) and _CLOCK_COLUMN["seconds"] not in times and (ends >= dates[i]).all():
+        elif is_name_of_beginning(grid.names[i]) and (lengths := between(dates[i], ends)) is not None:
             taken[grid.names[i]] = "the date of each row's beginning"
-            times[_CLOCK_COLUMN["seconds"]] = ends - dates[i]
+            times.setdefault(_CLOCK_COLUMN["seconds"], lengths)
         else:
             taken[grid.names[i]] = "a further date"
         report.dated = True
@@ -755,8 +761,9 @@ def _take_beginning(
     if np.isnan(begins).all() or _key_columns(grid.names).keys() & {"at", "seconds"}:
         return "a clock of each row's beginning"
     if ends is not None:
-        if seconds not in times and (ends >= begins).all():
-            times[seconds] = ends - begins
+        if (lengths := between(begins, ends)) is None:
+            return "a time before that of each row"
+        times.setdefault(seconds, lengths)
         return "the time of each row's beginning"
     lengths = times.setdefault(seconds, np.full(len(begins), np.nan))
     dated = since_1970(begins, 1.0)

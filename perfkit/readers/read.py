@@ -126,8 +126,10 @@ def _without_limits(dump: Dump, report: Report) -> Dump:
 
     Those of time and work stay, to be refused: without them there is no answer.
     """
-    values = dump.counts["count"]
-    ended = values.isin(ENDS)
+    values = dump.counts["count"].to_numpy(dtype="float64")
+    if not np.fmax.reduce(values, initial=0.0) >= min(ENDS):
+        return dump
+    ended = pd.Series(np.isin(values, list(ENDS)), index=dump.counts.index)
     if not ended.any():
         return dump
     always = ended.groupby(dump.counts["event"], observed=True).agg(["all", "size"])

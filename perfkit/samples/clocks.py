@@ -83,7 +83,7 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     if (match["word"] or "").lower() in ("t", "ts") and not match["unit"] and not rises:
         return None  # too short a name to say more than its values do
     bound = _BOUNDS.search(word) is not None  # of rows, whether or not they are in their order
-    rises = rises or (bound and len(known) > 0 and np.ptp(known) == 0)
+    rises = rises or (bound and len(known) == 1)
     if bound and not rises:
         return Clock(False, np.nan)
     unit = _UNITS.get((match["unit"] or match["only"] or "").lower(), np.nan)
@@ -95,7 +95,7 @@ def clock_of(name: str, values: np.ndarray, *, rises: bool | None = None) -> Clo
     falls = (
         not (rises or named) and len(known) > 2 and np.ptp(np.diff(known)) <= _EVEN * known[0] and known[0] > known[-1]
     )
-    if falls or (not rises and len(known) and np.median(known) * unit > _YEARS):
+    if falls or ((not rises or len(known) == 1) and len(known) and np.median(known) * unit > _YEARS):
         unit = np.nan  # times from the last to the first, the one time of all rows, or times in no order: no lengths
     return Clock(rises, unit)
 
@@ -115,6 +115,17 @@ def is_name_of_length(name: str) -> bool:
 def is_name_of_beginning(name: str) -> bool:
     """Whether a column's name is that of a clock at the beginning of each row (``start_s``)."""
     return is_name_of_clock(name) and _BEGINS.search(name) is not None
+
+
+def between(begins: np.ndarray, ends: np.ndarray) -> np.ndarray | None:
+    """Return how long each row took, of its beginning and end in s; None where these are no beginnings of rows.
+
+    They are none where all rows share one (a program's start), and nothing is known where some do.
+    """
+    shared = (np.diff(begins) == 0) & (np.diff(ends) != 0)
+    if len(begins) > 1 and ((np.ptp(begins) == 0 and np.ptp(ends) > 0) or not (ends >= begins).all()):
+        return None
+    return np.full(len(begins), np.nan) if shared.any() else np.where(ends >= begins, ends - begins, np.nan)
 
 
 def since_1970(values: np.ndarray, seconds: float) -> bool:

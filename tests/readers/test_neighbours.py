@@ -307,6 +307,13 @@ def test_lengths_stay_lengths(read):
         ("start_s,end_s", [(0.5, 1.5)], [1.0]),
         ("start_s,run", [(0.5, "a"), (1.5, "a"), (3.5, "a")], [np.nan] * 3),  # how long the last took is not known
         ("start_s,run", [(0.5, "a")], [np.nan]),
+        # One beginning of all rows is the program's; where some share one, nobody knows.
+        ("start_s,time_s", [(0.5, 1.5), (0.5, 2.0), (0.5, 4.0)], [1.5, 0.5, 2.0]),
+        ("start_s,end_s", [(0.5, 1.5), (0.5, 2.0), (2.0, 4.0)], [np.nan] * 3),
+        ("start_s,time_s", [(100.5, 1.5), (200.5, 2.0), (300.5, 4.0)], [1.5, 0.5, 2.0]),
+        ("end_s,run", [(3.5, "a"), (3.5, "a"), (3.5, "a")], [np.nan] * 3),
+        ("end_time,run", [(1700000000, "a")], [np.nan]),
+        ("start,time", [(f"{DAY}T10:00:00", f"{DAY}T10:00:0{b}") for b in (1, 3, 4)], [np.nan, 2.0, 1.0]),
         ("start,line", [(4096, 1), (8192, 2), (1024, 3)], [np.nan] * 3),  # addresses, whatever they start
         ("tsc_start,tsc_end", [(10**6, 2 * 10**6), (2 * 10**6, 3 * 10**6), (3 * 10**6, 41 * 10**5)], [np.nan] * 3),
         ("end_s,run", [(1.0, "a"), (2.5, "a"), (3.0, "a")], [1.0, 1.5, 0.5]),
