@@ -14,7 +14,7 @@ from perfkit.errors import FormatError
 from perfkit.readers.grid import cells_of
 from perfkit.readers.numbers import NUMBER_PATTERN, Token, settle
 from perfkit.readers.open import Opened
-from perfkit.readers.report import Dump, Report
+from perfkit.readers.report import Dump, Report, quoted
 
 NAME = "nsight"
 TITLE = "Nsight Compute --csv"
@@ -143,7 +143,10 @@ def _values(table: pd.DataFrame, report: Report) -> np.ndarray:
                 tokens.append(Token(text, line, bool(whole[i])))
         elif text not in ("", "n/a", "nan", "N/A"):
             report.problem(line, text, "expected a number as a metric's value")
+    before = len(report.rows)
     style = settle(tokens, report)
+    bad = {(line, text) for _, line, text, _ in report.rows[before:]}
+    good &= [(line, quoted(text)) not in bad for text, line in zip(table["text"], table["line"], strict=True)]
     if style.grouping or style.decimal != ".":
         report.note(f"numbers: {style.describe()}")
     return np.array([style.parse(t) if g else np.nan for t, g in zip(table["text"], good, strict=True)])

@@ -47,7 +47,9 @@ def read(content: Opened, report: Report, run: str) -> Dump:
     table = pd.DataFrame(rows)
     whole = (table.pop("unit") == "") & ~table["event"].str.contains("-clock")
     style = settle(map(Token._make, zip(table["text"], table["line"], whole, strict=True)), report)
-    table["count"] = [style.parse(t) for t in table.pop("text")]
+    bad = {line for _, line, _, _ in report.rows}
+    texts = zip(table.pop("text"), table["line"], strict=True)
+    table["count"] = [np.nan if line in bad else style.parse(t) for t, line in texts]
     place = table["place"].fillna("") if "place" in table else ""
     table = settle_duplicates(table.assign(run=run, place=place), report)
     report.counts(table.pop("line").to_numpy())

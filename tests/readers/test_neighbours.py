@@ -465,3 +465,36 @@ def test_times_that_fall_evenly_are_no_lengths(read, name, times, seconds):
     rows = [f"{t},{c},{2 * c}" for t, c in zip(times, (1000, 1100, 1050), strict=True)]
     found = read("\n".join([f"{name},cycles,instructions", *rows]) + "\n").intervals()["seconds"]
     assert found.isna().all() if seconds is None else found.tolist() == seconds
+
+
+# ------------------------------------------------------------------ numbers that contradict the others
+
+
+NSIGHT = """"ID","Kernel Name","sm__cycles_elapsed.max","smsp__inst_executed.sum"
+"","","cycle","inst"
+"0","a","1,234,567","2,345,678"
+"1","b","2,234,567","{}"
+"""
+
+
+@pytest.mark.parametrize("wrong", ["1234.567,5", "12,5"])
+def test_a_number_that_fits_no_other_is_none(read, wrong):
+    """It was read as another number (125 of 12,5), or ended in an error of Python."""
+    text = NSIGHT.format(wrong)
+    with pytest.raises(FormatError):
+        read(text)
+    found = read(text, errors="collect")
+    assert len(found.problems) == 1
+    assert totals(found)["smsp__inst_executed.sum"] == 2345678
+
+
+def test_one_of_simpleperf_either(read):
+    text = "Performance counter statistics:\n\n  1,234,567  cpu-cycles  # 1.9 GHz  (100%)\n"
+    text += "  2,234,567  instructions  # 1.2 insn per cycle  (100%)\n  12,5  cache-misses  # 1 /sec  (100%)\n"
+    text += "\nTotal test time: 1.000000 seconds.\n"
+    with pytest.raises(FormatError):
+        read(text)
+    found = read(text, errors="collect")
+    assert totals(found)["instructions"] == 2234567
+    assert totals(found)["cache-misses"] == 0  # missing
+    assert found.describe().loc["cache-misses", "missing"] == 1
