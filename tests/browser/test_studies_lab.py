@@ -30,6 +30,13 @@ def test_fma_tree_and_explorer(page: Any, lab: Lab):
     trees.last.locator("[data-node='1']").click()
     page.wait_for_function(f"before => ({LINES})() !== before", arg=before, timeout=15_000)
 
+    # A bar of importance tells its figure.
+    page.locator(".pk-view", has=page.get_by_text("What decides")).last.locator(".bqplot rect.bar").last.hover()
+    told = page.locator(".bqplot_tooltip_div:visible", has_text="feature")
+    told.wait_for(timeout=5_000)
+    assert any(name in told.inner_text() for name in ("INSTRUCTIONS", "WIDTH", "TYPE")), told.inner_text()
+    page.mouse.move(5, 5)
+
     # Other boundaries make other categories.
     typed = page.get_by_label("Boundaries").last
     typed.fill("1.1")

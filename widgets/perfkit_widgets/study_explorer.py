@@ -203,8 +203,10 @@ class StudyExplorer(Explorer):
     def _bars_of_importance(self) -> Any:
         scales = {"x": figures.bq.OrdinalScale(), "y": figures.bq.LinearScale(min=0, max=1)}
         self._ranked = figures.bq.Bars(
-            x=["-"], y=[0.0], scales=scales, orientation="horizontal", colors=[SERIES[0]], padding=0.3
-        )
+            x=["-"], y=[0.0], scales=scales, orientation="horizontal", colors=[SERIES[0]], padding=0.3,
+            interactions={"hover": "tooltip"},
+            tooltip=figures.bq.Tooltip(fields=["x", "y"], labels=["feature", "share"], formats=["", ".3f"]),
+        )  # fmt: skip
         axes = [
             figures.axis(scales["x"], "left", grid_lines="none"),
             figures.axis(scales["y"], "bottom", "mean decrease in impurity (share)"),
