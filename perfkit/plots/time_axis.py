@@ -99,15 +99,35 @@ class TimeAxis:
         """Return the points of a line through the values of the intervals, each at its end.
 
         A value without a neighbour (only one interval, or an event that is counted in every other) would be a dot that
-        nobody sees: it gets two points, at the begin and the end of its interval.
+        nobody sees: it gets two points, at the begin and the end of its interval. Where nothing was measured for a
+        while, by the lengths of the intervals, the line is broken (NaN).
         """
-        known = np.isfinite(values)
-        alone = np.flatnonzero(known & ~np.r_[False, known[:-1]] & ~np.r_[known[1:], False])
+        known, gap = np.isfinite(values), self._after_a_gap()
+        before = np.r_[False, known[:-1]] & ~gap
+        after = np.r_[known[1:] & ~gap[1:], False]
+        alone, broken = np.flatnonzero(known & ~before & ~after), np.flatnonzero(gap)
         if self.unit == "intervals":
             begins, ends = self.position - 0.5, self.position + np.where(np.isin(np.arange(len(values)), alone), 0.5, 0)
         else:
-            begins, ends = np.r_[0.0, self.position[:-1]], self.position
-        return np.insert(ends, alone, begins[alone]), np.insert(values, alone, values[alone])
+            ends = self.position
+            begins = np.where(gap, ends - self._lengths(), np.r_[0.0, ends[:-1]])
+        at = np.r_[broken, alone]
+        return (
+            np.insert(ends, at, np.r_[begins[broken], begins[alone]]),
+            np.insert(values, at, np.r_[np.full(len(broken), np.nan), values[alone]]),
+        )
+
+    def _lengths(self) -> np.ndarray:
+        """Return the length of each interval on the axis; NaN where it is unknown."""
+        length = np.full(len(self.position), np.nan)
+        np.fmax.at(length, self.row, self.samples.table["seconds"].to_numpy())
+        return length / SECONDS.get(self.unit, np.nan)
+
+    def _after_a_gap(self) -> np.ndarray:
+        """Return which intervals begin more than half of their length after the end of the one before."""
+        length = self._lengths()
+        late = self.position[1:] - length[1:] > self.position[:-1] + 0.5 * length[1:]
+        return np.r_[np.zeros(min(1, len(length)), dtype=bool), late & (self.run[1:] == self.run[:-1])]
 
     def selection(self, low: float, high: float) -> np.ndarray:
         """Return which intervals end in a stretch of the axis: after ``low``, up to ``high``.

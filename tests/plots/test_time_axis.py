@@ -79,3 +79,14 @@ def test_a_value_without_a_neighbour_is_as_long_as_its_interval():
     x, y = TimeAxis.of(samples(with_times=False)).line(whole)
     assert x.tolist() == [0, 1, 2, 2.5, 3.5]
     assert y[-2:].tolist() == [3, 3]
+
+
+def test_a_line_is_broken_where_nothing_was_measured():
+    """Intervals of a second that end after 1, 2, 5, 6 and 9 s: nothing is known of 2 to 4 s and of 6 to 8 s."""
+    frame = pd.DataFrame({"interval": range(5), "at": [1.0, 2.0, 5.0, 6.0, 9.0], "seconds": 1.0, "count": 1.0})
+    frame = pd.concat([frame.assign(event=event) for event in ("cycles", "instructions")])
+    x, y = TimeAxis.of(pk.Samples.from_counts(frame)).line(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    assert x.tolist() == [1, 2, 4, 5, 6, 8, 8, 9]
+    assert y.tolist() == pytest.approx([1, 2, np.nan, 3, 4, np.nan, 5, 5], nan_ok=True)
+    longer = frame.assign(seconds=[1.0, 1.0, 3.0, 1.0, 3.0] * 2)  # a late reading is a long interval, not a gap
+    assert np.isfinite(TimeAxis.of(pk.Samples.from_counts(longer)).line(np.arange(5.0))[1]).all()
