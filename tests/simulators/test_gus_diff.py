@@ -50,6 +50,17 @@ def test_lines_are_found_again_below_new_ones_and_when_they_changed():
     ]
 
 
+def test_a_line_that_holds_all_of_the_older_one_is_that_line():
+    """`s += x[i];` in a block with a new statement: +2 cycles there, and no 90 that are gone and 92 that came."""
+    before = [Line("k.c:3", "for (;;)", 10.0, 30, "m"), Line("k.c:4", "  s += x[i];", 90.0, 20, "m")]
+    after = [
+        Line("k.c:3", "for (;;)", 10.0, 30, "m"),
+        Line("k.c:4", "{ s += x[i]; if (i % 50 == 0) s /= 1.01; count += 1; }", 92.0, 24, "m"),
+    ]
+    found = {(*row[:2], *row[3:5]) for row in _aligned(before, after)}
+    assert ("k.c:4", "k.c:4", 90.0, 92.0) in found
+
+
 @pytest.mark.parametrize(
     ("name", "found"), [("k.c", [("k.c:3", "k.c:3", "same")]), ("k.py", [("k.py:3", "k.py:3", "text")])]
 )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 WEIGHT = 2.0
 """A resource is asked for with so many times its capacity."""
 ALIKE = 0.6  # lines that changed are the same line where so much of their text is (difflib's ratio)
+_TELLING = 6  # letters: a brace is a part of every other line
 _WARM = {"none": "caches cold", "caches": "caches warm", "all": "caches and predictor warm"}
 _WORK = 0.001  # of the instructions: a line that executes fewer and costs nothing is left out
 _PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
@@ -480,12 +481,18 @@ def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
     for what, i, i2, j, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
         pairs = list(zip(range(i, i2), range(j, j2), strict=False))
         if what != "equal":
-            pairs = [(x, y) for x, y in pairs if SequenceMatcher(None, keys[0][x], keys[1][y]).ratio() >= ALIKE]
+            pairs = [(x, y) for x, y in pairs if _is_changed(keys[0][x], keys[1][y])]
         rows += [_row(a[x], b[y]) for x, y in pairs]
         paired_a, paired_b = {x for x, _ in pairs}, {y for _, y in pairs}
         rows += [_row(a[x], _NOTHING) for x in range(i, i2) if x not in paired_a]
         rows += [_row(_NOTHING, b[y]) for y in range(j, j2) if y not in paired_b]
     return rows
+
+
+def _is_changed(a: str, b: str) -> bool:
+    """Whether a text is another one that was changed: much of it is there, or all of it within the other."""
+    inner, outer = sorted((a.strip(), b.strip()), key=len)
+    return (len(inner) >= _TELLING and inner in outer) or SequenceMatcher(None, a, b).ratio() >= ALIKE
 
 
 _NOTHING = Line("", "", 0.0, 0, "")
