@@ -27,12 +27,13 @@ NAMES = (*KERNELS, *CPP_NAMES, *RUST_NAMES)
 
 
 def read(name: str, folder: Path) -> GateReading:
-    """Build one of the benchmark's programs, record and simulate it."""
+    """Build one of the benchmark's programs, the same in any folder; record and simulate it."""
     if name in CPP_NAMES:
-        built(folder / "p.cpp", CPP.format("", ""), ["g++", "-O2", "-g"])
+        built(folder / "p.cpp", CPP.format("", ""), ["g++", "-O2", "-g", f"-ffile-prefix-map={folder}=."])
         return Gate(f"p:{name}", folder=folder).measure()
     if name in RUST_NAMES:
-        built(folder / "r.rs", RUST.format("", ""), ["rustc", "-C", "opt-level=2", "-g", "--cap-lints", "allow"])
+        words = ["rustc", "-C", "opt-level=2", "-g", "--cap-lints", "allow", f"--remap-path-prefix={folder}=."]
+        built(folder / "r.rs", RUST.format("", ""), words)
         return Gate(f"r:r::{name}", folder=folder).measure()
     (folder / f"{name}.c").write_text(source(KERNELS[name][0], ";"))
     return Gate(f"{name}.c:f", "f8[256], f8[256], i8[256], 256", flags="-O2 -fno-math-errno", folder=folder).measure()
