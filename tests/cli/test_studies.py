@@ -253,7 +253,7 @@ def test_failures_that_are_not_listed_are_counted(capsys):
 def test_no_compiler_goes_on_after_the_command_was_killed(tmp_path):
     calls = tmp_path / "calls"
     (tmp_path / "slow").write_text(
-        f'#!/bin/sh\ncase "$*" in *--version*) echo 1; exit 0;; esac\necho $PPID >> {calls}\nsleep 0.5\nexec gcc "$@"\n'
+        f'#!/bin/sh\ncase "$*" in *--version*) echo 1; exit 0;; esac\necho begun >> {calls}\nsleep 0.5\nexec gcc "$@"\n'
     )
     (tmp_path / "slow").chmod(0o755)
     (tmp_path / "k.c").write_text(KERNEL)
@@ -263,16 +263,11 @@ def test_no_compiler_goes_on_after_the_command_was_killed(tmp_path):
     words = [sys.executable, "-m", "perfkit", "study", "run", "s.yaml", "--folder", "out", "--jobs", "2"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
         end = time.monotonic() + 60
-        while (not calls.exists() or len(set(calls.read_text().split())) < 2) and time.monotonic() < end:
+        while (not calls.exists() or len(calls.read_text().split()) < 2) and time.monotonic() < end:
             time.sleep(0.1)
         command.kill()
-    workers = {int(pid) for pid in calls.read_text().split()} - {command.pid}
-    assert workers
-    while any(_alive(pid) for pid in workers) and time.monotonic() < end + 30:
-        time.sleep(0.1)
-    assert not any(_alive(pid) for pid in workers)
-
-
-def _alive(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+    time.sleep(1.0)  # those that had begun
+    begun = calls.read_text().split()
+    assert 2 <= len(begun) < 300
+    time.sleep(1.5)
+    assert calls.read_text().split() == begun
