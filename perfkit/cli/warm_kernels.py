@@ -106,7 +106,9 @@ class WarmKernels:
         self._process = self._started()
 
     def _started(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-P", "-m", "perfkit.workers.warm", *self._names]
+        # Not -P: the kernels inherit it, and would not find the modules beside their notebook.
+        start = "import sys; del sys.path[0]; from perfkit.workers import warm; warm.main(sys.argv[1:])"
+        command = [sys.executable, "-c", start, *self._names]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def fork(self, arguments: Sequence[str], env: Mapping[str, str], cwd: str) -> _Kernel:

@@ -91,13 +91,14 @@ class Ahead:
             self._done.add(line.strip())
 
     def _start(self) -> None:
+        path = os.pathsep.join([str(_SIMULATORS.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "perfkit.diagnosis.compiling", self.core],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # it forks
+            env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # it forks
             process_group=0,  # it and its fork rest, and end, together
         )
 

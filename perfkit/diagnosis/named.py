@@ -38,17 +38,20 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
         elf = ElfFile(path)
         if symbols := _exactly(name, elf):
             return _only(name, path, elf, symbols)
-        mine = known[not str(path).startswith(SYSTEM)]
-        mine |= {form: text for text in elf.demangled.values() for form in forms(text)}
-        mine |= {symbol: symbol for symbol in elf.functions if symbol not in elf.demangled}
+        names = known[not str(path).startswith(SYSTEM)]
+        names |= {form: text for text in elf.demangled.values() for form in forms(text)}
+        names |= {symbol: symbol for symbol in elf.functions if symbol not in elf.demangled}
     # Nothing is called so: what a person means without its classes or modules, first among what ran.
-    texts = {str(at): ElfFile(each.path).demangled.get(each.symbol, "") for at, each in enumerate(seen)}
-    if meant := [seen[int(at)] for at in by_ending(name, texts)]:
-        return meant[0], _as_asked(meant)
-    for path in files:
-        elf = ElfFile(path)
-        if not str(path).startswith(SYSTEM) and (symbols := by_ending(name, elf.demangled)):
-            return _only(name, path, elf, symbols)
+    mine = [each for each in seen if not each.is_system and not each.symbol.endswith(".cold")]
+    texts = {str(at): ElfFile(each.path).demangled.get(each.symbol, "") for at, each in enumerate(mine)}
+    texts = {at: text.partition(" [clone ")[0] for at, text in texts.items()}
+    for libraries in (False, True):
+        if meant := [mine[int(at)] for at in by_ending(name, texts, libraries)]:
+            return meant[0], _as_asked(meant)
+        for path in files:
+            elf = ElfFile(path)
+            if not str(path).startswith(SYSTEM) and (symbols := by_ending(name, elf.called, libraries)):
+                return _only(name, path, elf, symbols)
     told = _nearest(name, known[True], _ALIKE) + _nearest(name, known[False], _ALIKE if library else _VERY_ALIKE)
     told = list(dict.fromkeys(told))[:5]
     hot = _list(brief(e.name) for e in sorted(seen, key=lambda e: e.is_system)[:5])

@@ -1,10 +1,9 @@
 """A process that has imported what a notebook imports, and forks itself into a kernel whenever one is asked for.
 
-    python -m perfkit.workers.warm NAME...
-
-Each name is a module, or a module's attribute that is imported when first asked for (``perfkit.Gus``). Requests are
-lines of JSON on standard input (``arguments`` of the kernel, ``env``, ``cwd``), answered by the kernel's process
-number, or 0 where it could not begin; at the end of the input the process ends, and its kernels see that and end too.
+Started by `perfkit.cli.warm_kernels`. Each name that it is given is a module, or a module's attribute that is imported
+when first asked for (``perfkit.Gus``). Requests are lines of JSON on standard input (``arguments`` of the kernel,
+``env``, ``cwd``), answered by the kernel's process number, or 0 where it could not begin; at the end of the input the
+process ends, and its kernels see that and end too.
 """
 
 import importlib
@@ -14,7 +13,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -35,8 +33,6 @@ def main(names: Sequence[str]) -> None:
     # What ipykernel and matplotlib read while they are imported, as they find it in a kernel.
     os.environ["JPY_PARENT_PID"] = str(os.getpid())
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    if sys.path[0] in ("", str(Path.cwd())):
-        del sys.path[0]  # as ipykernel_launcher does; the kernel puts it back
     from ipykernel import kernelapp
 
     for name in names:
@@ -77,7 +73,3 @@ def _in_the_kernel(request: dict[str, Any], answers: int) -> list[str]:
     os.write(answers, b"%d\n" % os.getpid())
     os.close(answers)
     return arguments
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -51,6 +51,11 @@ def pages(folder: Path) -> dict[str, int]:
     return {p.name: p.stat().st_mtime_ns for p in (folder / "pages").glob("*.html")}
 
 
+def is_warm(process: psutil.Process) -> bool:
+    """Whether kernels are forked from a process."""
+    return any("perfkit.workers import warm" in word for word in process.cmdline())
+
+
 class Program:
     """A `perfkit report` under way."""
 
@@ -85,8 +90,8 @@ class Program:
         found = []
         for child in self.about.children(recursive=True):
             try:
-                forked = [k for k in child.children() if "perfkit.workers.warm" in k.cmdline() and k.children()]
-                if forked and "perfkit.workers.warm" not in child.cmdline() and child.pid != self.about.pid:
+                forked = [k for k in child.children() if is_warm(k) and k.children()]
+                if forked and not is_warm(child) and child.pid != self.about.pid:
                     found.append(child)
             except psutil.Error:
                 continue

@@ -258,7 +258,7 @@ import os, signal, sys
 import matplotlib.pyplot as plt
 import numpy as np
 import perfkit as pk
-print(os.getcwd(), __name__, sys.path[:2], signal.getsignal(signal.SIGCHLD), sys.stdin.closed)
+print(os.getcwd(), __name__, sys.path, signal.getsignal(signal.SIGCHLD), sys.stdin.closed)
 print(pk.Microarchitecture.load("zen4").title, sorted(k for k in os.environ if not k.startswith("JPY")))
 seen = globals().get("seen", 0) + a
 pk.record("seen", seen)

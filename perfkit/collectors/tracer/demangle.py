@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping
 _MANGLED = re.compile(r"_Z|_R[A-Z]|_R\d|__Z")
 # numba's: which version of a function, and with which options it was compiled.
 _NUMBA = re.compile(r"\[abi:v\d+\](?:\[abi:c\w+\])?")
-_LIBRARIES = re.compile(r"(?:[^(<]+ )?<?(?:std|core|alloc|__gnu_cxx|hashbrown)::")
+# Of C++ and Rust, and what Rust links into every program.
+_LIBRARIES = re.compile(
+    r"(?:std|__gnu_cxx|core|alloc|hashbrown|compiler_builtins|miniz_oxide|gimli|addr2line|rustc_demangle)::"
+)
 _FORTRAN = re.compile(r"__([a-z]\w*)_MOD_(\w+)")  # gfortran's: module and procedure
 
 
@@ -81,10 +84,10 @@ def matching(name: str, known: Mapping[str, str]) -> list[str]:
     return exact or [symbol for symbol, text in near.items() if wanted in map(_spaceless, forms(text))]
 
 
-def by_ending(name: str, known: Mapping[str, str]) -> list[str]:
+def by_ending(name: str, known: Mapping[str, str], libraries: bool = False) -> list[str]:
     """Return the symbols of functions that a person means without naming their classes, modules or crates.
 
-    `known` is as that of `matching`, which comes first. Those of the standard libraries are meant only if no other is.
+    `known` is as that of `matching`, which comes first. Those of the standard libraries only where that is asked for.
 
     Examples
     --------
@@ -95,7 +98,16 @@ def by_ending(name: str, known: Mapping[str, str]) -> list[str]:
     first = re.split(r"\W", wanted[2:])[0]
     near = {symbol: text for symbol, text in known.items() if first in text}
     found = [symbol for symbol, text in near.items() if any(_spaceless(form).endswith(wanted) for form in forms(text))]
-    return [symbol for symbol in found if not _LIBRARIES.match(known[symbol])] or found
+    return [symbol for symbol in found if libraries or not _is_library(known[symbol])]
+
+
+def _is_library(text: str) -> bool:
+    """Whether a function is a standard library's: of Rust's ``<type as trait>``, if neither of them is another's."""
+    bare = forms(text)[-1]
+    implemented = re.match(r"<(.+) as (.+)>::", bare)
+    parts = implemented.groups() if implemented else (bare,)
+    paths = [re.sub(r"^(?:[&*\[(<]|mut |const |dyn )+", "", part) for part in parts]
+    return not any("::" in path and not _LIBRARIES.match(path) for path in paths)
 
 
 def _without_templates(name: str) -> str:

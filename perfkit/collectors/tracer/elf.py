@@ -259,7 +259,8 @@ class ElfFile:
         """
         if name in self.functions:
             return self.functions[name]
-        found = matching(name, self.demangled) or matching(name, self._clones) or by_ending(name, self.demangled)
+        found = matching(name, self.demangled) or matching(name, self._clones)
+        found = found or by_ending(name, self.called) or by_ending(name, self.called, libraries=True)
         meant = {self.functions[symbol].address: symbol for symbol in found}
         if len(meant) == 1:
             return self.functions[next(iter(meant.values()))]
@@ -313,6 +314,13 @@ class ElfFile:
         names = {symbol: self.demangled.get(symbol, symbol) for symbol in self.functions}
         found = {symbol: _CLONE.sub("", text) for symbol, text in names.items()}
         return {symbol: text for symbol, text in found.items() if text != names[symbol]}
+
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """What functions are called in their source, by symbol; a variant where nothing else is left of a function."""
+        whole = {symbol: text for symbol, text in self.demangled.items() if " [clone " not in text}
+        there = set(whole.values())
+        return whole | {symbol: text for symbol, text in self._clones.items() if text not in there}
 
     def _nearest(self, name: str) -> str:
         """Say which functions have names like one, as their source writes them."""

@@ -7,7 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.kernels import compile_kernel
-from perfkit.collectors.tracer.demangle import demangled, forms, matching
+from perfkit.collectors.tracer.demangle import by_ending, demangled, forms, matching
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError
@@ -149,3 +149,33 @@ def test_results_name_the_function_as_its_source_does(program):
     for text in (result.summary(), trace.summary(), repr(result), pk.diff(result, result).summary()):
         assert "t:app::Table::total" in text
         assert "_ZNK3app5Table5totalEi" not in text.partition("\n")[0]
+
+
+def test_an_ending_is_no_other_function_than_what_a_person_can_mean():
+    """A result of std's, a trait of std's for a type of one's own: not of the library."""
+    texts = {
+        "own": "std::vector<long> app::fill<long>(long)",
+        "std": "std::vector<long>::fill(long)",
+        "trait": "<app::S as core::iter::Iterator>::next",
+        "mine": "<core::iter::Map<u8> as app::Trait>::next",
+        "theirs": "<&mut core::iter::Map<u8> as core::iter::Iterator>::next",
+    }
+    assert by_ending("fill", texts) == ["own"]
+    assert by_ending("next", texts) == ["trait", "mine"]
+    assert set(by_ending("next", texts, libraries=True)) == {"trait", "mine", "theirs"}
+
+
+def test_a_variant_counts_where_it_is_all_that_is_left_of_a_function(tmp_path):
+    source = f"""
+    namespace app {{ {OUT.replace("noipa", "noinline")} static long step(long *x, long n, int k) {{
+        for (long i = 0; i < n; i++) x[i] = x[i] * 3 + k; return x[n / 2]; }} }}
+    namespace test {{ {OUT} long step(long x) {{ return x + 1; }} }}
+    int main(int c, char **v) {{ static long x[999]; long s = 0;
+        for (int i = 0; i < c * 9; i++) s += app::step(x, 999, 7); return s + test::step(s) == 1; }}
+    """
+    (tmp_path / "p.cpp").write_text(source)
+    subprocess.run(["g++", "-O2", "-o", tmp_path / "p", tmp_path / "p.cpp"], check=True, timeout=120)
+    elf = ElfFile(tmp_path / "p")
+    assert any("app::step" in text and "[clone .constprop" in text for text in elf.demangled.values())
+    with pytest.raises(DataError, match="several functions are called 'step'"):
+        elf.function("step")
