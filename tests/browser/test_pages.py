@@ -1,6 +1,7 @@
 """A saved page in Chromium with the network off: its widgets are drawn, and nothing is asked of anyone."""
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ipywidgets.embed import embed_data
 import perfkit as pk
 from perfkit.cli.pages import single_page
 from perfkit_widgets import SpireExplorer
+from tests.browser.lab import ROOT
 from tests.browser.look import EYE
 
 pytestmark = pytest.mark.browser
@@ -93,6 +95,21 @@ def test_a_page_follows_the_readers_colour_scheme(browser: Any, saved: Path, sch
     for place in (".pk-bar", ".pk-title", ".highlight pre"):
         assert (light(place, "color") < 0.5) == (scheme == "light"), place
     assert page.evaluate("document.body.dataset.jpThemeLight") == str(scheme == "light").lower()
+    assert page.evaluate(EYE, "body") == []
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_gallerys_index_can_be_read_while_it_is_made_and_after(browser: Any, tmp_path: Path, scheme: str):
+    script = runpy.run_path(str(ROOT / "scripts" / "gallery.py"))
+    cards = [script["Card"](f"{made}.html", "A title", "What it is about", "", made) for made in (True, False)]
+    path = tmp_path / "index.html"
+    path.write_text(script["index"](cards), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 900, "height": 800}, color_scheme=scheme)
+    page.goto(path.as_uri())
+    assert page.locator("h1, h2").count() == 3
+    assert page.evaluate(EYE, "body") == []
+    page.locator(".card a").hover()
     assert page.evaluate(EYE, "body") == []
     page.close()
 
