@@ -38,6 +38,8 @@ LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
+_SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
+_OVERLAP = 0.05  # of the measured cycles: what timing itself adds to short calls, and a share of overlap worth telling
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
@@ -213,11 +215,31 @@ class Diagnosis(Summarised):
         return self.result.cycles / self.measured.cycles - 1 if self.measured is not None else None
 
     @property
+    def overlap(self) -> float:
+        """Share of the measured cycles, at most, that calls in a row save by beginning before the last one has ended.
+
+        They are timed one by one, where that cannot be: the program may spend less on each, by what the core's reorder
+        buffer holds of the next one, at the simulated rate. 0 for one call.
+        """
+        if self.measured is None or self.measured.calls < 2 or not self.result.instructions:
+            return 0.0
+        held = self.result.settings.core.resources["rob"].value / self.result.instructions * self.result.cycles
+        return min(1.0, held * self.measured.calls / self.measured.cycles)
+
+    @property
     def uncertain(self) -> str:
         """Why the measured runs do not say whether the model is near the measured time; "" where they do."""
         if self.measured is None or self.apart is None or not self.measured.typical:
             return ""
-        if self.apart < -words.FAR and self.measured.waited > _BUSY:
+        if self.overlap >= _SHORT:
+            per_call = self.measured.cycles / self.measured.calls
+            return (
+                f"calls of {per_call:,.0f} cycles are so short that they may overlap in the program, by up to "
+                f"{self.overlap:.0%}, and they were timed and recorded one behind the other, without what their caller "
+                f"does between them (the model is {self.apart:+.0%} off that); ask about the caller (-f)"
+            )
+        alone = self.measured.cycles * (1 - self.measured.waited)
+        if self.apart < -words.FAR <= self.result.cycles / alone - 1 and self.measured.waited > _BUSY:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
                 f"timed, and the measured cycles hold that, so that the model is {self.apart:+.0%} off them; measure "
@@ -231,6 +253,17 @@ class Diagnosis(Summarised):
             f"the same calls took {low:,.0f} to {high:,.0f} cycles in {runs} runs, so that the model is {quick:+.0%} "
             f"off the quickest and {typical:+.0%} off the median: something else runs on this machine; measure again "
             "when it is quiet"
+        )
+
+    @property
+    def overlap_told(self) -> str:
+        """What `overlap` means for the measured cycles; "" where it is little."""
+        if self.overlap < _OVERLAP:
+            return ""
+        return (
+            "how far calls in a row overlap: they were timed one by one, and in the program each may begin before the "
+            f"last has ended, which saves up to {self.overlap:.0%} of the measured cycles (simulated in a row, they do "
+            "as far as their registers let them, without their caller's code)"
         )
 
     @property

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
 
 WIDTH = 100
+_HEAVY = 0.1  # share of the time, or of what delays, from which a line is shown wherever it stands
 _AROUND = 2  # source lines before and after
 
 
@@ -91,7 +92,13 @@ def _source(answer: "Diagnosis") -> list[str]:
         return ["responsible, time (shares, simulated)", *rows]
     here = table[table["file"] == top["file"]].groupby("line")[["causality", "time"]].sum()
     lines = [f"{Path(top['file']).name}    responsible, time (shares, simulated)"]
-    for n in range(max(1, top["line"] - _AROUND), min(len(texts), top["line"] + _AROUND) + 1):
+    near = range(max(1, top["line"] - _AROUND), min(len(texts), top["line"] + _AROUND) + 1)
+    heavy = here.index[(here.max(axis=1) >= _HEAVY) & (here.index <= len(texts)) & (here.index > 0)]
+    last = 0
+    for n in sorted({*near, *heavy}):
+        if last and n > last + 1:
+            lines.append(" " * 11 + "...")
+        last = n
         shares = f"{here['causality'][n]:4.0%} {here['time'][n]:4.0%}" if n in here.index else " " * 9
         lines.append(f"{'>' if n == top['line'] else ' '} {shares} {n:5}  {texts[n - 1].rstrip()[: WIDTH - 20]}")
     return lines

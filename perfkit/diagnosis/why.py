@@ -54,6 +54,7 @@ _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is 
 _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _OPENMP = ("libgomp", "libomp", "libiomp")
+_UNTIMED = 100  # calls that are recorded where none was timed
 _UP = 3  # callers that are looked at where calls are too short
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
@@ -260,7 +261,8 @@ class _Inquiry:
         self.ahead.wait("roofline")
         with self._stage("asking the other methods"):
             held = opinions(answer, found, self._noise(hot, calls) if self.noisy else None)
-        return replace(answer, opinions=held, unseen=tuple(self.unseen), seconds=dict(self.spent))
+        unseen = (*self.unseen, *filter(None, [answer.overlap_told]))
+        return replace(answer, opinions=held, unseen=unseen, seconds=dict(self.spent))
 
     def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
         """Say what is known already: how long one run takes, and where."""
@@ -441,6 +443,8 @@ class _Inquiry:
                 break
             self.say(f"{calls.count:,} calls are more than {self.limit:,} instructions: recording fewer")
             calls = fewer(calls)
+        if not timed and trace.provenance.complete:
+            return self._more(hot, trace)
         if not trace.provenance.complete and (unsure or (timed and len(timed[0].ticks) > calls.skip)):
             self.say(f"one call is more than {self.limit:,} instructions: counting them")
             self.longer = self._tracer(hot, calls, _FAR_IN * self.limit)
@@ -453,6 +457,24 @@ class _Inquiry:
                 typical=here / calls.count / middle(part) if middle(part) else 1.0,
             )
         return calls, trace
+
+    def _more(self, hot: HotFunction, first: Trace) -> tuple[Calls, Trace]:
+        """Record as many calls behind the first as there is room for, where none was timed: it meets empty caches."""
+        count = min(self.limit // max(first.instruction_count, 1) // 2, _UNTIMED)
+        while count:
+            calls = Calls(1, count)
+            try:
+                trace = self._tracer(hot, calls, self.limit)
+            except DataError:  # so many calls there are not
+                break
+            if trace.provenance.complete:
+                self.unseen.append(
+                    f"calls but {count:,}, at most, from the second on: how many there are, nobody counted"
+                )
+                return calls, trace
+            count //= 8
+        self.unseen.append("calls but the first, which meets empty caches: how many there are, nobody counted")
+        return Calls(0, 1), first
 
     def _where_the_time_goes(
         self, found: Profile | None, hot: HotFunction, trace: Trace, core: Microarchitecture

@@ -317,3 +317,34 @@ def test_two_resources_that_hide_behind_each_other_are_named_together():
     one = dataclasses.replace(answer, result=pk.Gus(core.scaled("fp_divider", 100.0)).run(trace))
     assert one.together is None
     assert one.bottleneck == "instruction_latency"
+
+
+CHAINS = """
+#include <stdio.h>
+__attribute__((noipa)) double chain(const double *a, long n) {
+    double s = 1;
+    for (long i = 0; i < n; i++) s *= a[i];
+    return s;
+}
+static double a[1000];
+int main(void) {
+    double t = 0;
+    for (int i = 0; i < 1000; i++) a[i] = 1;
+    for (int r = 0; r < TIMES; r++) t += chain(a, 1000);
+    printf("%g\\n", t); }
+"""
+
+
+@pytest.mark.measures
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="needs qemu-user")
+@pytest.mark.parametrize(("times", "said"), [(100_000, "calls but 100, at most"), (1, "calls but the first")])
+def test_calls_that_cannot_be_timed_are_not_explained_by_the_first_alone(times, said):
+    """The first of 200,000 met empty caches: memory was said to hold back what reads 8 KB again and again."""
+    path = compiled(f"chains{times}", CHAINS.replace("TIMES", str(times)), "-O2", "-g", "-static")
+    found = pk.why(path, "chain", seconds=1)
+    assert found.measured is None
+    assert [text for text in found.unseen if text.startswith(said)]
+    assert found.bottleneck == "instruction_latency"
+    if times > 1:
+        assert not [each for each in found.what_ifs if "memory" in each.change]
+        assert found.result.instructions > 90 * 3000
