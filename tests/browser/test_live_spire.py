@@ -200,6 +200,29 @@ def test_after_a_drag_arrow_keys_go_on_where_the_pointer_ended(browser: Any, shi
         assert page.evaluate(window) == [first, last + 1]
 
 
+@pytest.mark.parametrize("kind", ["spire", "cpi"])
+def test_where_nothing_was_measured_the_line_is_broken(browser: Any, tmp_path: Path, kind: str):
+    if kind == "spire":
+        samples, css = pk.datasets.load("spire/memory"), "pkl-series"
+    else:
+        samples, css = pk.synthetic_cpi(intervals=200, seed=1)[0], "pkl-measured"
+    at = samples.table["at"]
+    gone = samples.table[(at < at.quantile(0.4)) | (at > at.quantile(0.6))].reset_index(drop=True)
+    events = {"time_event": samples.time_event, "work_event": samples.work_event, "runs": samples.runs}
+    lines = []
+    for name, given in (("whole", samples), ("gap", pk.Samples.from_frame(gone, **events))):
+        view = (
+            pw.LiveSpire(pk.Spire().fit(given), given) if kind == "spire" else pw.LiveCpiStack(pk.CpiStack().fit(given))
+        )
+        with opened(browser, view.save_page(tmp_path / f"{name}.html")) as page:
+            lines.append(page.locator(f".pkl-strip path.{css}").get_attribute("d"))
+            handle = page.get_by_role("slider", name="start of the window")
+            handle.press("End")
+            handle.press("ArrowLeft")
+            assert page.locator(".pkl-shade").bounding_box()["width"] < 100
+    assert [line.count("M") for line in lines] == [1, 2]
+
+
 def test_on_a_phone_it_fits_and_is_operated_by_touch(browser: Any, shipped: Any):
     *_, path = shipped
     with opened(browser, path, **PHONE) as page:
