@@ -109,6 +109,22 @@ def test_a_name_is_text_whatever_it_holds(browser: Any, tmp_path: Path):
         assert HOSTILE in page.locator("table").text_content()
 
 
+def test_a_click_on_a_row_shows_that_events_roofline(browser: Any, shipped: Any):
+    *_, path = shipped
+    with opened(browser, path) as page:
+        roofs = []
+        for k in (11, 0, 5, 5):
+            row = page.get_by_role("option").nth(k)
+            row.click()
+            name = row.get_attribute("title")
+            assert page.locator("h4.pkl-name").inner_text() == name
+            assert name in page.locator(".pkl-advice").inner_text()
+            assert page.locator("[role=option][aria-selected=true]").get_attribute("title") == name
+            roofs.append(page.locator(".pkl-chart svg").first.inner_html())
+        assert roofs[2] == roofs[3]  # a second click takes nothing back
+        assert len(set(roofs)) == 3
+
+
 def address(page: Any) -> str:
     page.wait_for_timeout(400)  # it is written a moment after the last change
     return str(page.evaluate("location.hash"))
