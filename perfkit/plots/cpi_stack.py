@@ -8,6 +8,7 @@ import pandas as pd
 
 from perfkit.errors import DataError
 from perfkit.plots.style import THIN, ink_on
+from perfkit.plots.time_axis import begins_of, line_between
 
 if TYPE_CHECKING:
     from perfkit.fitters.cpi.paper import PaperCpiFit
@@ -87,7 +88,8 @@ def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
     table = fit.intervals()
     x, label = time_axis(table)
     ax.plot(x, table["cpi"], ".", ms=3, color="#5f6368", label=fit.kind)
-    ax.plot(x, table["predicted"], "-", lw=0.9, color="#d62728", label="by the stack")
+    predicted = table["predicted"].to_numpy()
+    ax.plot(*line_between(begins(table, x), x, predicted), "-", lw=0.9, color="#d62728", label="by the stack")
     ax.set_xlabel(label)
     ax.set_ylabel(_CPI)
     ax.set_title(
@@ -217,6 +219,13 @@ def time_axis(table: pd.DataFrame) -> tuple[np.ndarray, str]:
     if np.isfinite(at).all() and (np.diff(at) > 0).all():
         return at, "time (s since the start)"
     return table["row"].to_numpy(dtype="float64"), "interval (number)"
+
+
+def begins(table: pd.DataFrame, ends: np.ndarray) -> np.ndarray:
+    """Return where intervals begin that `time_axis` draws at ``ends``: where the one before ended, or after a gap."""
+    timed = np.array_equal(ends, table["at"].to_numpy(dtype="float64"))
+    lengths = table["seconds"].to_numpy(dtype="float64") if timed else np.full(len(ends), np.nan)
+    return begins_of(ends, lengths, 0.0 if timed else float(ends[:1].sum()) - 1.0)
 
 
 def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:

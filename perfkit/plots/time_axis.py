@@ -102,32 +102,25 @@ class TimeAxis:
         nobody sees: it gets two points, at the begin and the end of its interval. Where nothing was measured for a
         while, by the lengths of the intervals, the line is broken (NaN).
         """
-        known, gap = np.isfinite(values), self._after_a_gap()
-        before = np.r_[False, known[:-1]] & ~gap
-        after = np.r_[known[1:] & ~gap[1:], False]
-        alone, broken = np.flatnonzero(known & ~before & ~after), np.flatnonzero(gap)
-        if self.unit == "intervals":
-            begins, ends = self.position - 0.5, self.position + np.where(np.isin(np.arange(len(values)), alone), 0.5, 0)
-        else:
-            ends = self.position
-            begins = np.where(gap, ends - self._lengths(), np.r_[0.0, ends[:-1]])
-        at = np.r_[broken, alone]
-        return (
-            np.insert(ends, at, np.r_[begins[broken], begins[alone]]),
-            np.insert(values, at, np.r_[np.full(len(broken), np.nan), values[alone]]),
-        )
+        if self.unit != "intervals":
+            return line_between(self.begins, self.position, values)
+        # Intervals without times are drawn at their numbers; one alone is as wide as a number.
+        begins, ends = self.position - 0.5, self.position.copy()
+        alone = _alone(np.isfinite(values), np.zeros(len(values), dtype=bool))
+        ends[alone] += 0.5
+        x = np.insert(ends, alone, begins[alone])
+        return x, np.insert(values, alone, values[alone])
 
-    def _lengths(self) -> np.ndarray:
-        """Return the length of each interval on the axis; NaN where it is unknown."""
+    @property
+    def begins(self) -> np.ndarray:
+        """Where each interval begins on the axis: where the one before ended, or later if nothing was measured then."""
+        first = 0.0 if self.unit in SECONDS else float(self.position[:1].sum()) - 1.0
         length = np.full(len(self.position), np.nan)
         np.fmax.at(length, self.row, self.samples.table["seconds"].to_numpy())
-        return length / SECONDS.get(self.unit, np.nan)
-
-    def _after_a_gap(self) -> np.ndarray:
-        """Return which intervals begin more than half of their length after the end of the one before."""
-        length = self._lengths()
-        late = self.position[1:] - length[1:] > self.position[:-1] + 0.5 * length[1:]
-        return np.r_[np.zeros(min(1, len(length)), dtype=bool), late & (self.run[1:] == self.run[:-1])]
+        begins = begins_of(self.position, length / SECONDS.get(self.unit, np.nan), first)
+        follows = np.r_[False, self.run[1:] != self.run[:-1]][: len(begins)]
+        begins[follows] = self.position[np.flatnonzero(follows) - 1]  # runs are laid end to end
+        return begins
 
     def selection(self, low: float, high: float) -> np.ndarray:
         """Return which intervals end in a stretch of the axis: after ``low``, up to ``high``.
@@ -180,6 +173,37 @@ def _sum(row: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
     """Return the sums by interval; NaN where there is no value, and where one of them is missing."""
     total = np.bincount(row, weights=values, minlength=n)
     return np.where(np.bincount(row, minlength=n) > 0, total, np.nan)
+
+
+def begins_of(ends: np.ndarray, lengths: np.ndarray, first: float) -> np.ndarray:
+    """Return where intervals begin that end at ``ends``: where the one before ended; ``first`` for the first of them.
+
+    One that begins more than half of its length (NaN: unknown) after the end of the one before comes after a gap, in
+    which nothing was measured: it begins its length before its end.
+    """
+    before = np.r_[first, ends[:-1]][: len(ends)]
+    late = ends - lengths > before + 0.5 * lengths
+    late[:1] = False
+    return np.where(late, ends - lengths, before)
+
+
+def line_between(begins: np.ndarray, ends: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of a line through ``values``, each at the end of its interval, that is broken (NaN) at gaps.
+
+    A gap is where an interval begins later than the one before ended (`begins_of`). A value without a neighbour gets
+    two points, at the begin and the end of its interval.
+    """
+    gap = np.r_[False, begins[1:] > ends[:-1]][: len(ends)]
+    alone, broken = _alone(np.isfinite(values), gap), np.flatnonzero(gap)
+    at = np.r_[broken, alone]
+    nothing = np.full(len(broken), np.nan)
+    return np.insert(ends, at, begins[at]), np.insert(values, at, np.r_[nothing, values[alone]])
+
+
+def _alone(known: np.ndarray, gap: np.ndarray) -> np.ndarray:
+    """Return the indices of known values whose neighbours are unknown or beyond a gap."""
+    joined = np.r_[False, known[1:] & known[:-1] & ~gap[1:]][: len(known)]  # with the one before
+    return np.flatnonzero(known & ~joined & ~np.r_[joined[1:], False][: len(known)])
 
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:

@@ -109,6 +109,22 @@ def test_a_name_is_text_whatever_it_holds(browser: Any, tmp_path: Path):
         assert HOSTILE in page.locator("table").text_content()
 
 
+def test_a_click_on_a_row_shows_that_events_roofline(browser: Any, shipped: Any):
+    *_, path = shipped
+    with opened(browser, path) as page:
+        roofs = []
+        for k in (11, 0, 5, 5):
+            row = page.get_by_role("option").nth(k)
+            row.click()
+            name = row.get_attribute("title")
+            assert page.locator("h4.pkl-name").inner_text() == name
+            assert name in page.locator(".pkl-advice").inner_text()
+            assert page.locator("[role=option][aria-selected=true]").get_attribute("title") == name
+            roofs.append(page.locator(".pkl-chart svg").first.inner_html())
+        assert roofs[2] == roofs[3]  # a second click takes nothing back
+        assert len(set(roofs)) == 3
+
+
 def address(page: Any) -> str:
     page.wait_for_timeout(400)  # it is written a moment after the last change
     return str(page.evaluate("location.hash"))
@@ -198,6 +214,29 @@ def test_after_a_drag_arrow_keys_go_on_where_the_pointer_ended(browser: Any, shi
         first, last = page.evaluate(window)
         page.keyboard.press("ArrowRight")
         assert page.evaluate(window) == [first, last + 1]
+
+
+@pytest.mark.parametrize("kind", ["spire", "cpi"])
+def test_where_nothing_was_measured_the_line_is_broken(browser: Any, tmp_path: Path, kind: str):
+    if kind == "spire":
+        samples, css = pk.datasets.load("spire/memory"), "pkl-series"
+    else:
+        samples, css = pk.synthetic_cpi(intervals=200, seed=1)[0], "pkl-measured"
+    at = samples.table["at"]
+    gone = samples.table[(at < at.quantile(0.4)) | (at > at.quantile(0.6))].reset_index(drop=True)
+    events = {"time_event": samples.time_event, "work_event": samples.work_event, "runs": samples.runs}
+    lines = []
+    for name, given in (("whole", samples), ("gap", pk.Samples.from_frame(gone, **events))):
+        view = (
+            pw.LiveSpire(pk.Spire().fit(given), given) if kind == "spire" else pw.LiveCpiStack(pk.CpiStack().fit(given))
+        )
+        with opened(browser, view.save_page(tmp_path / f"{name}.html")) as page:
+            lines.append(page.locator(f".pkl-strip path.{css}").get_attribute("d"))
+            handle = page.get_by_role("slider", name="start of the window")
+            handle.press("End")
+            handle.press("ArrowLeft")
+            assert page.locator(".pkl-shade").bounding_box()["width"] < 100
+    assert [line.count("M") for line in lines] == [1, 2]
 
 
 def test_on_a_phone_it_fits_and_is_operated_by_touch(browser: Any, shipped: Any):

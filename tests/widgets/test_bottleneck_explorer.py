@@ -47,6 +47,9 @@ def test_a_click_shows_that_class_over_time(view):
     drawn = np.asarray(view._over_time.y)
     assert drawn == pytest.approx(100 * view._whole_run.over_time("divider", other))
     assert other in view._strip_title.value
+    for row in view.table().query("status == 'told'").itertuples():  # a probability of 0.3 % has no bar to be read from
+        view._bars.chosen = row.resource
+        assert f">{row.probability:.1%}; " in view._strip_title.value
 
 
 def test_an_unknown_run_is_refused(samples):

@@ -214,3 +214,15 @@ def test_names_of_many_bars_stand_upright_and_as_many_as_there_is_room_for(count
     across = bars.children[1].axes[0]
     assert ("rotate(-90deg)" in across.tick_style.get("transform", "")) == upright
     assert [*across.tick_labels.values()].count(" ") == blank
+
+
+def test_lines_over_time_are_broken_where_nothing_was_measured():
+    samples, _ = pk.synthetic_cpi(intervals=100, seed=1)
+    table = samples.table[~samples.table["interval"].between(40, 59)].reset_index(drop=True)
+    kept = pk.Samples.from_frame(table, time_event=samples.time_event, work_event=samples.work_event)
+    view = CpiStackExplorer({"gap": pk.CpiStack(placebos=2, resamples=10).fit(kept)}, placebos=2, resamples=10)
+    for mark in (view._whole_run, view._measured, view._predicted):
+        x, y = (np.asarray(getattr(mark, axis)) for axis in "xy")
+        assert len(x) == 81
+        assert np.flatnonzero(np.isnan(y)).tolist() == [40]
+        assert x[39] < x[40] < x[41]

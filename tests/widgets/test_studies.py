@@ -48,6 +48,15 @@ def test_one_category_is_shown_too(table):
     assert len(one.table()) == 300
 
 
+def test_large_numbers_of_rows_have_separators(table):
+    many = pd.concat([table] * 10, ignore_index=True)
+    view = pw.StudyExplorer(
+        many, ["N", "layout"], categorise=pk.FixedBins("t", ()).fit, grow=pk.DecisionTree(["N", "layout"]).fit
+    )
+    assert "3,000 of 3,000 configurations" in view._head.value
+    assert ": 3,000" in view._legend.value
+
+
 def test_a_node_selects_its_rows(tree, table):
     view = pw.TreeView(tree, table)
     assert len(view.rows) == 300

@@ -171,10 +171,14 @@ class BottleneckExplorer(Explorer):
             return
         lines = self._lines()
         each = "over time" if len(lines) < 2 else f"over time, a line for each of {len(lines)} places"
-        self._strip_title.value = f"<b>{html.escape(self.resource)}</b> <span class='pk-muted'>{each}</span>"
         across, up = (np.concatenate([[], *(line[axis] for line in lines)]) for axis in (0, 1))
         figures.set_xy(self._over_time, across, up)
         rows = self.explanation.of(self.run).set_index("resource")
+        # A small probability has hardly a bar: it stands here, too.
+        told = rows["status"].get(self.resource) == "told"
+        likely = f"{rows.loc[self.resource, 'probability']:.1%}; " if told else ""
+        name = html.escape(self.resource)
+        self._strip_title.value = f"<b>{name}</b> <span class='pk-muted'>{likely}{each}</span>"
         words = rows.loc[self.resource, "evidence"] if self.resource in rows.index else ""
         shown = "".join(f"<li>{html.escape(part)}</li>" for part in str(words).split("; ") if part)
         self._evidence.value = f"<ul>{shown}</ul>" if shown else "<div class='pk-muted'>no share stands out</div>"

@@ -312,7 +312,9 @@ class StudyExplorer(Explorer):
     # ------------------------------------------------------------- drawing
 
     def _draw(self) -> None:
-        rows = f"{len(self.frame)} of {len(self._all)} configurations, {counted(len(self.categories), 'categories')}"
+        rows = (
+            f"{len(self.frame):,} of {len(self._all):,} configurations, {counted(len(self.categories), 'categories')}"
+        )
         self._head.value = heading(f"What decides {self.target}", f"{rows}; {html.escape(self.tree.verdict)}")
         self._draw_distribution()
         self._draw_importance()
@@ -336,7 +338,7 @@ class StudyExplorer(Explorer):
         self._busy = False
         colours = category_colours(len(self.categories))
         named = zip(self.categories.labels, colours, self.categories.counts, strict=True)
-        entries = {f"{label}: {count}": (colour, "bar") for label, colour, count in named}
+        entries = {f"{label}: {count:,}": (colour, "bar") for label, colour, count in named}
         shown = dict(list(entries.items())[:_LISTED])
         more = len(entries) - len(shown)
         self._legend.value = keys(shown) + (f"and {more} more" if more else "")

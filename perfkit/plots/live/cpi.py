@@ -7,7 +7,7 @@ import numpy as np
 
 from perfkit.errors import SettingError
 from perfkit.fitters.cpi.checks import unusable_events
-from perfkit.plots.cpi_stack import colours, time_axis
+from perfkit.plots.cpi_stack import begins, colours, time_axis
 from perfkit.plots.live.packed import LiveModel
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def live_cpi(fits: "Mapping[str, CpiFit]") -> LiveModel:
             f"counts{i}": source.counts.ravel(),
             f"segments{i}": source.segments().astype("int32"),
             f"position{i}": position,
+            f"begin{i}": begins(source.rows, position),
         }
     kinds = list(dict.fromkeys(fit.kind for fit in fits.values()))
     head = {

@@ -142,6 +142,7 @@ def _intervals(samples: Samples, points: Points, axis: TimeAxis) -> dict[str, np
     used = axis.row[points.rows]
     return {
         "position": axis.position * SECONDS.get(axis.unit, 1.0),
+        "begin": axis.begins * SECONDS.get(axis.unit, 1.0),
         "interval_time": np.bincount(axis.row[once], time[once], n),
         "interval_work": np.bincount(axis.row[once], work[once], n),
         "interval_throughput": axis.throughput,

@@ -17,11 +17,11 @@ export interface CpiHead extends Head {
 const FORMS = [['ipc', 'IPC form'], ['cpi', 'CPI form']] as const;
 const METHODS = [['nnls', 'nnls'], ['ols', 'ols'], ['huber', 'huber']] as const;
 
-export function cpiCounts(packed: Packed<CpiHead>, i: number): Counts & { position: Float64Array } {
+export function cpiCounts(packed: Packed<CpiHead>, i: number): Counts & { position: Float64Array; begin: Float64Array } {
   const of = (name: string): Float64Array => packed.arrays[`${name}${i}`] as Float64Array, position = of('position');
   return {
     events: packed.head.stacks[i]!.events, cycles: of('cycles'), instructions: of('instructions'), counts: of('counts'),
-    segments: of('segments'), at: position.map((_, row) => row), position,
+    segments: of('segments'), at: position.map((_, row) => row), position, begin: of('begin'),
   };
 }
 
@@ -161,7 +161,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
     const shownFit = now instanceof NoStack ? null : now;
     const sorted = measured.slice().sort();
     const lines: StripData = {
-      position: source.position, unit: head.stacks[chosen]!.unit, up: 'CPI', borders: [...Array(n).keys()].filter((i) => i && source.segments[i] !== source.segments[i - 1]).map((i) => source.position[i]!),
+      position: source.position, begin: source.begin, unit: head.stacks[chosen]!.unit, up: 'CPI', borders: [...Array(n).keys()].filter((i) => i && source.segments[i] !== source.segments[i - 1]).map((i) => source.position[i]!),
       lines: [{ values: measured, css: 'pkl-measured' }, ...(shownFit ? [{ values: shownFit.predicted, css: 'pkl-predicted', at: shownFit.data.at }] : [])],
       top: sorted[Math.floor(0.998 * (n - 1))]! * 1.1,
     };

@@ -36,7 +36,7 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
   const roofLegend = h('p', { class: 'pkl-legend' });
   const strip = new Strip(
     {
-      position: arrays.position!, unit: head.unit, up: head.throughput.split(' (')[0]!,
+      position: arrays.position!, begin: arrays.begin!, unit: head.unit, up: head.throughput.split(' (')[0]!,
       lines: [{ values: arrays.interval_throughput!, css: 'pkl-series' }],
       borders: head.runs.slice(1).map(([, at]) => at),
     },

@@ -4,7 +4,8 @@ import { h, s } from './dom';
 import { counted, short } from './text';
 
 export interface StripData {
-  position: ArrayLike<number>; // of each interval
+  position: ArrayLike<number>; // where each interval ends
+  begin: ArrayLike<number>; // and begins: later than the one before ended where nothing was measured for a while
   lines: { values: ArrayLike<number>; css: string; at?: ArrayLike<number> }[]; // `at`: of which interval each value is
   top?: number; // of the axis; by default all is seen
   unit: string;
@@ -134,30 +135,32 @@ export class Strip {
   }
 
   private ends(): [number, number] {
-    const { position } = this.data, [first, last] = this.stretch;
-    // The first interval begins where the one before it ended.
-    const start = first > 0 ? position[first - 1]! : this.x.low;
-    return [this.x.at(start), this.x.at(position[last]!)];
+    const { position, begin } = this.data, [first, last] = this.stretch;
+    return [this.x.at(begin[first]!), this.x.at(position[last]!)];
   }
 
   private draw(): void {
     if (!this.chart.width) return;
-    const { position, lines, unit, up, borders } = this.data, n = position.length;
-    const high = position[n - 1]!, low = unit === 'seconds' ? 0 : position[0]! - 1;
+    const { position, begin, lines, unit, up, borders } = this.data, n = position.length;
+    const high = position[n - 1]!, low = begin[0]!;
     this.x = this.chart.x(low, high > low ? high : low + 1);
     let top = this.data.top ?? 0;
     if (!top) for (const each of lines) for (let i = 0; i < each.values.length; i++) if (each.values[i]! > top) top = each.values[i]!;
     const y = this.chart.y(0, top * 1.08 || 1);
+    let gaps = 0;
+    const gapsBefore = Array.from(position, (_, i) => (i > 0 && begin[i]! > position[i - 1]! ? ++gaps : gaps));
     const paths = lines.map(({ values, css, at }) => {
       const xs: number[] = [], ys: number[] = [], known = (i: number): boolean => Number.isFinite(values[i]);
+      const interval = (i: number): number => (at ? at[i]! : i);
+      const apart = (i: number): boolean => i > 0 && gapsBefore[interval(i)] !== gapsBefore[interval(i - 1)];
+      const joined = (i: number): boolean => known(i - 1) && known(i) && !apart(i);
       for (let i = 0; i < values.length; i++) {
-        const interval = at ? at[i]! : i;
+        const from = this.x.at(begin[interval(i)]!), to = this.x.at(position[interval(i)]!), value = y.at(values[i]!);
+        const add = (place: number, level: number): void => { xs.push(place); ys.push(level); };
+        if (apart(i)) add(from, NaN);
         // A value without a neighbour would be a dot that nobody sees: it is as long as its interval.
-        const begin = known(i) && !known(i - 1) && !known(i + 1) ? [interval > 0 ? position[interval - 1]! : this.x.low] : [];
-        for (const place of [...begin, position[interval]!]) {
-          xs.push(this.x.at(place));
-          ys.push(y.at(values[i]!));
-        }
+        if (known(i) && !joined(i) && !joined(i + 1)) add(from, value);
+        add(to, value);
       }
       return s('path', { d: line(xs, ys), class: css });
     });
@@ -168,9 +171,9 @@ export class Strip {
   }
 
   private place(): void {
-    const { position, unit } = this.data, [first, last] = this.stretch, n = position.length;
+    const { position, begin, unit } = this.data, [first, last] = this.stretch, n = position.length;
     const all = first === 0 && last === n - 1;
-    const from = first > 0 ? position[first - 1]! : unit === 'seconds' ? 0 : position[0]!;
+    const from = first > 0 || unit === 'seconds' ? begin[first]! : position[0]!;
     this.words.textContent = all
       ? n === 1 ? 'one interval' : `all ${n} intervals; drag across the picture to choose some of them`
       : `${short(from, 4)} to ${short(position[last]!, 4)} ${unit}: ${last - first + 1} of ${counted(n, 'intervals')}`;
