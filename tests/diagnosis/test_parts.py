@@ -399,7 +399,7 @@ def test_calls_so_short_that_they_overlap_in_the_program_do_not_blame_the_model(
 
 
 def test_every_line_with_much_of_the_time_is_in_the_listing():
-    """Of a branch's two sides the one that is further from the guilty line took a third of the time, unseen."""
+    """Of a branch's two sides the one that is further from the responsible line took a third of the time, unseen."""
     source = """void count(const unsigned char *a, long n, long *w) {
     long s = 0;
     for (long i = 0; i < n; i++) {
