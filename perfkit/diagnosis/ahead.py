@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from perfkit.workers.started import module_path
+
 _SIMULATORS = Path(__file__).parents[1] / "simulators"
 _KEPT = "recurrence.simulate-*.nbi"  # numba's list of what it keeps of the largest part
 ALL = ("memory", "time", "lanes", "causality", "roofline")
@@ -91,14 +93,14 @@ class Ahead:
             self._done.add(line.strip())
 
     def _start(self) -> None:
-        path = os.pathsep.join([str(_SIMULATORS.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "perfkit.diagnosis.compiling", self.core],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # it forks
+            # One thread each: it forks.
+            env=os.environ | {"PYTHONPATH": module_path(), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             process_group=0,  # it and its fork rest, and end, together
         )
 

@@ -39,7 +39,7 @@ _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
 _SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
-_OVERLAP = 0.05  # of the measured cycles: what timing itself adds to short calls, and a share of overlap worth telling
+_OVERLAP = 0.05  # overlap from which it is told
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
@@ -223,7 +223,7 @@ class Diagnosis(Summarised):
         """
         if self.measured is None or self.measured.calls < 2 or not self.result.instructions:
             return 0.0
-        held = self.result.settings.core.resources["rob"].value / self.result.instructions * self.result.cycles
+        held = self.result.settings.core.resource("rob").value / self.result.instructions * self.result.cycles
         return min(1.0, held * self.measured.calls / self.measured.cycles)
 
     @property
@@ -239,7 +239,8 @@ class Diagnosis(Summarised):
                 f"does between them (the model is {self.apart:+.0%} off that); ask about the caller (-f)"
             )
         alone = self.measured.cycles * (1 - self.measured.waited)
-        if self.apart < -words.FAR <= self.result.cycles / alone - 1 and self.measured.waited > _BUSY:
+        is_explained = self.result.cycles >= (1 - words.FAR) * alone
+        if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time in which the calls were "
                 f"timed, and the measured cycles hold that, so that the model is {self.apart:+.0%} off them; measure "

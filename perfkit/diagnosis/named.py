@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, shown
-from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.profile.sampled import Target, opened
 from perfkit.collectors.tracer.demangle import by_ending, forms, matching
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.words import brief
-from perfkit.errors import DataError, FormatError
+from perfkit.errors import DataError
 
 _ALIKE, _VERY_ALIKE = 0.5, 0.75  # a system library has thousands of names: some are always a little alike
 
@@ -33,9 +33,9 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
     if library:
         files = [path for path in files if _in(library, str(path))] or _given(library, target)
     known: dict[bool, dict[str, str]] = {True: {}, False: {}}  # the program's own names, those of the system
-    files = [path for path in files if _is_elf(path)]
-    for path in files:
-        elf = ElfFile(path)
+    kept: dict[str, ElfFile | None] = {}
+    elves = {path: elf for path in files if (elf := opened(str(path), kept)) is not None}
+    for path, elf in elves.items():
         if symbols := _exactly(name, elf):
             return _only(name, path, elf, symbols)
         names = known[not str(path).startswith(SYSTEM)]
@@ -48,8 +48,7 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
     for libraries in (False, True):
         if meant := [mine[int(at)] for at in by_ending(name, texts, libraries)]:
             return meant[0], _as_asked(meant)
-        for path in files:
-            elf = ElfFile(path)
+        for path, elf in elves.items():
             if not str(path).startswith(SYSTEM) and (symbols := by_ending(name, elf.called, libraries)):
                 return _only(name, path, elf, symbols)
     told = _nearest(name, known[True], _ALIKE) + _nearest(name, known[False], _ALIKE if library else _VERY_ALIKE)
@@ -66,14 +65,6 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
 def _as_asked(meant: list[HotFunction]) -> str:
     others = f"; {len(meant) - 1} more of this name ran: {_list(e.name for e in meant[1:])}" if meant[1:] else ""
     return f"as asked{others}"
-
-
-def _is_elf(path: Path) -> bool:
-    try:
-        ElfFile(path)
-    except FormatError:
-        return False
-    return True
 
 
 def _exactly(name: str, elf: ElfFile) -> list[str]:

@@ -94,11 +94,10 @@ def _source(answer: "Diagnosis") -> list[str]:
     lines = [f"{Path(top['file']).name}    responsible, time (shares, simulated)"]
     near = range(max(1, top["line"] - _AROUND), min(len(texts), top["line"] + _AROUND) + 1)
     heavy = here.index[(here.max(axis=1) >= _HEAVY) & (here.index <= len(texts)) & (here.index > 0)]
-    last = 0
-    for n in sorted({*near, *heavy}):
-        if last and n > last + 1:
+    numbers = sorted({*near, *heavy})
+    for before, n in zip([numbers[0], *numbers], numbers, strict=False):
+        if n > before + 1:
             lines.append(" " * 11 + "...")
-        last = n
         shares = f"{here['causality'][n]:4.0%} {here['time'][n]:4.0%}" if n in here.index else " " * 9
         lines.append(f"{'>' if n == top['line'] else ' '} {shares} {n:5}  {texts[n - 1].rstrip()[: WIDTH - 20]}")
     return lines

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from perfkit.collectors.host.cycle_clock import link_cycles
 from perfkit.errors import DataError, SettingError, UnavailableError
+from perfkit.workers.started import module_path
 
 if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
@@ -106,8 +107,6 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
         If the kernel crashed or did not end in time.
     """
     module, _, function = task.partition(":")
-    root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-c", f"from {module} import {function}; import sys; {function}(sys.argv[1])"]
     name = specification["name"]
     try:
@@ -118,7 +117,7 @@ def in_measuring_process(task: str, specification: dict[str, Any], timeout: floa
             errors="replace",
             check=False,
             timeout=timeout,
-            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"PYTHONPATH": module_path(), "OMP_NUM_THREADS": "1"},
         )
     except subprocess.TimeoutExpired:
         raise DataError(

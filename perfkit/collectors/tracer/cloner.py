@@ -28,6 +28,7 @@ from perfkit.collectors.tracer.own_memory import interpreter, own_paths, thread_
 from perfkit.collectors.tracer.pinned import pinned_environment, process_environment, renamed
 from perfkit.collectors.tracer.recording import Recording, disassembled, whole_blocks
 from perfkit.errors import DataError, NeverCalledError, UnavailableError
+from perfkit.workers.started import module_path
 
 _CHILD = "perfkit.collectors.tracer.child"
 _BUFFERS = ("blocks", "addresses", "sizes")
@@ -662,12 +663,10 @@ def child_environment(run_paths: Sequence[str] = (), *, threads: bool = False) -
     threads : bool
         Whether OpenMP starts as many threads as this process' environment says, and not one.
     """
-    root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     more = {} if threads else {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
     if run_paths:
         more["LD_LIBRARY_PATH"] = os.pathsep.join([*run_paths, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
-    return os.environ | {"PYTHONPATH": path, "LD_BIND_NOW": "1", "PYTHONHASHSEED": "0", **more}
+    return os.environ | {"PYTHONPATH": module_path(), "LD_BIND_NOW": "1", "PYTHONHASHSEED": "0", **more}
 
 
 def _saved(scratch: Path, number: int, value: Any) -> str:
