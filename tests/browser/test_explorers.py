@@ -185,6 +185,15 @@ def test_bottlenecks(opened: Opened):
     third.scroll_into_view_if_needed()
     opened.changes(view, partial(click_in_row, opened.page, third))
     assert told.count() == 0
+    bars, chosen = view.locator(".bqplot rect.bar"), view.locator("b:has(+ .pk-muted)").last
+    seen = {chosen.inner_text()}
+    for k, beside in ((1, -60), (bars.count() - 1, -60), (0, 200), (3, 200)):  # a row's name, and in its row
+        box = bars.nth(k).bounding_box()
+        click = partial(opened.page.mouse.click, box["x"] + beside, box["y"] + box["height"] / 2)
+        opened.changes(view, click)
+        seen.add(chosen.inner_text())
+        assert bars.nth(k).evaluate("bar => getComputedStyle(bar).strokeWidth") == "2px"  # of the others: 1
+    assert len(seen) == 5
     presses(opened, view, view.locator(".noUi-handle").first, "ArrowRight", 3)
     opened.changes(view, view.get_by_role("button", name="Whole").click)
     opened.changes(view, partial(drag, opened.page, view.locator(".bqplot.figure").first, 0.3, 0.7))
