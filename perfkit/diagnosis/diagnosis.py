@@ -38,7 +38,8 @@ LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
-_SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
+_NEARLY = 0.8  # of the best change's gain: the two are as good as equal
+SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
@@ -66,6 +67,10 @@ class Measured:
         Share of the least disturbed run in which other programs had the processors, from 0 to 1.
     faults : float
         Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
+    samples : int
+        Where the recorded part is a loop that makes short calls: as many samples of the run are what `cycles` follows
+        from, with the number of calls that the run made; `runs` is 0, and `high` twice the standard error above. 0
+        where calls were timed.
     """
 
     cycles: float
@@ -76,6 +81,7 @@ class Measured:
     part: float = 1.0
     waited: float = 0.0
     faults: float = 0.0
+    samples: int = 0
 
     @property
     def spread(self) -> float:
@@ -231,7 +237,7 @@ class Diagnosis(Summarised):
         """Why the measured runs do not say whether the model is near the measured time; "" where they do."""
         if self.measured is None or self.apart is None or not self.measured.typical:
             return ""
-        if self.overlap >= _SHORT:
+        if self.overlap >= SHORT:
             per_call = self.measured.cycles / self.measured.calls
             return (
                 f"calls of {per_call:,.0f} cycles are so short that they may overlap in the program, by up to "
@@ -439,8 +445,16 @@ class Diagnosis(Summarised):
             )
         return (
             f"{name} is held back by {words.held_back(resource)}; {hangs}. "
-            f"{words.better(resource, WEIGHT).capitalize()} would make it {1 + gain:.2f} times as fast"
+            f"{words.better(resource, WEIGHT).capitalize()} would make it {1 + gain:.2f} times as fast{self._rival}"
         )
+
+    @property
+    def _rival(self) -> str:
+        """Name the second best change, where it promises so nearly as much that the model's error may decide."""
+        first, second = (*self.what_ifs, None, None)[:2]
+        if first is None or second is None or second.factor - 1 < _NEARLY * (first.factor - 1):
+            return ""
+        return f", and {second.change} {second.factor:.2f} times: which of the two is the first, the model cannot tell"
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per source line: `lines`."""

@@ -58,6 +58,11 @@ def _cycles(answer: "Diagnosis") -> list[str]:
     lines = []
     if measured is not None and answer.apart is not None:
         runs = f"the least of {measured.runs} runs, the most {measured.high:,.0f}" if measured.runs > 1 else "one run"
+        if measured.samples:
+            runs = (
+                f"about: {measured.samples:,} samples of the run, shared out over all calls that it makes; up to "
+                f"{measured.high:,.0f} within twice the standard error"
+            )
         if measured.part < 1:
             per = f", {measured.part:.1%} of one call's {measured.cycles / measured.part:,.0f}, as of its instructions"
         lines.append(_wrapped(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})"))

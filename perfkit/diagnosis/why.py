@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, few, own, profile, shown
+from perfkit.collectors.profile.perf import METHOD as PERF
+from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
 from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.elf import ElfFile
@@ -22,7 +24,7 @@ from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import ALL, Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, fewer, from_address, middle, share_of, windows_of
-from perfkit.diagnosis.diagnosis import Diagnosis, Measured, places
+from perfkit.diagnosis.diagnosis import SHORT, Diagnosis, Measured, places
 from perfkit.diagnosis.kernel import why_kernel
 from perfkit.diagnosis.noise import Noise
 from perfkit.diagnosis.noise_result import NoiseResult
@@ -55,6 +57,7 @@ _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
 _OPENMP = ("libgomp", "libomp", "libiomp")
 _UNTIMED = 100  # calls that are recorded where none was timed
+_SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _UP = 3  # callers that are looked at where calls are too short
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
@@ -176,6 +179,8 @@ class _Inquiry:
     longer: Trace | None = None  # a call that is longer than what is simulated, as far as it was recorded
     before: Trace | None = None  # of a part of such a call, what ran before it
     expected: float = 0.0  # cycles of such a part with that in the caches
+    inner: HotFunction | None = None  # the hottest function, also where one that calls it is explained
+    inner_run: CallTimes | None = None  # its calls
 
     def answer(self) -> Diagnosis:
         """Return the answer."""
@@ -218,6 +223,7 @@ class _Inquiry:
         """Return the answer about a function."""
         with self._stage(f"timing the calls of {hot.name}"):
             timed, why_not = self._timed(hot)
+        self.inner, self.inner_run = hot, timed[0] if timed else None
         if self._too_short(timed):
             hot, reason, timed = self._caller_of(hot, reason, timed, found)
         core = Microarchitecture.load(self.core)
@@ -230,6 +236,11 @@ class _Inquiry:
                 calls, trace = Calls(0, 1), team.slowest
             else:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
+                if self._may_overlap(trace, calls, core):
+                    above, reason, timed = self._caller_of(hot, reason, timed, found)
+                    if above is not hot:
+                        hot, why_not = above, ""
+                        calls, trace = self._recorded(hot, timed, found is None or few(found))
                 trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
@@ -241,6 +252,8 @@ class _Inquiry:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
         measured, why_not = self._measured(timed, calls, trace, why_not, core)
+        if measured is None and self.inner is not hot:
+            measured = self._by_samples(found, trace)
         result = self._simulated(states, calls, measured)
         self._look(found, hot, timed, calls, trace)
         if hot.threads > 1 and team is None:
@@ -353,6 +366,15 @@ class _Inquiry:
         """Whether the calls of a function that nobody asked for are too short to be told from what timing costs."""
         return not self.asked and bool(timed) and len(timed[0].ticks) > 1 and middle(timed[0].cycles) < _SHORT
 
+    def _may_overlap(self, trace: Trace, calls: Calls, core: Microarchitecture) -> bool:
+        """Whether the reorder buffer holds much of the next call of a function that nobody asked for.
+
+        Calls are recorded and timed one behind the other, without their caller's code: what a short one returns would
+        be what the next one is given, and nothing that the processor does beside each other would be seen.
+        """
+        held = core.resource("rob").value * calls.count / max(trace.instruction_count, 1)
+        return not self.asked and not self.crowded and calls.count > 1 and held >= SHORT
+
     def _caller_of(
         self, hot: HotFunction, reason: str, timed: list[CallTimes], found: Profile | None
     ) -> tuple[HotFunction, str, list[CallTimes]]:
@@ -371,7 +393,7 @@ class _Inquiry:
             if not runs or self.crowded:
                 self.crowded = False
                 break
-            if len(runs[0].ticks) > 1 and middle(runs[0].cycles) >= _SHORT:
+            if len(runs[0].ticks) <= 1 or middle(runs[0].cycles) >= _SHORT:
                 return caller, f"it calls {hot.name}, {reason}, whose calls are too short to be explained alone", runs
         return hot, reason, timed
 
@@ -527,7 +549,7 @@ class _Inquiry:
             parts = windows_of(self.longer, self.limit)
             part = self._part(self.longer, *parts[len(parts) // 2])
             return part if share_of(part, self.longer) is not None else None
-        moment = math.nan if found is None or few(found) else _half_done(found, hot)
+        moment = math.nan if found is None or few(found) else _half_done(found, self.inner or hot)
         for after in (moment, moment / 2):  # the run may be shorter this time
             if not after > 0:
                 break
@@ -602,6 +624,26 @@ class _Inquiry:
         faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
         middle_run = float(np.median(sums))
         return Measured(least, max(sums), len(sums), calls.count, middle_run, part, best.waited, faults), ""
+
+    def _by_samples(self, found: Profile | None, trace: Trace) -> Measured | None:
+        """Return about how long a part of a caller takes by the samples of its code and the short calls in it.
+
+        The run's samples count processor time, and all calls of the hottest function were counted: each comes with as
+        much of its caller's time. None where that is not known, or by too few samples.
+        """
+        run, inner = self.inner_run, self.inner
+        if found is None or run is None or inner is None or found.ended or run.ended or run.unfinished or run.others:
+            return None
+        if not found.method.startswith(PERF) or not run.cycles_per_second or not run.calls:
+            return None
+        samples, _ = _hits(found, trace)
+        entry = np.uint64(ElfFile(inner.path).functions[inner.symbol].address)
+        at = np.flatnonzero(trace.object_addresses() == entry)
+        calls = int(trace.block_counts()[trace.code.block[at[0]]]) if len(at) else 0
+        if samples < _SAMPLES or not calls:
+            return None
+        cycles = samples / RATE / found.runs * run.cycles_per_second * calls / run.calls
+        return Measured(cycles, cycles * (1 + 2 / math.sqrt(samples)), 0, 0, samples=samples)
 
     def _whole(self, trace: Trace) -> float | None:
         """Return which share of whole calls is recorded: 1, or less of one call that is longer and runs alike."""
@@ -730,6 +772,12 @@ def _seen(found: Profile, trace: Trace) -> float | None:
     """Return the share of the samples in the recorded functions that lie in code that was recorded."""
     if found.unit != "samples":
         return None
+    hit, total = _hits(found, trace)
+    return hit / total if total else None
+
+
+def _hits(found: Profile, trace: Trace) -> tuple[int, int]:
+    """Return the samples in code that was recorded, and all those in the recorded functions."""
     ran = trace.block_counts()[trace.code.block] > 0
     starts = trace.object_addresses()
     names = set(trace.code.function)
@@ -747,7 +795,7 @@ def _seen(found: Profile, trace: Trace) -> float | None:
         if symbol is not None and symbol.name in names:
             total += n
             hit += n * (address in held)
-    return hit / total if total else None
+    return hit, total
 
 
 def _elsewhere(found: Profile, names: set[str]) -> str:

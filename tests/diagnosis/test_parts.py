@@ -208,6 +208,24 @@ def test_calls_are_counted_one_by_one():
     assert (found.ticks > 0).all()
 
 
+ONE_CALL = """
+#include <stdio.h>
+__attribute__((noipa)) long chain(long x) {
+    for (int k = 0; k < 1000; k++) x = x * x;
+    return x;
+}
+int main(void) { printf("%ld\\n", chain(3)); }
+"""
+
+
+@needed
+def test_the_first_call_holds_no_work_of_the_kernel_for_the_clock_itself():
+    """3,000 to 4,000 cycles; the page that its time is written to must be there before."""
+    program = compiled("one_call", ONE_CALL)
+    least = min(float(time_calls(program, "chain", []).cycles[0]) for _ in range(5))
+    assert 2500 < least < 15_000, least
+
+
 @needed
 def test_the_program_itself_is_not_changed_by_timing():
     """Its arguments, its result and its status are those of an ordinary run."""

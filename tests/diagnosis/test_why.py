@@ -227,3 +227,22 @@ def test_a_function_of_another_program_is_asked_about_there(asked):
         DataError, match=rf"a program that starts starts: .*perfkit why {re.escape(shlex.quote(str(other)))} -f work"
     ):
         pk.why(program, asked, [str(other)], seconds=1)
+
+
+BESIDE = """
+#include <stdio.h>
+#define ONCE k = 1.0 / (k + 1.0);
+__attribute__((noipa)) double divide(double k) { ONCE ONCE ONCE ONCE ONCE ONCE ONCE ONCE ONCE ONCE return k; }
+int main(void) {
+    double s = 0;
+    for (long i = 0; i < 8000000; i++) s += divide(1.5);
+    printf("%g\\n", s);
+}
+"""
+
+
+def test_calls_that_run_beside_each_other_are_explained_in_the_loop_that_makes_them():
+    """Each is a chain, and several are on their way at once: the divider is what they wait for."""
+    found = pk.why(compiled("beside", BESIDE), seconds=2)
+    assert (found.function, found.bottleneck) == ("main", "fp_divider")
+    assert found.chosen.startswith("it calls divide, the hottest function, whose calls are too short")

@@ -14,6 +14,7 @@ from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import UnavailableError
 
+METHOD = "perf, software clock"
 RATE = 997  # samples a second; no divisor of a timer's 1,000
 _MMAP = re.compile(
     r"PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) [^\]]*\]: (\S+) (.*)$"
@@ -52,7 +53,7 @@ def sample(target: Target, seconds: float) -> Sampled:
     if listing.returncode:
         raise UnavailableError(f"perf cannot read what it recorded ({listing.stderr.strip()[:200]})")
     places, moments = _places(listing.stdout)
-    return Sampled("perf, software clock", places, spent, said(run, seconds), moments=moments)
+    return Sampled(METHOD, places, spent, said(run, seconds), moments=moments)
 
 
 def _places(text: str) -> tuple[dict[tuple[CodePlace, int, int], int], dict[CodePlace, list[float]]]:

@@ -65,6 +65,8 @@ class CallTimes:
         hold that time, too. 0 where the kernel does not say.
     faults : int
         Page faults of the run: mostly memory that was touched for the first time.
+    ticks_per_second : float
+        Of the time stamp counter; 0 where that is not known.
     """
 
     ticks: NDArray[np.int64]
@@ -79,6 +81,12 @@ class CallTimes:
     maps: str = ""
     waited: float = 0.0
     faults: int = 0
+    ticks_per_second: float = 0.0
+
+    @property
+    def cycles_per_second(self) -> float:
+        """The clock rate at which the run was timed; 0 where it is not known."""
+        return self.ticks_per_second / float(np.mean(self.ticks_per_cycle))
 
     @property
     def cycles(self) -> NDArray[np.float64]:
@@ -138,7 +146,8 @@ def time_calls(
             before = kept.get(b"P")
             faults = max(0, _faults(process.pid) - struct.unpack("<q", before)[0]) if before else 0
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
-        return replace(times, maps=maps, waited=waited, faults=faults)
+        rate = struct.unpack("<d", kept[b"H"])[0] if b"H" in kept else 0.0
+        return replace(times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate)
     finally:
         for handle in handles.values():
             os.close(handle)
