@@ -500,6 +500,18 @@ def test_a_resource_that_brings_little_is_not_said_to_hold_a_function_back():
     assert "would make it 1.02 times as fast" in said
 
 
+@pytest.mark.parametrize(("second", "told"), [(0.28, True), (0.2, False)])
+def test_a_second_change_that_promises_as_much_is_named(second, told):
+    found = dataclasses.replace(EXAMPLES[pk.Diagnosis]())
+    order = np.argsort(-found.ranked.speedup[:, -1])
+    speedup = np.zeros_like(found.ranked.speedup)
+    speedup[order[:2], -1] = 0.3, second
+    found.__dict__["ranked"] = dataclasses.replace(found.ranked, speedup=speedup)
+    found.__dict__["together"] = None
+    assert found.headline().endswith("which of the two is the first, the model cannot tell") == told
+    assert (f"{found.what_ifs[1].change} {1 + second:.2f} times" in found.headline()) == told
+
+
 def test_a_part_of_a_call_is_never_taken_for_the_whole():
     """A later part of a recording that was whole was compared with the cycles of the whole call."""
     trace = pk.datasets.load("traces/fig1a")

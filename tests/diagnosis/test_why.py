@@ -246,3 +246,8 @@ def test_calls_that_run_beside_each_other_are_explained_in_the_loop_that_makes_t
     found = pk.why(compiled("beside", BESIDE), seconds=2)
     assert (found.function, found.bottleneck) == ("main", "fp_divider")
     assert found.chosen.startswith("it calls divide, the hottest function, whose calls are too short")
+    if found.profiled.endswith("perf, software clock"):
+        assert found.measured is not None
+        assert found.measured.samples >= 100
+        assert found.apart == pytest.approx(0.0, abs=0.5), found.summary()
+        assert f"about: {found.measured.samples:,} samples of the run" in found.report()
