@@ -52,6 +52,7 @@ _RUNS, _AGAIN = 5, 1.5  # the recorded calls are timed so often more, as long as
 _OF_A_THREAD = 1_000_000  # instructions recorded of each thread, where there are several
 _PATIENCE = 60.0  # seconds for a busy machine to start a recording
 _FAR_IN = 10  # times the limit may pass before the code is reached that the samples are in
+_LEAST_PART = 0.1  # of the limit: a part of a long call that ends before has left what is recorded
 _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
 _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
@@ -558,6 +559,8 @@ class _Inquiry:
                 longer = self._tracer(hot, Calls(0, 1), _FAR_IN * self.limit, after)
             except (DataError, UnavailableError):
                 continue
+            if longer.instruction_count < _LEAST_PART * self.limit:
+                continue  # an inner call of a recursion, which has returned to what is not recorded
             assert found is not None
             parts = windows_of(longer, self.limit)
             seen = [_seen(found, longer.part(*each, "")) or 0.0 for each in parts]

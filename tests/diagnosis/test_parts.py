@@ -316,6 +316,19 @@ def inquiry(limit=1000):
     return _Inquiry(Target("/nowhere"), "", "zen4", 1.0, limit, lambda _: None, Ahead("zen4", print))
 
 
+@pytest.mark.parametrize(("length", "taken"), [(40, False), (900, True)])
+def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, length, taken):
+    """It explains 113 instructions of 180 million cycles, and nothing says that these are not alike."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(length)
+    asked = inquiry()
+    monkeypatch.setattr(asked, "_tracer", lambda *_: trace)
+    monkeypatch.setattr("perfkit.diagnosis.why.few", lambda _: False)
+    monkeypatch.setattr("perfkit.diagnosis.why._half_done", lambda *_: 0.1)
+    monkeypatch.setattr("perfkit.diagnosis.why._seen", lambda *_: 1.0)
+    found = asked._steady(object(), object())
+    assert (found is not None) == taken
+
+
 def short(cycles, trace):
     """Return what is measured of a recorded call that took so many cycles."""
     timed = [CallTimes(np.full(9, cycles), 9, 0, (1.0,), 0.0, False, "", 1.0)]
