@@ -321,6 +321,7 @@ def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, l
     """It explains 113 instructions of 180 million cycles, and nothing says that these are not alike."""
     trace = pk.datasets.load("traces/correlation-v5-small").head(length)
     asked = inquiry()
+    asked.unseen = []
     monkeypatch.setattr(asked, "_tracer", lambda *_: trace)
     monkeypatch.setattr("perfkit.diagnosis.why.few", lambda _: False)
     monkeypatch.setattr("perfkit.diagnosis.why._half_done", lambda *_: 0.1)
