@@ -13,6 +13,7 @@ from perfkit.errors import DataError, PerfkitWarning, UnavailableError
 from perfkit.machine.core import Microarchitecture
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.threads import ThreadsResult, run_threads
+from perfkit.trace.sharing import SharedLines
 from perfkit.trace.threads import ThreadTraces
 from perfkit.trace.trace import Trace
 
@@ -51,9 +52,14 @@ class Team:
     whole: tuple[int, ...] = ()
 
     @property
+    def number(self) -> int:
+        """The thread that the others wait for, as far as that is known: of parts that were cut it is not."""
+        return self.whole.index(max(self.whole)) if self.whole else self.result.critical
+
+    @property
     def slowest(self) -> Trace:
-        """What the thread that the others wait for ran."""
-        return self.traces[self.result.critical]
+        """What that thread ran."""
+        return self.traces[self.number]
 
     def _first(self) -> str:
         """Say what the threads do to each other that may cost more than anything in one of them."""
@@ -75,41 +81,58 @@ class Team:
     @property
     def first(self) -> str:
         """Say what holds the threads up before anything in one of them does: lines that they write by turns."""
-        row = self._falsely
+        row = self._written
         if row is None:
             return ""
+        apart = "" if self._lines.phased else ", if they run side by side, which is not known here"
+        what, remedy = (
+            (f"one variable by turns (true sharing{apart})", "let each thread sum up in a variable of its own")
+            if row["sharing"] == "true"
+            else (f"one line of memory by turns (false sharing{apart})", "give each thread 64 bytes of its own")
+        )
         return (
-            f"The threads of {self.name} write one line of memory by turns (false sharing): "
-            f"{row['variable'] or 'memory'}, at {row['places']}. On a machine that costs several times as much as is "
-            "simulated: give each thread 64 bytes of its own first"
+            f"The threads of {self.name} write {what}: {row['variable'] or 'memory'}, at {row['places']}. On a machine "
+            f"that costs several times as much as is simulated: {remedy} first"
         )
 
     @cached_property
-    def _falsely(self) -> "pd.Series | None":
-        """The line of memory that threads write most by turns without sharing its bytes; None where that is rare."""
-        false = self.traces.shared_lines().false()
-        if not len(false):
-            return None
-        row = false.iloc[(false["reads"] + false["writes"]).argmax()]
+    def _lines(self) -> SharedLines:
+        return self.traces.shared_lines()
+
+    @cached_property
+    def _written(self) -> "pd.Series | None":
+        """The line of memory that threads write most by turns, those first whose bytes they do not share; or None."""
         often = _OFTEN * sum(each.instruction_count for each in self.traces.values())
-        return row if row["writes"] >= often else None
+        table = self._lines.to_frame()
+        for found in (self._lines.false(), table[table["sharing"] == "true"]):
+            if not len(found):
+                continue
+            row = found.iloc[(found["reads"] + found["writes"]).argmax()]
+            if row["writes"] >= often:
+                return row
+        return None
 
     @property
-    def shared_falsely(self) -> str:
+    def shared(self) -> str:
         """That line, who wrote it how often, and where; "" where that is rare."""
-        row = self._falsely
+        row = self._written
         if row is None:
             return ""
+        how = "truly" if row["sharing"] == "true" else "falsely"
         return (
-            f"{row['variable'] or 'memory'} at {row['address']:#x} by threads {row['threads']}, {row['writes']:,} "
-            f"writes and {row['reads']:,} reads, from {row['places']}"
+            f"threads share lines {how}: {row['variable'] or 'memory'} at {row['address']:#x} by threads "
+            f"{row['threads']}, {row['writes']:,} writes and {row['reads']:,} reads, from {row['places']}"
         )
 
     def told(self) -> tuple[str, ...]:
         """Say how the threads were looked at, how even they are, and what they take from each other (simulated)."""
-        result, number = self.result, self.result.critical
-        seen = f"thread {number}, the slowest" if self.explained else "a run with one thread"
-        lines = [f"{self.name} runs in {len(result)} threads, and this explains {seen}{self._first()}"]
+        result, number = self.result, self.number
+        which = (
+            "the slowest" if self.traces.complete else "which executes most" if self.whole else "maybe not the slowest"
+        )
+        seen = f"thread {number}, {which}" if self.explained else "a run with one thread"
+        threads = f"{len(result)} threads" if len(result) > 1 else "one thread at a time"
+        lines = [f"{self.name} runs in {threads}, and this explains {seen}{self._first()}"]
         if not self.traces.complete:
             stopped = sorted({t.provenance.stopped for t in self.traces.values() if not t.provenance.complete})
             lines.append(self._counted() or f"the threads cannot be compared: they were cut ({'; '.join(stopped)})")
@@ -120,10 +143,10 @@ class Team:
                 + (f"; the others wait for thread {number}" if result.imbalance >= _MUCH else "")
             )
         lines.append(
-            f"beside the others the slowest takes {result.slowdown:.2f} times as long as alone"
+            f"beside the others thread {result.critical} takes {result.slowdown:.2f} times as long as alone"
             + (": they hold each other up" if result.slowdown >= _MUCH else "")
         )
-        lines += [f"threads share lines falsely: {self.shared_falsely}"] if self.shared_falsely else []
+        lines += [self.shared] if self.shared else []
         symbol = shlex.quote(self.traces[0].provenance.function)
         program, *arguments = shlex.split(self.command)
         after = f" -- {shlex.join(arguments)}" if arguments else ""

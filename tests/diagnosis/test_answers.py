@@ -123,9 +123,15 @@ def test_threads_that_are_cut_are_compared_by_their_instructions():
     least, most = sorted(team.whole)
     assert most / least == pytest.approx(3, rel=0.02)
     assert any("the imbalance is 1.50 (most over mean); the others wait" in line for line in team.told())
+    assert team.number == team.whole.index(most)
+    assert (
+        f"this explains thread {team.number}, which executes most"
+        in dataclasses.replace(team, explained=True).told()[0]
+    )
     short = team_of(Tracer(callees=True, limit=200), program, "solve._omp_fn.0", (), core, "solve")
     assert short.whole == ()  # ten times as much does not reach the end either
     assert any("the threads cannot be compared" in line for line in short.told())
+    assert "maybe not the slowest" in dataclasses.replace(short, explained=True).told()[0]
 
 
 SHARED = """
@@ -147,6 +153,26 @@ def test_false_sharing_stands_in_the_first_sentence_and_rare_sharing_nowhere(pad
     team = team_of(Tracer(callees=True), program, "solve._omp_fn.0", (), core, "solve")
     assert ("write one line of memory by turns (false sharing): hits, at shared" in team.first) == wanted
     assert any(line.startswith("threads share lines falsely: hits at") for line in team.told()) == wanted
+
+
+ATOMIC = """
+#include <stdio.h>
+long total, own[16];
+__attribute__((noipa)) void solve(long n) {
+    #pragma omp parallel num_threads(2)
+    for (long i = 0; i < n; i++) __atomic_fetch_add(WHERE, 1, __ATOMIC_RELAXED);
+}
+int main(void) { for (int k = 0; k < 3; k++) solve(2000); printf("%ld\\n", total + own[0]); }
+"""
+
+
+@pytest.mark.parametrize(("where", "wanted"), [("&total", True), ("&own[8 * omp_get_thread_num()]", False)])
+def test_one_variable_that_threads_write_by_turns_stands_in_the_first_sentence(where, wanted):
+    program = compiled(f"atomic{wanted}", "#include <omp.h>" + ATOMIC, "-fopenmp", f"-DWHERE={where}")
+    core = pk.Microarchitecture.load("zen4")
+    team = team_of(Tracer(callees=True), program, "solve._omp_fn.0", (), core, "solve")
+    assert ("write one variable by turns (true sharing): total, at atomic" in team.first) == wanted
+    assert any(line.startswith("threads share lines truly: total at") for line in team.told()) == wanted
 
 
 def test_a_function_that_starts_loops_is_not_recorded_with_the_runtime_in_its_first_thread():
