@@ -15,12 +15,14 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from perfkit.errors import SettingError, of_extra
+from perfkit.errors import DataError, SettingError, of_extra
+from perfkit.names import counted
 from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
+from perfkit.trace.calls import calls_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,19 +36,21 @@ _WARM = {"none": "caches cold", "caches": "caches warm", "all": "caches and pred
 _WORK = 0.001  # of the instructions: a line that executes fewer and costs nothing is left out
 _PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
+_CUT = "was cut after"
 LEAST = 0.01  # speedup below which a resource is no bottleneck
 
 
 class Line(NamedTuple):
     """A source line (or an instruction) of one run: what it costs, and what it executes.
 
-    ``instructions`` counts executions; ``mix`` stands for which operations they are, how often each.
+    ``instructions`` counts executions; ``mix`` stands for which operations they are and how often each is executed (of
+    figures per call: how often each is in the code).
     """
 
     place: str
     text: str
     cycles: float
-    instructions: int
+    instructions: float
     mix: str
 
 
@@ -57,7 +61,7 @@ class Instruction(NamedTuple):
     address: str
     text: str
     cycles: float
-    executions: int
+    executions: float
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Side:
     ----------
     name, core, warm : str
         What ran, on which core, and what was warm before.
-    cycles, instructions : float, int
+    cycles, instructions : float
         Simulated cycles, executed instructions.
     stopped : str
         Why the recording is not whole; "" where it is.
@@ -78,35 +82,39 @@ class Side:
         Cause -> its cycles; resource -> what twice its capacity would bring.
     listing : tuple of Instruction
         The executed instructions of the lines, in the program's order; empty where they were not kept.
+    calls : int
+        By how many calls all figures were divided; 0 where they are those of the whole recording.
     """
 
     name: str
     core: str
     warm: str
     cycles: float
-    instructions: int
+    instructions: float
     stopped: str
     lines: tuple[Line, ...]
     causes: Mapping[str, float]
     speedups: Mapping[str, float]
     listing: tuple[Instruction, ...] = ()
+    calls: int = 0
 
     @classmethod
-    def of(cls, result: GusResult, name: str = "") -> Self:
-        """Take a run apart."""
-        origin = result.trace.provenance
-        lines, listing = _lines(result)
+    def of(cls, result: GusResult, name: str = "", calls: int = 0) -> Self:
+        """Take a run apart: all of it, or one call of the so many that it holds."""
+        origin, each = result.trace.provenance, max(calls, 1)
+        lines, listing = _lines(result, calls)
         return cls(
             name or origin.title,
             result.settings.core.name,
             str(result.settings.warm),
-            result.cycles,
-            result.instructions,
+            result.cycles / each,
+            result.instructions / each if calls else result.instructions,
             "" if origin.complete else origin.stopped or "its end",
             lines,
-            _causes(result),
+            {cause: cycles / each for cause, cycles in _causes(result).items()},
             _speedups(result),
             listing,
+            calls,
         )
 
 
@@ -120,8 +128,11 @@ class GusDiff(Tabled):
         What ran, and on which core.
     cycles : (float, float)
         Simulated cycles.
-    instructions : (int, int)
+    instructions : (float, float)
         Executed instructions.
+    calls : (int, int)
+        How many calls each recording holds, where that differs: then **every figure is per call**; else (0, 0), and all
+        figures are those of the whole recordings.
     warm : (str, str)
         What was warm before each run (`Gus.warm`): none, caches or all.
     table : DataFrame
@@ -132,8 +143,8 @@ class GusDiff(Tabled):
     causes : DataFrame
         One row per cause: cause, cycles_a, cycles_b; each column sums to the cycles.
     resources : DataFrame
-        One row per resource: resource, speedup_a, speedup_b if its capacity were twice as large; missing where a core
-        has no such resource.
+        One row per resource: resource, speedup_a, speedup_b if its capacity were twice as large, as gains: 0.5 is half
+        as fast again (`speedup` is a ratio: 1.5 is as much); missing where a core has no such resource.
     notes : tuple of str
         Why the two may not be comparable: a recording that was cut, other cores, caches that were warm in one only.
     listing : DataFrame
@@ -153,13 +164,14 @@ class GusDiff(Tabled):
     names: tuple[str, str]
     cores: tuple[str, str]
     cycles: tuple[float, float]
-    instructions: tuple[int, int]
+    instructions: tuple[float, float]
     warm: tuple[str, str]
     table: "pd.DataFrame"
     causes: "pd.DataFrame"
     resources: "pd.DataFrame"
     notes: tuple[str, ...] = ()
     listing: "pd.DataFrame" = field(default_factory=lambda: _listing((), ()))
+    calls: tuple[int, int] = (0, 0)
 
     @property
     def kind(self) -> Kind:
@@ -170,6 +182,16 @@ class GusDiff(Tabled):
     def speedup(self) -> float:
         """How many times as fast the second run is: cycles of the first over cycles of the second."""
         return self.cycles[0] / self.cycles[1]
+
+    @property
+    def unit(self) -> str:
+        """What the cycles are: ``"cycles"`` of the whole recordings, or ``"cycles per call"``."""
+        return "cycles per call" if any(self.calls) else "cycles"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a recording ends before its work does: cycles of other work are no measure of speed."""
+        return any(_CUT in note for note in self.notes)
 
     @property
     def bottlenecks(self) -> tuple[str, str]:
@@ -238,9 +260,10 @@ class GusDiff(Tabled):
         cores += f", {_WARM[self.warm[0]]}" if len(set(self.warm)) == 1 else ""
         work = self.instructions[1] / self.instructions[0]
         causes = self.by_cause()
-        both = f"{self.names[1]} takes {b:,.0f} cycles, {self.names[0]} {a:,.0f} (simulated on {cores})"
+        so_far = " as far as they were recorded" if self.is_cut else ""
+        both = f"{self.names[1]} takes {b:,.0f} {self.unit}, {self.names[0]} {a:,.0f} (simulated on {cores})"
         lines = [
-            f"{both}: {self.speedup:.2f} times as fast, with {work:.2f} times the instructions",
+            f"{both}: {self.speedup:.2f} times as fast{so_far}, with {work:.2f} times the instructions",
             _bottlenecks(first, second),
             f"twice as good would help {self.names[1]}: {self._gains('speedup_b')}",
             f"by cause ({ACCOUNT}): " + _largest(zip(causes["cause"], causes["change"], strict=True)),
@@ -271,7 +294,7 @@ class GusDiff(Tabled):
         head = "\n".join(f"- {line}" for line in self.summary().splitlines())
         tables = [
             markdown_table(
-                ("cause", "A [cycles]", "B [cycles]", "change"),
+                ("cause", f"A [{self.unit}]", f"B [{self.unit}]", "change"),
                 [(r.cause, *_counts(r.cycles_a, r.cycles_b)) for r in causes.itertuples()],
             ),
             markdown_table(
@@ -279,7 +302,7 @@ class GusDiff(Tabled):
                 [(r.resource, _percent(r.speedup_a), _percent(r.speedup_b)) for r in gains.itertuples()],
             ),
             markdown_table(
-                ("line of A", "line of B", "A [cycles]", "B [cycles]", "change", "text"),
+                ("line of A", "line of B", f"A [{self.unit}]", f"B [{self.unit}]", "change", "text"),
                 [
                     (r.place_a, r.place_b, *_counts(r.cycles_a, r.cycles_b), f"`{_cell(r.text)}`" if r.text else "")
                     for r in self.to_frame().head(top).itertuples()
@@ -326,6 +349,8 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     ------
     SettingError
         One of the two is no simulation.
+    DataError
+        They hold different numbers of calls, and what one call takes cannot be known.
 
     Examples
     --------
@@ -337,7 +362,41 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     for result in (a, b):
         if not isinstance(result, GusResult):
             raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
-    return diff_sides(*beside(Side.of, (a, b), names or ("", "")))  # what would help either is simulated
+    calls = _calls(a, b, names or ("A", "B"))
+    return diff_sides(*beside(Side.of, (a, b), names or ("", ""), calls))  # what would help either is simulated
+
+
+def _calls(a: GusResult, b: GusResult, names: tuple[str, str]) -> tuple[int, int]:
+    """Return by how many calls the figures of either run are to be divided; (0, 0) where both hold as many.
+
+    Raises
+    ------
+    DataError
+        They hold different numbers of calls, and what one call takes cannot be known.
+    """
+    found = calls_of(a.trace), calls_of(b.trace)
+    origins = a.trace.provenance, b.trace.provenance
+    held = [f"{name} holds {_number(n)}" for name, n in zip(names, found, strict=True)]
+    if found[0] == found[1]:
+        if found[0] is None and origins[0] != origins[1] and "recorded" in (o.kind for o in origins):
+            raise DataError(
+                f"{held[0]}, and so does {names[1]}: cycles of whole recordings say nothing of which one is faster "
+                "where the one may hold more of the work. Record whole calls of both (--repeat N)"
+            )
+        return 0, 0
+    for name, n, origin in zip(names, found, origins, strict=True):
+        if n is None or not origin.complete:
+            why = f"{name} was cut ({origin.stopped or 'before its end'})" if n else f"{name} does not say"
+            raise DataError(
+                f"{held[0]} and {held[1]}: what one call takes cannot be told, for {why}. Record as many whole calls "
+                "of both (--repeat N, a higher --limit)"
+            )
+    return found[0] or 0, found[1] or 0
+
+
+def _number(calls: int | None) -> str:
+    """Say how many calls a recording holds."""
+    return "an unknown number of calls" if calls is None else counted(calls, "calls")
 
 
 def diff_sides(a: Side, b: Side) -> GusDiff:
@@ -357,6 +416,7 @@ def diff_sides(a: Side, b: Side) -> GusDiff:
         _side_by_side("resource", "speedup", a.speedups, b.speedups, missing=float("nan")),
         tuple(_notes(a, b)),
         _listing(a.listing, b.listing),
+        (a.calls, b.calls),
     )
 
 
@@ -364,16 +424,21 @@ def said_of(row: Any) -> str:
     """Say what happened to a line, a row of `GusDiff.to_frame`: where it is, its text, cycles and instructions."""
     text = f" ({textwrap.shorten(row.text, 60)})" if row.text else ""
     more = row.instructions_b - row.instructions_a
-    executed = f", {more:+,} instructions executed" if more else ""
+    executed = f", {more:+,.0f} instructions executed" if round(more) else ""
     what = {"text": "", "operations": ", compiled otherwise", "same": ", the same code"}[row.code]
     return f"{place_of(row)}{text}: {row.change:+z,.0f} cycles{executed}{what}"
 
 
 def _notes(a: Side, b: Side) -> Iterator[str]:
     """Say what makes two runs hard to compare."""
+    if a.calls or b.calls:
+        yield (
+            f"all figures are per call: the recording of A holds {_number(a.calls)} and that of B {_number(b.calls)}; "
+            "calls in a row may overlap, and where only the first is recorded it meets what is not yet warm"
+        )
     for name, side in (("A", a), ("B", b)):
         if side.stopped:
-            yield f"the recording of {name} was cut after {side.instructions:,} instructions, with work left"
+            yield f"the recording of {name} {_CUT} {side.instructions:,} instructions, with work left"
     if a.core != b.core:
         yield f"A ran on {a.core} and B on {b.core}"
     if a.warm != b.warm:
@@ -432,11 +497,12 @@ def in_the_object(text: str, shift: int) -> str:
     )
 
 
-def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
-    """Return what has a cost, and its instructions.
+def _lines(result: GusResult, calls: int) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
+    """Return what has a cost, and its instructions, of all or of one of so many calls.
 
     Source lines in the order of their files, then instructions whose source is unknown.
     """
+    each = max(calls, 1)
     addresses, pc = result.trace.object_addresses().tolist(), result.trace.code.pc.tolist()
     code, places = result.trace.code, result.trace.places()
     cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
@@ -454,21 +520,22 @@ def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]
         text = places["source_line"][first] if known else code.text[first]
         counts: Counter[str] = Counter()
         for k in mine:
-            counts[code.text[k].partition(" ")[0]] += runs[k]
+            counts[code.text[k].partition(" ")[0]] += (runs[k] > 0) if calls else runs[k]
         mix = f"{zlib.crc32(repr(sorted(counts.items())).encode()):08x}"
-        found.append(Line(place, text, float(cycles[mine].sum()), sum(counts.values()), mix))
+        executed = sum(runs[k] for k in mine)
+        found.append(Line(place, text, float(cycles[mine].sum()) / each, executed / each if calls else executed, mix))
         listing[place] = [
             Instruction(
                 place,
                 f"{addresses[k]:#x}",
                 in_the_object(code.text[k], addresses[k] - pc[k]),
-                float(cycles[k]),
-                runs[k],
+                float(cycles[k]) / each,
+                runs[k] / each if calls else runs[k],
             )
             for k in mine
             if runs[k]
         ]
-    least = _WORK * result.instructions
+    least = _WORK * result.instructions / each
     # Before aligning: a copy that does nothing is no partner.
     kept = tuple(line for line in found if line.cycles >= _COST or line.instructions >= least)
     return kept, tuple(each for line in kept for each in listing[line.place])
