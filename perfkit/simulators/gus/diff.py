@@ -19,10 +19,12 @@ from perfkit.errors import DataError, SettingError, of_extra
 from perfkit.names import counted
 from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
+from perfkit.simulators.gus.added import COLUMNS, added_lines
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
 from perfkit.trace.calls import calls_of
+from perfkit.trace.trace import StreamedTrace, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +39,8 @@ _WORK = 0.001  # of the instructions: a line that executes fewer and costs nothi
 _PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
 _CUT = "was cut after"
+_ASKED = 5  # lines that only the slower run has, which is simulated without each of the costliest
+_NAMED = 3  # lines that were rewritten, of which the summary tells
 LEAST = 0.01  # speedup below which a resource is no bottleneck
 
 
@@ -139,7 +143,8 @@ class GusDiff(Tabled):
         One row per source line (or instruction, where the source is not known) that costs half a cycle or more in
         either run, or whose code changed: place_a and place_b (``""`` where that run has no such line), text, cycles_a,
         cycles_b, instructions_a, instructions_b (executed), code: ``"same"``, ``"text"`` (the line was written, or
-        rewritten) or ``"operations"`` (the compiler made something else of it).
+        rewritten) or ``"operations"`` (the compiler made something else of it: also where only one of two runs of one
+        source has code of it).
     causes : DataFrame
         One row per cause: cause, cycles_a, cycles_b; each column sums to the cycles.
     resources : DataFrame
@@ -150,6 +155,10 @@ class GusDiff(Tabled):
     listing : DataFrame
         One row per executed instruction of these lines: side (``"a"`` or ``"b"``), place, address (as objdump prints
         it), text, cycles, executions. No rows where the runs' instructions were not kept.
+    added : DataFrame
+        One row per line that only the slower run has (the costliest ones): place, cycles (that the run takes more than
+        one in which the line's instructions never ran), cause (with most of these cycles), cause_cycles. No rows where
+        that run is not at hand.
 
     Examples
     --------
@@ -172,6 +181,7 @@ class GusDiff(Tabled):
     notes: tuple[str, ...] = ()
     listing: "pd.DataFrame" = field(default_factory=lambda: _listing((), ()))
     calls: tuple[int, int] = (0, 0)
+    added: "pd.DataFrame" = field(default_factory=lambda: _nothing_added())
 
     @property
     def kind(self) -> Kind:
@@ -206,20 +216,53 @@ class GusDiff(Tabled):
         """Return the row of `to_frame` that most likely made the change; None where nothing changed by a cycle.
 
         Cycles are counted where an instruction could not retire, which may be behind the one that was changed: so of
-        the lines that were rewritten, the one with the largest change; where none of them explains a tenth of it, of
-        those that execute other operations; and else of all.
+        the lines that were rewritten, the one with the largest change (of a line that only the slower run has, what it
+        takes less without: `added`); where none of them explains a tenth of it, of those that execute other operations;
+        and else of all.
         """
         change = self.cycles[1] - self.cycles[0]
         if abs(change) < 1:
             return None
-        frame = self.to_frame()
+        frame, least = self.to_frame(), _PART * abs(change)
         toward = frame["change"] * (1 if change > 0 else -1)
         work = (frame["instructions_b"] - frame["instructions_a"]) * (1 if change > 0 else -1)
+        asked = self._asked(frame).notna()
+        toward = self._asked(frame).fillna(toward)
         for kinds in (("text",), ("text", "operations")):
-            mine = frame["code"].isin(kinds) & ((toward >= _PART * abs(change)) | (work >= _PART * abs(change)))
+            mine = frame["code"].isin(kinds) & ((toward >= least) | ((work >= least) & ~asked))
             if mine.any():
                 return frame.loc[toward.where(mine, -float("inf")).idxmax()]
         return frame.loc[toward.idxmax()] if len(frame) else None
+
+    def _asked(self, frame: "pd.DataFrame") -> "pd.Series":
+        """Return what each line of a table makes the slower run take, where that was asked; else missing."""
+        slower = "b" if self.cycles[1] > self.cycles[0] else "a"
+        cycles = dict(zip(self.added["place"], self.added["cycles"], strict=True))
+        return frame[f"place_{slower}"].map(cycles).astype(float)
+
+    def told_change(self) -> str:
+        """Say which lines were changed, the one that made most of the difference first; "" where none is known."""
+        row = self.changed_line()
+        if row is None or row["code"] == "same":
+            return ""
+        frame = self.to_frame()
+        others = frame[(frame["code"] == "text") & (frame.index != row.name) & self._asked(frame).isna()]
+        others = others[others["change"].abs() >= _COST]
+        if abs(row["change"]) < _PART * abs(self.cycles[1] - self.cycles[0]) and row["code"] == "text":
+            told = others[others["change"].abs() > abs(row["change"])].head(_NAMED - 1)
+        else:
+            told = others.head(0)
+        return "; ".join([*(said_of(each) for each in told.itertuples()), self.said(row)])
+
+    def said(self, row: "pd.Series") -> str:
+        """Say what happened to a row of `to_frame`; of a line that only the slower run has, what it makes that take."""
+        slower = row["place_b"] if self.cycles[1] > self.cycles[0] else row["place_a"]
+        mine = self.added[(self.added["place"] == slower) & (slower != "")]
+        if not len(mine):
+            return said_of(row)
+        found, sign = mine.iloc[0], 1 if self.cycles[1] > self.cycles[0] else -1
+        cause = f", by {found['cause']} ({sign * found['cause_cycles']:+z,.0f})" if found["cause_cycles"] >= 1 else ""
+        return said_of(row, sign * found["cycles"], f"{cause}, told by a run without it")
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per line, the largest change first: `table` with the change in cycles (simulated)."""
@@ -271,8 +314,10 @@ class GusDiff(Tabled):
         frame = self.to_frame()
         places = [place_of(row) for row in frame.head(4).itertuples()]
         lines.append("by line: " + _largest(zip(places, frame["change"], strict=False)))
-        if (row := self.changed_line()) is not None and row["code"] != "same":
-            lines.append(f"the code that changed: {said_of(row)}")
+        if told := self.told_change():
+            one = self.changed_line()
+            otherwise = one is not None and one["code"] == "operations"
+            lines.append(f"the code that {'is compiled otherwise' if otherwise else 'changed'}: {told}")
         return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
 
     def _gains(self, column: str, count: int = 3) -> str:
@@ -363,7 +408,8 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
         if not isinstance(result, GusResult):
             raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
     calls = _calls(a, b, names or ("A", "B"))
-    return diff_sides(*beside(Side.of, (a, b), names or ("", ""), calls))  # what would help either is simulated
+    first, second = beside(Side.of, (a, b), names or ("", ""), calls)  # what would help either is simulated
+    return diff_sides(first, second, (a, b))
 
 
 def _calls(a: GusResult, b: GusResult, names: tuple[str, str]) -> tuple[int, int]:
@@ -399,34 +445,66 @@ def _number(calls: int | None) -> str:
     return "an unknown number of calls" if calls is None else counted(calls, "calls")
 
 
-def diff_sides(a: Side, b: Side) -> GusDiff:
-    """Compare two runs of which no more than a `Side` is left, as `diff` does."""
+def diff_sides(a: Side, b: Side, results: tuple[GusResult | None, GusResult | None] = (None, None)) -> GusDiff:
+    """Compare two runs of which no more than a `Side` is left, as `diff` does.
+
+    Of a slower one that is at hand it is asked what each line takes that only it has.
+    """
     pd = of_extra("pandas")
 
     rows = [row for row in _aligned(list(a.lines), list(b.lines)) if max(row[3:5]) >= _COST or row[-1] != "same"]
     columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b", "instructions_a", "instructions_b", "code"]
+    table = pd.DataFrame(rows, columns=columns)
+    if all(results) and _of_one_source(*(result.trace for result in results if result)):
+        table["code"] = table["code"].replace("text", "operations")
+    slower = int(b.cycles > a.cycles)
     return GusDiff(
         (a.name or "A", b.name or "B"),
         (a.core, b.core),
         (a.cycles, b.cycles),
         (a.instructions, b.instructions),
         (a.warm, b.warm),
-        pd.DataFrame(rows, columns=columns),
+        table,
         _side_by_side("cause", "cycles", a.causes, b.causes),
         _side_by_side("resource", "speedup", a.speedups, b.speedups, missing=float("nan")),
         tuple(_notes(a, b)),
         _listing(a.listing, b.listing),
         (a.calls, b.calls),
+        _added(results[slower], "ab"[slower], table, (a, b)[slower].calls),
     )
 
 
-def said_of(row: Any) -> str:
-    """Say what happened to a line, a row of `GusDiff.to_frame`: where it is, its text, cycles and instructions."""
+def _added(result: GusResult | None, side: str, table: "pd.DataFrame", calls: int) -> "pd.DataFrame":
+    """Ask the slower run what it would take without each of the costliest lines that only it has."""
+    if result is None or isinstance(result.trace, StreamedTrace):
+        return _nothing_added()
+    only = table[(table[f"place_{'ba'[side == 'b']}"] == "") & (table["code"] == "text")]
+    weight = only[f"cycles_{side}"] / result.cycles + only[f"instructions_{side}"] / result.instructions
+    places = only[f"place_{side}"][weight.sort_values(ascending=False, kind="stable").index[:_ASKED]]
+    held = {place: mine for place, _, mine in _by_line(result)}
+    return added_lines(result, {place: held[place] for place in places}, calls)
+
+
+def _nothing_added() -> "pd.DataFrame":
+    return of_extra("pandas").DataFrame(columns=list(COLUMNS))
+
+
+def _of_one_source(a: Trace, b: Trace) -> bool:
+    """Whether two recordings are of the very same texts, as far as they keep them."""
+    texts = [sorted(trace.provenance.sources.values()) for trace in (a, b)]
+    return bool(texts[0]) and texts[0] == texts[1]
+
+
+def said_of(row: Any, change: float | None = None, how: str = "") -> str:
+    """Say what happened to a line, a row of `GusDiff.to_frame`: where it is, its text, cycles and instructions.
+
+    Where its change in cycles is known better than from the account, it is given, and how.
+    """
     text = f" ({textwrap.shorten(row.text, 60)})" if row.text else ""
     more = row.instructions_b - row.instructions_a
     executed = f", {more:+,.0f} instructions executed" if round(more) else ""
     what = {"text": "", "operations": ", compiled otherwise", "same": ", the same code"}[row.code]
-    return f"{place_of(row)}{text}: {row.change:+z,.0f} cycles{executed}{what}"
+    return f"{place_of(row)}{text}: {row.change if change is None else change:+z,.0f} cycles{how}{executed}{what}"
 
 
 def _notes(a: Side, b: Side) -> Iterator[str]:
@@ -497,27 +575,31 @@ def in_the_object(text: str, shift: int) -> str:
     )
 
 
-def _lines(result: GusResult, calls: int) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
-    """Return what has a cost, and its instructions, of all or of one of so many calls.
+def _by_line(result: GusResult) -> Iterator[tuple[str, str, list[int]]]:
+    """Yield each line's place and text, and its static instructions.
 
     Source lines in the order of their files, then instructions whose source is unknown.
     """
-    each = max(calls, 1)
-    addresses, pc = result.trace.object_addresses().tolist(), result.trace.code.pc.tolist()
     code, places = result.trace.code, result.trace.places()
-    cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
+    addresses = result.trace.object_addresses().tolist()
     held: dict[tuple[str, int], list[int]] = {}
     for k, key in enumerate(zip(code.file, code.line.tolist(), strict=True)):
         held.setdefault(key if key[1] else ("", -k), []).append(k)
     names = _short(code.file)
+    for file, number in [*sorted(key for key in held if key[1] > 0), *(key for key in held if key[1] <= 0)]:
+        first = held[file, number][0]
+        place = f"{names[file]}:{number}" if number > 0 else f"{code.function[first]} at {addresses[first]:#x}"
+        yield place, places["source_line"][first] if number > 0 else code.text[first], held[file, number]
+
+
+def _lines(result: GusResult, calls: int) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
+    """Return what has a cost, and its instructions, of all or of one of so many calls; lines as `_by_line` has them."""
+    each, code = max(calls, 1), result.trace.code
+    addresses, pc = result.trace.object_addresses().tolist(), code.pc.tolist()
+    cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
     found = []
     listing: dict[str, list[Instruction]] = {}
-    for file, number in [*sorted(key for key in held if key[1] > 0), *(key for key in held if key[1] <= 0)]:
-        mine = held[file, number]
-        first = mine[0]
-        known = number > 0
-        place = f"{names[file]}:{number}" if known else f"{code.function[first]} at {addresses[first]:#x}"
-        text = places["source_line"][first] if known else code.text[first]
+    for place, text, mine in _by_line(result):
         counts: Counter[str] = Counter()
         for k in mine:
             counts[code.text[k].partition(" ")[0]] += (runs[k] > 0) if calls else runs[k]
@@ -538,7 +620,7 @@ def _lines(result: GusResult, calls: int) -> tuple[tuple[Line, ...], tuple[Instr
     least = _WORK * result.instructions / each
     # Before aligning: a copy that does nothing is no partner.
     kept = tuple(line for line in found if line.cycles >= _COST or line.instructions >= least)
-    return kept, tuple(each for line in kept for each in listing[line.place])
+    return kept, tuple(one for line in kept for one in listing[line.place])
 
 
 def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
@@ -589,7 +671,7 @@ def place_of(row: Any) -> str:
     """Return where a line is, a row of `GusDiff.to_frame`: in both runs where that differs."""
     if row.place_a and row.place_b and row.place_a != row.place_b:
         return f"{row.place_a} -> {row.place_b}"
-    return row.place_b or f"{row.place_a} (gone)"
+    return row.place_b or f"{row.place_a} ({'gone' if row.code == 'text' else 'no code in B'})"
 
 
 def _largest(changes: Iterable[tuple[str, float]], count: int = 4) -> str:
