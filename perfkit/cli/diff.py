@@ -7,7 +7,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json, rows
-from perfkit.errors import SettingError
+from perfkit.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from perfkit.cli.diff_side import DiffSide
@@ -105,7 +105,7 @@ def _of_dumps(sides: "list[DiffSide]", time_event: str, work_event: str) -> "Cou
 
 
 def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
-    from perfkit.cli.diff_side import DiffSide
+    from perfkit.cli.diff_side import DiffSide, names_of
     from perfkit.simulators.gus.beside import beside
     from perfkit.simulators.gus.diff import diff as compare
 
@@ -118,10 +118,15 @@ def _of_runs(sides: "list[DiffSide]", say: Any) -> "GusDiff":
             say(f"{name}: {side.doing} {side.what}")
             results.append(side.result())
     say("asking what would help each")
-    return compare(*results, names=(sides[0].name(results[0]), sides[1].name(results[1])))
+    return compare(*results, names=names_of(sides, results))
 
 
 def _judge(found: Any, at_most: float) -> None:
+    if found.is_cut:
+        raise DataError(
+            "--at-most cannot be judged: a recording was cut, and what it lacks may take any time; raise --limit, or "
+            "take a smaller problem"
+        )
     slower = found.cycles[1] / found.cycles[0] - 1
     if slower > at_most / 100:
         typer.echo(f"perfkit: B takes {slower:+.2%} cycles (simulated), and {at_most:+g} % is allowed", err=True)
@@ -163,7 +168,7 @@ def _content(found: Any) -> dict[str, Any]:
 
     shared = {"kind": found.kind, "notes": list(found.notes)}
     if isinstance(found, GusDiff):
-        return shared | {"speedup": found.speedup} | _content_of_runs(found)
+        return shared | {"speedup": found.speedup, "unit": found.unit} | _content_of_runs(found)
     sides = {
         side: {"name": found.names[k], "kind": found.kinds[k], "time_per_work": found.time_per_work[k],
                "verdict": found.verdicts[k]}
@@ -179,6 +184,7 @@ def _content_of_runs(found: "GusDiff") -> dict[str, Any]:
             "core": found.cores[k],
             "warm": found.warm[k],
             "cycles": found.cycles[k],
+            "calls": found.calls[k] or None,
             "instructions": found.instructions[k],
             "bottleneck": found.bottlenecks[k],
         }
@@ -190,7 +196,7 @@ def _content_of_runs(found: "GusDiff") -> dict[str, Any]:
 
 def _lines(found: "GusDiff", top: int) -> str:
     """Return the lines that changed most, one per row."""
-    lines = [f"{'A':>12} {'B':>12} {'change':>12}  line (simulated cycles)"]
+    lines = [f"{'A':>12} {'B':>12} {'change':>12}  line (simulated {found.unit})"]
     for row in found.to_frame().head(top).itertuples():
         place = row.place_b or f"{row.place_a} (gone)"
         lines.append(

@@ -2,12 +2,14 @@
 
 import warnings
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from perfkit.errors import PerfkitError, PerfkitWarning, SettingError
+from perfkit.names import did_you_mean
 
 if TYPE_CHECKING:
     from perfkit.samples.table import Samples
@@ -196,17 +198,31 @@ class DiffSide:
         )
         return mine.symbol
 
-    def name(self, result: "GusResult") -> str:
-        """Return what to call it."""
-        function = result.trace.provenance.function
-        built = f" ({self.flags})" if self.flags and self.is_built else ""
-        return self.path.name + (f":{function}" if function else "") + built
+    def name(self, result: "GusResult", folder: str = "") -> str:
+        """Return what to call it, by a folder's name where that tells it from the other side."""
+        function, flags = result.trace.provenance.function, result.trace.provenance.flags
+        built = f" ({flags})" if flags and self.is_built else ""
+        return folder + self.path.name + (f":{function}" if function else "") + built
+
+
+def names_of(sides: list[DiffSide], results: "Sequence[GusResult]") -> tuple[str, str]:
+    """Return what to call two sides: apart, also where they are files of one name in two folders."""
+    paths = [side.path.absolute() for side in sides]
+    a, b = ("", "")
+    if paths[0].name == paths[1].name and all(side.path.is_file() for side in sides):
+        parts = zip(*(reversed(path.parts[:-1]) for path in paths), strict=False)
+        shared = next((k for k, (x, y) in enumerate(parts) if x != y), None)
+        if shared is not None:
+            a, b = ("/".join(path.parts[-2 - shared : -1]) + "/" for path in paths)
+    return sides[0].name(results[0], a), sides[1].name(results[1], b)
 
 
 def check_sides(sides: list[DiffSide], b: str, of_b: dict[str, str]) -> None:
     """Refuse what would be ignored, and sides that cannot stand beside each other."""
     first, second = sides
     forms = {side.form for side in sides}
+    for side in sides:
+        _check_there(side)
     if not b and not any(of_b.values()):
         raise SettingError("the two sides are the same: name B, or build A otherwise (--flags-b, --function-b)")
     if "dump" in forms and len(forms) > 1:
@@ -239,6 +255,28 @@ def check_sides(sides: list[DiffSide], b: str, of_b: dict[str, str]) -> None:
     for option, side in (("--function", first), ("--function-b", second)):
         if of_b.get(option, side.function) and side.inside and side in running:
             raise SettingError(f"{side.what} names its function already, and {option} another; give one of them")
+
+
+def _check_there(side: DiffSide) -> None:
+    """Refuse a name that nothing has, before the other side is run.
+
+    Raises
+    ------
+    SettingError
+        There is neither such a file nor a shipped trace.
+    """
+    from perfkit import datasets
+
+    if side.form != "trace" or side.path.is_file():
+        return
+    name = side.what.removeprefix("traces/")
+    if f"traces/{name}" in datasets.names():
+        return
+    if side.path.is_dir():
+        raise SettingError(f"{side.what!r} is a folder; a side is a file")
+    near = did_you_mean(name, [each.removeprefix("traces/") for each in datasets.names()])
+    hint = f" ({near})" if near.startswith("did") else ""
+    raise SettingError(f"there is no file {str(side.path)!r}, nor a shipped trace of that name{hint}")
 
 
 def check_dumps(given: dict[str, Any]) -> None:

@@ -33,7 +33,13 @@ def gate(
     instruction_set: str = typer.Option(
         "", "--instruction-set", metavar="LEVEL", help="Pin to x86-64-v2, x86-64-v3 or x86-64-v4 (default: x86-64-v3)."
     ),
-    flags: options.Flags = "",
+    flags: str = typer.Option(
+        "",
+        "--flags",
+        metavar="TEXT",
+        callback=options.plain,
+        help="Of a source: compiler flags (default: -O2 -march=LEVEL, not that of diff and why).",
+    ),
     warm: options.Warm = None,
     limit: options.Limit = 10_000_000,
     skip: options.Skip = 0,

@@ -262,7 +262,10 @@ Build = Annotated[
     typer.Option("--build", metavar="NAME", help="Of a source: scalar, avx2 or avx512 (default: -O3 -march=native)."),
 ]
 Flags = Annotated[
-    str, typer.Option("--flags", metavar="TEXT", callback=plain, help="Of a source: compiler flags instead.")
+    str,
+    typer.Option(
+        "--flags", metavar="TEXT", callback=plain, help="Of a source: compiler flags (default: -O3 -march=native)."
+    ),
 ]
 FlagsB = Annotated[
     str, typer.Option("--flags-b", metavar="TEXT", callback=plain, help="Compiler flags of B (default: as A).")

@@ -359,7 +359,7 @@ def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: GateReading,
     figures += "" if passed else f"; {gate.at_most:+g} % is allowed"
     cause, why = _origin(old, reading)
     gains = dict.fromkeys(reading.side.speedups, 0.0)  # those that bring nothing are not kept
-    change = diff_sides(replace(_side(old), speedups=gains | old["speedups"]), reading.side)
+    change = diff_sides(replace(_side(old), speedups=gains | old["speedups"]), reading.side, (None, reading.result))
     if cause == "program":
         why = _reason(change)
     elif cause in ("model", "compiler", "libraries"):
@@ -398,8 +398,12 @@ def _reason(change: GusDiff) -> str:
     row = change.changed_line()
     if row is not None:
         costly = change.to_frame().iloc[0]  # where the cycles are, which may be behind the line that was changed
-        more = "" if costly["change"] == row["change"] else f"; the cycles are at {said_of(costly)}"
-        told = f"{said_of(row)}{more}; {told}"
+        line = change.said(row)
+        if line != said_of(row):  # a run without the line said what it makes, and the account may put that elsewhere
+            told = line
+        else:
+            more = "" if costly["change"] == row["change"] else f"; the cycles are at {said_of(costly)}"
+            told = f"{line}{more}; {told}"
     first, second = change.bottlenecks
     if first != second:
         told += f"; the bottleneck was {first or 'no single resource'} and is now {second or 'no single resource'}"

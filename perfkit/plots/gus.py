@@ -105,7 +105,7 @@ def plot_diff(found: GusDiff, top: int = 12, ax: Axes | None = None, by: str = "
     ax.barh(np.arange(len(table)), table["change"], color=colours)
     ax.set_yticks(np.arange(len(table)), [abbreviate(str(name), 48) for name in names])
     ax.axvline(0, color="gray", lw=0.8)
-    ax.set_xlabel("change of the simulated cycles")
+    ax.set_xlabel(f"change of the simulated {found.unit}")
     ax.set_title(title, fontsize="medium")
     return ax
 

@@ -241,3 +241,56 @@ def test_a_generated_dump_beside_a_measured_one_says_so(perfkit, tmp_path):
     assert "careful: A holds measured counts and B generated ones" in told
     assert "careful: counted in A only: branch-misses" in told
     assert "careful" not in perfkit("diff", "a.csv", "a.csv")
+
+
+def test_other_numbers_of_calls_are_compared_per_call(perfkit, programs):
+    """A fast build with eight times the calls of the slow one was told to be the slower one."""
+    for name, repeat in (("old", 2), ("new", 16)):
+        words = ("-f", "sum", "--repeat", repeat, "--skip", "1", "-o", f"{name}.trace", "--", "2000")
+        perfkit("trace", f"./{name}", *words)
+    perfkit("gus", "new.trace", "--core", "zen4", "--warm", "-o", "new.gus")
+    for b in ("new.trace", "new.gus"):
+        sides = ("old.trace", b, "--core", "zen4")
+        found = json.loads(perfkit("diff", *sides, "--json", "-o", "d.md", "--html", "d.html"))
+        assert found["speedup"] == pytest.approx(4.2, rel=0.1)  # 16 fast calls overlap a little more than 2
+        assert found["unit"] == "cycles per call"
+        assert (found["a"]["calls"], found["b"]["calls"]) == (2, 16)
+        assert found["a"]["cycles"] == pytest.approx(6000, rel=0.02)
+        assert sum(row["cycles_b"] for row in found["causes"]) == pytest.approx(found["b"]["cycles"])
+        assert found["lines"][0]["instructions_a"] < 2100 * 3
+    told = perfkit("diff", *sides)
+    assert "cycles per call, old.trace:sum" in told
+    assert "careful: all figures are per call: the recording of A holds 2 calls and that of B 16 calls" in told
+    assert "A [cycles per call]" in (programs / "d.md").read_text()
+    assert "cycles per call of A" in (programs / "d.html").read_text()
+
+
+def test_where_what_one_call_takes_is_not_known_nothing_is_compared(perfkit, programs):
+    for name, repeat, limit in (("a", 2, 10**6), ("b", 9, 20_000)):
+        words = ("-f", "sum", "--repeat", repeat, "--limit", limit, "-o", f"{name}.trace", "--", "2000")
+        perfkit("trace", "./old", *words)
+    told = perfkit("diff", "a.trace", "b.trace", "--core", "zen4", status=2)
+    assert "a.trace:sum holds 2 calls and b.trace:sum holds 3 calls" in told
+    assert "b.trace:sum was cut (limit of 20000 instructions)" in told
+    perfkit("trace", "./old", "-f", "sum", "--limit", 3000, "-o", "cut.trace", "--", "2000")
+    perfkit("trace", "./old", "-f", "sum", "-o", "whole.trace", "--", "2000")
+    sides = ("cut.trace", "whole.trace", "--core", "zen4")
+    assert "times as fast as far as they were recorded" in perfkit("diff", *sides)
+    assert "--at-most cannot be judged: a recording was cut" in perfkit("diff", *sides, "--at-most", "2", status=2)
+
+
+def test_two_files_of_one_name_are_told_apart(perfkit, programs):
+    for name in ("v1", "v2"):
+        (programs / name).mkdir()
+    (programs / "old").rename(programs / "v1" / "s")
+    (programs / "new").rename(programs / "v2" / "s")
+    told = perfkit("diff", "v1/s", "v2/s", "-f", "sum", "--core", "zen4", "--", "50")
+    assert "v2/s:sum takes" in told
+    assert "v1/s:sum" in told
+
+
+def test_a_file_that_is_missing_is_said_before_anything_runs(perfkit, programs):
+    (programs / "old").write_bytes((programs / "old").read_bytes())
+    told = perfkit("diff", "./old", "nonexist", "-f", "sum", "--", "50", status=2)
+    assert "there is no file 'nonexist'" in told
+    assert "recording" not in told

@@ -82,6 +82,19 @@ def test_the_line_that_was_changed_and_the_one_with_the_cycles_are_both_named(pe
     assert re.search(r"k\.c:3 \(for .*; the cycles are at k\.c:4 \(m \+= 1\.0 / \(k \+ 1 \+ m\);\)", told)
 
 
+def test_a_rare_addition_is_named_and_not_the_comparison_before_it(perfkit, tmp_path):
+    """32 additions lengthen the chain by 96 cycles; the comparison, 1,000 times, costs nothing but retires."""
+    (tmp_path / "k.c").write_text(SUM)
+    call = ("-f", "sum", "--", "f8[1000]", "1000")
+    perfkit("gate", "k.c", "--update", *call)
+    inner = "{ s += x[i];\n    if ((i & 31) == 0)\n      s += 1.0; }"
+    (tmp_path / "k.c").write_text(SUM.replace("s += x[i];", inner))
+    told = perfkit("gate", "k.c", *call, status=1)
+    assert re.search(r"k\.c:6 \(s \+= 1\.0; }\): \+(8|9)\d cycles, by instruction_latency", told)
+    assert "told by a run without it" in told
+    assert "retire" not in told
+
+
 def test_a_file_of_gates(perfkit, tmp_path):
     (tmp_path / "k.c").write_text(SUM)
     (tmp_path / "p.c").write_text(PROGRAM)

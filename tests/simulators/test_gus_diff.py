@@ -3,6 +3,9 @@
 import pytest
 
 import perfkit as pk
+from perfkit.collectors.kernels import compile_kernel
+from perfkit.collectors.open_traces import kernel_arguments
+from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import SettingError
 from perfkit.simulators.gus.diff import Line, _aligned
 
@@ -100,3 +103,43 @@ def test_jumps_in_the_listing_go_to_addresses_of_the_listing():
         targets = jumps[f"instruction_{side}"].str.extract(r"(0x[0-9a-f]+)$")[0]
         assert len(jumps)
         assert targets.isin(shown[f"address_{side}"]).any(), "a loop's branch goes back to an instruction of it"
+
+
+SUM = """double sum(const double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < n; i++)
+        s += x[i];
+    return s;
+}
+"""
+PLANTED = SUM.replace("s += x[i];", "{ s += x[i];\n if ((i & 31) == 0)\n s += 1.0; }")
+
+
+def test_what_a_new_line_takes_is_told_by_a_run_without_it(tmp_path):
+    """32 additions of 3 cycles in a chain; both ways round, per call too, and the loader keeps it."""
+    runs = []
+    for name, text, repeat in (("a", SUM, 1), ("b", PLANTED, 1), ("twice", PLANTED, 2)):
+        (tmp_path / f"{name}.c").write_text(text)
+        kernel = compile_kernel(tmp_path / f"{name}.c", flags="-O2 -march=x86-64-v3")
+        trace = Tracer(repeat=repeat).run_kernel(kernel, *kernel_arguments("f8[1000], 1000"))
+        runs.append(pk.Gus("zen4", warm=True).run(trace))
+    for found in (pk.diff(*runs[:2]), pk.diff(runs[0], runs[2]), pk.diff(runs[1], runs[0])):
+        line = found.changed_line()
+        assert "s += 1.0;" in line["text"]
+        cycles = found.added.set_index("place")["cycles"]
+        assert 80 <= cycles[line["place_a"] or line["place_b"]] <= 100
+        assert found.added["cycles"].min() < 2  # the comparison
+        assert "instruction_latency" in found.told_change()
+    found.save(tmp_path / "d.parquet")
+    assert pk.GusDiff.load(tmp_path / "d.parquet").summary() == found.summary()
+
+
+def test_one_source_built_otherwise_has_no_line_that_is_gone(tmp_path):
+    (tmp_path / "a.c").write_text(PLANTED)
+    runs = []
+    for flags in ("-O0", "-O3 -march=x86-64-v3 -ffast-math"):
+        kernel = compile_kernel(tmp_path / "a.c", flags=flags)
+        runs.append(pk.Gus("zen4").run(kernel.trace(*kernel_arguments("f8[1000], 1000"))))
+    told = pk.diff(*runs).summary()
+    assert "gone" not in told
+    assert "the code that is compiled otherwise: a.c:" in told

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _VIEWS = {
-    "cause": "Cycles by cause: fewer in B to the left, more to the right.",
-    "line": "Cycles by source line: fewer in B to the left, more to the right.",
+    "cause": "{unit} by cause: fewer in B to the left, more to the right.",
+    "line": "{unit} by source line: fewer in B to the left, more to the right.",
     "resource": "What twice a resource's capacity would bring to either run (1 % and more).",
 }
 _LEAST = 0.01
@@ -55,7 +55,7 @@ class DiffView(Explorer):
         self._head, self._bars, self._code = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._choose = widgets.ToggleButtons(
             options=[("causes", "cause"), ("lines", "line"), ("resources", "resource")],
-            tooltips=list(_VIEWS.values()),
+            tooltips=[self._told(view) for view in _VIEWS],
             style={"button_width": "84px"},
         )
         largest = found.table["cycles_b"].sub(found.table["cycles_a"]).abs().sort_values(ascending=False, kind="stable")
@@ -97,6 +97,10 @@ class DiffView(Explorer):
         self.found.plot(ax=figure.subplots(), top=self._top, by=self.by)
         return figure
 
+    def _told(self, view: str) -> str:
+        """Say what a view shows."""
+        return _VIEWS[view].format(unit=self.found.unit.capitalize())
+
     def _named(self, row: int) -> str:
         line = self.found.table.iloc[row]
         a, b = line["place_a"] or "not in A", line["place_b"] or "not in B"
@@ -107,7 +111,7 @@ class DiffView(Explorer):
         most = max((abs(value) for _, value, _ in rows), default=1.0) or 1.0
         parts = [_bar(name, value / most, told, both=self.by != "resource") for name, value, told in rows]
         body = f'<div class="pk-bars">{"".join(parts)}</div>' if parts else "<div>nothing changed</div>"
-        self._bars.value = f'<div class="pk-muted">{_VIEWS[self.by]}</div>{body}'
+        self._bars.value = f'<div class="pk-muted">{self._told(self.by)}</div>{body}'
         self._downloads.refresh()
 
     def _moved(self) -> list[tuple[str, float, str]]:
@@ -146,7 +150,7 @@ class DiffView(Explorer):
         sides = self._side_of("A", "B", rows) + self._side_of("B", "A", rows)
         self._code.value = (
             f'<div class="pk-hint">{html.escape(self._named(self.line))}<br>{line["cycles_a"]:,.0f} to '
-            f'{line["cycles_b"]:,.0f} cycles ({change:+z,.0f})</div><div class="pk-two">{sides}</div>'
+            f'{line["cycles_b"]:,.0f} {self.found.unit} ({change:+z,.0f})</div><div class="pk-two">{sides}</div>'
         )
 
     def _side_of(self, name: str, other: str, rows: pd.DataFrame) -> str:

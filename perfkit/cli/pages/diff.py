@@ -24,23 +24,23 @@ def save_diff_page(found: "GusDiff", path: str | Path) -> Path:
     headline, *rest = found.summary().splitlines()
     numbers = (
         (f"{found.speedup:.2f}x", "as fast (simulated)"),
-        (f"{a:,.0f}", f"cycles of A: {first} (simulated)"),
-        (f"{b:,.0f}", f"cycles of B: {second} (simulated)"),
+        (f"{a:,.0f}", f"{found.unit} of A: {first} (simulated)"),
+        (f"{b:,.0f}", f"{found.unit} of B: {second} (simulated)"),
     )
     causes, lines = found.by_cause(), found.to_frame()
     moved = lines[lines["change"].abs() >= 0.5]
     evidence: tuple[tuple[str, Any], ...] = (
         ("What changed", "\n".join(line for line in rest if not line.startswith("careful: "))),
         (
-            "Cycles by cause: B against A (simulated)",
+            f"{found.unit.capitalize()} by cause: B against A (simulated)",
             _changes((r.cause, r.cycles_a, r.cycles_b) for r in causes.head(_BARS).itertuples()),
         ),
         (
-            "Lines that gained and lost (simulated cycles)",
+            f"Lines that gained and lost (simulated {found.unit})",
             _changes((_named(r), r.cycles_a, r.cycles_b) for r in moved.head(_BARS).itertuples()),
         ),
         ("What twice the capacity would bring (simulated)", _speedups(found)),
-        ("Listings, aligned by source line (simulated cycles)", _listings(found)),
+        (f"Listings, aligned by source line (simulated {found.unit})", _listings(found)),
     )
     answer = AnswerPage(
         f"{first} and {second} side by side (simulated)", headline, "", numbers,
@@ -117,7 +117,7 @@ def _listings(found: "GusDiff") -> Markup:
         change = line["cycles_b"] - line["cycles_a"]
         head = (
             f"<p><b>{html.escape(_place(line))}</b> <code>{html.escape(line['text'])}</code> "
-            f"{line['cycles_a']:,.0f} to {line['cycles_b']:,.0f} cycles ({change:+z,.0f})</p>"
+            f"{line['cycles_a']:,.0f} to {line['cycles_b']:,.0f} {found.unit} ({change:+z,.0f})</p>"
         )
         sides = [
             _side(name, [(getattr(r, f"address_{s}"), getattr(r, f"instruction_{s}"), getattr(r, f"cycles_{s}"))

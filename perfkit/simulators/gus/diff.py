@@ -15,12 +15,16 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from perfkit.errors import SettingError, of_extra
+from perfkit.errors import DataError, SettingError, of_extra
+from perfkit.names import counted
 from perfkit.results import Kind, Tabled, draw, markdown_table
 from perfkit.simulators.gus import timing
+from perfkit.simulators.gus.added import COLUMNS, added_lines
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
+from perfkit.trace.calls import calls_of
+from perfkit.trace.trace import StreamedTrace, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,19 +38,23 @@ _WARM = {"none": "caches cold", "caches": "caches warm", "all": "caches and pred
 _WORK = 0.001  # of the instructions: a line that executes fewer and costs nothing is left out
 _PART = 0.1  # of the whole change: a rewritten line that explains less did not make it
 _COST = 0.5  # cycles below which a line costs nothing in a table of whole cycles
+_CUT = "was cut after"
+_ASKED = 5  # lines that only the slower run has, which is simulated without each of the costliest
+_NAMED = 3  # lines that were rewritten, of which the summary tells
 LEAST = 0.01  # speedup below which a resource is no bottleneck
 
 
 class Line(NamedTuple):
     """A source line (or an instruction) of one run: what it costs, and what it executes.
 
-    ``instructions`` counts executions; ``mix`` stands for which operations they are, how often each.
+    ``instructions`` counts executions; ``mix`` stands for which operations they are and how often each is executed (of
+    figures per call: how often each is in the code).
     """
 
     place: str
     text: str
     cycles: float
-    instructions: int
+    instructions: float
     mix: str
 
 
@@ -57,7 +65,7 @@ class Instruction(NamedTuple):
     address: str
     text: str
     cycles: float
-    executions: int
+    executions: float
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class Side:
     ----------
     name, core, warm : str
         What ran, on which core, and what was warm before.
-    cycles, instructions : float, int
+    cycles, instructions : float
         Simulated cycles, executed instructions.
     stopped : str
         Why the recording is not whole; "" where it is.
@@ -78,35 +86,39 @@ class Side:
         Cause -> its cycles; resource -> what twice its capacity would bring.
     listing : tuple of Instruction
         The executed instructions of the lines, in the program's order; empty where they were not kept.
+    calls : int
+        By how many calls all figures were divided; 0 where they are those of the whole recording.
     """
 
     name: str
     core: str
     warm: str
     cycles: float
-    instructions: int
+    instructions: float
     stopped: str
     lines: tuple[Line, ...]
     causes: Mapping[str, float]
     speedups: Mapping[str, float]
     listing: tuple[Instruction, ...] = ()
+    calls: int = 0
 
     @classmethod
-    def of(cls, result: GusResult, name: str = "") -> Self:
-        """Take a run apart."""
-        origin = result.trace.provenance
-        lines, listing = _lines(result)
+    def of(cls, result: GusResult, name: str = "", calls: int = 0) -> Self:
+        """Take a run apart: all of it, or one call of the so many that it holds."""
+        origin, each = result.trace.provenance, max(calls, 1)
+        lines, listing = _lines(result, calls)
         return cls(
             name or origin.title,
             result.settings.core.name,
             str(result.settings.warm),
-            result.cycles,
-            result.instructions,
+            result.cycles / each,
+            result.instructions / each if calls else result.instructions,
             "" if origin.complete else origin.stopped or "its end",
             lines,
-            _causes(result),
+            {cause: cycles / each for cause, cycles in _causes(result).items()},
             _speedups(result),
             listing,
+            calls,
         )
 
 
@@ -120,25 +132,33 @@ class GusDiff(Tabled):
         What ran, and on which core.
     cycles : (float, float)
         Simulated cycles.
-    instructions : (int, int)
+    instructions : (float, float)
         Executed instructions.
+    calls : (int, int)
+        How many calls each recording holds, where that differs: then **every figure is per call**; else (0, 0), and all
+        figures are those of the whole recordings.
     warm : (str, str)
         What was warm before each run (`Gus.warm`): none, caches or all.
     table : DataFrame
         One row per source line (or instruction, where the source is not known) that costs half a cycle or more in
         either run, or whose code changed: place_a and place_b (``""`` where that run has no such line), text, cycles_a,
         cycles_b, instructions_a, instructions_b (executed), code: ``"same"``, ``"text"`` (the line was written, or
-        rewritten) or ``"operations"`` (the compiler made something else of it).
+        rewritten) or ``"operations"`` (the compiler made something else of it: also where only one of two runs of one
+        source has code of it).
     causes : DataFrame
         One row per cause: cause, cycles_a, cycles_b; each column sums to the cycles.
     resources : DataFrame
-        One row per resource: resource, speedup_a, speedup_b if its capacity were twice as large; missing where a core
-        has no such resource.
+        One row per resource: resource, speedup_a, speedup_b if its capacity were twice as large, as gains: 0.5 is half
+        as fast again (`speedup` is a ratio: 1.5 is as much); missing where a core has no such resource.
     notes : tuple of str
         Why the two may not be comparable: a recording that was cut, other cores, caches that were warm in one only.
     listing : DataFrame
         One row per executed instruction of these lines: side (``"a"`` or ``"b"``), place, address (as objdump prints
         it), text, cycles, executions. No rows where the runs' instructions were not kept.
+    added : DataFrame
+        One row per line that only the slower run has (the costliest ones): place, cycles (that the run takes more than
+        one in which the line's instructions never ran), cause (with most of these cycles), cause_cycles. No rows where
+        that run is not at hand.
 
     Examples
     --------
@@ -153,13 +173,15 @@ class GusDiff(Tabled):
     names: tuple[str, str]
     cores: tuple[str, str]
     cycles: tuple[float, float]
-    instructions: tuple[int, int]
+    instructions: tuple[float, float]
     warm: tuple[str, str]
     table: "pd.DataFrame"
     causes: "pd.DataFrame"
     resources: "pd.DataFrame"
     notes: tuple[str, ...] = ()
     listing: "pd.DataFrame" = field(default_factory=lambda: _listing((), ()))
+    calls: tuple[int, int] = (0, 0)
+    added: "pd.DataFrame" = field(default_factory=lambda: _nothing_added())
 
     @property
     def kind(self) -> Kind:
@@ -170,6 +192,16 @@ class GusDiff(Tabled):
     def speedup(self) -> float:
         """How many times as fast the second run is: cycles of the first over cycles of the second."""
         return self.cycles[0] / self.cycles[1]
+
+    @property
+    def unit(self) -> str:
+        """What the cycles are: ``"cycles"`` of the whole recordings, or ``"cycles per call"``."""
+        return "cycles per call" if any(self.calls) else "cycles"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a recording ends before its work does: cycles of other work are no measure of speed."""
+        return any(_CUT in note for note in self.notes)
 
     @property
     def bottlenecks(self) -> tuple[str, str]:
@@ -184,20 +216,53 @@ class GusDiff(Tabled):
         """Return the row of `to_frame` that most likely made the change; None where nothing changed by a cycle.
 
         Cycles are counted where an instruction could not retire, which may be behind the one that was changed: so of
-        the lines that were rewritten, the one with the largest change; where none of them explains a tenth of it, of
-        those that execute other operations; and else of all.
+        the lines that were rewritten, the one with the largest change (of a line that only the slower run has, what it
+        takes less without: `added`); where none of them explains a tenth of it, of those that execute other operations;
+        and else of all.
         """
         change = self.cycles[1] - self.cycles[0]
         if abs(change) < 1:
             return None
-        frame = self.to_frame()
+        frame, least = self.to_frame(), _PART * abs(change)
         toward = frame["change"] * (1 if change > 0 else -1)
         work = (frame["instructions_b"] - frame["instructions_a"]) * (1 if change > 0 else -1)
+        asked = self._asked(frame).notna()
+        toward = self._asked(frame).fillna(toward)
         for kinds in (("text",), ("text", "operations")):
-            mine = frame["code"].isin(kinds) & ((toward >= _PART * abs(change)) | (work >= _PART * abs(change)))
+            mine = frame["code"].isin(kinds) & ((toward >= least) | ((work >= least) & ~asked))
             if mine.any():
                 return frame.loc[toward.where(mine, -float("inf")).idxmax()]
         return frame.loc[toward.idxmax()] if len(frame) else None
+
+    def _asked(self, frame: "pd.DataFrame") -> "pd.Series":
+        """Return what each line of a table makes the slower run take, where that was asked; else missing."""
+        slower = "b" if self.cycles[1] > self.cycles[0] else "a"
+        cycles = dict(zip(self.added["place"], self.added["cycles"], strict=True))
+        return frame[f"place_{slower}"].map(cycles).astype(float)
+
+    def told_change(self) -> str:
+        """Say which lines were changed, the one that made most of the difference first; "" where none is known."""
+        row = self.changed_line()
+        if row is None or row["code"] == "same":
+            return ""
+        frame = self.to_frame()
+        others = frame[(frame["code"] == "text") & (frame.index != row.name) & self._asked(frame).isna()]
+        others = others[others["change"].abs() >= _COST]
+        if abs(row["change"]) < _PART * abs(self.cycles[1] - self.cycles[0]) and row["code"] == "text":
+            told = others[others["change"].abs() > abs(row["change"])].head(_NAMED - 1)
+        else:
+            told = others.head(0)
+        return "; ".join([*(said_of(each) for each in told.itertuples()), self.said(row)])
+
+    def said(self, row: "pd.Series") -> str:
+        """Say what happened to a row of `to_frame`; of a line that only the slower run has, what it makes that take."""
+        slower = row["place_b"] if self.cycles[1] > self.cycles[0] else row["place_a"]
+        mine = self.added[(self.added["place"] == slower) & (slower != "")]
+        if not len(mine):
+            return said_of(row)
+        found, sign = mine.iloc[0], 1 if self.cycles[1] > self.cycles[0] else -1
+        cause = f", by {found['cause']} ({sign * found['cause_cycles']:+z,.0f})" if found["cause_cycles"] >= 1 else ""
+        return said_of(row, sign * found["cycles"], f"{cause}, told by a run without it")
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per line, the largest change first: `table` with the change in cycles (simulated)."""
@@ -238,9 +303,10 @@ class GusDiff(Tabled):
         cores += f", {_WARM[self.warm[0]]}" if len(set(self.warm)) == 1 else ""
         work = self.instructions[1] / self.instructions[0]
         causes = self.by_cause()
-        both = f"{self.names[1]} takes {b:,.0f} cycles, {self.names[0]} {a:,.0f} (simulated on {cores})"
+        so_far = " as far as they were recorded" if self.is_cut else ""
+        both = f"{self.names[1]} takes {b:,.0f} {self.unit}, {self.names[0]} {a:,.0f} (simulated on {cores})"
         lines = [
-            f"{both}: {self.speedup:.2f} times as fast, with {work:.2f} times the instructions",
+            f"{both}: {self.speedup:.2f} times as fast{so_far}, with {work:.2f} times the instructions",
             _bottlenecks(first, second),
             f"twice as good would help {self.names[1]}: {self._gains('speedup_b')}",
             f"by cause ({ACCOUNT}): " + _largest(zip(causes["cause"], causes["change"], strict=True)),
@@ -248,8 +314,10 @@ class GusDiff(Tabled):
         frame = self.to_frame()
         places = [place_of(row) for row in frame.head(4).itertuples()]
         lines.append("by line: " + _largest(zip(places, frame["change"], strict=False)))
-        if (row := self.changed_line()) is not None and row["code"] != "same":
-            lines.append(f"the code that changed: {said_of(row)}")
+        if told := self.told_change():
+            one = self.changed_line()
+            otherwise = one is not None and one["code"] == "operations"
+            lines.append(f"the code that {'is compiled otherwise' if otherwise else 'changed'}: {told}")
         return "\n".join([*lines, *(f"careful: {note}" for note in self.notes)])
 
     def _gains(self, column: str, count: int = 3) -> str:
@@ -271,7 +339,7 @@ class GusDiff(Tabled):
         head = "\n".join(f"- {line}" for line in self.summary().splitlines())
         tables = [
             markdown_table(
-                ("cause", "A [cycles]", "B [cycles]", "change"),
+                ("cause", f"A [{self.unit}]", f"B [{self.unit}]", "change"),
                 [(r.cause, *_counts(r.cycles_a, r.cycles_b)) for r in causes.itertuples()],
             ),
             markdown_table(
@@ -279,7 +347,7 @@ class GusDiff(Tabled):
                 [(r.resource, _percent(r.speedup_a), _percent(r.speedup_b)) for r in gains.itertuples()],
             ),
             markdown_table(
-                ("line of A", "line of B", "A [cycles]", "B [cycles]", "change", "text"),
+                ("line of A", "line of B", f"A [{self.unit}]", f"B [{self.unit}]", "change", "text"),
                 [
                     (r.place_a, r.place_b, *_counts(r.cycles_a, r.cycles_b), f"`{_cell(r.text)}`" if r.text else "")
                     for r in self.to_frame().head(top).itertuples()
@@ -326,6 +394,8 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     ------
     SettingError
         One of the two is no simulation.
+    DataError
+        They hold different numbers of calls, and what one call takes cannot be known.
 
     Examples
     --------
@@ -337,43 +407,116 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     for result in (a, b):
         if not isinstance(result, GusResult):
             raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
-    return diff_sides(*beside(Side.of, (a, b), names or ("", "")))  # what would help either is simulated
+    calls = _calls(a, b, names or ("A", "B"))
+    first, second = beside(Side.of, (a, b), names or ("", ""), calls)  # what would help either is simulated
+    return diff_sides(first, second, (a, b))
 
 
-def diff_sides(a: Side, b: Side) -> GusDiff:
-    """Compare two runs of which no more than a `Side` is left, as `diff` does."""
+def _calls(a: GusResult, b: GusResult, names: tuple[str, str]) -> tuple[int, int]:
+    """Return by how many calls the figures of either run are to be divided; (0, 0) where both hold as many.
+
+    Raises
+    ------
+    DataError
+        They hold different numbers of calls, and what one call takes cannot be known.
+    """
+    found = calls_of(a.trace), calls_of(b.trace)
+    origins = a.trace.provenance, b.trace.provenance
+    held = [f"{name} holds {_number(n)}" for name, n in zip(names, found, strict=True)]
+    if found[0] == found[1]:
+        if found[0] is None and origins[0] != origins[1] and "recorded" in (o.kind for o in origins):
+            raise DataError(
+                f"{held[0]}, and so does {names[1]}: cycles of whole recordings say nothing of which one is faster "
+                "where the one may hold more of the work. Record whole calls of both (--repeat N)"
+            )
+        return 0, 0
+    for name, n, origin in zip(names, found, origins, strict=True):
+        if n is None or not origin.complete:
+            why = f"{name} was cut ({origin.stopped or 'before its end'})" if n else f"{name} does not say"
+            raise DataError(
+                f"{held[0]} and {held[1]}: what one call takes cannot be told, for {why}. Record as many whole calls "
+                "of both (--repeat N, a higher --limit)"
+            )
+    return found[0] or 0, found[1] or 0
+
+
+def _number(calls: int | None) -> str:
+    """Say how many calls a recording holds."""
+    return "an unknown number of calls" if calls is None else counted(calls, "calls")
+
+
+def diff_sides(a: Side, b: Side, results: tuple[GusResult | None, GusResult | None] = (None, None)) -> GusDiff:
+    """Compare two runs of which no more than a `Side` is left, as `diff` does.
+
+    Of a slower one that is at hand it is asked what each line takes that only it has.
+    """
     pd = of_extra("pandas")
 
     rows = [row for row in _aligned(list(a.lines), list(b.lines)) if max(row[3:5]) >= _COST or row[-1] != "same"]
     columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b", "instructions_a", "instructions_b", "code"]
+    table = pd.DataFrame(rows, columns=columns)
+    if all(results) and _of_one_source(*(result.trace for result in results if result)):
+        table["code"] = table["code"].replace("text", "operations")
+    slower = int(b.cycles > a.cycles)
     return GusDiff(
         (a.name or "A", b.name or "B"),
         (a.core, b.core),
         (a.cycles, b.cycles),
         (a.instructions, b.instructions),
         (a.warm, b.warm),
-        pd.DataFrame(rows, columns=columns),
+        table,
         _side_by_side("cause", "cycles", a.causes, b.causes),
         _side_by_side("resource", "speedup", a.speedups, b.speedups, missing=float("nan")),
         tuple(_notes(a, b)),
         _listing(a.listing, b.listing),
+        (a.calls, b.calls),
+        _added(results[slower], "ab"[slower], table, (a, b)[slower].calls),
     )
 
 
-def said_of(row: Any) -> str:
-    """Say what happened to a line, a row of `GusDiff.to_frame`: where it is, its text, cycles and instructions."""
+def _added(result: GusResult | None, side: str, table: "pd.DataFrame", calls: int) -> "pd.DataFrame":
+    """Ask the slower run what it would take without each of the costliest lines that only it has."""
+    if result is None or isinstance(result.trace, StreamedTrace):
+        return _nothing_added()
+    only = table[(table[f"place_{'ba'[side == 'b']}"] == "") & (table["code"] == "text")]
+    weight = only[f"cycles_{side}"] / result.cycles + only[f"instructions_{side}"] / result.instructions
+    places = only[f"place_{side}"][weight.sort_values(ascending=False, kind="stable").index[:_ASKED]]
+    held = {place: mine for place, _, mine in _by_line(result)}
+    return added_lines(result, {place: held[place] for place in places}, calls)
+
+
+def _nothing_added() -> "pd.DataFrame":
+    return of_extra("pandas").DataFrame(columns=list(COLUMNS))
+
+
+def _of_one_source(a: Trace, b: Trace) -> bool:
+    """Whether two recordings are of the very same texts, as far as they keep them."""
+    texts = [sorted(trace.provenance.sources.values()) for trace in (a, b)]
+    return bool(texts[0]) and texts[0] == texts[1]
+
+
+def said_of(row: Any, change: float | None = None, how: str = "") -> str:
+    """Say what happened to a line, a row of `GusDiff.to_frame`: where it is, its text, cycles and instructions.
+
+    Where its change in cycles is known better than from the account, it is given, and how.
+    """
     text = f" ({textwrap.shorten(row.text, 60)})" if row.text else ""
     more = row.instructions_b - row.instructions_a
-    executed = f", {more:+,} instructions executed" if more else ""
+    executed = f", {more:+,.0f} instructions executed" if round(more) else ""
     what = {"text": "", "operations": ", compiled otherwise", "same": ", the same code"}[row.code]
-    return f"{place_of(row)}{text}: {row.change:+z,.0f} cycles{executed}{what}"
+    return f"{place_of(row)}{text}: {row.change if change is None else change:+z,.0f} cycles{how}{executed}{what}"
 
 
 def _notes(a: Side, b: Side) -> Iterator[str]:
     """Say what makes two runs hard to compare."""
+    if a.calls or b.calls:
+        yield (
+            f"all figures are per call: the recording of A holds {_number(a.calls)} and that of B {_number(b.calls)}; "
+            "calls in a row may overlap, and where only the first is recorded it meets what is not yet warm"
+        )
     for name, side in (("A", a), ("B", b)):
         if side.stopped:
-            yield f"the recording of {name} was cut after {side.instructions:,} instructions, with work left"
+            yield f"the recording of {name} {_CUT} {side.instructions:,} instructions, with work left"
     if a.core != b.core:
         yield f"A ran on {a.core} and B on {b.core}"
     if a.warm != b.warm:
@@ -432,46 +575,52 @@ def in_the_object(text: str, shift: int) -> str:
     )
 
 
-def _lines(result: GusResult) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
-    """Return what has a cost, and its instructions.
+def _by_line(result: GusResult) -> Iterator[tuple[str, str, list[int]]]:
+    """Yield each line's place and text, and its static instructions.
 
     Source lines in the order of their files, then instructions whose source is unknown.
     """
-    addresses, pc = result.trace.object_addresses().tolist(), result.trace.code.pc.tolist()
     code, places = result.trace.code, result.trace.places()
-    cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
+    addresses = result.trace.object_addresses().tolist()
     held: dict[tuple[str, int], list[int]] = {}
     for k, key in enumerate(zip(code.file, code.line.tolist(), strict=True)):
         held.setdefault(key if key[1] else ("", -k), []).append(k)
     names = _short(code.file)
+    for file, number in [*sorted(key for key in held if key[1] > 0), *(key for key in held if key[1] <= 0)]:
+        first = held[file, number][0]
+        place = f"{names[file]}:{number}" if number > 0 else f"{code.function[first]} at {addresses[first]:#x}"
+        yield place, places["source_line"][first] if number > 0 else code.text[first], held[file, number]
+
+
+def _lines(result: GusResult, calls: int) -> tuple[tuple[Line, ...], tuple[Instruction, ...]]:
+    """Return what has a cost, and its instructions, of all or of one of so many calls; lines as `_by_line` has them."""
+    each, code = max(calls, 1), result.trace.code
+    addresses, pc = result.trace.object_addresses().tolist(), code.pc.tolist()
+    cycles, runs = result.spent.sum(axis=1) / timing.TICKS, result.executions.tolist()
     found = []
     listing: dict[str, list[Instruction]] = {}
-    for file, number in [*sorted(key for key in held if key[1] > 0), *(key for key in held if key[1] <= 0)]:
-        mine = held[file, number]
-        first = mine[0]
-        known = number > 0
-        place = f"{names[file]}:{number}" if known else f"{code.function[first]} at {addresses[first]:#x}"
-        text = places["source_line"][first] if known else code.text[first]
+    for place, text, mine in _by_line(result):
         counts: Counter[str] = Counter()
         for k in mine:
-            counts[code.text[k].partition(" ")[0]] += runs[k]
+            counts[code.text[k].partition(" ")[0]] += (runs[k] > 0) if calls else runs[k]
         mix = f"{zlib.crc32(repr(sorted(counts.items())).encode()):08x}"
-        found.append(Line(place, text, float(cycles[mine].sum()), sum(counts.values()), mix))
+        executed = sum(runs[k] for k in mine)
+        found.append(Line(place, text, float(cycles[mine].sum()) / each, executed / each if calls else executed, mix))
         listing[place] = [
             Instruction(
                 place,
                 f"{addresses[k]:#x}",
                 in_the_object(code.text[k], addresses[k] - pc[k]),
-                float(cycles[k]),
-                runs[k],
+                float(cycles[k]) / each,
+                runs[k] / each if calls else runs[k],
             )
             for k in mine
             if runs[k]
         ]
-    least = _WORK * result.instructions
+    least = _WORK * result.instructions / each
     # Before aligning: a copy that does nothing is no partner.
     kept = tuple(line for line in found if line.cycles >= _COST or line.instructions >= least)
-    return kept, tuple(each for line in kept for each in listing[line.place])
+    return kept, tuple(one for line in kept for one in listing[line.place])
 
 
 def _aligned(a: list[Line], b: list[Line]) -> list[tuple[Any, ...]]:
@@ -522,7 +671,7 @@ def place_of(row: Any) -> str:
     """Return where a line is, a row of `GusDiff.to_frame`: in both runs where that differs."""
     if row.place_a and row.place_b and row.place_a != row.place_b:
         return f"{row.place_a} -> {row.place_b}"
-    return row.place_b or f"{row.place_a} (gone)"
+    return row.place_b or f"{row.place_a} ({'gone' if row.code == 'text' else 'no code in B'})"
 
 
 def _largest(changes: Iterable[tuple[str, float]], count: int = 4) -> str:

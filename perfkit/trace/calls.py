@@ -1,0 +1,69 @@
+"""How many calls of its function a recording holds."""
+
+import numpy as np
+
+from perfkit.errors import DataError
+from perfkit.trace.trace import Trace
+
+_NOT_BY_CALLS = ("after", "begin")  # recorded from within a call on, or between two marks
+
+
+def calls_of(trace: Trace) -> int | None:
+    """Return how many calls a recording holds, the last one perhaps cut; None where that cannot be known.
+
+    A recording begins with its function's first instruction, and so does every further call. What gets there by a call
+    is recursion, and what jumps there is a loop: both belong to the call at hand.
+
+    Parameters
+    ----------
+    trace : Trace
+        A recording. Of one that begins elsewhere (``after``, ``begin``), or was not recorded, nothing is known; neither
+        is it of one that seems to hold more calls than were asked for.
+    """
+    origin = trace.provenance
+    if origin.kind != "recorded" or not trace.blocks_executed or any(name in origin.extra for name in _NOT_BY_CALLS):
+        return None
+    code = trace.code
+    first, entry, last = None, np.zeros(0, dtype=bool), None
+    before = []  # of every time that the first instruction runs again: the block that ran before
+    for chunk in trace.chunks():
+        if first is None:
+            first = code.pc[code.block_start[chunk.stream[0]]]
+            entry = code.pc[code.block_start[:-1]] == first
+        stream = chunk.stream if last is None else np.append(last, chunk.stream)
+        before.append(stream[:-1][entry[stream[1:]]])
+        last = stream[-1:]
+    blocks, times = np.unique(np.concatenate(before), return_counts=True)
+    try:
+        ends = [_ends_a_call(trace, int(code.block_start[block + 1]) - 1, int(first or 0)) for block in blocks]
+    except DataError:
+        return None
+    found = 1 + int(times[np.array(ends, dtype=bool)].sum())
+    asked = origin.extra.get("repeat", "")
+    return None if asked.isdecimal() and found > int(asked) else found
+
+
+def _ends_a_call(trace: Trace, instruction: int, entry: int) -> bool:
+    """Whether a call of the function is over behind an instruction where the function's first one runs next.
+
+    Raises
+    ------
+    DataError
+        The instruction is not known.
+    """
+    encoding, pc = trace.code.encoding[instruction], int(trace.code.pc[instruction])
+    if trace.isa == "x86-64":
+        from iced_x86 import Decoder, FlowControl
+
+        found = Decoder(64, encoding, ip=pc).decode()
+        flow = found.flow_control
+        if flow in (FlowControl.UNCONDITIONAL_BRANCH, FlowControl.CONDITIONAL_BRANCH):
+            return bool(found.near_branch_target != entry)
+        return bool(flow in (FlowControl.RETURN, FlowControl.INDIRECT_BRANCH))
+    if trace.isa != "aarch64" or len(encoding) != 4:
+        raise DataError(f"of {trace.isa} it is not known which instructions return")
+    word = int.from_bytes(encoding, "little")
+    if word >> 26 == 0b000101:  # B: away from the function at its end, or back to its beginning
+        offset = (word & 0x3FF_FFFF) - ((word & 0x200_0000) << 1)
+        return pc + 4 * offset != entry
+    return word & 0xFFBF_0000 == 0xD61F_0000  # RET or BR; BLR differs in another bit
