@@ -29,7 +29,7 @@ from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
-from perfkit.diagnosis.words import FAR
+from perfkit.diagnosis.words import FAR, brief
 from perfkit.errors import (
     DataError,
     NeverCalledError,
@@ -299,9 +299,13 @@ class _Inquiry:
     def _function(self, found: Profile | None) -> tuple[HotFunction, str]:
         """Return the function to explain, and why this one."""
         if self.asked:
-            from perfkit.diagnosis.named import named
+            from perfkit.diagnosis.named import AS_ASKED, named
 
-            return named(self.asked, self.target, found)
+            hot, reason = named(self.asked, self.target, found)
+            if hot.samples and reason != AS_ASKED:
+                told = reason.removeprefix(f"{AS_ASKED}; ")
+                self.unseen.append(f"others called {self.asked}: {brief(hot.name)} is {told} (-f explains those)")
+            return hot, reason
         assert found is not None
         hottest = found.functions[0]
         mine = own(found.functions, self.target.program if self.target.script else None)
@@ -759,7 +763,9 @@ def _elsewhere(found: Profile, names: set[str]) -> str:
     library, share = max(by_library.items(), key=lambda row: row[1])
     if share < _MUCH:
         return ""
-    waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else ""
+    most = next(each for each in found.functions if each.symbol not in names and each.library == library)
+    named = f", most of that in {brief(most.name)}" if most.symbol else ""
+    waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else named
     return f", {share:.0%} of it in {library or 'code of no file'}{waits}"
 
 
