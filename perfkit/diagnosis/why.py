@@ -1,12 +1,13 @@
 """`why`: find a program's hot function, time it, record it, simulate it, and say what holds it back."""
 
+import json
 import math
 import shlex
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -679,6 +680,7 @@ class _Inquiry:
             unseen.append(f"calls that were not followed: {_short(left)}")
         if note := origin.extra.get("no_lines"):
             unseen.append(f"source lines: {note}")
+        unseen += _left_out(origin.extra)
 
 
 def _nearest(
@@ -779,6 +781,16 @@ def _how(found: Profile | None) -> str:
 def _short(text: str, most: int = 6) -> str:
     each = text.split(", ")
     return text if len(each) <= most else f"{', '.join(each[:most])} and {len(each) - most} more"
+
+
+def _left_out(extra: Mapping[str, str]) -> list[str]:
+    """Say which source files' lines are not shown, and why."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in json.loads(extra.get("no_text", "{}")).items():
+        by_reason.setdefault(reason, []).append(Path(name).name)
+    return [
+        f"the text of source lines: {_short(', '.join(sorted(names)))} {reason}" for reason, names in by_reason.items()
+    ]
 
 
 def _sources(trace: Trace) -> dict[str, tuple[str, ...]]:
