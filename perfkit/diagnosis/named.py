@@ -6,11 +6,13 @@ from pathlib import Path
 
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, shown
 from perfkit.collectors.profile.sampled import Target, opened
-from perfkit.collectors.tracer.demangle import by_ending, forms, matching
+from perfkit.collectors.tracer.demangle import by_ending, forms, matching, parted
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.diagnosis.words import brief
 from perfkit.errors import DataError
 
+AS_ASKED = "as asked"
+_TOLD = 5  # functions of one name that are named
 _ALIKE, _VERY_ALIKE = 0.5, 0.75  # a system library has thousands of names: some are always a little alike
 
 
@@ -22,7 +24,7 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
     DataError
         There is none, with the nearest names; or several that did not run have the name.
     """
-    library, _, name = asked.rpartition(":") if ".so" in asked.partition(":")[0] else ("", "", asked)
+    library, _, name = asked.partition(":") if ".so" in asked.partition(":")[0] else ("", "", asked)
     seen = [each for each in (found.functions if found else ()) if each.symbol and _in(library, each.path)]
     meant = [each for each in seen if _is(name, each)]
     if meant:
@@ -63,8 +65,9 @@ def named(asked: str, target: Target, found: Profile | None) -> tuple[HotFunctio
 
 
 def _as_asked(meant: list[HotFunction]) -> str:
-    others = f"; {len(meant) - 1} more of this name ran: {_list(e.name for e in meant[1:])}" if meant[1:] else ""
-    return f"as asked{others}"
+    told = [f"{brief(e.name)} ({e.share:.1%} of the run)" for e in meant[1:]]
+    others = f"{_list(told[:_TOLD])}{f' and {len(told) - _TOLD} more' if told[_TOLD:] else ''}"
+    return f"{AS_ASKED}; the hottest of {len(meant)} of this name that ran, beside {others}" if told else AS_ASKED
 
 
 def _exactly(name: str, elf: ElfFile) -> list[str]:
@@ -81,7 +84,7 @@ def _only(name: str, path: Path, elf: ElfFile, symbols: list[str]) -> tuple[HotF
         )
     held = (str(path.resolve()), next(iter(addresses.values())))
     return HotFunction(shown({held}, {held[0]: elf})[held], held[1], held[0], 0, 0.0, 1, 1), (
-        "as asked; it was not seen running"
+        f"{AS_ASKED}; it was not seen running"
     )
 
 
@@ -94,16 +97,22 @@ def _nearest(name: str, names: dict[str, str], alike: float) -> list[str]:
 
 def _is(name: str, each: HotFunction) -> bool:
     """Whether a function that ran is called so: also a clone, by the name of the function that it was made of."""
-    if name in (each.symbol, each.name) or each.symbol.partition(".")[0] == name:
+    if name in (each.symbol, each.name) or _parent(each.symbol) == name:
         return True
     elf = ElfFile(each.path)
     text = elf.demangled.get(each.symbol, "")
     return bool(text) and bool(matching(name, {each.symbol: text.partition(" [clone ")[0]}))
 
 
+def _parent(symbol: str) -> str:
+    """Return what a clone's or a part's symbol was made of; "" where it is none."""
+    name, dot, _ = parted(symbol)[1].partition(".")
+    return name if dot else ""
+
+
 def _family(name: str, elf: ElfFile) -> list[str]:
     """Return the clones and parts (``f.constprop.0``, ``f._omp_fn.0``) of a function that is not there itself."""
-    plain = [symbol for symbol in elf.functions if "." in symbol and symbol.partition(".")[0] == name]
+    plain = [symbol for symbol in elf.functions if _parent(symbol) == name]
     clones = {s: text.partition(" [clone ")[0] for s, text in elf.demangled.items() if " [clone " in text}
     return [s for s in (plain or matching(name, clones)) if not s.endswith(".cold")]
 

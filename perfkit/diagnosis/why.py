@@ -1,12 +1,13 @@
 """`why`: find a program's hot function, time it, record it, simulate it, and say what holds it back."""
 
+import json
 import math
 import shlex
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from perfkit.diagnosis.noise_result import NoiseResult
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.sources import built, called_kernel, is_called
 from perfkit.diagnosis.team import Team, team_of
-from perfkit.diagnosis.words import FAR
+from perfkit.diagnosis.words import FAR, brief
 from perfkit.errors import (
     DataError,
     NeverCalledError,
@@ -313,9 +314,13 @@ class _Inquiry:
     def _function(self, found: Profile | None) -> tuple[HotFunction, str]:
         """Return the function to explain, and why this one."""
         if self.asked:
-            from perfkit.diagnosis.named import named
+            from perfkit.diagnosis.named import AS_ASKED, named
 
-            return named(self.asked, self.target, found)
+            hot, reason = named(self.asked, self.target, found)
+            if hot.samples and reason != AS_ASKED:
+                told = reason.removeprefix(f"{AS_ASKED}; ")
+                self.unseen.append(f"others called {self.asked}: {brief(hot.name)} is {told} (-f explains those)")
+            return hot, reason
         assert found is not None
         hottest = found.functions[0]
         mine = own(found.functions, self.target.program if self.target.script else None)
@@ -720,6 +725,7 @@ class _Inquiry:
             unseen.append(f"calls that were not followed: {_short(left)}")
         if note := origin.extra.get("no_lines"):
             unseen.append(f"source lines: {note}")
+        unseen += _left_out(origin.extra)
 
 
 def _nearest(
@@ -810,7 +816,9 @@ def _elsewhere(found: Profile, names: set[str]) -> str:
     library, share = max(by_library.items(), key=lambda row: row[1])
     if share < _MUCH:
         return ""
-    waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else ""
+    most = next(each for each in found.functions if each.symbol not in names and each.library == library)
+    named = f", most of that in {brief(most.name)}" if most.symbol else ""
+    waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else named
     return f", {share:.0%} of it in {library or 'code of no file'}{waits}"
 
 
@@ -824,6 +832,16 @@ def _how(found: Profile | None) -> str:
 def _short(text: str, most: int = 6) -> str:
     each = text.split(", ")
     return text if len(each) <= most else f"{', '.join(each[:most])} and {len(each) - most} more"
+
+
+def _left_out(extra: Mapping[str, str]) -> list[str]:
+    """Say which source files' lines are not shown, and why."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in json.loads(extra.get("no_text", "{}")).items():
+        by_reason.setdefault(reason, []).append(Path(name).name)
+    return [
+        f"the text of source lines: {_short(', '.join(sorted(names)))} {reason}" for reason, names in by_reason.items()
+    ]
 
 
 def _sources(trace: Trace) -> dict[str, tuple[str, ...]]:

@@ -46,23 +46,26 @@ def sample(target: Target, seconds: float) -> Sampled:
 def _costs(text: str, files: dict[str, ElfFile | None]) -> dict[CodePlace, int]:
     """Return each function's own instructions from callgrind's file."""
     found: Counter[CodePlace] = Counter()
-    path = symbol = ""
+    path = symbol = source = ""
     called = False
     for line in text.splitlines():
         if line.startswith("ob="):
             path = line[3:]
+        elif line.startswith(("fl=", "fi=", "fe=")):
+            source = Path(line[3:]).name
         elif line.startswith("fn="):
             symbol = line[3:].partition("'")[0]  # a recursive call's has a number behind it
         elif line.startswith("calls="):
             called = True  # the next line is the callee's cost
         elif match := _COST.match(line):
             if not called:
-                found[_place(path, symbol, files)] += int(match[1] or match[2])
+                found[_place(path, symbol, source, files)] += int(match[1] or match[2])
             called = False
     return dict(found)
 
 
-def _place(path: str, symbol: str, files: dict[str, ElfFile | None]) -> CodePlace:
+def _place(path: str, symbol: str, source: str, files: dict[str, ElfFile | None]) -> CodePlace:
     elf = opened(path, files)
-    known = elf.functions.get(symbol) if elf is not None else None
+    functions = elf.functions if elf is not None else {}
+    known = functions.get(f"{source}:{symbol}") or functions.get(symbol)
     return CodePlace(path if elf is not None else "", known.address if known is not None else 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, opened, total
 from perfkit.collectors.profile.watched import said, watched
-from perfkit.collectors.tracer.demangle import forms
+from perfkit.collectors.tracer.demangle import forms, parted
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.errors import DataError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
@@ -275,6 +275,9 @@ def shown(symbols: set[tuple[str, str]], files: dict[str, ElfFile | None]) -> di
 
 def _short(name: str) -> str:
     """Return a demangled name with its template's arguments, without result and parameters."""
+    file, rest = parted(name)
+    if file:
+        return f"{file}:{_short(rest)}"
     ways = forms(name)
     return next((way for way in reversed(ways) if not way.endswith(")") and ("<" in way) == ("<" in name)), ways[0])
 

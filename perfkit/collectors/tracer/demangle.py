@@ -13,14 +13,37 @@ _LIBRARIES = re.compile(
     r"(?:std|__gnu_cxx|core|alloc|hashbrown|compiler_builtins|miniz_oxide|gimli|addr2line|rustc_demangle)::"
 )
 _FORTRAN = re.compile(r"__([a-z]\w*)_MOD_(\w+)")  # gfortran's: module and procedure
+_OF_FILE = re.compile(r"([^:()<>\s]+):(?!:)(.+)")
+
+
+def parted(name: str) -> tuple[str, str]:
+    """Return the source file that tells a function from others of its name, "" where there is none, and the rest.
+
+    Examples
+    --------
+    >>> parted("grid.c:step"), parted("Grid::step")
+    (('grid.c', 'step'), ('', 'Grid::step'))
+    """
+    found = _OF_FILE.fullmatch(name)
+    return (found[1], found[2]) if found else ("", name)
 
 
 def demangled(names: Iterable[str]) -> dict[str, str]:
     """Return the mangled ones among some symbols: symbol -> its name in the source, with the parameters' types.
 
-    Without ``c++filt`` there are only those of Fortran's modules (``module::procedure``).
+    Those with a file in front (`parted`) are among them in any case, and keep it. Without ``c++filt`` there are only
+    these, and those of Fortran's modules (``module::procedure``).
     """
-    names = list(names)
+    split = {name: parted(name) for name in names}
+    plain = _demangled({rest for _, rest in split.values()})
+    return {
+        name: f"{file}:{plain.get(rest, rest)}" if file else plain[rest]
+        for name, (file, rest) in split.items()
+        if file or rest in plain
+    }
+
+
+def _demangled(names: Iterable[str]) -> dict[str, str]:
     modules = {name: f"{found[1]}::{found[2]}" for name in names if (found := _FORTRAN.match(name))}
     mangled = [name for name in names if _MANGLED.match(name)]
     program = shutil.which("c++filt")
@@ -49,7 +72,8 @@ def named_as(symbol: str) -> str:
 def forms(name: str) -> tuple[str, ...]:
     """Return the ways in which a demangled name may be written, the most exact first.
 
-    Whole; without a template's result type, without ``const`` at its end, without parameters, without a template's
+    With its file, where it has one; whole; without a template's result type, without ``const`` at its end, without
+    parameters, without a template's
     arguments, without those of all of its classes.
 
     Examples
@@ -61,6 +85,10 @@ def forms(name: str) -> tuple[str, ...]:
     >>> forms("app::Grid<double, 2>::step(double)")[2:]
     ('app::Grid::step',)
     """
+    file, rest = parted(name)
+    if file:
+        plain = forms(rest)
+        return (*(f"{file}:{form}" for form in plain), *plain)
     if " [clone " in name:  # a part or a variant of the function, not the function
         return (name,)
     head, tail = _before_parameters(name)

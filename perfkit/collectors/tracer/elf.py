@@ -6,12 +6,13 @@ import hashlib
 import re
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from perfkit.collectors.tracer.demangle import by_ending, demangled, forms, matching
+from perfkit.collectors.tracer.demangle import by_ending, demangled, forms, matching, parted
 from perfkit.errors import DataError, FormatError
 
 # How compilers mark a variant of a function that stands in its place: gcc's symbols, and c++filt's words for them.
@@ -24,7 +25,8 @@ _MACHINES = {62: "x86-64", 183: "aarch64", 243: "riscv64"}
 _MACHINE_NAMES = {3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit ARM"}
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _SHT_SYMTAB, _SHT_RELA, _SHT_DYNSYM = 2, 4, 11
-_STT_OBJECT, _STT_FUNC = 1, 2
+_STT_OBJECT, _STT_FUNC, _STT_FILE = 1, 2, 4
+_STB_LOCAL = 0
 _DT_NULL, _DT_FLAGS_1, _DF_1_PIE = 0, 0x6FFFFFFB, 0x08000000
 _DT_RPATH, _DT_RUNPATH = 15, 29
 
@@ -156,14 +158,19 @@ class ElfFile:
 
     @cached_property
     def functions(self) -> dict[str, Symbol]:
-        """Function symbols by name, from the full symbol table where there is one, else from the dynamic one."""
-        found: dict[str, Symbol] = {}
+        """Function symbols by name, from the full symbol table where there is one, else from the dynamic one.
+
+        Static functions of several files may have one name: each is called ``FILE:NAME`` then (`demangle.parted`).
+        """
+        by_name: dict[str, dict[int, tuple[Symbol, str | None]]] = {}
         try:
             for section in self._sections:
                 if section[1] in (_SHT_DYNSYM, _SHT_SYMTAB):
-                    found.update({s.name: s for s in self._symbols(section)})
+                    for symbol, file in self._symbols(section):
+                        by_name.setdefault(symbol.name, {})[symbol.address] = symbol, file
         except (struct.error, IndexError, ValueError) as error:
             raise FormatError(f"{self.path}: damaged symbol table ({error})") from error
+        found = {each.name: each for rows in by_name.values() for each in _told_apart(list(rows.values()))}
         if self.is_stripped and (apart := self.debug_file) is not None:
             found = ElfFile(apart).functions | found
         return found
@@ -245,7 +252,7 @@ class ElfFile:
 
     @cached_property
     def demangled(self) -> dict[str, str]:
-        """The mangled names among the functions' symbols, as their source writes them."""
+        """The mangled names among the functions' symbols, and those with a file's, as their source writes them."""
         return demangled(self.functions)
 
     def function(self, name: str) -> Symbol:
@@ -389,16 +396,39 @@ class ElfFile:
         found = {}
         for section in self._sections:
             if section[1] in (_SHT_DYNSYM, _SHT_SYMTAB):
-                found.update({(s.address, s.name): s for s in self._symbols(section, _STT_OBJECT) if s.size})
+                found.update({(s.address, s.name): s for s, _ in self._symbols(section, _STT_OBJECT) if s.size})
         return [found[key] for key in sorted(found)]
 
-    def _symbols(self, section: tuple[int, ...], kind: int = _STT_FUNC) -> list[Symbol]:
+    def _symbols(self, section: tuple[int, ...], kind: int = _STT_FUNC) -> Iterator[tuple[Symbol, str | None]]:
+        """Yield a table's symbols of one kind, each with the source file that a local one is of, else None."""
         _, _, _, _, offset, size, link, _, _, entry = section
         strings = self._sections[link][4]
-        found = []
+        file = ""
         for at in range(offset, offset + size, entry):
             name, info, _, index, value, length = struct.unpack_from("<IBBHQQ", self.data, at)
-            if info & 15 == kind and index != 0 and value:
+            if info & 15 == _STT_FILE or (info & 15 == kind and index != 0 and value):
                 start = strings + name
-                found.append(Symbol(self.data[start : self.data.index(0, start)].decode(), value, length))
-        return found
+                text = self.data[start : self.data.index(0, start)].decode()
+                if info & 15 == _STT_FILE:  # the local symbols behind it are of that file
+                    file = text
+                else:
+                    yield Symbol(text, value, length), file if info >> 4 == _STB_LOCAL else None
+
+
+def _told_apart(rows: list[tuple[Symbol, str | None]]) -> list[Symbol]:
+    """Return functions of one name with names of their own: that of the last global one stays as it is.
+
+    A static one gets its file's name in front, or its address where that does not tell it apart; so does an older
+    version of a library's function.
+    """
+    if len(rows) == 1:
+        return [rows[0][0]]
+    plain = next((symbol for symbol, file in reversed(rows) if file is None), None)
+    files = Counter(file for _, file in rows)
+    found = [] if plain is None else [plain]
+    for symbol, file in rows:
+        if symbol is not plain:
+            name = f"{file}:{symbol.name}"
+            is_told = bool(file) and files[file] == 1 and parted(name)[0] == file
+            found.append(replace(symbol, name=name if is_told else f"{symbol.address:#x}:{symbol.name}"))
+    return found

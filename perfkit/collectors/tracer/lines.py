@@ -6,7 +6,10 @@ marks as artificial (the intrinsics of ``immintrin.h``), or from a library that 
 """
 
 import bisect
+import hashlib
 import json
+import math
+import os
 import posixpath
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,17 +62,19 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
         Unchanged but for a note in its provenance where the binaries hold no lines.
     """
     places = [UNKNOWN] * trace.code.instruction_count
+    compiled = Compiled()
     try:
         within: dict[str, list[str]] = {}
         for each in loaded:
             mine = {k: pc - each.load_address for k, pc in enumerate(trace.code.pc.tolist()) if _in(pc, each)}
             inlined: dict[int, str] = {}
-            found = places_of(Path(each.path), mine.values(), inlined) if mine else {}
+            found = places_of(Path(each.path), mine.values(), inlined, compiled) if mine else {}
             for k, address in mine.items():
                 places[k] = found.get(address, UNKNOWN)
                 if address in inlined:
                     names = within.setdefault("{}:{}".format(*places[k]), [])
                     names += [inlined[address]] * (inlined[address] not in names)
+            compiled.note(Path(each.path), found.values())
         note = "" if any(line for _, line in places) else "the binary holds no line table; compile it with -g"
     except _DAMAGED as error:  # a recording is worth keeping without its lines
         places = [UNKNOWN] * trace.code.instruction_count
@@ -78,9 +83,47 @@ def annotate(trace: Trace, loaded: Sequence[Loaded], folders: Sequence[Path]) ->
         extra = {**trace.provenance.extra, "no_lines": note}
         return replace(trace, provenance=replace(trace.provenance, extra=extra))
     code = replace(trace.code, file=tuple(f for f, _ in places), line=np.array([n for _, n in places], dtype=np.int32))
-    texts = dict(_texts({f for f, _ in places if f}, folders, _built(loaded)))
-    extra = {**trace.provenance.extra, **({"inlined": json.dumps(within)} if within else {})}
+    left_out: dict[str, str] = {}
+    texts = dict(_texts({f for f, _ in places if f}, folders, compiled, left_out))
+    more = {"inlined": within, "no_text": left_out}
+    extra = {**trace.provenance.extra, **{name: json.dumps(value) for name, value in more.items() if value}}
     return replace(trace, code=code, provenance=replace(trace.provenance, sources=texts, extra=extra))
+
+
+class Compiled:
+    """What binaries say of the source files that they were compiled from."""
+
+    def __init__(self) -> None:
+        self.checksums: dict[str, set[bytes]] = {}  # file -> MD5 of the text, where the compiler wrote that
+        self._last: dict[str, int] = {}  # file -> the last line that code comes from
+        self._times: dict[str, tuple[float, float]] = {}  # file -> when its binaries were written, and put in place
+
+    def note(self, binary: Path, places: Iterable[Place]) -> None:
+        """Note which lines a binary names."""
+        about = binary.stat() if binary.is_file() else None
+        for name, line in places:
+            self._last[name] = max(self._last.get(name, 0), line)
+            if about is not None:
+                written, there = self._times.get(name, (0.0, 0.0))
+                self._times[name] = max(written, about.st_mtime), max(there, about.st_ctime)
+
+    def why_not(self, name: str, about: os.stat_result, data: bytes) -> str:
+        """Say why a file is not the text that was compiled; "" where nothing speaks against it.
+
+        The compiler's checksum decides; gcc writes none. An archive or a copy may bring an older time of modification:
+        that of the change of the file's entry is the system's own.
+        """
+        sums = self.checksums.get(name, set())
+        if sums:
+            same = {hashlib.md5(data, usedforsecurity=False).digest()} == sums
+            return "" if same else "is another text than was compiled (by its MD5)"
+        written, there = self._times.get(name, (math.inf, math.inf))
+        if about.st_mtime > written:
+            return "was changed after the program was built"
+        if about.st_ctime > there:
+            return "was put there, or replaced, after the program was (its time of modification is older)"
+        lines, last = len(data.splitlines()), self._last.get(name, 0)
+        return f"has {lines:,} lines, and the program was compiled from {last:,} or more" if lines < last else ""
 
 
 def is_system(file: str) -> bool:
@@ -100,10 +143,16 @@ def inlined_from(trace: Trace, file: str, line: int) -> tuple[str, ...]:
     return tuple(found.get(f"{file}:{line}", ()))
 
 
-def places_of(path: Path, addresses: Iterable[int], inlined: dict[int, str] | None = None) -> dict[int, Place]:
+def places_of(
+    path: Path,
+    addresses: Iterable[int],
+    inlined: dict[int, str] | None = None,
+    compiled: "Compiled | None" = None,
+) -> dict[int, Place]:
     """Return the places of addresses (before relocation) by a binary's line tables; unknown ones are left out.
 
-    Into `inlined` goes, for code of a library that was inlined into a line of the user's, the library's function.
+    Into `inlined` goes, for code of a library that was inlined into a line of the user's, the library's function; into
+    `compiled` the checksums of the source files, where the compiler wrote them.
     """
     from elftools.elf.elffile import ELFFile
 
@@ -118,7 +167,12 @@ def places_of(path: Path, addresses: Iterable[int], inlined: dict[int, str] | No
             left = [a for a in wanted if a not in found]
             if not left:
                 break
-            found |= _Unit(dwarf, unit).places(left, {} if inlined is None else inlined)
+            one = _Unit(dwarf, unit)
+            new = one.places(left, {} if inlined is None else inlined)
+            found |= new
+            if new and compiled is not None:
+                for name, md5 in one.checksums().items():
+                    compiled.checksums.setdefault(name, set()).add(md5)
     return found
 
 
@@ -240,6 +294,12 @@ class _Unit:
         folder = _decode(folders[at]) if 0 <= at < len(folders) else ""
         return posixpath.normpath(posixpath.join(self._folder, folder, name))
 
+    def checksums(self) -> dict[str, bytes]:
+        """Return the MD5 of the unit's source files, of those that have one (DWARF 5, by clang)."""
+        rows = self._program.header.get("file_names", ()) if self._program.header["version"] >= 5 else ()
+        sums = ((k, row.get("DW_LNCT_MD5")) for k, row in enumerate(rows))
+        return {self._file(k): bytes(md5) for k, md5 in sums if md5}
+
     def _callers(self, known: Mapping[int, Place], names: dict[int, str]) -> dict[int, Place]:
         """Return the calling line of those addresses whose code was inlined from an artificial or library function."""
         found: dict[int, Place] = {}
@@ -342,31 +402,34 @@ def _ranges(dwarf: Any, die: Any) -> list[tuple[int, int]]:
     return [(low, high.value if high.form == "DW_FORM_addr" else low + high.value)]
 
 
-def _texts(names: Iterable[str], folders: Sequence[Path], built: float) -> Iterator[tuple[str, str]]:
+def _texts(
+    names: Iterable[str], folders: Sequence[Path], compiled: Compiled, left_out: dict[str, str]
+) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each of the user's own files, not of the system's headers.
 
     A kernel's names are relative. A program's are absolute: its compiler wrote its folder of work into the binary. Such
-    a file is left out where it was changed after the program was ``built``: its lines are others now.
+    a file is left out where it is not the text that was compiled: its lines are others now. Why goes into `left_out`.
     """
     for name in sorted(names):
         if name.startswith("..") or is_system(name):
             continue
+        is_absolute = posixpath.isabs(name)
         for path in (folder / name for folder in folders):  # an absolute name stays as it is
             try:
                 about = path.stat()
-                if not path.is_file() or (posixpath.isabs(name) and about.st_mtime > built):
-                    continue
-                text = path.read_text(encoding="utf-8", errors="replace") if about.st_size <= 4 * _MOST_TEXT else None
+                data = path.read_bytes() if path.is_file() and about.st_size <= 4 * _MOST_TEXT else None
             except (OSError, ValueError):
                 continue
-            if text is not None and len(text) <= _MOST_TEXT:
+            if data is None:
+                continue
+            if is_absolute and (why_not := compiled.why_not(name, about, data)):
+                left_out[name] = why_not
+            elif len(text := data.decode(errors="replace").replace("\r\n", "\n")) <= _MOST_TEXT:
                 yield name, text
             break
-
-
-def _built(loaded: Sequence[Loaded]) -> float:
-    """Return when the youngest of the files was written, in seconds since the epoch."""
-    return max((Path(each.path).stat().st_mtime for each in loaded if Path(each.path).is_file()), default=0.0)
+        else:
+            if is_absolute and folders:
+                left_out[name] = "is not there"
 
 
 def _in(pc: int, each: Loaded) -> bool:

@@ -1,6 +1,7 @@
 """Source lines of traced instructions: from the line tables of gcc and clang, and kept with the trace."""
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -224,6 +225,63 @@ def test_a_programs_own_sources_are_kept_as_long_as_they_are_those_it_was_built_
     later = path.stat().st_mtime + 10
     os.utime(text, (later, later))
     assert Tracer().run(path, "f").provenance.sources == {}
+
+
+PART = """inline __attribute__((always_inline)) double part(double x) {
+    return x * 1.5 + 1;
+}
+"""
+USES = """#include "part.h"
+__attribute__((noinline)) double f(double x) { return part(x); }
+int main(int n, char **words) { return (int)f(n + !words); }
+"""
+OTHER = PART.replace("x * 1.5 + 1", "unrelated")
+
+
+@pytest.fixture(params=["gcc", "clang"])
+def replaced(request, tmp_path):
+    """Return a program and a source of it that is not the text it was compiled from, though it is older."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"no {request.param} on this machine")
+    (tmp_path / "part.h").write_text(PART)
+    (tmp_path / "uses.c").write_text(USES)
+    words = [request.param, "-O1", "-gdwarf-5", "-o", tmp_path / "program", tmp_path / "uses.c"]
+    subprocess.run(words, check=True, timeout=60)
+    return tmp_path / "program", tmp_path / "part.h", request.param
+
+
+def _older(path, text):
+    path.write_text(text)
+    os.utime(path, (1e9, 1e9))
+
+
+def test_a_source_replaced_by_an_older_one_is_left_out_with_the_reason(replaced):
+    program, header, compiler = replaced
+    assert Tracer().run(program, "f").provenance.sources[str(header)] == PART
+    _older(header, OTHER)
+    origin = Tracer().run(program, "f").provenance
+    assert str(header) not in origin.sources
+    assert str(header.parent / "uses.c") in origin.sources
+    (reason,) = json.loads(origin.extra["no_text"]).values()
+    assert ("MD5" in reason) == (compiler == "clang")
+    assert compiler == "clang" or "replaced" in reason
+    header.unlink()
+    assert json.loads(Tracer().run(program, "f").provenance.extra["no_text"]) == {str(header): "is not there"}
+
+
+def test_where_the_compiler_wrote_a_checksum_the_same_text_is_kept_whatever_its_date(replaced):
+    program, header, compiler = replaced
+    os.utime(header, (2e9, 2e9))
+    assert (str(header) in Tracer().run(program, "f").provenance.sources) == (compiler == "clang")
+
+
+def test_a_source_with_fewer_lines_than_were_compiled_is_left_out(replaced):
+    program, header, compiler = replaced
+    header.write_text(PART.splitlines()[0])
+    os.utime(header, (1e9, 1e9))
+    os.utime(program)  # put in place later than the source, as both are by a copy
+    (reason,) = json.loads(Tracer().run(program, "f").provenance.extra["no_text"]).values()
+    assert ("has 1 lines, and the program was compiled from 2" if compiler == "gcc" else "MD5") in reason
 
 
 def test_a_damaged_line_table_costs_the_lines_only():
