@@ -89,7 +89,7 @@ def plot_prediction(fit: "CpiFit", ax: Any = None) -> Any:
     x, label = time_axis(table)
     ax.plot(x, table["cpi"], ".", ms=3, color="#5f6368", label=fit.kind)
     predicted = table["predicted"].to_numpy()
-    ax.plot(*line_between(begins(table, x), x, predicted), "-", lw=0.9, color="#d62728", label="by the stack")
+    ax.plot(*line_over_time(table, x, predicted), "-", lw=0.9, color="#d62728", label="by the stack")
     ax.set_xlabel(label)
     ax.set_ylabel(_CPI)
     ax.set_title(
@@ -226,6 +226,12 @@ def begins(table: pd.DataFrame, ends: np.ndarray) -> np.ndarray:
     timed = np.array_equal(ends, table["at"].to_numpy(dtype="float64"))
     lengths = table["seconds"].to_numpy(dtype="float64") if timed else np.full(len(ends), np.nan)
     return begins_of(ends, lengths, 0.0 if timed else float(ends[:1].sum()) - 1.0)
+
+
+def line_over_time(table: pd.DataFrame, ends: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of a line through the values of the intervals, broken at gaps and between runs and places."""
+    of = table[["run", "place"]].astype(str)
+    return line_between(begins(table, ends), ends, values, of.ne(of.shift()).any(axis=1).to_numpy())
 
 
 def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:

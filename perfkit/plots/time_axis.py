@@ -73,11 +73,14 @@ class TimeAxis:
 
     @property
     def starts(self) -> list[tuple[str, float]]:
-        """Each run with the position of its first interval, in order."""
-        if not len(self.run):
-            return []
-        change = np.flatnonzero(np.r_[True, self.run[1:] != self.run[:-1]])
-        return [(str(self.run[i]), float(self.position[i])) for i in change]
+        """Each run with the position where it begins, in order; between two numbers where the axis has no times."""
+        at = self.begins if self.unit in SECONDS else self.position - 0.5
+        return [(str(self.run[i]), float(at[i])) for i in np.flatnonzero(self.first_of_run)]
+
+    @property
+    def first_of_run(self) -> np.ndarray:
+        """Which intervals are the first of their run."""
+        return np.r_[True, self.run[1:] != self.run[:-1]][: len(self.run)]
 
     def counts(self, event: str) -> np.ndarray:
         """Return the event's count of each interval (sum over places; NaN where it was not counted)."""
@@ -100,16 +103,14 @@ class TimeAxis:
 
         A value without a neighbour (only one interval, or an event that is counted in every other) would be a dot that
         nobody sees: it gets two points, at the begin and the end of its interval. Where nothing was measured for a
-        while, by the lengths of the intervals, the line is broken (NaN).
+        while, by the lengths of the intervals, and where a run ends, the line is broken (NaN).
         """
         if self.unit != "intervals":
-            return line_between(self.begins, self.position, values)
+            return line_between(self.begins, self.position, values, self.first_of_run)
         # Intervals without times are drawn at their numbers; one alone is as wide as a number.
-        begins, ends = self.position - 0.5, self.position.copy()
-        alone = _alone(np.isfinite(values), np.zeros(len(values), dtype=bool))
-        ends[alone] += 0.5
-        x = np.insert(ends, alone, begins[alone])
-        return x, np.insert(values, alone, values[alone])
+        ends = self.position.copy()
+        ends[_alone(np.isfinite(values), self.first_of_run)] += 0.5
+        return _broken(self.position - 0.5, ends, values, self.first_of_run)
 
     @property
     def begins(self) -> np.ndarray:
@@ -118,8 +119,8 @@ class TimeAxis:
         length = np.full(len(self.position), np.nan)
         np.fmax.at(length, self.row, self.samples.table["seconds"].to_numpy())
         begins = begins_of(self.position, length / SECONDS.get(self.unit, np.nan), first)
-        follows = np.r_[False, self.run[1:] != self.run[:-1]][: len(begins)]
-        begins[follows] = self.position[np.flatnonzero(follows) - 1]  # runs are laid end to end
+        later = np.flatnonzero(self.first_of_run)[1:]
+        begins[later] = self.position[later - 1]  # runs are laid end to end
         return begins
 
     def selection(self, low: float, high: float) -> np.ndarray:
@@ -187,14 +188,20 @@ def begins_of(ends: np.ndarray, lengths: np.ndarray, first: float) -> np.ndarray
     return np.where(late, ends - lengths, before)
 
 
-def line_between(begins: np.ndarray, ends: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def line_between(
+    begins: np.ndarray, ends: np.ndarray, values: np.ndarray, first: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of a line through ``values``, each at the end of its interval, that is broken (NaN) at gaps.
 
-    A gap is where an interval begins later than the one before ended (`begins_of`). A value without a neighbour gets
-    two points, at the begin and the end of its interval.
+    A gap is where an interval begins later than the one before ended (`begins_of`), or is the ``first`` (boolean array)
+    of its run or place. A value without a neighbour gets two points, at the begin and the end of its interval.
     """
-    gap = np.r_[False, begins[1:] > ends[:-1]][: len(ends)]
-    alone, broken = _alone(np.isfinite(values), gap), np.flatnonzero(gap)
+    return _broken(begins, ends, values, first | np.r_[False, begins[1:] > ends[:-1]][: len(ends)])
+
+
+def _broken(begins: np.ndarray, ends: np.ndarray, values: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of the line of `line_between`, which is broken before the intervals of ``gap``."""
+    alone, broken = _alone(np.isfinite(values), gap), np.flatnonzero(gap[1:]) + 1
     at = np.r_[broken, alone]
     nothing = np.full(len(broken), np.nan)
     return np.insert(ends, at, begins[at]), np.insert(values, at, np.r_[nothing, values[alone]])

@@ -33,10 +33,6 @@ class Lab:
             name: str(folder / name.lower())
             for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
         }
-        # No question about news over the page.
-        settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
-        settings.mkdir(parents=True)
-        (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
         # All cells are in the page, also those that are not on the screen.
         tracker = folder / "settings" / "@jupyterlab" / "notebook-extension"
         tracker.mkdir(parents=True)
@@ -47,6 +43,8 @@ class Lab:
         (start / "00-look.py").write_text(
             f"from pathlib import Path\nfrom tests.browser.inked import watch\nwatch(Path({str(folder)!r}))\n"
         )
+        # No question about news over the page, and the rest of what `./kit lab` sets.
+        shutil.copytree(ROOT / "scripts" / "jupyter" / "labconfig", folder / "jupyter_config_dir" / "labconfig")
         private["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "settings")
         private["JUPYTERLAB_WORKSPACES_DIR"] = str(folder / "workspaces")
         with socket.socket() as probe:

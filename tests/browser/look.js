@@ -209,7 +209,7 @@
   const lookAtWords = (place, area) => {
     const words = area.innerText || '';
     for (const [found] of words.matchAll(/(?<![\w.])[-−]0(\.0+)?(?![\w.]).{0,20}/g)) say(place, 'negative zero', found);
-    for (const pattern of [/<Figure[^\n]*/, /<Axes[^\n]*/, /\bText\([^\n]*/, /<[\w.]+ object at 0x[^\n]*/, /\[<matplotlib[^\n]*/, /Traceback \(most/, /Error displaying widget[^\n]*/, /Loading widget\.\.\./]) {
+    for (const pattern of [/<Figure[^\n]*/, /<Axes[^\n]*/, /\bText\([^\n]*/, /<[\w.]+ object at 0x[^\n]*/, /\[<matplotlib[^\n]*/, /Traceback \(most/, /Error displaying widget[^\n]*/, /[^\n]*\(No such file or directory[^\n]*/, /Loading widget\.\.\./]) {
       const found = words.match(pattern);
       if (found) say(place, 'raw output', found[0]);
     }

@@ -84,6 +84,11 @@ def test_a_notebook_is_run_and_saved_and_git_sees_no_change(page: Any, started: 
     page.locator(".jp-Notebook h1", has_text="A tour of perfkit").wait_for(timeout=20_000)
     page.wait_for_timeout(3000)  # questions about news come a little later
     assert page.locator(".jp-toast, .Toastify__toast, .jp-Dialog").count() == 0
+    beyond = "() => [...document.querySelectorAll('.jp-Cell .cm-scroller')].filter(c => c.scrollWidth > c.clientWidth)"
+    page.set_viewport_size({"width": 900, "height": 800})
+    page.wait_for_timeout(500)
+    assert page.evaluate(f"({beyond})().length") == 0  # long lines of code are wrapped
+    page.set_viewport_size({"width": 1200, "height": 800})
 
     page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
     strip = page.locator(".bqplot.figure").first

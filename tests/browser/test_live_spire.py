@@ -217,16 +217,19 @@ def test_after_a_drag_arrow_keys_go_on_where_the_pointer_ended(browser: Any, shi
 
 
 @pytest.mark.parametrize("kind", ["spire", "cpi"])
-def test_where_nothing_was_measured_the_line_is_broken(browser: Any, tmp_path: Path, kind: str):
+def test_the_line_is_broken_where_nothing_was_measured_and_between_runs(browser: Any, tmp_path: Path, kind: str):
     if kind == "spire":
         samples, css = pk.datasets.load("spire/memory"), "pkl-series"
     else:
         samples, css = pk.synthetic_cpi(intervals=200, seed=1)[0], "pkl-measured"
     at = samples.table["at"]
     gone = samples.table[(at < at.quantile(0.4)) | (at > at.quantile(0.6))].reset_index(drop=True)
-    events = {"time_event": samples.time_event, "work_event": samples.work_event, "runs": samples.runs}
+    events = {"time_event": samples.time_event, "work_event": samples.work_event}
+    later = samples.table["interval"] > samples.table["interval"].median()
+    runs = samples.table.assign(run=np.where(later, "later", "first"))
+    gap, two = pk.Samples.from_frame(gone, **events, runs=samples.runs), pk.Samples.from_frame(runs, **events)
     lines = []
-    for name, given in (("whole", samples), ("gap", pk.Samples.from_frame(gone, **events))):
+    for name, given in (("whole", samples), ("gap", gap), ("runs", two)):
         view = (
             pw.LiveSpire(pk.Spire().fit(given), given) if kind == "spire" else pw.LiveCpiStack(pk.CpiStack().fit(given))
         )
@@ -236,7 +239,7 @@ def test_where_nothing_was_measured_the_line_is_broken(browser: Any, tmp_path: P
             handle.press("End")
             handle.press("ArrowLeft")
             assert page.locator(".pkl-shade").bounding_box()["width"] < 100
-    assert [line.count("M") for line in lines] == [1, 2]
+    assert [line.count("M") for line in lines] == [1, 2, 2]
 
 
 def test_on_a_phone_it_fits_and_is_operated_by_touch(browser: Any, shipped: Any):

@@ -1,8 +1,11 @@
+import ctypes
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -71,6 +74,15 @@ def test_an_empty_machine_has_nothing_invented(tmp_path):
     assert (state.family, state.model, state.turbo, state.smt) == (-1, -1, None, None)
     assert state.governors == {}
     assert state.caches == {}
+
+
+def test_a_processor_without_counters_is_not_told_as_a_missing_file(tmp_path, monkeypatch):
+    """What perf_event_open answers in most virtual machines is ENOENT, "No such file or directory"."""
+    for error, told in ((errno.ENOENT, "the processor shows none"), (errno.EACCES, "Permission denied")):
+        library = SimpleNamespace(syscall=lambda *_: -1)
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, library=library, **__: library)
+        monkeypatch.setattr(ctypes, "get_errno", lambda error=error: error)
+        assert read_state(tmp_path / "sys", tmp_path / "proc").counters.startswith(told)
 
 
 def test_set_and_restored(machine):

@@ -39,6 +39,16 @@ def test_many_events_are_drawn_as_others_and_stacks_keep_their_height(fit):
     assert sum(v[1] for v in found.values()) == pytest.approx(fit.cpi)
 
 
+def test_the_line_of_a_prediction_ends_with_each_run():
+    samples, _ = pk.synthetic_cpi(intervals=60, seed=1)
+    table = samples.table.assign(run=samples.table["run"].astype(str))
+    table.loc[table["interval"] >= 30, "run"] = "later"
+    frame = table[["run", "interval", "at", "seconds", "event", "count"]]
+    two = pk.CpiStack(resamples=0).fit(pk.Samples.from_counts(frame))
+    predicted = plots.plot_prediction(two).lines[1].get_ydata()
+    assert np.flatnonzero(np.isnan(predicted)).tolist() == [30]
+
+
 def test_the_legend_names_no_part_that_is_too_thin_to_see(fit):
     thin = fit.refit(events=["branch-misses", "LLC-load-misses", "dTLB-load-misses", "iTLB-load-misses"])
     thin.components[["dTLB-load-misses", "iTLB-load-misses"]] = 1e-5

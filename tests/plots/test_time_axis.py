@@ -22,7 +22,7 @@ def test_runs_are_laid_end_to_end():
     t = TimeAxis.of(samples())
     assert t.position.tolist() == [2, 4, 6, 8]
     assert t.unit == "seconds"
-    assert t.starts == [("a", 2.0), ("b", 6.0)]
+    assert t.starts == [("a", 0.0), ("b", 4.0)]
 
 
 def test_without_times_intervals_are_numbered():
@@ -71,14 +71,24 @@ def test_a_value_without_a_neighbour_is_as_long_as_its_interval():
     """The line of one interval, or of an event that is counted in every other, was a row of dots of a pixel."""
     t = TimeAxis.of(samples())
     x, y = t.line(np.array([1.0, np.nan, 3.0, np.nan]))
-    assert x.tolist() == [0, 2, 4, 4, 6, 8]
-    assert y[[0, 1, 3, 4]].tolist() == [1, 1, 3, 3]
-    assert np.isnan(y[[2, 5]]).all()
-    whole = np.array([1.0, 2.0, np.nan, 3.0])
-    assert [part.tolist() for part in t.line(whole[[0, 1, 0, 1]])] == [[2, 4, 6, 8], [1, 2, 1, 2]]
-    x, y = TimeAxis.of(samples(with_times=False)).line(whole)
-    assert x.tolist() == [0, 1, 2, 2.5, 3.5]
+    assert x.tolist() == [0, 2, 4, 4, 4, 6, 8]  # a second run begins at 4
+    assert y.tolist() == pytest.approx([1, 1, np.nan, np.nan, 3, 3, np.nan], nan_ok=True)
+    x, y = TimeAxis.of(samples(with_times=False)).line(np.array([1.0, 2.0, np.nan, 3.0]))
+    assert x.tolist() == [0, 1, 1.5, 2, 2.5, 3.5]
     assert y[-2:].tolist() == [3, 3]
+
+
+def test_no_line_leads_from_one_run_to_the_next():
+    """It would say that something was measured between them; the rule stands where the second run begins."""
+    t = TimeAxis.of(samples())
+    x, y = t.line(np.array([1.0, 2.0, 3.0, 4.0]))
+    assert x.tolist() == [2, 4, 4, 6, 8]
+    assert y.tolist() == pytest.approx([1, 2, np.nan, 3, 4], nan_ok=True)
+    numbered = TimeAxis.of(samples(with_times=False))
+    assert numbered.starts == [("a", -0.5), ("b", 1.5)]
+    assert np.isnan(numbered.line(np.array([1.0, 2.0, 3.0, 4.0]))[1]).tolist() == [False, False, True, False, False]
+    one = TimeAxis.of(samples().select(mask=samples().table["run"].eq("a")))
+    assert np.isfinite(one.line(np.array([1.0, 2.0]))[1]).all()
 
 
 def test_a_line_is_broken_where_nothing_was_measured():

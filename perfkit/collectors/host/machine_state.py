@@ -6,6 +6,7 @@ Pinning and the scheduling class belong to the measuring process and end with it
 """
 
 import contextlib
+import errno
 import json
 import os
 import platform
@@ -269,9 +270,14 @@ def _counters() -> str:
     library = ctypes.CDLL(None, use_errno=True)
     descriptor = library.syscall(number, ctypes.byref(attributes), 0, -1, -1, 0)
     if descriptor < 0:
-        return os.strerror(ctypes.get_errno())
+        return _why(ctypes.get_errno())
     os.close(descriptor)
     return ""
+
+
+def _why(error: int) -> str:
+    """Return the words for an errno of perf_event_open; an event that is missing is told as a missing file."""
+    return "the processor shows none, as most virtual machines" if error == errno.ENOENT else os.strerror(error)
 
 
 def now() -> str:

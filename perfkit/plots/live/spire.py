@@ -78,7 +78,7 @@ def live_spire(
         "throughput": throughput_label(samples),
         "work": samples.work_event,
         "unit": "seconds" if axis.unit in SECONDS else axis.unit,
-        "runs": [[name, start * SECONDS.get(axis.unit, 1.0)] for name, start in axis.starts],
+        "runs": [[str(axis.run[i]), int(i)] for i in np.flatnonzero(axis.first_of_run)],
         "training_kind": model.kind,
         "caveats": list(ranking.caveats),
         "top": top,

@@ -161,7 +161,7 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
     const shownFit = now instanceof NoStack ? null : now;
     const sorted = measured.slice().sort();
     const lines: StripData = {
-      position: source.position, begin: source.begin, unit: head.stacks[chosen]!.unit, up: 'CPI', borders: [...Array(n).keys()].filter((i) => i && source.segments[i] !== source.segments[i - 1]).map((i) => source.position[i]!),
+      position: source.position, begin: source.begin, unit: head.stacks[chosen]!.unit, up: 'CPI', runs: [...Array(n).keys()].filter((i) => i && source.segments[i] !== source.segments[i - 1]),
       lines: [{ values: measured, css: 'pkl-measured' }, ...(shownFit ? [{ values: shownFit.predicted, css: 'pkl-predicted', at: shownFit.data.at }] : [])],
       top: sorted[Math.floor(0.998 * (n - 1))]! * 1.1,
     };

@@ -17,7 +17,7 @@ export interface SpireHead extends Head {
   throughput: string; // the words for work per time
   work: string;
   unit: string; // of positions: seconds or intervals
-  runs: [string, number][]; // each run, and its first interval's position
+  runs: [string, number][]; // each run, and its first interval
   training_kind: string;
   caveats: string[];
   top: number;

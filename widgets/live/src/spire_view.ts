@@ -38,7 +38,7 @@ export function spireView(root: HTMLElement, packed: Packed<SpireHead>, changed:
     {
       position: arrays.position!, begin: arrays.begin!, unit: head.unit, up: head.throughput.split(' (')[0]!,
       lines: [{ values: arrays.interval_throughput!, css: 'pkl-series' }],
-      borders: head.runs.slice(1).map(([, at]) => at),
+      runs: head.runs.slice(1).map(([, first]) => first),
     },
     'Throughput over time', (to) => {
       stretch = to;

@@ -10,7 +10,7 @@ export interface StripData {
   top?: number; // of the axis; by default all is seen
   unit: string;
   up: string;
-  borders: number[]; // positions at which runs begin
+  runs: number[]; // the intervals at which a run ends and another one begins
 }
 
 export type Stretch = [number, number]; // the first and the last interval, both included
@@ -141,14 +141,15 @@ export class Strip {
 
   private draw(): void {
     if (!this.chart.width) return;
-    const { position, begin, lines, unit, up, borders } = this.data, n = position.length;
+    const { position, begin, lines, unit, up, runs } = this.data, n = position.length;
     const high = position[n - 1]!, low = begin[0]!;
     this.x = this.chart.x(low, high > low ? high : low + 1);
     let top = this.data.top ?? 0;
     if (!top) for (const each of lines) for (let i = 0; i < each.values.length; i++) if (each.values[i]! > top) top = each.values[i]!;
     const y = this.chart.y(0, top * 1.08 || 1);
     let gaps = 0;
-    const gapsBefore = Array.from(position, (_, i) => (i > 0 && begin[i]! > position[i - 1]! ? ++gaps : gaps));
+    const other = new Set(runs);
+    const gapsBefore = Array.from(position, (_, i) => (other.has(i) || (i > 0 && begin[i]! > position[i - 1]!) ? ++gaps : gaps));
     const paths = lines.map(({ values, css, at }) => {
       const xs: number[] = [], ys: number[] = [], known = (i: number): boolean => Number.isFinite(values[i]);
       const interval = (i: number): number => (at ? at[i]! : i);
@@ -165,7 +166,9 @@ export class Strip {
       return s('path', { d: line(xs, ys), class: css });
     });
     const across = unit === 'seconds' ? 'time (s)' : 'interval (number)';
-    const rules = borders.map((at) => s('path', { class: 'pkl-border', d: `M${this.x.at(at).toFixed(1)} ${MARGIN.top}V${this.chart.height - MARGIN.bottom}` }));
+    // Between two numbers where there are no times.
+    const border = (i: number): number => (unit === 'seconds' ? begin[i]! : (begin[i]! + position[i]!) / 2);
+    const rules = runs.map((i) => s('path', { class: 'pkl-border', d: `M${this.x.at(border(i)).toFixed(1)} ${MARGIN.top}V${this.chart.height - MARGIN.bottom}` }));
     this.plot.replaceChildren(this.chart.axes(this.x, y, across, up), ...rules, ...paths);
     this.place();
   }
