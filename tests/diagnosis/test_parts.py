@@ -471,6 +471,17 @@ int main(int n, char **words) { long k = atol(words[1]); printf("%g\\n", fill(ma
 """
 
 
+def test_a_call_that_is_so_short_that_calls_overlap_is_timed_alone():
+    """100 multiplications, each of which waits for the one before: 3 to 5 cycles each; in a row calls take less."""
+    source = "double f(const double *a, long n) { double s = 1; for (long i = 0; i < n; i++) s *= a[i]; return s; }"
+    found = pk.why_kernel(pk.collectors.compile_kernel(source, flags="-O2"), np.ones(100), 100)
+    assert any("each was timed after the last had ended" in each for each in found.unseen)
+    if found.measured is None:
+        assert "the core was never quiet" in found.not_measured
+    else:
+        assert 300 < found.measured.cycles < 900, found.measured
+
+
 def test_page_faults_are_counted_and_told_where_they_explain_the_measured_time():
     program = compiled("touches", TOUCHES)
     many, few = (time_calls(program, "fill", [str(512 * pages)]).faults for pages in (2000, 1))
