@@ -1,7 +1,11 @@
-"""Words of messages: how many of what, and the nearest known name where a user writes an unknown one."""
+"""Words of messages: how many of what, the nearest known name where a user writes an unknown one; bounds as written."""
 
 import difflib
+import math
 from collections.abc import Iterable
+from typing import Any
+
+from perfkit.errors import SettingError
 
 
 def counted(number: int, plural: str) -> str:
@@ -41,3 +45,25 @@ def did_you_mean(name: str, known: Iterable[str], shown: int = 12) -> str:
         return f"did you mean {close[0]!r}?"
     listed = ", ".join(known[:shown]) + (f" and {len(known) - shown} more" if len(known) > shown else "")
     return f"known: {listed or '(none)'}"
+
+
+def percent(value: Any) -> float:
+    """Return a number of per cent, which may be written with its sign.
+
+    Raises
+    ------
+    SettingError
+        It is no finite number.
+
+    Examples
+    --------
+    >>> percent("+2 %"), percent("5%"), percent(-3)
+    (2.0, 5.0, -3.0)
+    """
+    try:
+        found = float(str(value).replace("%", "").replace(" ", ""))
+    except ValueError:
+        raise SettingError(f'a bound is a number of per cent, such as 2 or "+2 %"; found {value!r}') from None
+    if not math.isfinite(found):
+        raise SettingError(f"a bound is a finite number of per cent; found {value!r}")
+    return found

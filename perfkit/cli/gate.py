@@ -1,7 +1,7 @@
 """``perfkit gate``: performance tests that are never flaky, for projects in C, C++ and Rust."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ import typer
 
 from perfkit.cli import options
 from perfkit.cli.output import print_json
-from perfkit.errors import SettingError
+from perfkit.errors import PerfkitError, SettingError
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.gate import Gate, GateVerdict
@@ -65,8 +65,8 @@ def gate(
 
     Example: perfkit gate gates.toml -o comment.md
     """
-    from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice
-    from perfkit.diagnosis.gate import update_baselines as keep
+    from perfkit.cli.progress import stages
+    from perfkit.diagnosis.gate import BASELINES, check_gate, measured_twice, read_baselines
 
     given = {"core": core, "instruction_set": instruction_set, "at_most": at_most}
     given = {name: value for name, value in given.items() if value not in ("", None)}
@@ -75,43 +75,107 @@ def gate(
         options.has_no_effect(ctx, "with --json", "markdown")
     if update:
         options.has_no_effect(ctx, "with --update, which compares nothing", "markdown", "output", "at_most")
-    if path.suffix in _FILES:
+    several = path.suffix in _FILES
+    if several:
         options.has_no_effect(ctx, f"here: {_SAYS}", "function", "flags", "warm", "skip", "repeat", "limit")
         if called:
             raise SettingError(f"arguments ({' '.join(called)}) have no effect here: {_SAYS}")
         gates = _read(path, given)
-        here = path.parent
-    else:
+    baselines = baseline or (path.parent if several else Path()) / BASELINES
+    entries = read_baselines(baselines)
+    if not several:
         given |= {"flags": flags, "cold": warm is False, "limit": limit, "skip": skip, "repeat": repeat}
-        named = f"{what}:{function}" if function else what
-        gates = {named: _one(what, named, called, given)}
-        here = Path()
-    baselines = baseline or here / BASELINES
+        gates = _one(what, function, called, given, baselines.absolute().parent, entries)
+    with stages() as say:
+        if update:
+            found, errors = _each(gates, say, lambda _, each: measured_twice(each), "recording twice and simulating")
+        else:
+            found, errors = _each(
+                gates, say, lambda name, each: check_gate(name, each, baselines), "recording and simulating"
+            )
+    if not several:
+        for error in errors.values():
+            raise error
     if update:
-        readings = {name: measured_twice(each) for name, each in gates.items()}
-        keep({name: reading.entry() for name, reading in readings.items()}, baselines)
-        if as_json:
-            print_json({"written": baselines, "cycles": {name: found.cycles for name, found in readings.items()}})
-            return
-        for name, reading in readings.items():
-            typer.echo(f"{name}: {reading.cycles:,.0f} cycles (simulated on {reading.gate.core})")
-        typer.echo(f"wrote {baselines}", err=True)
-        return
-    found = [check_gate(name, each, baselines) for name, each in gates.items()]
-    _tell(found, markdown, as_json, output)
-    if not all(each.passed for each in found):
+        _keep(found, errors, baselines, as_json)
+    else:
+        verdicts = {name: _unmeasured(name, error, entries) for name, error in errors.items()}
+        _tell([{**found, **verdicts}[name] for name in gates], markdown, as_json, output)
+    if errors:
+        raise typer.Exit(2)
+    if not update and not all(each.passed for each in found.values()):
         raise typer.Exit(1)
 
 
-def _one(what: str, named: str, called: list[str], given: Mapping[str, Any]) -> "Gate":
-    """Return the gate that the command line describes."""
+def _each(
+    gates: "Mapping[str, Gate]", say: Callable[[str], None], run: "Callable[[str, Gate], Any]", doing: str
+) -> tuple[dict[str, Any], dict[str, Exception]]:
+    """Run every gate; what cannot be run does not keep the others from it."""
+    found: dict[str, Any] = {}
+    errors: dict[str, Exception] = {}
+    for number, (name, each) in enumerate(gates.items(), 1):
+        say(f"{doing} {name}" + (f" ({number} of {len(gates)})" if len(gates) > 1 else ""))
+        try:
+            found[name] = run(name, each)
+        except (PerfkitError, OSError) as error:
+            errors[name] = error
+    return found, errors
+
+
+def _unmeasured(name: str, error: Exception, entries: Mapping[str, Any]) -> "GateVerdict":
+    from perfkit.diagnosis.gate import GateVerdict
+
+    before = float(entries[name]["cycles"]) if name in entries else 0.0
+    return GateVerdict(name, False, "error", str(error), 0.0, before)
+
+
+def _keep(found: Mapping[str, Any], errors: Mapping[str, Exception], baselines: Path, as_json: bool) -> None:
+    """Write the baselines of what could be measured, and say what could not."""
+    from perfkit.diagnosis.gate import update_baselines
+
+    if found:
+        update_baselines({name: reading.entry() for name, reading in found.items()}, baselines)
+    failed = {name: str(error) for name, error in errors.items()}
+    if as_json:
+        cycles = {name: reading.cycles for name, reading in found.items()}
+        print_json({"written": baselines if found else None, "cycles": cycles} | ({"errors": failed} if failed else {}))
+        return
+    for name, reading in found.items():
+        typer.echo(f"{name}: {reading.cycles:,.0f} cycles ({reading.gate.how})")
+    for name, message in failed.items():
+        typer.echo(f"ERROR  {name}: {message}")
+    typer.echo(f"wrote {baselines}" if found else f"{baselines} stays as it was", err=True)
+
+
+def _one(
+    what: str, function: str, called: list[str], given: Mapping[str, Any], folder: Path, entries: Mapping[str, Any]
+) -> "dict[str, Gate]":
+    """Return the gate that the command line describes, by the name that its baseline has or will have.
+
+    That is the file's name as seen from the baselines' folder, however it is typed; older baselines may have it as it
+    was typed then.
+    """
     import shlex
 
-    from perfkit.diagnosis.gate import SOURCES, Gate
+    from perfkit.diagnosis.gate import SOURCES, Gate, plain_name
 
-    is_program = not what.startswith("corpus:") and Path(what).suffix not in (*SOURCES, ".so")
+    in_corpus = what.startswith("corpus:")
+    file, _, inside = (what, "", "") if in_corpus or Path(what).is_file() else what.partition(":")
+    if function and (inside or in_corpus):
+        raise SettingError(f"{what} names its function already, and --function another; give one of them")
+    if not in_corpus and not Path(file).is_file():
+        raise SettingError(f"there is no file {file!r} to gate; build it first")
+    function = function or inside
+    plain = what if in_corpus else plain_name(str(Path(file).absolute()), folder) + (f":{function}" if function else "")
+    typed = f"{file}:{function}" if function else what
+    # As it was typed then: unless that is another file, beside the baselines.
+    older = [
+        key for key in entries if plain_name(key, folder) == plain or (key == typed and not (folder / file).is_file())
+    ]
+    name = plain if plain in entries or not older else older[0]
+    is_program = not in_corpus and Path(file).suffix not in (*SOURCES, ".so")
     values = [value.strip() for word in called for value in word.split(",") if value.strip()]
-    return Gate(named, shlex.join(called) if is_program else ", ".join(values), **given)
+    return {name: Gate(plain, shlex.join(called) if is_program else ", ".join(values), folder=folder, **given)}
 
 
 def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
@@ -149,7 +213,10 @@ def _read(path: Path, given: dict[str, Any]) -> "dict[str, Gate]":
         if not isinstance(values.get("what"), str):
             raise SettingError(f"{path}: gate {name!r}: say what is gated: what = 'build/solver:solve'")
         _check_kinds(path, name, values)
-        gates[name] = Gate(**(values | given), folder=path.parent)
+        try:
+            gates[name] = Gate(**(values | given), folder=path.parent)
+        except SettingError as error:
+            raise SettingError(f"{path}: gate {name!r}: {error}") from error
     return gates
 
 
@@ -179,6 +246,7 @@ def _tell(found: "list[GateVerdict]", markdown: bool, as_json: bool, output: Pat
         typer.echo(text)
     else:
         for each in found:
-            typer.echo(f"{'ok    ' if each.passed else 'FAILED'} {each.name}: {each.message}")
+            mark = "ok    " if each.passed else "ERROR " if each.cause == "error" else "FAILED"
+            typer.echo(f"{mark} {each.name}: {each.message}")
     if output is not None:
         typer.echo(f"wrote {output}", err=True)

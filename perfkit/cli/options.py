@@ -169,6 +169,16 @@ def finite(value: float | None) -> float | None:
     return value
 
 
+def per_cent(text: str | float) -> float:
+    """Return a bound that may be written with a sign and a unit, as files of gates have it."""
+    from perfkit.names import percent
+
+    try:
+        return percent(text)
+    except SettingError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 def plain(text: Any) -> Any:
     """Check that words are text: a command line may hold any bytes, which Python reads as lone surrogates."""
     for word in [text] if isinstance(text, str) else text or []:
@@ -288,8 +298,8 @@ AtMost = Annotated[
     typer.Option(
         "--at-most",
         metavar="PERCENT",
-        callback=finite,
-        help="End with status 1 where the cycles rise by more than this.",
+        parser=per_cent,
+        help="End with status 1 where the cycles rise by more than this: 2, '+2 %'; -5: where they do not fall by 5 %.",
     ),
 ]
 Html = Annotated[

@@ -8,6 +8,7 @@ model can move; the baseline keeps enough to say which of these it was, and on w
 import fcntl
 import hashlib
 import json
+import os
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping
@@ -28,8 +29,10 @@ from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError,
 from perfkit.files import json_object, own_folder, replaced, whole_text
 from perfkit.machine.core import Microarchitecture
 from perfkit.machine.instruction_tables import InstructionTables
+from perfkit.names import counted, did_you_mean, percent
 from perfkit.simulators.gus.diff import GusDiff, Line, Side, diff_sides, said_of
 from perfkit.simulators.gus.gus import Gus, GusResult
+from perfkit.trace.calls import calls_of
 from perfkit.trace.trace import Trace
 
 BASELINES = "perfkit-baselines.json"
@@ -38,7 +41,7 @@ FLAGS = "-O2 -march={}"
 """How sources are compiled unless flags are given: for the pinned instruction set, not for this machine."""
 _FORMAT = 1
 _MOST_LINES, _GAIN = 40, 0.001  # of a baseline: lines, and the least speedup
-_FIELDS = ("what", "arguments", "core", "instruction_set", "flags", "warm")  # that must agree to be comparable
+_FIELDS = ("what", "arguments", "core", "instruction_set", "flags", "warm", "calls")  # must agree to be comparable
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Gate:
     core : str
         The core whose model counts the cycles; not ``host``.
     at_most : float
-        Per cent that the cycles may be above the baseline's.
+        Per cent that the cycles may be above the baseline's; a negative bound demands that they fall.
     instruction_set : str
         What the run is pinned to: ``x86-64-v2``, ``-v3`` or ``-v4`` (AVX-512).
     flags, compiler : str
@@ -96,7 +99,7 @@ class Gate:
         Raises
         ------
         DataError
-            The recording is not whole, or could not be pinned.
+            The recording is not whole, lacks calls that were asked for, or could not be pinned.
         """
         core = Microarchitecture.load(self.core)
         trace, compiler = self._recorded()
@@ -104,6 +107,12 @@ class Gate:
             raise DataError(
                 f"{self.what}: the recording stopped at the {trace.provenance.stopped}: a gate needs whole calls. "
                 "Raise the limit, run a smaller problem, or name a function inside"
+            )
+        held = calls_of(trace)
+        if held is not None and held < self.repeat:
+            raise DataError(
+                f"{self.what}: {counted(self.repeat, 'calls')} from call {self.skip + 1} on were asked for, and there "
+                f"are {held}: lower repeat or skip"
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerfkitWarning)  # forms that no table knows: the same ones every time
@@ -118,6 +127,17 @@ class Gate:
         name = self.what.partition(":")[0]
         is_source = name == "corpus" or Path(name).suffix in SOURCES
         return (self.flags or FLAGS.format(self.instruction_set)) if is_source else ""
+
+    @property
+    def how(self) -> str:
+        """On which model the cycles are counted, and how a source is compiled."""
+        built = f", compiled with {self.built_with}" if self.built_with else ""
+        return f"simulated on {self.core}{built}"
+
+    @property
+    def calls(self) -> str:
+        """Which calls are gated: how many, and from which one on."""
+        return f"{self.repeat} from {self.skip + 1}"
 
     @property
     def words(self) -> str:
@@ -214,6 +234,7 @@ class GateReading:
             "instruction_set": gate.instruction_set,
             "flags": gate.built_with,
             "warm": side.warm,
+            "calls": gate.calls,
             "cycles": round(side.cycles, 3),
             "instructions": side.instructions,
             "trace": self.trace,
@@ -248,7 +269,8 @@ class GateVerdict:
     passed : bool
         Whether the cycles are within what is allowed.
     cause : str
-        ``"same"``, ``"program"``, ``"model"``, ``"compiler"``, ``"libraries"``, ``"settings"`` or ``"no baseline"``.
+        ``"same"``, ``"program"``, ``"model"``, ``"compiler"``, ``"libraries"``, ``"settings"``, ``"no baseline"``, or
+        ``"error"`` where nothing could be measured (cycles are 0 then).
     message : str
         What happened, and what to do.
     cycles, before : float
@@ -273,11 +295,12 @@ class GateVerdict:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         values = {name: value for name, value in vars(self).items() if name != "change"}
-        return values | {"per_cent": self.per_cent, "kind": "simulated"}
+        values |= {"per_cent": self.per_cent, "kind": "simulated"}
+        return values | ({"cycles": None, "per_cent": None} if self.cause == "error" else {})
 
     def markdown(self) -> str:
         """Return the verdict for a comment in a forge."""
-        mark = "passed" if self.passed else "**failed**"
+        mark = "passed" if self.passed else "**could not be run**" if self.cause == "error" else "**failed**"
         head = f"### {self.name}: {mark}\n\n{self.message}\n"
         if self.change is None:
             return head
@@ -293,21 +316,25 @@ def mark_of(trace: Trace) -> str:
     return found.hexdigest()[:16]
 
 
-def percent(value: Any) -> float:
-    """Return a bound that may be written ``"+2 %"``.
+def plain_name(what: str, folder: str | Path) -> str:
+    """Return what is gated by one name, however its path is written: relative to a folder, links in it resolved.
 
-    Raises
-    ------
-    SettingError
-        It is no number.
+    Parameters
+    ----------
+    what : str
+        As in `Gate`.
+    folder : path
+        What relative paths in it are relative to.
     """
+    if what.startswith("corpus:"):
+        return what
     try:
-        found = float(str(value).replace("%", "").replace(" ", ""))
-    except ValueError:
-        raise SettingError(f'a bound is a number of per cent, such as 2 or "+2 %"; found {value!r}') from None
-    if not np.isfinite(found):
-        raise SettingError(f"a bound is a finite number of per cent; found {value!r}")
-    return found
+        whole = Path(folder, what).is_file()
+    except OSError:  # no name that a file could have
+        return what
+    file, colon, function = (what, "", "") if whole else what.partition(":")
+    path, base = Path(folder, file).absolute(), Path(folder).resolve()
+    return Path(os.path.relpath(path.parent.resolve() / path.name, base)).as_posix() + colon + function
 
 
 def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--update") -> GateVerdict:
@@ -325,28 +352,35 @@ def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--upda
         The option that updates baselines, for the message.
     """
     of_extra("pandas")  # a change is told by it: not only where there is one
-    old = read_baselines(baselines).get(name)
+    entries = read_baselines(baselines)
+    old = entries.get(name)
     reading = gate.measure()
     if old is None:
+        near = f" ({did_you_mean(name, entries)})" if entries else ""
         return GateVerdict(
             name, False, "no baseline",
-            f"there is no baseline {name!r} in {Path(baselines).name}: run once with {hint}, look at the cycles "
-            f"({reading.cycles:,.0f} simulated on {gate.core}), and commit the file", reading.cycles,
+            f"there is no baseline {name!r} in {baselines}{near}: run once with {hint}, look at the cycles "
+            f"({reading.cycles:,.0f}, {gate.how}), and commit the file", reading.cycles,
         )  # fmt: skip
+    if old["what"] == name or plain_name(old["what"], gate.folder) == plain_name(gate.what, gate.folder):
+        old = old | {"what": gate.what}
     now: dict[str, Any] = {
         "what": gate.what,
         "arguments": gate.words,
         "core": gate.core,
         "instruction_set": gate.instruction_set,
     }
-    now |= {"flags": gate.built_with, "warm": reading.result.settings.warm}
-    other = [f"{key} was {old[key]!r} and is {now[key]!r}" for key in _FIELDS if old[key] != now[key]]
+    now |= {"flags": gate.built_with, "warm": reading.result.settings.warm, "calls": gate.calls}
+    # Baselines of before did not say which calls they hold.
+    other = [f"{key} was {old[key]!r} and is {now[key]!r}" for key in _FIELDS if key in old and old[key] != now[key]]
     before = float(old["cycles"])
     if other:
         told = f"another thing is measured than the baseline was: {'; '.join(other)}. If that is wanted, {hint}"
         return GateVerdict(name, False, "settings", told, reading.cycles, before)
     if old["trace"] == reading.trace and abs(before - reading.cycles) < 0.01:
-        return GateVerdict(name, True, "same", f"{before:,.0f} cycles, the same run", reading.cycles, before)
+        told, passed = f"{before:,.0f} cycles, the same run ({gate.how})", gate.at_most >= 0
+        told += "" if passed else f"; {gate.at_most:+g} % is demanded, and nothing became faster"
+        return GateVerdict(name, passed, "same", told, reading.cycles, before)
     return _judged(name, gate, old, reading, hint)
 
 
@@ -355,7 +389,7 @@ def _judged(name: str, gate: Gate, old: Mapping[str, Any], reading: GateReading,
     before, cycles = float(old["cycles"]), reading.cycles
     slower = 100 * (cycles / before - 1)
     passed = slower <= gate.at_most
-    figures = f"{cycles:,.0f} cycles, {slower:+.2f} % against the baseline's {before:,.0f} (simulated on {gate.core})"
+    figures = f"{cycles:,.0f} cycles, {slower:+.2f} % against the baseline's {before:,.0f} ({gate.how})"
     figures += "" if passed else f"; {gate.at_most:+g} % is allowed"
     cause, why = _origin(old, reading)
     gains = dict.fromkeys(reading.side.speedups, 0.0)  # those that bring nothing are not kept

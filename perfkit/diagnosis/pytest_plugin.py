@@ -33,18 +33,24 @@ def perfkit_gate(request: pytest.FixtureRequest) -> "Callable[..., GateVerdict |
     def gate(what: str, arguments: Any = "", *, name: str = "", **settings: Any) -> "GateVerdict | None":
         __tracebackhide__ = True
         from perfkit.diagnosis.gate import BASELINES, Gate, check_gate, measured_twice, update_baselines
+        from perfkit.errors import PerfkitError
 
         folder = request.path.parent
         name = name or f"{request.path.name}::{_own_name(request.node)} {what}"
         taken[name] = taken.get(name, 0) + 1
         name += f" #{taken[name]}" if taken[name] > 1 else ""
-        asked = Gate(what, arguments, folder=folder, **settings)
-        if request.config.getoption(_UPDATE):
-            update_baselines({name: measured_twice(asked).entry()}, folder / BASELINES)
-            return None
-        verdict = check_gate(name, asked, folder / BASELINES, hint=f"pytest {_UPDATE}")
-        if not verdict.passed:
-            pytest.fail(f"{what}: {verdict.message}", pytrace=False)
+        try:
+            asked = Gate(what, arguments, folder=folder, **settings)
+            if request.config.getoption(_UPDATE):
+                update_baselines({name: measured_twice(asked).entry()}, folder / BASELINES)
+                return None
+            verdict = check_gate(name, asked, folder / BASELINES, hint=f"pytest {_UPDATE}")
+        except (PerfkitError, OSError) as error:  # the line that the command says, too
+            message = f"{what}: {str(error).removeprefix(f'{what}: ')}"
+        else:
+            message = "" if verdict.passed else f"{what}: {verdict.message}"
+        if message:
+            pytest.fail(message, pytrace=False)
         return verdict
 
     return gate

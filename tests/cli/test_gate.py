@@ -121,6 +121,104 @@ arguments = ["several", "words"]
     assert "--warm/--cold has no effect here: a file of gates says that itself" in told
 
 
+def test_one_gate_that_cannot_be_recorded_does_not_keep_the_others_from_it(perfkit, tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    text = """[gates.first]
+what = "k.c:none"
+arguments = "f8[500], 500"
+[gates.second]
+what = "k.c:sum"
+arguments = "f8[500], 500"
+[gates.third]
+what = "k.c:sum"
+core = "zen9"
+arguments = "f8[500], 500"
+"""
+    (tmp_path / "gates.toml").write_text(text)
+    written = perfkit("gate", "gates.toml", "--update", status=2)
+    assert "second: 1,5" in written
+    assert re.search(r"ERROR +first: .*no function 'none'", written)
+    assert set(read_baselines(tmp_path / "perfkit-baselines.json")) == {"second"}
+    told = perfkit("gate", "gates.toml", "-o", "c.md", status=2)
+    assert re.search(r"ok +second: 1,5\d\d cycles, the same run", told)
+    assert "ERROR  third: no core named 'zen9'" in told
+    assert "### first: **could not be run**" in (tmp_path / "c.md").read_text()
+    found = json.loads(perfkit("gate", "gates.toml", "--json", status=2))
+    assert [each["cause"] for each in found["gates"]] == ["error", "same", "error"]
+    assert found["gates"][0]["cycles"] is None
+    assert set(json.loads(perfkit("gate", "gates.toml", "--json", "--update", status=2))["errors"]) == {
+        "first",
+        "third",
+    }
+    (tmp_path / "gates.toml").write_text(text + 'at-most = "lots"\n')
+    assert "gate 'third': a bound is a number" in perfkit("gate", "gates.toml", status=2)
+
+
+def test_a_file_has_one_baseline_however_its_path_is_typed(perfkit, tmp_path):
+    here = tmp_path / "with a space"
+    below = here / "below"
+    below.mkdir(parents=True)
+    (here / "k.c").write_text(SUM)
+    call = ("--", "f8[500]", "500")
+    perfkit("gate", "./k.c:sum", "--update", *call, folder=here)
+    file = here / "perfkit-baselines.json"
+    assert list(read_baselines(file)) == ["k.c:sum"]
+    for typed in ("k.c:sum", here / "k.c:sum", "below/../k.c:sum"):
+        assert "the same run" in perfkit("gate", typed, *call, folder=here)
+    assert "the same run" in perfkit("gate", "k.c:sum", "--arguments", "f8[500], 500", folder=here)
+    assert "the same run" in perfkit("gate", "../k.c", "-f", "sum", "--baseline", file, *call, folder=below)
+    # As an older perfkit wrote it there: by the path that was typed.
+    (below / "b.json").write_text(file.read_text().replace('"k.c:sum"', '"../k.c:sum"'))
+    assert "the same run" in perfkit("gate", here / "k.c", "-f", "sum", "--baseline", "b.json", *call, folder=below)
+    (tmp_path / "b.json").write_text(file.read_text().replace('"k.c:sum"', '"./with a space/k.c:sum"'))
+    assert "the same run" in perfkit("gate", "k.c:sum", "--baseline", "../b.json", *call, folder=here)
+    (below / "k.c").write_text(SLOWER)
+    told = perfkit("gate", "k.c:sum", "--baseline", "b.json", *call, status=1, folder=below)
+    assert "there is no baseline 'k.c:sum' in b.json (did you mean '../k.c:sum'?)" in told
+    told = perfkit("gate", "k.c:sum", "-f", "sum", *call, status=2, folder=here)
+    assert "names its function already" in told
+    assert "there is no file './no.c' to gate" in perfkit("gate", "./no.c:sum", *call, status=2, folder=here)
+
+
+def test_bounds_on_the_command_line_are_those_of_files(perfkit, tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    perfkit("gate", "k.c", "--update", *CALL)
+    for bound in ("2 %", "+2 %", "5%", "0"):
+        perfkit("gate", "k.c", "--at-most", bound, *CALL)
+    told = perfkit("gate", "k.c", "--at-most", "-5", *CALL, status=1)
+    assert "-5 % is demanded, and nothing became faster" in told
+    assert "a bound is a number of per cent" in perfkit("gate", "k.c", "--at-most", "lots", *CALL, status=2)
+
+
+def test_calls_that_were_never_made_are_missed(perfkit, tmp_path):
+    (tmp_path / "p.c").write_text(PROGRAM)
+    subprocess.run(["gcc", "-O2", "-g", "p.c", "-o", "p"], cwd=tmp_path, check=True)
+    told = perfkit("gate", "p", "-f", "work", "--repeat", "9", status=2)
+    assert "9 calls from call 1 on were asked for, and there are 1" in told
+
+
+def test_other_calls_than_the_baselines_are_another_thing(tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    file = tmp_path / "b.json"
+    first = Gate("k.c:sum", "f8[500], 500", folder=tmp_path).measure().entry()
+    update_baselines({"x": first}, file)
+    asked = Gate("k.c:sum", "f8[500], 500", repeat=3, folder=tmp_path)
+    told = check_gate("x", asked, file)
+    assert told.cause == "settings"
+    assert "calls was '1 from 1' and is '3 from 1'" in told.message
+    update_baselines({"x": {key: value for key, value in first.items() if key != "calls"}}, file)
+    assert check_gate("x", asked, file).cause == "program"  # of before, when baselines did not say it
+    assert check_gate("x", Gate("k.c:sum", "f8[500], 500", folder=tmp_path), file).cause == "same"
+
+
+def test_it_says_what_it_is_doing(tmp_path):
+    (tmp_path / "k.c").write_text(SUM)
+    command = [sys.executable, "-m", "perfkit", "gate", "k.c", *CALL]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "perfkit: recording and simulating k.c:sum" in done.stderr
+
+
 def test_what_depends_on_the_time_is_refused(tmp_path):
     (tmp_path / "p.c").write_text(PROGRAM)
     subprocess.run(["gcc", "-O2", "-g", "p.c", "-o", "p"], cwd=tmp_path, check=True)
@@ -231,6 +329,33 @@ def test_the_fixture_with_several_workers(tmp_path):
     failed = run("-k", "100").stdout
     assert "k.c:4 (s += x[i] / 3;)" in failed
     assert "fp_divider" in failed
+
+
+def test_the_fixture_says_a_mistake_in_a_line(tmp_path):
+    """A damaged file of baselines, a missing source and a bad bound were ninety lines of perfkit's own code."""
+    (tmp_path / "k.c").write_text(SUM)
+    body = """
+def test_it(perfkit_gate):
+    perfkit_gate({what!r}, "f8[500], 500"{more})
+"""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", "/dev/null"]
+    for what, more, baselines, said in (
+        ("k.c:sum", "", "{bad", "perfkit-baselines.json"),
+        ("gone.c:sum", "", "", "gone.c' to gate; build it first"),
+        ("k.c:sum", ', at_most="lots"', "", "a bound is a number of per cent"),
+        ("k.c:none", "", "", "no function 'none'"),
+    ):
+        (tmp_path / "test_it.py").write_text(body.format(what=what, more=more))
+        (tmp_path / "perfkit-baselines.json").write_text(baselines)
+        if not baselines:
+            (tmp_path / "perfkit-baselines.json").unlink()
+        for update in ([], ["--perfkit-update"]):
+            done = subprocess.run([*command, *update, "test_it.py"], cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 1
+            assert said in done.stdout
+            assert "Traceback" not in done.stdout
+            assert "perfkit/" not in done.stdout
+            assert len(done.stdout.splitlines()) < 12, done.stdout
 
 
 def test_importing_the_plugin_is_cheap():
