@@ -352,7 +352,8 @@ def _keep(name: str, target: Target, data: bytes, error: BaseException, tally: T
 
 def _in_memory() -> str | None:
     """Return the folder whose files are held in memory, if there is one: writing to a disk takes a millisecond."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = "/dev/shm"  # noqa: S108  a folder of a new name is made in it
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def _child(name: str, target: Target, seconds: float, seed: int, most: int, path: Path, out: Any) -> None:

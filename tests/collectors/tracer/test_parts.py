@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from iced_x86 import Code, Decoder, InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits
+from iced_x86 import Code, Decoder, InstructionInfoFactory, OpAccess, Register, RflagsBits
 
 from perfkit.collectors.tracer import child as child_module
 from perfkit.collectors.tracer import clone, timed_child
