@@ -8,12 +8,14 @@ where there is one. ``--bounds --target Trace --target Dag`` compiles the engine
 
 import argparse
 import contextlib
+import gc
 import hashlib
 import io
 import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -296,8 +298,11 @@ class _HangError(BaseException):
     """An input took too long; no `except Exception` may take it for anything else."""
 
 
-def fuzz(name: str, target: Target, seconds: float, seed: int, most: int) -> Tally:
-    """Open damaged files of one kind for this many seconds; return what came of it."""
+def fuzz(name: str, target: Target, seconds: float, seed: int, most: int, path: Path) -> Tally:
+    """Open damaged files of one kind for this many seconds; return what came of it.
+
+    Each is written to ``path``, where it still lies if the process dies.
+    """
     from perfkit.errors import PerfkitError
 
     tally, rng, end = Tally(), random.Random(seed), time.monotonic() + seconds
@@ -306,16 +311,16 @@ def fuzz(name: str, target: Target, seconds: float, seed: int, most: int) -> Tal
         raise _HangError
 
     signal.signal(signal.SIGALRM, late)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        path = Path(folder) / f"fuzzed{target.suffix}"
         path.write_bytes(target.seeds[0])
         with contextlib.suppress(PerfkitError, FileNotFoundError):
             target.opened(path, random.Random(seed))  # what is compiled here, whole, is no hang below
+        gc.collect()
+        gc.freeze()  # else the libraries' own million objects are gone through again and again
         while time.monotonic() < end and tally.inputs < most:
             data = damaged(target, rng)
             path.write_bytes(data)
-            _last(name).write_bytes(data)  # what is there if the process dies
             tally.inputs += 1
             signal.alarm(_HANG_SECONDS)
             try:
@@ -338,22 +343,23 @@ def _keep(name: str, target: Target, data: bytes, error: BaseException, tally: T
         return
     digest = hashlib.sha256(data).hexdigest()[:12]
     kept = ROOT / "fuzz" / f"{name}-{digest}{target.suffix}"
+    kept.parent.mkdir(exist_ok=True)
     kept.write_bytes(data)
     tally.findings[key] = f"{kept.relative_to(ROOT)}\n{''.join(traceback.format_exception(error)[-4:])}".encode(
         errors="replace"
     ).decode()
 
 
-def _last(name: str) -> Path:
-    folder = ROOT / "fuzz"
-    folder.mkdir(exist_ok=True)
-    return folder / f"last-{name}"
+def _in_memory() -> str | None:
+    """Return the folder whose files are held in memory, if there is one: writing to a disk takes a millisecond."""
+    folder = "/dev/shm"  # noqa: S108  a folder of a new name is made in it
+    return folder if os.access(folder, os.W_OK) else None
 
 
-def _child(name: str, target: Target, seconds: float, seed: int, most: int, out: Any) -> None:
+def _child(name: str, target: Target, seconds: float, seed: int, most: int, path: Path, out: Any) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
-    out.send(fuzz(name, target, seconds, seed, most))
+    out.send(fuzz(name, target, seconds, seed, most, path))
 
 
 def main() -> int:
@@ -368,7 +374,8 @@ def main() -> int:
     if asked.bounds:  # before anything loads numba; what is compiled without checks must not be used
         os.environ |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / "fuzz" / "checked")}
     bad = 0
-    with tempfile.TemporaryDirectory() as folder:
+    (ROOT / "fuzz").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_in_memory()) as folder:
         known = targets(Path(folder), asked.target)
         if folders := sorted(set(asked.target) - set(known)):
             parser.error(f"no file to damage: {', '.join(folders)}")
@@ -376,7 +383,8 @@ def main() -> int:
         for name in chosen:
             print(f"{name}: seed {asked.seed}, {asked.seconds / len(chosen):.0f} s", flush=True)
             out, into = multiprocessing.Pipe(duplex=False)
-            arguments = (name, known[name], asked.seconds / len(chosen), asked.seed, asked.inputs, into)
+            path = Path(folder) / f"fuzzed{known[name].suffix}"
+            arguments = (name, known[name], asked.seconds / len(chosen), asked.seed, asked.inputs, path, into)
             child = multiprocessing.get_context("fork").Process(target=_child, args=arguments)
             child.start()
             into.close()
@@ -385,10 +393,10 @@ def main() -> int:
                 child.join()
             except EOFError:
                 child.join()
+                shutil.copyfile(path, ROOT / "fuzz" / f"last-{name}")
                 print(f"  the process died (exit {child.exitcode}) over fuzz/last-{name}")
                 bad += 1
                 continue
-            _last(name).unlink(missing_ok=True)
             told = f"{tally.read:,} read, {tally.refused:,} refused, {len(tally.findings)} findings"
             print(f"  {tally.inputs:,} inputs: {told}")
             for key, told in tally.findings.items():

@@ -1,5 +1,6 @@
 """Which format a file has, told by its content."""
 
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -38,7 +39,12 @@ def reader(name: str) -> ModuleType:
         near = closest(name, known)
         meant = f"; did you mean {near[0]}?" if near else "."
         raise SettingError(f"format={name!r} is not one that perfkit reads{meant} It reads {', '.join(known)}.")
-    return import_module(f"perfkit.readers.{name.replace('-', '_')}")
+    return _module(name.replace("-", "_"))
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    return import_module(f"perfkit.readers.{name}")  # even of what is loaded it takes 20 us, for each of the formats
 
 
 def recognise(content: Opened) -> ModuleType:
@@ -50,15 +56,15 @@ def recognise(content: Opened) -> ModuleType:
         No known format fits.
     """
     if content.data.startswith(b"PAR1"):
-        return import_module("perfkit.readers.parquet")
+        return _module("parquet")
     head = content.head()
     if not head.strip():
         raise FormatError(f"{content.name}: the file is empty")
     for name in FORMATS:
-        module = import_module(f"perfkit.readers.{name}")
+        module = _module(name)
         if module.recognise(head):
             return module
-    titles = "; ".join(import_module(f"perfkit.readers.{n}").TITLE for n in FORMATS if n != "no_counts")
+    titles = "; ".join(_module(n).TITLE for n in FORMATS if n != "no_counts")
     raise FormatError(
         f"{content.name}: not a dump that perfkit recognises. It reads: {titles}. The file begins with {head[:120]!r}. "
         "If it is one of these, say which with format=..., and the reader will say which line does not fit."

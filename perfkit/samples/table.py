@@ -8,6 +8,7 @@ where and how.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -42,13 +43,18 @@ _FORMAT_VERSION = 1
 
 def no_problems() -> pd.DataFrame:
     """Return the empty table of a reader's problems: file, line (1-based), text and reason."""
-    kinds = {"file": "str", "line": "int64", "text": "str", "reason": "str"}
-    return pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in kinds.items()})
+    return _empty(file="str", line="int64", text="str", reason="str").copy()
 
 
 def no_accounting() -> pd.DataFrame:
     """Return the empty table of what became of each file's lines."""
-    return pd.DataFrame({c: pd.Series([], dtype="str" if c in ("file", "unit") else "int64") for c in ACCOUNT_COLUMNS})
+    return _empty(**{c: "str" if c in ("file", "unit") else "int64" for c in ACCOUNT_COLUMNS}).copy()
+
+
+@cache
+def _empty(**kinds: str) -> pd.DataFrame:
+    """Return a table without rows; to make one takes as long as to read a small dump, and every `Samples` has two."""
+    return pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in kinds.items()})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

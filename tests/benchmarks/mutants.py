@@ -59,11 +59,11 @@ _CPI = [
 ]
 _DAG = [
     *_files("simulators", "dag_schedule", "dag_reference", "dag_others", "dag_relax", "dag_sweep", "reuse"),
-    *_files("simulators", "dag_doubts", "dag_beyond", "dag_paper", "extended_roofline"),
+    *_files("simulators", "dag_doubts", "dag_beyond", "dag_paper", "extended_roofline", "small_parts"),
 ]
 _GUS = [
     *_files("simulators", "gus", "gus_consistency", "gus_schedulers", "memory", "streamed", "gus_diff"),
-    *_files("simulators", "timeline", "gus_blocks", "prepared", "gus_files", "columns", "compiled"),
+    *_files("simulators", "small_parts", "timeline", "gus_blocks", "prepared", "gus_files", "columns", "compiled"),
 ]
 # What is mutated, by part, and the tests that should notice, those most likely to first. A file that several patterns
 # of a part fit is tested by those of the first.

@@ -18,12 +18,13 @@ def findings(tmp_path, monkeypatch):
     return tmp_path / "fuzz"
 
 
-def test_a_planted_fault_is_found_and_its_input_kept(findings):
+def test_a_planted_fault_is_found_and_its_input_kept(findings, tmp_path):
     def opened(path, _):
         if b"null" in path.read_bytes():
             raise KeyError("planted")
 
-    tally = fuzz.fuzz("planted", fuzz.Target(".txt", [b"1,2\n3,4\n"], opened), 60, seed=1, most=2000)
+    target, path = fuzz.Target(".txt", [b"1,2\n3,4\n"], opened), tmp_path / "now.txt"
+    tally = fuzz.fuzz("planted", target, 60, seed=1, most=2000, path=path)
     (place,) = tally.findings
     assert place.startswith("KeyError at test_fuzz.py")
     (kept,) = findings.glob("planted-*.txt")

@@ -1,5 +1,7 @@
 """Formats of other tools: LIKWID, PAPI, toplev, VTune, Nsight Compute, SPIRE's wide CSV, plain tables, parquet."""
 
+import signal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -97,6 +99,25 @@ def test_compiled_reader_gives_up_at_anything_but_plain_numbers(cell):
 
     text = np.frombuffer(f"1,2\n3,{cell}\n".encode(), dtype="uint8")
     assert parse_numbers(text, ord(","), np.arange(2), np.empty((2, 2))) == -1
+
+
+def test_compiled_reader_comes_to_an_end():
+    """As Python runs it, so that a loop without end can be stopped."""
+    from perfkit.readers.compiled import parse_numbers
+
+    def late(*_):
+        raise TimeoutError("still in 30 bytes after 5 seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(5)
+    try:
+        out = np.empty((2, 4))
+        text = np.frombuffer(b"\n10,2.5\r\n\r\n,40\n\n3,\n7.,08\n", dtype="uint8").astype(int)
+        assert parse_numbers.py_func(text, ord(","), np.arange(2), out) == 4
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    np.testing.assert_array_equal(out, [[10, np.nan, 3, 7], [2.5, 40, np.nan, 8]])
 
 
 # ------------------------------------------------------------------ plain tables

@@ -1,13 +1,21 @@
 """Parts of the tracer that whole programs hardly reach: each alone."""
 
+import json
 import os
 import struct
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
+from iced_x86 import Code, Decoder, InstructionInfoFactory, OpAccess, Register, RflagsBits
 
+from perfkit.collectors.tracer import child as child_module
+from perfkit.collectors.tracer import clone, timed_child
+from perfkit.collectors.tracer.accesses import accesses
 from perfkit.collectors.tracer.clone import Region
 from perfkit.collectors.tracer.cloner import Area, Child
+from perfkit.collectors.tracer.emit import Emitter
+from perfkit.collectors.tracer.own_memory import _headers, _patched
 from perfkit.collectors.tracer.qemu import _read_code
 
 
@@ -39,3 +47,71 @@ def test_what_was_left_out_has_its_name_wherever_the_program_was_loaded(tmp_path
     blocks, calls, executed, bias, left = _read_code(tmp_path / "code", elf)
     assert (len(blocks), calls, executed, bias) == (1, 1, 10, 0x555000)
     assert left == {"left": 7, "others": 2, "0x30": 1}
+
+
+# vmovdqu8 zmm, vmovdqu8 ymm and vmovups zmm under the mask k1, and vmaskmovps ymm: 64, 32, 16 and 8 lanes.
+@pytest.mark.parametrize("code", ["62f17f497f07", "62f17f297f07", "62f17c491107", "c4e26d2e07"])
+def test_whether_a_mask_is_empty_is_asked_of_the_mask(code):
+    (access,) = accesses(next(iter(Decoder(64, bytes.fromhex(code)))))
+    emitter = Emitter(0x10000)
+    emitter.before(access, -8)
+    asked = next(i for i, each in enumerate(emitter.out) if each.code == Code.JE_REL32_64)
+    factory = InstructionInfoFactory()
+    written = {OpAccess.WRITE, OpAccess.READ_WRITE}
+
+    def makes_rax(instruction):
+        used = factory.info(instruction).used_registers()
+        return any(u.register in (Register.RAX, Register.EAX) and u.access in written for u in used)
+
+    set_at = max(i for i in range(asked) if emitter.out[i].rflags_modified & RflagsBits.ZF)
+    used = {u.register for u in factory.info(emitter.out[set_at]).used_registers()}
+    assert used & {Register.RAX, Register.EAX}  # the flag tells of the mask's bits, ...
+    assert not any(makes_rax(each) for each in emitter.out[set_at + 1 : asked])  # ... as they are when it is asked
+
+
+def test_a_process_that_has_run_its_region_says_so_before_it_waits(monkeypatch):
+    told, events = [], []
+    session = SimpleNamespace(describe=lambda: {"blocks": []}, run=lambda: events.append("run"), code_changed=bool)
+    monkeypatch.setattr(child_module, "start_session", lambda *_: session)
+    monkeypatch.setattr(child_module, "say", lambda channel, what, *_: events.append(what) or told.append(channel))
+    monkeypatch.setattr(child_module.os, "read", lambda *_: events.append("waits"))
+    monkeypatch.setattr(child_module.os, "_exit", lambda status: events.append(status))
+    child_module.main(json.dumps({"channel": 7, "answers": 8}), object, "module")
+    assert events == [b"I", "waits", "run", b"D", "waits", 0]
+    assert set(told) == {7}
+
+
+def test_a_buffer_that_cannot_be_mapped_is_said_to_be_so(monkeypatch):
+    """mmap returns -1, which ctypes gives as the largest number of 64 bits."""
+    monkeypatch.setattr(clone, "Region", lambda *_: SimpleNamespace(instructions=lambda _: []))
+    session = SimpleNamespace(
+        entry=lambda: SimpleNamespace(name="f", size=64, start=0x1000),
+        read=None,
+        libc=SimpleNamespace(mmap=lambda *_: 0xFFFF_FFFF_FFFF_FFFF),
+        spec={"room": 4096, "ticks": -1, "context": -1},
+        _near=lambda *_: pytest.fail("went on without the buffer"),
+    )
+    with pytest.raises(OSError, match="cannot map the buffer of times"):
+        timed_child.TimedSession.build(session)
+
+
+def _executable(*headers: tuple[int, int, int]) -> bytes:
+    """Return the head of an ELF file: program headers (kind, address, bytes in memory) right behind it."""
+    head = bytearray(64)
+    struct.pack_into("<Q", head, 32, 64)
+    struct.pack_into("<HH", head, 54, 56, len(headers))
+    rows = [struct.pack("<IIQQQQQQ", kind, 4, 0, at, at, size, size, 4096) for kind, at, size in headers]
+    return bytes(head) + b"".join(rows)
+
+
+def test_an_executable_gets_thread_local_memory_behind_all_it_maps():
+    load, tls, note = 1, 7, 4
+    data = _executable((load, 0, 0x1000), (load, 0x3000, 0x1801), (note, 0, 8), (note, 0, 8))
+    image = b"first values"
+    made = _patched(data, image, size=40, align=16)
+    # Mapped up to 0x4801, in pages up to 0x5000; sixteen pages further begins the new memory: 0x15000. The file's
+    # 64 + 4 x 56 bytes end in its first page, and the image lies in the second.
+    assert [header[:4] for header in _headers(made)[2:]] == [(load, 4, 0x1000, 0x15000), (tls, 4, 0x1000, 0x15000)]
+    assert _headers(made)[3][5:] == (len(image), 40, 16)
+    assert made[0x1000:].rstrip(b"\0") == image
+    assert _headers(made)[:2] == _headers(data)[:2]

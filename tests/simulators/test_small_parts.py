@@ -1,0 +1,77 @@
+"""Parts of the simulators that whole runs hardly show, each alone and by hand."""
+
+import numpy as np
+import pytest
+
+import perfkit as pk
+from perfkit.simulators.dag.core import DagCore
+from perfkit.simulators.dag.measures import Schedule
+from perfkit.simulators.dag.schedule import DagScheduler
+from perfkit.simulators.gus.gus import Gus
+from perfkit.simulators.gus.threads import _Lines
+from perfkit.simulators.gus.timing import Static, without_lines
+from perfkit.trace.code import StaticCode
+from perfkit.trace.trace import Trace
+
+
+def test_without_lines_of_code_an_instruction_keeps_all_else():
+    # Slots from bit 0, flags from bit 12 (a load: 1; a new line of code: 0x40; across its end: 0x80), operands from
+    # bit 20, writes from bit 56.
+    head = np.array([3 | 0xC1 << 12 | 2 << 20 | 1 << 56, 0xFFF | 0x3F << 12 | 0x1FF << 20])
+    found = without_lines(Static(*[np.zeros(0)] * 4, head, *[np.zeros(0)] * 5))
+    assert found.head.tolist() == [3 | 0x01 << 12 | 2 << 20 | 1 << 56, 0xFFF | 0x3F << 12 | 0x1FF << 20]
+
+
+def test_a_thread_waits_for_a_line_that_another_has_written_since():
+    """The first thread writes a line in the turns 0, 1 and 2, the second reads it in 1, 2, 3 and 4."""
+    lines = object.__new__(_Lines)
+    lines.line = [np.full(3, 7), np.full(4, 7)]
+    lines.write = [np.ones(3, dtype=bool), np.zeros(4, dtype=bool)]
+    lines.position = [np.array([10, 11, 12]), np.array([20, 21, 22, 23])]
+    turn = 2 * pk.simulators.gus.timing.TICKS * 5.0
+    lines._times = lambda _: [np.array([0, 1, 2]) * turn, np.array([1, 2, 3, 4]) * turn]
+    first, second = lines.transfers([None, None], 5.0)
+    assert first.tolist() == []  # nobody else writes
+    assert second.tolist() == [20, 21]  # in the turns 3 and 4 it has the line still
+
+
+def test_a_resources_use_is_shared_by_how_often_each_instruction_was_executed():
+    """An addition is executed once, the two of a loop thirty times each: 1, 30 and 30 of 61."""
+    add = bytes.fromhex("4801d8")  # add rax, rbx
+    code = StaticCode(
+        "x86-64", pc=[0x1000, 0x1003, 0x1006], encoding=[add] * 3, text=["add rax, rbx"] * 3, function=["f"] * 3,
+        block_start=[0, 1, 3], operand_start=[0, 0, 0, 0], read=[], write=[], size=[],
+    )  # fmt: skip
+    result = Gus(pk.Microarchitecture.load("skylake_x")).run(Trace.from_parts(code, stream=[0, *[1] * 30]))
+    frame = result.to_frame()
+    ports = [c for c in frame.columns if c.startswith("p0") and frame[c].notna().all() and frame[c].sum() > 0]
+    assert ports
+    for port in ports:
+        assert frame[port].to_numpy() == pytest.approx([1 / 61, 30 / 61, 30 / 61])
+
+
+@pytest.mark.parametrize(("op", "ports"), [("L", "load_ports"), ("S", "store_ports"), ("A", "fp_ports")])
+def test_nine_ports_take_nine_nodes_a_cycle(op, ports):
+    """More lanes than a row of the engine's table can count."""
+    free = {"load_ports": 0, "store_ports": 0, "agus": 0, ports: 9}
+    dag = pk.Dag.from_nodes(op * 20, [[]] * 20, None, ["L1" if op in "LS" else None] * 20)
+    assert DagScheduler(DagCore(**free), record=True).run(dag).issue.tolist() == [0] * 9 + [1] * 9 + [2] * 2
+
+
+def test_what_was_fetched_ahead_executes_as_long_as_it_takes():
+    """A chain of loads over four lines of memory: from the third on the prefetcher has them in L2 (12 cycles)."""
+    core = DagCore(
+        latency_L1=4, latency_L2=12, latency_L3=30, latency_mem=100, prefetch_streams=2, line=64,
+        size_L1=64, size_L2=128, size_L3=192,
+    )  # fmt: skip
+    dag = pk.Dag.from_nodes("LLLL", [[], [0], [1], [2]], [0, 64, 128, 192], None, 8)
+    found = DagScheduler(core, warm=False, record=True).run(dag)
+    by_hand = Schedule.from_table(["mem"] * 4, [0, 100, 200, 212], [100, 200, 212, 224], {}, core)
+    assert (found.issue.tolist(), found.done.tolist()) == (by_hand.issue.tolist(), by_hand.done.tolist())
+    executing = {}
+    for schedule in (found, by_hand):
+        cycles = {}
+        for state, count in zip(schedule.states.tolist(), schedule.counts.tolist(), strict=True):
+            cycles[state & 127] = cycles.get(state & 127, 0) + count
+        executing[schedule is found] = cycles
+    assert executing[True] == executing[False] == {1 << 6: 224}
