@@ -75,9 +75,11 @@ def why_kernel(
 def _measured_alone(kernel: "Kernel", arguments: tuple[Any, ...], patience: float) -> tuple[Measured | None, str]:
     """Return the cycles of a call that begins when the one before has ended, as the simulated one does."""
     try:
-        found = compare(
-            kernel, kernel, *arguments, apart=True, processes=_IN, rounds=_ROUNDS, least=0.0, patience=2 * patience
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PerfkitWarning)
+            found = compare(
+                kernel, kernel, *arguments, apart=True, processes=_IN, rounds=_ROUNDS, least=0.0, patience=2 * patience
+            )
     except PerfkitError as error:
         return None, str(error)
     if not found.quiet:
