@@ -38,6 +38,7 @@ LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
+_MOST = 0.5  # of what delays
 _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
@@ -399,7 +400,12 @@ class Diagnosis(Summarised):
 
     @property
     def line(self) -> "pd.Series":
-        """The row of `lines` that the bottleneck costs most at; the most responsible one where it costs little."""
+        """The row of `lines` that the bottleneck costs most at; the most responsible one where it costs little.
+
+        Of a latency the responsible one, where most hangs on it: the cycles are those of whatever waits for it.
+        """
+        if "latency" in self.bottleneck and self.lines.iloc[0]["causality"] > _MOST:
+            return self.lines.iloc[0]
         most = self.lines.loc[self.lines["held"].idxmax()]
         return most if most["held"] >= _HELD else self.lines.iloc[0]
 
