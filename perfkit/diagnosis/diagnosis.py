@@ -175,7 +175,10 @@ class Diagnosis(Summarised):
         Of a function that runs in several threads: how they were looked at, how even they are, and what they take from
         each other (simulated); the first says what is explained.
     first : str
-        What comes before the bottleneck of a single thread: that threads write one line by turns.
+        What comes before the bottleneck of the function or of a single thread: that the run waits for other threads,
+        that these write one line by turns, or have uneven work.
+    doubts : tuple of str
+        Why this may not be the function to explain: the run was stopped, or spends its time elsewhere.
 
     Examples
     --------
@@ -200,6 +203,7 @@ class Diagnosis(Summarised):
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
     threads: tuple[str, ...] = ()
     first: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -282,7 +286,7 @@ class Diagnosis(Summarised):
     @property
     def doubt(self) -> str:
         """Why the answer cannot be relied on as it stands, "" where the measured cycles support it."""
-        told = []
+        told = list(self.doubts)
         if self.measured is None:
             told.append("nothing was measured: this is the model's word alone")
         elif self.uncertain:
@@ -417,9 +421,9 @@ class Diagnosis(Summarised):
         return said + (f", with code inlined from {textwrap.shorten(', '.join(names[:2]), 80)}" if names else "")
 
     def headline(self) -> str:
-        """Say in one sentence what holds the function back, and where; before it what the answer's `doubt` is."""
-        cause = ". ".join(filter(None, (self.first, self._cause(), *self.threads[:1])))
-        return f"{self.doubt[0].upper()}{self.doubt[1:]}. {cause}" if self.doubt else cause
+        """Say in one sentence what holds the function back, and where; before it `first`, and what the `doubt` is."""
+        doubt = self.doubt[:1].upper() + self.doubt[1:]
+        return ". ".join(filter(None, (self.first, doubt, self._cause(), *self.threads[:1])))
 
     def _cause(self) -> str:
         top, at = self.lines.iloc[0], self.line
@@ -526,6 +530,7 @@ class Diagnosis(Summarised):
                 opinions=tuple(Opinion(**each) for each in values.pop("opinions")),
                 unseen=tuple(values.pop("unseen")),
                 threads=tuple(values.pop("threads", ())),
+                doubts=tuple(values.pop("doubts", ())),
                 sources={name: tuple(lines) for name, lines in values.pop("sources").items()},
                 result=result,
                 measured=measured,

@@ -1,5 +1,6 @@
 """What `why` says of a function that runs in several threads: all recorded, and simulated beside each other."""
 
+import math
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -7,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.errors import DataError, PerfkitWarning, UnavailableError
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 _OFTEN = 0.001  # of the instructions are writes to a line: fewer cost nothing that matters
 _FAR = 10  # times the limit: so much of each thread is counted where the limit cuts its call
+_CHANCE = 4.0  # standard deviations beyond what chance brings to the threads' numbers of samples
 _MUCH = 1.1  # a slowdown beside the others, or an imbalance, that is worth a word of its own
 
 
@@ -42,6 +46,9 @@ class Team:
     whole : tuple of int
         Instructions that each thread executes in its whole call, where that is longer than what is simulated; empty
         where it is not, or is longer than can be counted.
+    sampled : tuple of int
+        The function's samples in each thread of the run, in the order in which they were started (measured); empty
+        where that is not known.
     """
 
     name: str
@@ -50,6 +57,7 @@ class Team:
     command: str
     explained: bool = False
     whole: tuple[int, ...] = ()
+    sampled: tuple[int, ...] = ()
 
     @property
     def number(self) -> int:
@@ -61,11 +69,31 @@ class Team:
         """What that thread ran."""
         return self.traces[self.number]
 
-    def _first(self) -> str:
-        """Say what the threads do to each other that may cost more than anything in one of them."""
-        if self.traces.complete and self.result.imbalance >= _MUCH:
-            return f". Beside that, the slowest takes {self.result.imbalance:.2f} times the mean, and the others wait"
-        return ""
+    @property
+    def _explained(self) -> str:
+        """Say which thread is explained."""
+        which = (
+            "the slowest" if self.traces.complete else "which executes most" if self.whole else "maybe not the slowest"
+        )
+        return f"thread {self.number}, {which}" if self.explained else "a run with one thread"
+
+    @property
+    def imbalance(self) -> tuple[float, str]:
+        """What the slowest thread takes over the mean of all, and how that is known; 0 where it is not."""
+        if len(self.result) < 2:
+            return 0.0, ""
+        if self.traces.complete:
+            return self.result.imbalance, "simulated"
+        if self.whole:
+            return max(self.whole) / (sum(self.whole) / len(self.whole)), "by the instructions of whole calls"
+        if not self.sampled or len(self.sampled) % len(self.result):
+            return 0.0, ""
+        # Threads that are started anew for each round come in the same order again.
+        counts = np.reshape(self.sampled, (-1, len(self.result))).sum(axis=0)
+        mean, free = float(counts.mean()), len(counts) - 1
+        apart = float(((counts - mean) ** 2).sum() / max(mean, 1))  # chi squared, if their work were even
+        is_uneven = apart > free + _CHANCE * math.sqrt(2 * free)
+        return (float(counts.max()) / mean, "by the samples of the run") if is_uneven else (0.0, "")
 
     def _counted(self) -> str:
         """Compare whole calls by their instructions; "" where these are not known."""
@@ -80,20 +108,27 @@ class Team:
 
     @property
     def first(self) -> str:
-        """Say what holds the threads up before anything in one of them does: lines that they write by turns."""
+        """Say what holds the threads up before anything in one of them does: shared lines, and uneven work."""
+        told = []
         row = self._written
-        if row is None:
-            return ""
-        apart = "" if self._lines.phased else ", if they run side by side, which is not known here"
-        what, remedy = (
-            (f"one variable by turns (true sharing{apart})", "let each thread sum up in a variable of its own")
-            if row["sharing"] == "true"
-            else (f"one line of memory by turns (false sharing{apart})", "give each thread 64 bytes of its own")
-        )
-        return (
-            f"The threads of {self.name} write {what}: {row['variable'] or 'memory'}, at {row['places']}. On a machine "
-            f"that costs several times as much as is simulated: {remedy} first"
-        )
+        if row is not None:
+            apart = "" if self._lines.phased else ", if they run side by side, which is not known here"
+            what, remedy = (
+                (f"one variable by turns (true sharing{apart})", "let each thread sum up in a variable of its own")
+                if row["sharing"] == "true"
+                else (f"one line of memory by turns (false sharing{apart})", "give each thread 64 bytes of its own")
+            )
+            told.append(
+                f"The threads of {self.name} write {what}: {row['variable'] or 'memory'}, at {row['places']}. On a "
+                f"machine that costs several times as much as is simulated: {remedy} first"
+            )
+        much, how = self.imbalance
+        if much >= _MUCH:
+            told.append(
+                f"The threads of {self.name} have uneven work: the slowest takes {much:.2f} times the mean ({how}), "
+                "and the others wait for it"
+            )
+        return ". ".join(told)
 
     @cached_property
     def _lines(self) -> SharedLines:
@@ -126,26 +161,15 @@ class Team:
 
     def told(self) -> tuple[str, ...]:
         """Say how the threads were looked at, how even they are, and what they take from each other (simulated)."""
-        result, number = self.result, self.number
-        which = (
-            "the slowest" if self.traces.complete else "which executes most" if self.whole else "maybe not the slowest"
-        )
-        seen = f"thread {number}, {which}" if self.explained else "a run with one thread"
-        threads = f"{len(result)} threads" if len(result) > 1 else "one thread at a time"
-        lines = [f"{self.name} runs in {threads}, and this explains {seen}{self._first()}"]
-        if not self.traces.complete:
-            stopped = sorted({t.provenance.stopped for t in self.traces.values() if not t.provenance.complete})
-            lines.append(self._counted() or f"the threads cannot be compared: they were cut ({'; '.join(stopped)})")
+        result = self.result
+        if len(result) == 1:
+            lines = [f"{self.name} runs in one thread at a time, and this explains a call in one of them"]
         else:
+            lines = [f"{self.name} runs in {len(result)} threads, and this explains {self._explained}", *self._even()]
             lines.append(
-                f"one call of each thread was recorded, and simulated on a core of its own: imbalance "
-                f"{result.imbalance:.2f} (slowest over mean)"
-                + (f"; the others wait for thread {number}" if result.imbalance >= _MUCH else "")
+                f"beside the others thread {result.critical} takes {result.slowdown:.2f} times as long as alone"
+                + (": they hold each other up" if result.slowdown >= _MUCH else "")
             )
-        lines.append(
-            f"beside the others thread {result.critical} takes {result.slowdown:.2f} times as long as alone"
-            + (": they hold each other up" if result.slowdown >= _MUCH else "")
-        )
         lines += [self.shared] if self.shared else []
         symbol = shlex.quote(self.traces[0].provenance.function)
         program, *arguments = shlex.split(self.command)
@@ -155,6 +179,20 @@ class Team:
             "then perfkit gus all.threads"
         )
         return tuple(lines)
+
+    def _even(self) -> list[str]:
+        """Say how even the threads' work is."""
+        much, how = self.imbalance
+        if self.traces.complete:
+            return [
+                f"one call of each thread was recorded, and simulated on a core of its own: imbalance {much:.2f} "
+                "(slowest over mean)" + (f"; the others wait for thread {self.number}" if much >= _MUCH else "")
+            ]
+        if counted := self._counted():
+            return [counted]
+        stopped = sorted({t.provenance.stopped for t in self.traces.values() if not t.provenance.complete})
+        seen = f"; {how}, the imbalance is {much:.2f} (most over mean)" if much else ""
+        return [f"the threads cannot be compared by what was recorded: they were cut ({'; '.join(stopped)}){seen}"]
 
 
 def team_of(

@@ -19,6 +19,7 @@ from perfkit.collectors.profile.hot import HotFunction, Profile, check_program, 
 from perfkit.collectors.profile.perf import METHOD as PERF
 from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
+from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import Refusal
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
@@ -57,6 +58,8 @@ _LEAST_PART = 0.1  # of the limit: a part of a long call that ends before has le
 _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
 _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
+_SMALL = 0.25  # of the run: an answer about less is not one about the program
+_WAITING = 0.2  # of the run: threads that wait so long come before what one of them does
 _OPENMP = ("libgomp", "libomp", "libiomp")
 _UNTIMED = 100  # calls that are recorded where none was timed
 _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
@@ -265,7 +268,8 @@ class _Inquiry:
             candidates=found.functions[:10] if found else (), profiled=_how(found), share=hot.share if found else None,
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
-            first=team.first if team is not None else "",
+            first=". ".join(filter(None, (_waiting(found), team.first if team is not None else ""))),
+            doubts=tuple(self._doubts(found, trace)),
         )  # fmt: skip
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
@@ -429,7 +433,7 @@ class _Inquiry:
                 ) from error
             self.unseen.append(f"how {hot.name}'s threads run beside each other: {error}")
             return None
-        return replace(team, explained=self.crowded)
+        return replace(team, explained=self.crowded, sampled=tuple(map(int, hot.by_thread.split())))
 
     def _tracer(self, hot: HotFunction, calls: Calls, limit: int, after: float = 0.0) -> Trace:
         """Record calls with their callees; what that warns of is said under "not seen"."""
@@ -689,6 +693,20 @@ class _Inquiry:
         except PerfkitError as error:
             return error
 
+    def _doubts(self, found: Profile | None, trace: Trace) -> Iterator[str]:
+        """Yield why another function than the one that nobody asked for may be what takes the time."""
+        if self.asked or found is None:
+            return
+        if found.ended.startswith(STOPPED):
+            yield (
+                f"the run was {found.ended}, and what it does later was not seen (--timeout {10 * self.seconds:g} "
+                "watches it longer)"
+            )
+        covered = _covered(found, trace)
+        waits = _waits(found)
+        if covered < _SMALL and covered < 1 - covered - waits:
+            yield (f"what is explained has {covered:.1%} of the run only{_elsewhere(found, set(trace.code.function))}")
+
     def _look(
         self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace
     ) -> None:
@@ -701,7 +719,7 @@ class _Inquiry:
                 unseen.append(f"only {found.total} samples were taken: the order of the functions is uncertain")
             inside = _seen(found, trace)
             names = {name for name in trace.code.function if name}
-            covered = sum(each.share for each in found.functions if each.symbol in names)
+            covered = _covered(found, trace)
             if covered < 0.995:
                 unseen.append(f"{1 - covered:.0%} of the run, outside of what was recorded{_elsewhere(found, names)}")
             if inside is not None and inside < 0.8:
@@ -820,6 +838,28 @@ def _elsewhere(found: Profile, names: set[str]) -> str:
     named = f", most of that in {brief(most.name)}" if most.symbol else ""
     waits = " (OpenMP's: threads that wait for others)" if library.startswith(_OPENMP) else named
     return f", {share:.0%} of it in {library or 'code of no file'}{waits}"
+
+
+def _covered(found: Profile, trace: Trace) -> float:
+    """Return the share of the run that the recorded functions have."""
+    names = {name for name in trace.code.function if name}
+    return sum(each.share for each in found.functions if each.symbol in names)
+
+
+def _waits(found: Profile) -> float:
+    """Return the share of the run in which OpenMP's threads wait for others."""
+    return sum(each.share for each in found.functions if each.library.startswith(_OPENMP))
+
+
+def _waiting(found: Profile | None) -> str:
+    """Say that the run waits for other threads; "" where it hardly does."""
+    waits = _waits(found) if found is not None else 0.0
+    if waits < _WAITING:
+        return ""
+    return (
+        f"{waits:.1%} of the run's processor time is spent in OpenMP's library, where threads wait for others: their "
+        "work is uneven, too little for so many threads, or the processors are not theirs alone"
+    )
 
 
 def _how(found: Profile | None) -> str:

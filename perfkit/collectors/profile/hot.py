@@ -41,6 +41,9 @@ class HotFunction:
         Of all samples.
     threads, processes : int
         In how many threads of one process, at most, and in how many processes it was seen.
+    by_thread : str
+        Of several threads of a process, the samples of each in the order in which they were started, separated by
+        spaces; empty where that is not known.
     """
 
     name: str
@@ -50,6 +53,7 @@ class HotFunction:
     share: float
     threads: int
     processes: int
+    by_thread: str = ""
 
     @property
     def library(self) -> str:
@@ -69,7 +73,7 @@ class Profile(Tabled):
     Attributes
     ----------
     table : DataFrame
-        One row per function, the hottest first: function, symbol, file, samples, share, threads, processes.
+        One row per function, the hottest first: function, symbol, file, samples, share, threads, processes, by_thread.
     addresses : DataFrame
         One row per sampled address: file, address (as objdump prints it), samples, seconds (of user time since the
         process began, in the middle of these samples; nan where that is not known).
@@ -113,9 +117,10 @@ class Profile(Tabled):
     def functions(self) -> tuple[HotFunction, ...]:
         """The functions, the hottest first."""
         columns = ["function", "symbol", "file", "samples", "share", "threads", "processes"]
+        table = self.table if "by_thread" in self.table else self.table.assign(by_thread="")  # an older file
         return tuple(
-            HotFunction(str(a), str(b), str(c), int(d), float(e), int(f), int(g))
-            for a, b, c, d, e, f, g in self.table[columns].itertuples(index=False)
+            HotFunction(str(a), str(b), str(c), int(d), float(e), int(f), int(g), str(h))
+            for a, b, c, d, e, f, g, h in table[[*columns, "by_thread"]].itertuples(index=False)
         )
 
     def to_frame(self) -> "pd.DataFrame":
@@ -217,12 +222,12 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
     files: dict[str, ElfFile | None] = {}
     by_function: Counter[tuple[str, str]] = Counter()
     by_address: Counter[tuple[str, int]] = Counter()
-    seen: dict[tuple[str, str], set[tuple[int, int]]] = {}
+    seen: dict[tuple[str, str], Counter[tuple[int, int]]] = {}
     for (where, pid, tid), count in found.places.items():
         key = (where.path, _symbol(where, files))
         by_function[key] += count
         by_address[where.path, where.address] += count
-        seen.setdefault(key, set()).add((pid, tid))
+        seen.setdefault(key, Counter())[pid, tid] += count
     rows = []
     names = shown({key for key in by_function if key[1]}, files)
     for (path, symbol), count in by_function.most_common():
@@ -236,6 +241,7 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
                 "share": count / found.total,
                 "threads": max(Counter(pids).values()),
                 "processes": -(-len(set(pids)) // found.runs),
+                "by_thread": " ".join(map(str, _by_thread(seen[path, symbol]))),
             }
         )
     addresses = [
@@ -246,6 +252,16 @@ def _named(target: Target, found: Sampled, why_not: tuple[str, ...]) -> Profile:
         pd.DataFrame(rows), pd.DataFrame(addresses), target.subject.name, found.method, found.unit, found.seconds,
         found.ended, found.runs, why_not,
     )  # fmt: skip
+
+
+def _by_thread(seen: Counter[tuple[int, int]]) -> list[int]:
+    """Return the samples of each thread, by their order in each run; none of one thread, or of runs that differ."""
+    runs: dict[int, list[int]] = {}
+    for pid, tid in sorted(seen):
+        runs.setdefault(pid, []).append(seen[pid, tid])
+    if len({len(counts) for counts in runs.values()}) != 1 or len(next(iter(runs.values()))) < 2:
+        return []
+    return [sum(counts) for counts in zip(*runs.values(), strict=True)]
 
 
 def _middle(moments: Sequence[float]) -> float:

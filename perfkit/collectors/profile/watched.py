@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+STOPPED = "stopped"  # how `said` begins of a run that was not let to its end
 _KEPT = 2000  # bytes of what a program printed last
 _GRACE = 5.0  # seconds between asking a program to end and ending it
 
@@ -90,7 +91,7 @@ def _over(process: "subprocess.Popen[bytes]", seconds: float, while_running: Cal
 def said(run: WatchedRun, seconds: float) -> str:
     """Say how a run ended; "" where it came to its end with status 0."""
     if run.stopped:
-        return f"stopped after {seconds:g} s"
+        return f"{STOPPED} after {seconds:g} s"
     if run.status < 0:
         return f"ended by {signal.Signals(-run.status).name}"
     if run.status > 128 and run.status - 128 in set(signal.Signals):
