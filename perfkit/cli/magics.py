@@ -6,7 +6,6 @@ are made for the parameters' types, which is said.
 
 import shlex
 import warnings
-from dataclasses import replace
 from typing import Any
 
 from perfkit.errors import PerfkitWarning, SettingError
@@ -31,7 +30,7 @@ def why(line: str, cell: str) -> Any:
     asked = _asked(line)
     kernel, arguments, notes = _compiled(cell, asked)
     found = why_kernel(kernel, *arguments, core=asked.get("core", "host"))
-    return replace(found, unseen=(*notes, *found.unseen))
+    return found.but(unseen=(*notes, *found.unseen))
 
 
 def gus(line: str, cell: str) -> Any:

@@ -73,13 +73,17 @@ def why(
                 path, function, called, core=core, seconds=timeout, limit=limit, stdin=stdin, flags=flags,
                 noise=noise, say=say, ahead=ahead,
             )  # fmt: skip
-    if output is not None:
-        answer.save(output)
-    _write(answer, html, notebook, timeline)
+        say("writing the answer")
+        if output is not None:
+            answer.save(output)
+        told = _write(answer, html, notebook, timeline)
+        values, text = (answer.to_dict(), "") if as_json else ({}, answer.report())
+    for line in told:
+        typer.echo(line, err=True)
     if as_json:
-        print_json(answer.to_dict())
+        print_json(values)
         return
-    print(answer.report())
+    print(text)
 
 
 def _parted(program: str, function: str) -> tuple[str, str]:
@@ -92,8 +96,9 @@ def _parted(program: str, function: str) -> tuple[str, str]:
     )
 
 
-def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timeline: Path | None) -> None:
-    """Write the files that are asked for, and say how to open them."""
+def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timeline: Path | None) -> list[str]:
+    """Write the files that are asked for; return how to open them."""
+    told = []
     if html is not None or notebook is not None:
         import matplotlib as mpl
 
@@ -101,13 +106,14 @@ def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timelin
         from perfkit.cli.pages.diagnosis import save_notebook, save_page
 
         if html is not None:
-            typer.echo(f"wrote {save_page(found, html)}", err=True)
+            told.append(f"wrote {save_page(found, html)}")
         if notebook is not None:
-            typer.echo(f"wrote {save_notebook(found, notebook)}; open it: jupyter lab {notebook}", err=True)
+            told.append(f"wrote {save_notebook(found, notebook)}; open it: jupyter lab {notebook}")
     if timeline is not None:
         from perfkit.diagnosis.window import hot_window
         from perfkit.simulators.gus.trace_events import save_trace_events
 
         first, length, _ = hot_window(found, _EVENTS)
         part = found.result.timeline(first, length)
-        typer.echo(f"wrote {save_trace_events(part, timeline)}; open it at ui.perfetto.dev", err=True)
+        told.append(f"wrote {save_trace_events(part, timeline)}; open it at ui.perfetto.dev")
+    return told

@@ -3,7 +3,7 @@
 import json
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -209,6 +209,20 @@ class Diagnosis(Summarised):
     def kind(self) -> Kind:
         """``"simulated"``: the reasons are, whatever was measured beside them."""
         return "simulated"
+
+    def but(self, **changes: Any) -> Self:
+        """Return the answer with other words; what was worked out of its simulation is kept.
+
+        Parameters
+        ----------
+        **changes
+            Fields that nothing simulated depends on: program, opinions, unseen, seconds.
+        """
+        assert changes.keys() <= {"program", "opinions", "unseen", "seconds"}, changes
+        found = replace(self, **changes)
+        cached = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        found.__dict__.update({name: value for name, value in vars(self).items() if name in cached})
+        return found
 
     @cached_property
     def ranked(self) -> Sensitivity:

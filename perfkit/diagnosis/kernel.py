@@ -1,7 +1,6 @@
 """`why_kernel`: why a compiled kernel is slow, called with arguments of one's own."""
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.host.compare import compare
@@ -69,7 +68,7 @@ def why_kernel(
         not_measured=why_not, opinions=(), unseen=tuple(unseen),
         sources={name: tuple(text.splitlines()) for name, text in origin.sources.items()},
     )  # fmt: skip
-    return replace(found, opinions=opinions(found, None))
+    return found.but(opinions=opinions(found, None))
 
 
 def _measured_alone(kernel: "Kernel", arguments: tuple[Any, ...], patience: float) -> tuple[Measured | None, str]:

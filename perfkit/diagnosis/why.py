@@ -145,13 +145,13 @@ def why(
             ahead.wait(*ALL)  # nothing is compiled beside what is timed
             say(f"recording, simulating and timing {kernel.function}")
             found = why_kernel(kernel, *values, core=core, limit=limit)
-            return replace(found, unseen=(*notes, *found.unseen))
+            return found.but(unseen=(*notes, *found.unseen))
         is_script = path.suffix == ".py"
         target = Target(Path(sys.executable) if is_script else made, words, reads, path if is_script else None)
         check_program(target)
         ahead.start()
         answer = _Inquiry(target, function, core, seconds, limit, say, ahead, noise).answer()
-        return answer if made == path else replace(answer, program=path.name)
+        return answer if made == path else answer.but(program=path.name)
 
 
 def _of_function(function: Callable[..., Any], arguments: Sequence[Any], core: str, limit: int) -> Diagnosis:
@@ -273,7 +273,7 @@ class _Inquiry:
         )  # fmt: skip
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
-            answer.ranked  # noqa: B018 - worked out here, where its time is seen
+            answer.what_ifs  # noqa: B018 - worked out here, where its time is seen
         self.ahead.wait("causality")
         with self._stage("asking which instructions are responsible"):
             answer.lines  # noqa: B018
@@ -281,7 +281,7 @@ class _Inquiry:
         with self._stage("asking the other methods"):
             held = opinions(answer, found, self._noise(hot, calls) if self.noisy else None)
         unseen = (*self.unseen, *filter(None, [answer.overlap_told]))
-        return replace(answer, opinions=held, unseen=unseen, seconds=dict(self.spent))
+        return answer.but(opinions=held, unseen=unseen, seconds=dict(self.spent))
 
     def _answer_first(self, hot: HotFunction, result: GusResult, measured: Measured | None) -> None:
         """Say what is known already: how long one run takes, and where."""

@@ -3,6 +3,7 @@
 import json
 import mmap
 import os
+import re
 import select
 import signal
 import struct
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.bounds import Placed
+from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.late import LOOK, Late
 from perfkit.collectors.tracer.lines import Loaded
@@ -38,7 +40,11 @@ _GROWTH = 16384
 _CALLS, _ACTIVE, _MISSING, _POINTER, _REGISTERS = 24, 48, 72, 0, 128
 _OTHERS, _FORKED = 200, 240
 _OUTSIDE, _OUTSIDE_ROOM, _PINNED = 1024, 128, 3584
-_EXCEPTIONS = {"__cxa_throw", "__cxa_rethrow", "__cxa_begin_catch", "_Unwind_Resume"}
+# What throws, unwinds and catches in C++ and Rust; what jumps out of functions in C.
+_EXCEPTIONS = re.compile(
+    r"__cxa_(re)?throw|__cxa_begin_catch|_Unwind_(RaiseException|Resume|ForcedUnwind)|__rust_start_panic"
+)
+_JUMPS = re.compile(r"_*(libc_)?(sig)?longjmp(_chk|_cancel)?")
 _RIP = 16  # index in gregs
 MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
@@ -367,7 +373,10 @@ class Child:
         """
         if not self.job.callees:
             return []
-        refuse_generated(self.job.function, self._left_for(), self.maps)
+        left = self._left_for()
+        if any(self.maps.place(address).generated for address in left) and (how := self._leaving()):
+            raise DataError(how)
+        refuse_generated(self.job.function, left, self.maps)
         found = []
         for address in self._pointed_at():
             place = self.maps.place(address)
@@ -491,7 +500,8 @@ class Child:
         self._kill()
         self.area = next((area for area in self.areas if self._context(_ACTIVE, area)), self.areas[0])
         count = self._recorded_blocks()
-        last = ""
+        if how := self._leaving():
+            raise DataError(how)
         if count and self._context(_ACTIVE):
             (block,) = np.frombuffer(os.pread(self.area.handles["blocks"], 4, 4 * (count - 1)), dtype=np.uint32)
             rows = self.static["blocks"][int(block) - 1]
@@ -504,9 +514,28 @@ class Child:
         else:
             last = f" outside of {self.job.function} (at {rip:#x})"
         name = signal.Signals(number).name
-        if hasattr(self, "static") and {outside for _, outside in self.static["outside"]} & _EXCEPTIONS:
-            last += " (it throws or catches C++ exceptions, which do not find their way through a recorded copy)"
+        if number in (signal.SIGSEGV, signal.SIGBUS) and _sets_handlers(self.job.path):
+            last += " (a handler that the program sets for that is not called while it is recorded)"
         raise DataError(f"the code crashed with {name} {where}{last}. {self._output()}".replace("  ", " ").strip())
+
+    def _leaving(self) -> str:
+        """Say that what was recorded leaves functions by an exception or longjmp; "" where it does not."""
+        if not hasattr(self, "static"):
+            return ""
+        blocks = self.static["blocks"]
+        entered = min(self._recorded_blocks() + 1, self.area.capacity)  # the last one may not have come to its end
+        ran = [blocks[int(each) - 1] for each in np.unique(self._map("blocks", entered, np.uint32)) if each]
+        plain = {each[key].partition("@")[0] for each in ran for key in ("function", "calls")}
+        how = ""
+        if any(_JUMPS.fullmatch(name) for name in plain):
+            how = "calls longjmp"
+        elif any(_EXCEPTIONS.match(name) for name in plain):
+            how = "throws or catches an exception"
+        return how and (
+            f"{named_as(self.job.function)} {how} in a call that was to be recorded, and that is not followed out of a "
+            "recorded copy (the program itself may do so rightly). Name a function that it calls and that returns "
+            "(-f), or give the program an input with which these calls return"
+        )
 
     def _ended(self) -> None:
         """Judge a child that ended without a word."""
@@ -625,6 +654,11 @@ class Child:
         self.log.seek(0)
         text = self.log.read()[-500:].decode(errors="replace").strip()
         return f"It printed: {text}" if text else ""
+
+
+def _sets_handlers(program: Path) -> bool:
+    """Whether a program may set handlers of signals."""
+    return not {"signal", "sigaction", "__sysv_signal"}.isdisjoint(ElfFile(program).imports.values())
 
 
 def forked(function: str) -> str:
