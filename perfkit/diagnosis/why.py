@@ -729,10 +729,16 @@ class _Inquiry:
         if not origin.complete and self.before is None:
             unseen.append(f"the rest of the call: recording ended at the {origin.stopped} (--limit)")
         if timed and len(timed[0].ticks):
-            n = timed[0].calls
+            n, ended = timed[0].calls, timed[0].ended
             if calls.count < n:
+                # How many a run that was stopped would have made, nobody counted: that depends on the machine's load.
+                some = (
+                    f"all but {calls.count:,} of at least {n:,} calls (their run was {ended})"
+                    if ended
+                    else f"{n - calls.count:,} of {n:,} calls"
+                )
                 unseen.append(
-                    f"{n - calls.count:,} of {n:,} calls; the recorded ones are from call {calls.skip + 1:,} on"
+                    f"{some}; the recorded ones are from call {calls.skip + 1:,} on"
                     + (
                         f" and take {calls.typical:.2f} times the mean, the longest and shortest twentieth left out"
                         if middle(timed[0].cycles) >= _SHORT

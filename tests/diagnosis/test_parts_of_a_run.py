@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.collectors.profile.hot import _by_thread
+from perfkit.collectors.profile.hot import HotFunction, _by_thread
+from perfkit.collectors.profile.sampled import Target
+from perfkit.collectors.tracer.timed import CallTimes
+from perfkit.diagnosis.ahead import Ahead
+from perfkit.diagnosis.calls import Calls
 from perfkit.diagnosis.team import Team
+from perfkit.diagnosis.why import _Inquiry
 from tests.diagnosis.programs import compiled, needed
 
 pytestmark = needed
@@ -109,3 +114,16 @@ class Cut(tuple):
 def test_where_calls_are_cut_the_samples_say_how_even_threads_are(sampled, much):
     team = Team("work", Cut(range(4)), np.zeros(4), "work", explained=True, sampled=sampled)
     assert team.imbalance[0] == pytest.approx(much)
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [("", "1,998 of 2,000 calls;"), ("stopped after 3 s", "all but 2 of at least 2,000 calls (their run was stopped")],
+)
+def test_calls_that_nobody_counted_to_the_end_are_a_lower_bound(ended, told):
+    trace = pk.datasets.load("traces/correlation-v5-small").head(100)
+    asked = _Inquiry(Target("/nowhere"), "", "zen4", 3.0, 1000, lambda _: None, Ahead("zen4", print))
+    asked.unseen = []
+    timed = CallTimes(np.full(2000, 500.0), 2000, 0, (1.0,), 0.0, False, ended, 3.0)
+    asked._look(None, HotFunction("f", "f", "/f", 1, 1.0, 1, 1), [timed], Calls(3, 2), trace)
+    assert any(each.startswith(told) for each in asked.unseen)
