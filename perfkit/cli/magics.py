@@ -1,26 +1,51 @@
 """``%load_ext perfkit``: the cell magics ``%%why``, ``%%gus`` and ``%%compare`` for C in a notebook.
 
-Each compiles the cell and returns a result, which the notebook shows: nothing is printed. Arguments that are not given
-are made for the parameters' types, which is said.
+Each compiles the cell and returns a result, which the notebook shows; what the result does not say itself is printed.
+Arguments that are not given are made for the parameters' types, which is said. A user's mistake is one line, not the
+way through this package that it took.
 """
 
+import functools
+import re
 import shlex
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from perfkit.errors import PerfkitWarning, SettingError
+from perfkit.collectors.tracer.bounds import BeyondWarning
+from perfkit.errors import PerfkitError, SettingError
 
 _WORDS = {
     "-f": "function", "--function": "function", "--arguments": "arguments", "--flags": "flags", "--core": "core",
     "--build": "build",
 }  # fmt: skip
 _APART = "// ---"
+_FILE = re.compile(r"\S*perfkit-kernel-[^/\s]*/kernel\.c\b")  # what the compiler calls the cell
+_CHECKED = 1_000_000  # instructions of a comparison's functions that are looked at for accesses beside their arrays
+
+Magic = Callable[[str, str], Any]
 
 
 def register(shell: Any) -> None:
     """Add the magics to an IPython shell."""
     for magic in (why, gus, compare):
-        shell.register_magic_function(magic, "cell", magic.__name__)
+        shell.register_magic_function(_told_in_a_line(magic), "cell", magic.__name__)
+
+
+def _told_in_a_line(magic: Magic) -> Magic:
+    """Return a magic that tells what is wrong with its line or its cell as IPython's own do."""
+
+    @functools.wraps(magic)
+    def called(line: str, cell: str) -> Any:
+        from IPython.core.error import UsageError
+
+        try:
+            return magic(line, cell)
+        except (PerfkitError, FileNotFoundError) as error:
+            raise UsageError(f"%%{magic.__name__}: {_FILE.sub('the cell', str(error))}") from None
+
+    return called
 
 
 def why(line: str, cell: str) -> Any:
@@ -29,6 +54,7 @@ def why(line: str, cell: str) -> Any:
 
     asked = _asked(line)
     kernel, arguments, notes = _compiled(cell, asked)
+    _told(notes)
     found = why_kernel(kernel, *arguments, core=asked.get("core", "host"))
     return found.but(unseen=(*notes, *found.unseen))
 
@@ -40,8 +66,10 @@ def gus(line: str, cell: str) -> Any:
 
     asked = _asked(line)
     kernel, arguments, notes = _compiled(cell, asked)
-    _told(notes)
-    return Gus(Microarchitecture.load(asked.get("core", "host"))).run(kernel.trace(*arguments))
+    with _warnings_told():
+        trace = kernel.trace(*arguments)
+    _told((*notes, "a later call: this is the first, with empty caches (%%why explains a later one)"))
+    return Gus(Microarchitecture.load(asked.get("core", "host"))).run(trace)
 
 
 def compare(line: str, cell: str) -> Any:
@@ -51,16 +79,22 @@ def compare(line: str, cell: str) -> Any:
     asked = _asked(line)
     parts = [part for part in cell.split(f"\n{_APART}") if part.strip()]
     if len(parts) != 2:
-        raise SettingError(f"%%compare takes two versions with a line {_APART!r} between them; found {len(parts)}")
+        raise SettingError(f"it takes two versions with a line {_APART!r} between them; found {len(parts)}")
     texts = (part.partition("\n")[2] if k else part for k, part in enumerate(parts))
     (a, arguments, notes), (b, *_) = (_compiled(text, asked) for text in texts)
+    for kernel in (a, b):  # what lies beside an array would be compared, or end the process that measures
+        with _warnings_told():
+            kernel.trace(*arguments, limit=_CHECKED)
     _told(notes)
     return compared(a, b, *arguments)
 
 
 def _asked(line: str) -> dict[str, str]:
     """Return a magic's options."""
-    words = shlex.split(line)
+    try:
+        words = [part for word in shlex.split(line) for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+    except ValueError as error:
+        raise SettingError(f"the line cannot be read ({error}): {line}") from error
     found: dict[str, str] = {}
     while words:
         word = words.pop(0)
@@ -81,7 +115,17 @@ def _compiled(cell: str, asked: dict[str, str]) -> tuple[Any, list[Any], tuple[s
     return kernel, *arguments_of(kernel, asked.get("arguments", ""), 'with --arguments "f8[1000], 2.0, 1000"')
 
 
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Print what is warned of in each run of a cell: Python shows a warning of one place once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for each in caught:
+        print(f"{'BEWARE: ' * issubclass(each.category, BeyondWarning)}{each.message}")
+
+
 def _told(notes: tuple[str, ...]) -> None:
     """Show what a result does not say itself."""
     for note in notes:
-        warnings.warn(f"not seen: {note}", PerfkitWarning, stacklevel=3)
+        print(f"not seen: {note}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.collectors.host.compare import compare
 from perfkit.collectors.host.true_cycles import true_cycles
+from perfkit.collectors.tracer.bounds import BeyondWarning
 from perfkit.diagnosis.diagnosis import Diagnosis, Measured
 from perfkit.diagnosis.opinions import opinions
 from perfkit.errors import PerfkitError, PerfkitWarning
@@ -44,9 +45,15 @@ def why_kernel(
     >>> kernel = pk.collectors.compile_kernel("long f(long n) { return n * n; }")  # doctest: +SKIP
     >>> print(pk.why_kernel(kernel, 7))  # doctest: +SKIP
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PerfkitWarning)  # said under "not seen"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PerfkitWarning)  # said in the answer
         trace = kernel.trace(*arguments, skip=_CALLS - 1, limit=limit, callees=True)
+    for each in caught:
+        if not issubclass(each.category, PerfkitWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    beyond = tuple(
+        f"an array is too small: {each.message}" for each in caught if issubclass(each.category, BeyondWarning)
+    )
     host = Microarchitecture.load(core)
     result = Gus(host, warm="all").run(trace)
     origin, unseen = trace.provenance, ["how long it takes with other data, or in a program"]
@@ -66,7 +73,7 @@ def why_kernel(
         program=kernel.name, function=kernel.function, symbol=kernel.function, file=kernel.file.name,
         chosen="the kernel", candidates=(), profiled="", share=None, result=result, measured=measured,
         not_measured=why_not, opinions=(), unseen=tuple(unseen),
-        sources={name: tuple(text.splitlines()) for name, text in origin.sources.items()},
+        sources={name: tuple(text.splitlines()) for name, text in origin.sources.items()}, doubts=beyond,
     )  # fmt: skip
     return found.but(opinions=opinions(found, None))
 

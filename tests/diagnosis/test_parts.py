@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 import perfkit as pk
 from perfkit.cli.pages.diagnosis import save_notebook, save_page
@@ -27,7 +30,7 @@ from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
 from perfkit.diagnosis.window import hot_window
 from perfkit.diagnosis.words import held_back, remedy
-from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.errors import DataError
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
 from perfkit.trace.trace import Trace
@@ -163,9 +166,9 @@ def test_the_extension_adds_three_cell_magics():
     shell = Shell()
     pk.load_ipython_extension(shell)
     assert {name: kind for name, (kind, _) in shell.magics.items()} == dict.fromkeys(("why", "gus", "compare"), "cell")
-    with pytest.raises(SettingError, match="expected options with a value each"):
+    with pytest.raises(UsageError, match="%%gus: expected options with a value each"):
         shell.magics["gus"][1]("--nonsense 3", "void f(void) {}")
-    with pytest.raises(SettingError, match="two versions"):
+    with pytest.raises(UsageError, match="%%compare: it takes two versions"):
         shell.magics["compare"][1]("", "void f(void) {}")
 
 
@@ -179,12 +182,49 @@ def test_a_cell_is_simulated():
 
 
 @needed
-def test_arguments_that_a_cell_does_not_give_are_made_and_said():
+def test_arguments_that_a_cell_does_not_give_are_made_and_said(capsys):
     shell = Shell()
     pk.load_ipython_extension(shell)
-    with pytest.warns(PerfkitWarning, match=r"those made for it here: f8\[1048576\], 1000 .*--arguments"):
-        found = shell.magics["gus"][1]("--core zen4", SUM)
+    found = shell.magics["gus"][1]("--core zen4", SUM)
     assert found.trace.access_count == 1001  # of x, and of the stack by ret
+    for magic, text in (("gus", SUM), ("why", SUM), ("compare", f"{SUM}\n// ---\n{SUM}")):
+        capsys.readouterr()
+        for _ in range(2):  # each time, not as Python's warnings
+            shell.magics[magic][1]("--core=zen4", text)
+        told = capsys.readouterr().out
+        assert len(re.findall(r"those made for it here: f8\[1048576\], 1000 .*--arguments", told)) == 2
+        assert ("empty caches" in told) == (magic == "gus")
+
+
+@needed
+@pytest.mark.parametrize("magic", ["why", "gus", "compare"])
+def test_a_cell_that_reads_behind_its_array_says_so(magic, capsys):
+    shell = Shell()
+    pk.load_ipython_extension(shell)
+    text = f"{SUM}\n// ---\n{SUM}" if magic == "compare" else SUM
+    found = shell.magics[magic][1]('--arguments "f8[10], 1000"', text)
+    behind = "f accesses memory 7,920 bytes behind the end of argument 1"
+    assert behind in (found.headline() if magic == "why" else capsys.readouterr().out)
+
+
+@needed
+def test_a_mistake_in_a_cell_is_one_line_and_no_way_through_the_package():
+    shell = InteractiveShell()
+    pk.load_ipython_extension(shell)
+    for line, text, said in (
+        ("--core zen9", SUM, "no core named 'zen9'"),
+        ("", SUM.replace("s += a[i]", "s += b"), "the cell:1:"),
+        ("", SUM + SUM.replace("double f", "double g"), "name the function to trace"),
+        ('--arguments "f8[10', SUM, "No closing quotation"),
+        ('--arguments "f8[10]"', SUM, "takes 2 arguments"),
+    ):
+        with capture_output() as shown:
+            done = shell.run_cell(f"%%why {line}\n{text}\n")
+        assert isinstance(done.error_in_exec, UsageError)
+        told = shown.stdout + shown.stderr
+        assert said in told
+        assert "Traceback" not in told
+        assert ".py" not in told
 
 
 SUM = "double f(const double *a, long n) { double s = 0; for (long i = 0; i < n; i++) s += a[i]; return s; }"

@@ -12,6 +12,7 @@ from perfkit.collectors.profile.sampled import CodePlace, Sampled, Target, opene
 from perfkit.collectors.profile.watched import said, watched
 from perfkit.collectors.tracer.demangle import forms, parted
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.stubs import MARK, stub_at
 from perfkit.errors import DataError, UnavailableError, of_extra
 from perfkit.results import Kind, Tabled, draw
 
@@ -270,7 +271,9 @@ def _middle(moments: Sequence[float]) -> float:
 
 def _symbol(where: CodePlace, files: dict[str, ElfFile | None]) -> str:
     elf = opened(where.path, files)
-    held = elf.holds(where.address) if elf is not None else None
+    if elf is None:
+        return ""
+    held = elf.holds(where.address) or stub_at(elf, where.address)
     return held.name if held is not None else ""
 
 
@@ -301,7 +304,7 @@ def _short(name: str) -> str:
 def own(functions: Sequence[HotFunction], interpreter: Path | None = None) -> HotFunction | None:
     """Return the hottest function that is the program's own, of those that have a symbol; none of an interpreter's."""
     but = str(interpreter.resolve()) if interpreter else ""
-    mine = (each for each in functions if each.symbol and not each.is_system)
+    mine = (each for each in functions if each.symbol and not each.is_system and not each.symbol.endswith(MARK))
     if interpreter is not None:
         mine = (each for each in mine if each.path != but and not each.library.startswith("libpython"))
     return next(mine, None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.errors import PerfkitWarning
 from perfkit.trace.trace import Trace
 
 _REACH = 1 << 20  # bytes beside an array that are looked at; 10 times its size where that is more
@@ -31,6 +32,10 @@ class Placed:
     size: int
     before: int
     behind: int
+
+
+class BeyondWarning(PerfkitWarning):
+    """A region accessed memory beside its arrays."""
 
 
 def misses(trace: Trace, arrays: Sequence[Placed]) -> list[str]:

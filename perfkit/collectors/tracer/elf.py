@@ -357,6 +357,14 @@ class ElfFile:
         found = self._sorted[1][k] if k >= 0 else None
         return found if found and address < found.address + found.size else None
 
+    def code(self, address: int, size: int) -> bytes:
+        """Return bytes of the file by their address (before relocation); fewer where it holds no more."""
+        for each in self.segments:
+            if each.kind == _PT_LOAD and each.address <= address < each.address + each.file_size:
+                at = address - each.address + each.offset
+                return self.data[at : min(at + size, each.offset + each.file_size)]
+        return b""
+
     @cached_property
     def _sorted(self) -> tuple[list[int], list[Symbol]]:
         """Functions by address; of several at one address the one that says its size."""

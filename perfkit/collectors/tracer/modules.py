@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from iced_x86 import Decoder, FlowControl
-
 from perfkit.collectors.tracer.clone import Function
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.stubs import stub
 from perfkit.errors import FormatError
 
 _PT_GNU_EH_FRAME = 0x6474E550
@@ -61,19 +60,8 @@ class Module:
 
     def stub(self, address: int) -> Function | None:
         """Return a procedure linkage stub as a function of its own."""
-        try:
-            code = self.read(address, 32)
-        except OSError:
-            return None
-        for i in list(Decoder(64, code, ip=address))[:2]:
-            if i.flow_control == FlowControl.INDIRECT_BRANCH and i.is_ip_rel_memory_operand and self.elf is not None:
-                place = i.ip_rel_memory_address - self.load_address
-                if place in self.elf.imports or place in self.elf.relocated:
-                    name = self.elf.imports.get(place, "?")
-                    return Function(f"{name}@plt", address, i.next_ip - address)
-            if i.flow_control != FlowControl.NEXT:
-                return None
-        return None
+        held = stub(self.elf, address, self.read, self.load_address) if self.elf is not None else None
+        return Function(held.name, held.address, held.size) if held is not None else None
 
     def _unwound(self, address: int) -> Function | None:
         """Return the function by its unwind entry: for code without symbols."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.tracer.arguments import described_arguments
-from perfkit.collectors.tracer.bounds import misses
+from perfkit.collectors.tracer.bounds import BeyondWarning, misses
 from perfkit.collectors.tracer.demangle import demangled, named_as
 from perfkit.collectors.tracer.elf import BODIES, ElfFile, Symbol
 from perfkit.collectors.tracer.lines import Loaded, annotate, is_system
@@ -400,7 +400,7 @@ class Tracer:
             warnings.warn(
                 f"{provenance.function} accesses memory {miss}: what lies there is chance, and so is what follows from "
                 "it; give a larger array, or smaller numbers",
-                PerfkitWarning,
+                BeyondWarning,
                 stacklevel=4,
             )
         return annotate(trace, recording.loaded, folders)
