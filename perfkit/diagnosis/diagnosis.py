@@ -13,6 +13,7 @@ import numpy as np
 from perfkit.collectors.profile.hot import HotFunction, too_few
 from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
+from perfkit.collectors.tracer.stubs import MARK
 from perfkit.diagnosis import words
 from perfkit.errors import FormatError, of_extra
 from perfkit.results import Kind, Summarised, draw
@@ -137,10 +138,29 @@ class Opinion:
 
 
 def places(trace: "Trace") -> list[str]:
-    """Return where each static instruction is: ``file:line``, or its address as objdump prints it."""
+    """Return where each static instruction is: ``file:line``, or its address as objdump prints it.
+
+    A linkage stub (PLT) is where the call that leads to it is.
+    """
     code, addresses = trace.code, trace.object_addresses().tolist()
-    each = zip(code.file, code.line.tolist(), addresses, strict=True)
+    each = ((code.file[k], int(code.line[k]), addresses[k]) for k in standing(trace))
     return [f"{Path(name).name}:{line}" if line else f"{address:#x}" for name, line, address in each]
+
+
+def standing(trace: "Trace") -> list[int]:
+    """Return the static instruction at whose place each is told: itself; of a linkage stub the call that leads to it.
+
+    Nobody wrote a stub, and what is waited for there is the callee's, or the call before.
+    """
+    code, found = trace.code, list(range(trace.code.instruction_count))
+    stubs = [k for k in found if code.function[k].endswith(MARK)]
+    for block in sorted({int(code.block[k]) for k in stubs}):
+        at = np.flatnonzero(trace.stream == block)
+        before = np.bincount(trace.stream[at[at > 0] - 1])
+        if len(before):
+            call = int(code.block_start[int(before.argmax()) + 1]) - 1
+            found = [call if int(code.block[k]) == block and code.line[call] else k for k in found]
+    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -384,13 +404,14 @@ class Diagnosis(Summarised):
         pd = of_extra("pandas")
 
         code, spent = self.result.trace.code, self.result.spent
+        at = standing(self.result.trace)
         causes = [*CAUSES, *self.result.program.groups]
         table = pd.DataFrame(
             {
                 "place": places(self.result.trace),
-                "file": list(code.file),
-                "line": code.line,
-                "function": list(code.function),
+                "file": [code.file[k] for k in at],
+                "line": code.line[at],
+                "function": [code.function[k] for k in at],
                 "causality": self.responsible.shares,
                 "time": spent.sum(axis=1) / max(1, self.result.ticks),
             }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.collectors.profile.hot import Profile
-from perfkit.diagnosis.diagnosis import Diagnosis, Opinion
+from perfkit.diagnosis.diagnosis import Diagnosis, Opinion, standing
 from perfkit.diagnosis.noise_curves import NONE
 from perfkit.errors import PerfkitError
 from perfkit.machine.core import Microarchitecture
@@ -156,7 +156,7 @@ def _samples(answer: Diagnosis, found: Profile) -> Opinion | None:
     trace = answer.result.trace
     code = trace.code
     here = _of_file(answer)
-    places = list(zip(code.file, code.line.tolist(), strict=True))
+    places = [(code.file[k], int(code.line[k])) for k in standing(trace)]
     index = dict(zip(trace.object_addresses()[here].tolist(), here.tolist(), strict=True))
     by_line: Counter[tuple[str, int]] = Counter()
     sampled: dict[tuple[str, int], list[int]] = {}

@@ -1,7 +1,9 @@
 """`why`: find a program's hot function, time it, record it, simulate it, and say what holds it back."""
 
+import itertools
 import json
 import math
+import re
 import shlex
 import sys
 import time
@@ -21,7 +23,9 @@ from perfkit.collectors.profile.perf import RATE
 from perfkit.collectors.profile.sampled import Target, mapped_code, opened, place
 from perfkit.collectors.profile.watched import STOPPED
 from perfkit.collectors.tracer.cloner import Refusal
+from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.elf import ElfFile
+from perfkit.collectors.tracer.stubs import callers
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.collectors.tracer.tracer import Tracer
 from perfkit.diagnosis.ahead import ALL, Ahead
@@ -58,6 +62,8 @@ _LEAST_PART = 0.1  # of the limit: a part of a long call that ends before has le
 _COVERED = 0.5  # of the samples in a function: a recording that holds fewer is of something else
 _SCRIPT = 0.1  # of a script's time: a function with less does not explain it
 _MUCH = 0.05  # of the run: a library that has so much of it is named
+_WORTH = 0.01  # of the run: a function with less is not offered
+_CALLERS = 4  # functions that are named as callers
 _SMALL = 0.25  # of the run: an answer about less is not one about the program
 _WAITING = 0.2  # of the run: threads that wait so long come before what one of them does
 _OPENMP = ("libgomp", "libomp", "libiomp")
@@ -333,7 +339,8 @@ class _Inquiry:
             seen = (
                 "no function of a library of yours was seen running"
                 if mine is None
-                else f"the hottest function of a library has {mine.share:.0%} of it (-f {mine.name} asks about that)"
+                else f"the hottest function of a library has {mine.share:.1%} of it"
+                + (f" (-f {mine.name} asks about that)" if mine.share >= _WORTH else "")
             )
             raise DataError(
                 f"{self.target.subject.name} spends its time in Python's interpreter, in libraries of the system or in "
@@ -343,14 +350,30 @@ class _Inquiry:
             )
         if mine is None:
             raise DataError(
-                f"no function of {self.target.subject.name} itself was seen running: {found.summary()}. If it was "
-                "stripped, build it without -s; a function of a library is named with -f LIBRARY:FUNCTION"
+                f"no function of {self.target.subject.name} itself was seen running: {found.summary()}. "
+                f"{self._ask_instead(hottest)}"
             )
         if mine.path != str(self.target.program.resolve()) and Path(mine.path).name != self.target.subject.name:
             self.unseen.append(f"{self.target.subject.name} spends its time in {mine.library}")
         if (mine.symbol, mine.path) == (hottest.symbol, hottest.path):
             return mine, "the hottest function"
         return mine, f"the hottest of the program's own functions ({hottest.name} of {hottest.library} is hotter)"
+
+    def _ask_instead(self, hottest: HotFunction) -> str:
+        """Say what to ask about where a library's function, or code without a name, has all of the time."""
+        elf = ElfFile(self.target.program)
+        if elf.is_stripped and elf.debug_file is None:
+            return "It was stripped: build it without -s"
+        # libc's own names of memcpy are __memcpy_avx512_unaligned_erms and the like.
+        names = [name for name in set(elf.imports.values()) if name in re.split(r"__?|@", hottest.symbol)]
+        for name in sorted(names, key=len, reverse=True):
+            if found := [brief(named_as(symbol)) for symbol in itertools.islice(callers(elf, name), _CALLERS)]:
+                asks = " or ".join(f"-f {shlex.quote(one)}" for one in found)
+                return f"Ask about what calls {name} there: {asks}"
+        return (
+            "Ask about the function of the program that calls it (-f FUNCTION), or about the library's own "
+            "(-f LIBRARY:FUNCTION)"
+        )
 
     def _place(self, hot: HotFunction) -> str:
         """Return the library that holds the function, "" for the program itself."""

@@ -46,6 +46,7 @@ _EXCEPTIONS = re.compile(
 )
 _JUMPS = re.compile(r"_*(libc_)?(sig)?longjmp(_chk|_cancel)?")
 _RIP = 16  # index in gregs
+_OWN = ("libc.so", "libc-", "ld-linux", "libpthread")  # libraries whose functions Python and its loader call
 MAX_ATTEMPTS = 200
 _LOOK = 0.02  # seconds between looks at how far a program is that is to be ended early
 
@@ -502,6 +503,13 @@ class Child:
         count = self._recorded_blocks()
         if how := self._leaving():
             raise DataError(how)
+        library = Path(self.job.library).name
+        if not count and library.startswith(_OWN):
+            raise DataError(
+                f"{self.job.function} is called by the process that records, too, as many functions of {library} are: "
+                "it cannot be recorded by itself. Record the function of the program that calls it (-f), which holds "
+                "its calls"
+            )
         if count and self._context(_ACTIVE):
             (block,) = np.frombuffer(os.pread(self.area.handles["blocks"], 4, 4 * (count - 1)), dtype=np.uint32)
             rows = self.static["blocks"][int(block) - 1]

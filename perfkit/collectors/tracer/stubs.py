@@ -63,10 +63,10 @@ def callers(elf: ElfFile, imported: str) -> Iterator[str]:
         for i in Decoder(64, elf.code(symbol.address, symbol.size), ip=symbol.address):
             if i.is_call_near or i.is_jmp_short_or_near:
                 held = stub(elf, i.near_branch_target, elf.code)
-                if held is not None and held.name == f"{imported}{MARK}":
-                    yield symbol.name
-                    break
-            elif (i.is_call_near_indirect or i.is_jmp_near_indirect) and i.is_ip_rel_memory_operand:
-                if i.ip_rel_memory_address in places:
-                    yield symbol.name
-                    break
+                calls = held is not None and held.name == f"{imported}{MARK}"
+            else:
+                indirect = i.is_call_near_indirect or i.is_jmp_near_indirect
+                calls = indirect and i.is_ip_rel_memory_operand and i.ip_rel_memory_address in places
+            if calls:
+                yield symbol.name
+                break
