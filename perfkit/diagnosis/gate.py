@@ -432,12 +432,11 @@ def _reason(change: GusDiff) -> str:
     row = change.changed_line()
     if row is not None:
         costly = change.to_frame().iloc[0]  # where the cycles are, which may be behind the line that was changed
-        line = change.said(row)
-        if line != said_of(row):  # a run without the line said what it makes, and the account may put that elsewhere
-            told = line
+        if change.explains(row):  # whatever the account says
+            told = change.said(row)
         else:
             more = "" if costly["change"] == row["change"] else f"; the cycles are at {said_of(costly)}"
-            told = f"{line}{more}; {told}"
+            told = f"{change.said(row)}{more}; {told}"
     first, second = change.bottlenecks
     if first != second:
         told += f"; the bottleneck was {first or 'no single resource'} and is now {second or 'no single resource'}"

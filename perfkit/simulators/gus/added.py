@@ -5,12 +5,13 @@ rare addition that lengthens a chain delays whatever stands behind it, and a com
 gets the cycles of its retirement. Only a run without the line tells.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfkit.errors import of_extra
+from perfkit.errors import PerfkitWarning, of_extra
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
 from perfkit.trace.without import without
 
@@ -41,7 +42,9 @@ def added_lines(result: GusResult, lines: Mapping[str, Sequence[int]], calls: in
         left = without(result.trace, removed)
         if not left.blocks_executed:
             continue
-        other = result.settings.run(left)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PerfkitWarning)  # what no table knows was said of the whole run
+            other = result.settings.run(left)
         rest = _cycles(other)
         more = {cause: all_of_it.get(cause, 0.0) - rest.get(cause, 0.0) for cause in {**all_of_it, **rest}}
         cause = max(more, key=lambda name: more[name])

@@ -88,6 +88,8 @@ class Side:
         The executed instructions of the lines, in the program's order; empty where they were not kept.
     calls : int
         By how many calls all figures were divided; 0 where they are those of the whole recording.
+    missing : (int, int)
+        Calls that were asked for and calls that there were, where these are fewer; else (0, 0).
     """
 
     name: str
@@ -101,6 +103,7 @@ class Side:
     speedups: Mapping[str, float]
     listing: tuple[Instruction, ...] = ()
     calls: int = 0
+    missing: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, result: GusResult, name: str = "", calls: int = 0) -> Self:
@@ -119,6 +122,7 @@ class Side:
             _speedups(result),
             listing,
             calls,
+            _missing(result.trace) if origin.complete else (0, 0),
         )
 
 
@@ -226,10 +230,10 @@ class GusDiff(Tabled):
         frame, least = self.to_frame(), _PART * abs(change)
         toward = frame["change"] * (1 if change > 0 else -1)
         work = (frame["instructions_b"] - frame["instructions_a"]) * (1 if change > 0 else -1)
-        asked = self._asked(frame).notna()
+        large = (toward >= least) | (work >= least)
         toward = self._asked(frame).fillna(toward)
         for kinds in (("text",), ("text", "operations")):
-            mine = frame["code"].isin(kinds) & ((toward >= least) | ((work >= least) & ~asked))
+            mine = frame["code"].isin(kinds) & (large | (toward >= least))
             if mine.any():
                 return frame.loc[toward.where(mine, -float("inf")).idxmax()]
         return frame.loc[toward.idxmax()] if len(frame) else None
@@ -239,6 +243,11 @@ class GusDiff(Tabled):
         slower = "b" if self.cycles[1] > self.cycles[0] else "a"
         cycles = dict(zip(self.added["place"], self.added["cycles"], strict=True))
         return frame[f"place_{slower}"].map(cycles).astype(float)
+
+    def explains(self, row: "pd.Series") -> bool:
+        """Whether a run without a line of the slower run said that it makes most of the change."""
+        asked = float(self._asked(row.to_frame().T).iloc[0])
+        return asked >= abs(self.cycles[1] - self.cycles[0]) / 2
 
     def told_change(self) -> str:
         """Say which lines were changed, the one that made most of the difference first; "" where none is known."""
@@ -440,6 +449,12 @@ def _calls(a: GusResult, b: GusResult, names: tuple[str, str]) -> tuple[int, int
     return found[0] or 0, found[1] or 0
 
 
+def _missing(trace: Trace) -> tuple[int, int]:
+    """Return the calls that were asked for and those that a whole recording holds, where these are fewer; else 0, 0."""
+    held, asked = calls_of(trace), trace.provenance.extra.get("repeat", "")
+    return (int(asked), held) if held and asked.isdecimal() and held < int(asked) else (0, 0)
+
+
 def _number(calls: int | None) -> str:
     """Say how many calls a recording holds."""
     return "an unknown number of calls" if calls is None else counted(calls, "calls")
@@ -515,6 +530,9 @@ def _notes(a: Side, b: Side) -> Iterator[str]:
             "calls in a row may overlap, and where only the first is recorded it meets what is not yet warm"
         )
     for name, side in (("A", a), ("B", b)):
+        if side.missing[0]:
+            asked, there = side.missing
+            yield f"{_number(asked)} of {name} were asked for, and there were {there}"
         if side.stopped:
             yield f"the recording of {name} {_CUT} {side.instructions:,} instructions, with work left"
     if a.core != b.core:
