@@ -10,7 +10,8 @@ Only those tests are run that executed the changed line in a run without mutatio
 did, as where numba compiled it or a child process runs it). ``--again`` runs all of them on what survived.
 
 With ``--store FILE`` each answer is kept as soon as it is known, and what the file holds is not run again: a list can
-be run in pieces (``--seconds 150``), and what survived be tried again with new tests (``--again``).
+be run in pieces (``--seconds 150``), and what survived be tried again with new tests (``--again``). ``--of COMMIT``
+plants the mutations of an earlier commit, each where its line is now: a list is followed while the code changes.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import zip_longest
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -198,14 +200,39 @@ def _is_text(node: ast.BinOp) -> bool:
     )
 
 
-def drawn(part: str, number: int, seed: int) -> list[tuple[Mutant, list[str]]]:
-    """Return so many mutations of a part, drawn without repetition, each with the tests that should notice."""
-    tests_of: dict[Path, list[str]] = {}
+def drawn(part: str, number: int, seed: int, commit: str = "") -> list[tuple[Mutant | None, list[str]]]:
+    """Return so many mutations of a part, drawn without repetition, each with the tests that should notice.
+
+    Of an earlier commit those whose line is gone are None.
+    """
+    files = _git("ls-tree", "-r", "--name-only", commit, "perfkit").decode().splitlines() if commit else []
+    tests_of: dict[str, list[str]] = {}
     for pattern, tests in PARTS[part].items():
-        for file in sorted(ROOT.glob(pattern)):
+        here = files or [str(file.relative_to(ROOT)) for file in ROOT.glob(pattern)]
+        for file in sorted(file for file in here if PurePath(file).match(pattern)):
             tests_of.setdefault(file, tests)
-    every = [(m, t) for f, t in tests_of.items() for m in mutants(str(f.relative_to(ROOT)), f.read_bytes())]
-    return random.Random(f"{seed} {part}").sample(every, min(number, len(every)))
+    sources = {f: _git("show", f"{commit}:{f}") if commit else (ROOT / f).read_bytes() for f in tests_of}
+    every = [(m, t) for f, t in tests_of.items() for m in mutants(f, sources[f])]
+    chosen = random.Random(f"{seed} {part}").sample(every, min(number, len(every)))
+    return [(followed(m, sources[m.file]) if commit else m, tests) for m, tests in chosen]
+
+
+def followed(mutant: Mutant, old: bytes) -> Mutant | None:
+    """Return a mutation of an older text of its file where that line is now; None where there is none of that text."""
+    new = (ROOT / mutant.file).read_bytes() if (ROOT / mutant.file).exists() else b""
+    begin, end = old.rfind(b"\n", 0, mutant.start) + 1, old.find(b"\n", mutant.stop)
+    line, at = old[begin:end], -1
+    for _ in range(old[:begin].count(line) + 1 if new.count(line) != 1 else 1):  # the one of several that it was
+        at = new.find(line, at + 1)
+        if at < 0:
+            return None
+    moved = at - begin
+    number = new.count(b"\n", 0, mutant.start + moved) + 1
+    return Mutant(mutant.file, number, mutant.start + moved, mutant.stop + moved, mutant.new)
+
+
+def _git(*words: str) -> bytes:
+    return subprocess.run(["git", "-C", ROOT, *words], check=True, capture_output=True).stdout
 
 
 # ------------------------------------------------------------------ the tests
@@ -388,6 +415,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="+", choices=sorted(PARTS))
     parser.add_argument("--number", type=int, default=20, help="of mutations in each part")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--of", metavar="COMMIT", default="", help="the commit whose mutations are drawn; this code's")
     parser.add_argument("--limit", type=float, default=240, help="seconds for the tests of one mutation")
     parser.add_argument("--list", action="store_true", help="only print the mutations")
     parser.add_argument("--store", type=Path, help="the file that keeps what is known")
@@ -398,7 +426,7 @@ def main() -> int:
     end = time.monotonic() + asked.seconds
     for name in ("numba", "pandas", "pyarrow.csv", "pyarrow.parquet", "scipy.optimize"):
         import_module(name)  # once, for all children
-    turns = zip_longest(*(drawn(part, asked.number, asked.seed) for part in asked.parts))
+    turns = zip_longest(*(drawn(part, asked.number, asked.seed, asked.of) for part in asked.parts))
     chosen = [each for turn in turns for each in turn if each is not None]
     rows = [json.loads(x) for x in asked.store.read_text().splitlines()] if asked.store and asked.store.exists() else []
     whole_runs = {tuple(row["unchanged"]): row for row in rows if "unchanged" in row}
@@ -414,6 +442,8 @@ def main() -> int:
                     file.write(json.dumps(row) + "\n")
 
         for number, (mutant, tests) in enumerate(chosen, 1):
+            if mutant is None:
+                continue
             told = f"{mutant.file}:{mutant.line}\n{mutant.told((ROOT / mutant.file).read_bytes())}"
             if asked.list:
                 print(f"{number:3} {told}", flush=True)

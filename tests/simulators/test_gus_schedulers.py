@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from perfkit.machine.core import Microarchitecture
+from perfkit.simulators.gus.causality import causality
 from perfkit.simulators.gus.gus import Gus
 from perfkit.simulators.gus.schedulers import admit, hold
 from perfkit.simulators.gus.timing import CYCLES, TICKS, Schedulers
@@ -115,3 +116,31 @@ def test_a_taken_branch_costs_what_the_core_says():
     fast, slow = (Gus(c).run(loop(body, n)).cycles / n for c in (base, base.scaled("taken_branches", 0.25)))
     assert fast == pytest.approx(1, rel=0.02)
     assert slow == pytest.approx(4, rel=0.02)
+
+
+def test_who_frees_a_place_before_a_scheduler_is_the_cause_and_nobody_beside():
+    """A scheduler of one entry and a queue of six before it, by hand.
+
+    The load waits for ten multiplications and holds the entry; six additions fill the queue. The seventh is dispatched
+    when the first of them leaves it, which is when the load begins; what follows in the next turn is dispatched behind
+    it. The six wait, and nobody waits for them.
+    """
+    core = Microarchitecture.load("zen5").replaced("vector_queue", 6, "by hand")
+    gus = Gus(core.replaced("vector_scheduler", 1, "by hand"))
+    body = "xor eax,eax\n" + "imul rax,rax\n" * 10 + "vaddsd xmm0,xmm4,[rax]\n" + "vaddsd xmm1,xmm2,xmm3\n" * 7
+    counts = causality(gus, loop(body, 400)).counts
+    assert counts[12:18].tolist() == [0] * 6
+    others = np.delete(counts, range(12, 18))
+    assert others.min() > 300
+    assert np.ptp(others) <= 1
+
+
+def test_what_leaves_a_queue_in_order_waits_for_what_the_one_before_waits_for():
+    """Ten dependent divisions of 13 cycles a turn bound it; behind them the queue is full of what waits for them."""
+    body = "vdivsd xmm0,xmm0,xmm1\n" * 10 + "vaddsd xmm3,xmm0,xmm5\n" * 100 + "nop\n" * 20
+    gus = Gus(Microarchitecture.load("zen5"))
+    for exact in (True, False):
+        found = causality(gus, loop(body, 60), exact=exact)
+        assert found.cycles / 60 == pytest.approx(130, rel=0.02)
+        assert np.ptp(found.counts[:10]) <= 1
+        assert found.shares[:10].sum() > 0.9  # one more frees the place that the next turn is dispatched with
