@@ -9,7 +9,7 @@ from perfkit.trace.code import StaticCode, expand
 from perfkit.trace.trace import Trace
 
 
-def without(trace: Trace, removed: NDArray[np.bool_]) -> Trace:
+def trace_without(trace: Trace, removed: NDArray[np.bool_]) -> Trace:
     """Return a trace in which some static instructions never ran; everything else ran as it did.
 
     What read their results reads the ones of before, a branch around what is gone goes one way, and the others lie

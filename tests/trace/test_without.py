@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import perfkit as pk
-from perfkit.trace.without import without
+from perfkit.trace.without import trace_without
 
 
 @pytest.mark.parametrize("name", ["gather-avx2", "branchy", "masked-update-avx512"])
@@ -13,7 +13,7 @@ def test_everything_else_stays_as_it_was(name):
     code = trace.code
     removed = np.random.default_rng(0).random(len(code.pc)) < 0.4
     removed[int(code.block_start[1]) : int(code.block_start[2])] = True  # a whole block
-    left = without(trace, removed)
+    left = trace_without(trace, removed)
     executed = np.concatenate(list(trace.instructions()))
     stays = ~removed[executed]
     assert code.pc[executed][stays].tolist() == left.code.pc[np.concatenate(list(left.instructions()))].tolist()
@@ -28,5 +28,5 @@ def test_everything_else_stays_as_it_was(name):
 
 def test_nothing_removed_is_the_same_run():
     trace = pk.datasets.load("traces/branchy")
-    same = without(trace, np.zeros(len(trace.code.pc), dtype=bool))
+    same = trace_without(trace, np.zeros(len(trace.code.pc), dtype=bool))
     assert pk.Gus("zen4").run(same).cycles == pk.Gus("zen4").run(trace).cycles

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfkit.errors import PerfkitWarning, of_extra
 from perfkit.simulators.gus.gus import GusResult, cpi_by_cause
-from perfkit.trace.without import without
+from perfkit.trace.without import trace_without
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def added_lines(result: GusResult, lines: Mapping[str, Sequence[int]], calls: in
     for place, instructions in lines.items():
         removed = np.zeros(len(result.trace.code.pc), dtype=bool)
         removed[list(instructions)] = True
-        left = without(result.trace, removed)
+        left = trace_without(result.trace, removed)
         if not left.blocks_executed:
             continue
         with warnings.catch_warnings():
