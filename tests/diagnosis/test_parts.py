@@ -24,7 +24,7 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of, windows_of
-from perfkit.diagnosis.diagnosis import Measured, places
+from perfkit.diagnosis.diagnosis import Measured, Together, places
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
@@ -684,3 +684,13 @@ def test_a_small_part_of_a_script_does_not_explain_it(share, made):
     asked = dataclasses.replace(inquiry(), target=Target(Path(sys.executable), (), None, Path("run.py")))
     with pytest.raises(DataError, match=rf"the hottest function of a library has {share:.0%} of it \(-f serve"):
         asked._function(seen)
+
+
+def test_a_pair_that_holds_a_function_back_is_in_the_picture_and_the_table(tmp_path):
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis]())
+    names = (answer.ranked.resources[0][0], answer.ranked.resources[1][0])
+    answer.__dict__["together"] = Together(names, 0.99)
+    bars = [text.get_text() for text in answer.plot().get_yticklabels()]
+    assert bars[-1] == " + ".join(names)  # the longest, on top
+    assert answer.ranked_with_pair.bottleneck == " + ".join(names)
+    assert f">{' + '.join(names)}<" in save_page(answer, tmp_path / "page.html").read_text()
