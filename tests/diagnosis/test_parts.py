@@ -693,4 +693,5 @@ def test_a_pair_that_holds_a_function_back_is_in_the_picture_and_the_table(tmp_p
     bars = [text.get_text() for text in answer.plot().get_yticklabels()]
     assert bars[-1] == " + ".join(names)  # the longest, on top
     assert answer.ranked_with_pair.bottleneck == " + ".join(names)
-    assert f">{' + '.join(names)}<" in save_page(answer, tmp_path / "page.html").read_text()
+    page = save_page(answer, tmp_path / "page.html").read_text().replace("<wbr>", "")
+    assert f">{' + '.join(names)}<" in page
