@@ -11,7 +11,7 @@ from perfkit.cli.output import print_json
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
 
-_EVENTS = 3000  # executed instructions of a timeline that is written
+_EVENTS = 3000  # executed instructions of a timeline that is written: browsers bear some ten thousand events
 
 
 def why(
@@ -43,7 +43,7 @@ def why(
         None,
         "--timeline",
         metavar="FILE",
-        help="Write when which resource was used, for Perfetto (trace events).",
+        help="Write when which resource was used around the bottleneck's line, for Perfetto (trace events).",
         callback=options.ends_in(".json"),
     ),
     output: Annotated[
@@ -110,10 +110,12 @@ def _write(found: "Diagnosis", html: Path | None, notebook: Path | None, timelin
         if notebook is not None:
             told.append(f"wrote {save_notebook(found, notebook)}; open it: jupyter lab {notebook}")
     if timeline is not None:
-        from perfkit.diagnosis.window import hot_window
-        from perfkit.simulators.gus.trace_events import save_trace_events
+        from perfkit.diagnosis.window import hot_timeline
+        from perfkit.simulators.gus.trace_events import save_trace_events, window_told
 
-        first, length, _ = hot_window(found, _EVENTS)
-        part = found.result.timeline(first, length)
-        told.append(f"wrote {save_trace_events(part, timeline)}; open it at ui.perfetto.dev")
+        part = hot_timeline(found, _EVENTS)
+        told.append(
+            f"wrote {save_trace_events(part, timeline, found.result)} ({window_told(part, found.result)}; simulated); "
+            "open it at ui.perfetto.dev"
+        )
     return told

@@ -378,6 +378,15 @@ class Diagnosis(Summarised):
         first, second = found.resources[most]
         return Together((first, second), gain) if gain >= _LITTLE else None
 
+    @property
+    def ranked_with_pair(self) -> Sensitivity:
+        """`ranked`, and the pair of resources that holds the function back where none does alone (simulated)."""
+        both = self.together
+        if both is None:
+            return self.ranked
+        speedup = np.vstack([self.ranked.speedup, np.full((1, len(self.ranked.weights)), both.gain)])
+        return replace(self.ranked, resources=(*self.ranked.resources, both.resources), speedup=speedup)
+
     @cached_property
     def _without(self) -> dict[str, float]:
         """How many times as fast the calls would run if each of the best resources were no limit (simulated)."""
@@ -536,7 +545,7 @@ class Diagnosis(Summarised):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw what each better resource would bring; return the axes."""
-        return draw("gus:plot_sensitivity", self.ranked, ax=ax)
+        return draw("gus:plot_sensitivity", self.ranked_with_pair, ax=ax)
 
     def save(self, path: str | Path) -> Path:
         """Write the answer with its simulation: `load` opens it, and `perfkit.GusResult.load` opens the simulation."""

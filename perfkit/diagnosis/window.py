@@ -1,5 +1,6 @@
 """The part of a recording that shows its bottleneck at work: around one execution of the line that it costs most at."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from perfkit.diagnosis.diagnosis import places
 
 if TYPE_CHECKING:
     from perfkit.diagnosis.diagnosis import Diagnosis
+    from perfkit.simulators.gus.timeline import Timeline
 
 _SOON, _LATE = 60_000, 300_000  # instructions: simulating them again takes a second; more than the latter is not done
 
@@ -48,3 +50,11 @@ def hot_window(found: "Diagnosis", length: int) -> HotWindow:
         return HotWindow(0, min(length, result.instructions), -1)
     first = max(0, min(chosen - length // 2, result.instructions - length))
     return HotWindow(first, min(length, result.instructions - first), chosen)
+
+
+def hot_timeline(found: "Diagnosis", length: int) -> "Timeline":
+    """Return the timeline of `hot_window`, with addresses as objdump prints them."""
+    first, count, _ = hot_window(found, length)
+    part = found.result.timeline(first, count)
+    text = found.listing()["text"].to_numpy()[part.schedule["instruction"].to_numpy()]
+    return replace(part, schedule=part.schedule.assign(text=text))

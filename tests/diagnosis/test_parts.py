@@ -24,15 +24,16 @@ from perfkit.collectors.tracer.elf import ElfFile
 from perfkit.collectors.tracer.timed import CallTimes, time_calls
 from perfkit.diagnosis.ahead import Ahead
 from perfkit.diagnosis.calls import Calls, choose_calls, from_address, middle, share_of, windows_of
-from perfkit.diagnosis.diagnosis import Measured, places
+from perfkit.diagnosis.diagnosis import Measured, Together, places
 from perfkit.diagnosis.named import named
 from perfkit.diagnosis.opinions import opinions
 from perfkit.diagnosis.why import _Inquiry
-from perfkit.diagnosis.window import hot_window
+from perfkit.diagnosis.window import hot_timeline, hot_window
 from perfkit.diagnosis.words import held_back, remedy
 from perfkit.errors import DataError
 from perfkit.machine.core import Microarchitecture
 from perfkit.scoring.dag_gus import group
+from perfkit.simulators.gus.trace_events import trace_events
 from perfkit.trace.trace import Trace
 from tests.diagnosis.programs import CHAIN, compiled, needed
 from tests.results.examples import EXAMPLES
@@ -149,9 +150,41 @@ def test_trace_events_are_the_timeline(tmp_path):
     assert all(event["dur"] >= 0 for event in uses)
     assert found["otherData"]["kind"] == "simulated"
     lanes = {}
-    for event in sorted((e for e in uses if e["pid"] == 0), key=lambda e: e["ts"]):  # instructions do not overlap
-        assert event["ts"] >= lanes.get(event["tid"], 0.0) - 1e-9
-        lanes[event["tid"]] = event["ts"] + event["dur"]
+    for event in sorted(uses, key=lambda e: e["ts"]):  # in one row nothing overlaps
+        row = event["pid"], event["tid"]
+        assert event["ts"] >= lanes.get(row, 0.0) - 1e-9
+        lanes[row] = event["ts"] + event["dur"]
+
+
+def test_uses_of_a_unit_that_overlap_stand_in_rows_of_their_own():
+    timeline = EXAMPLES[pk.Diagnosis]().result.timeline(0, 300)
+    doubled = pd.concat([timeline.uses, timeline.uses.assign(start=timeline.uses["start"] + 0.25)])
+    found = trace_events(dataclasses.replace(timeline, uses=doubled))["traceEvents"]
+    uses = [event for event in found if event["ph"] == "X"]
+    assert len(uses) == len(doubled) + len(timeline.schedule)
+    lanes = {}
+    for event in sorted(uses, key=lambda e: e["ts"]):
+        row = event["pid"], event["tid"]
+        assert event["ts"] >= lanes.get(row, 0.0) - 1e-9
+        lanes[row] = event["ts"] + event["dur"]
+    assert any(event["ph"] == "M" and event["args"].get("name") == "late 1" for event in found)
+
+
+def test_a_timeline_that_is_written_says_which_part_of_the_run_it_is(tmp_path):
+    answer = EXAMPLES[pk.Diagnosis]()
+    part = hot_timeline(answer, 100)
+    path = pk.save_trace_events(part, tmp_path / "events.json", answer.result)
+    first, last = part.schedule["n"].iloc[[0, -1]]
+    begin, end = part.schedule["dispatch"].min(), part.schedule["retire"].max()
+    told = json.loads(path.read_text())["otherData"]["window"]
+    assert told.startswith(
+        f"instructions {first:,} to {last:,} of {answer.result.instructions:,}, cycles {begin:,.0f} "
+    )
+    assert told.endswith(f"of {answer.result.cycles:,.0f}: {(end - begin) / answer.result.cycles:.1%} of them")
+    there = set(answer.result.trace.object_addresses().tolist())
+    jumps = [text for text in part.schedule["text"] if text.startswith("j")]
+    assert jumps
+    assert all(int(text.split()[-1].rstrip("h"), 16) in there for text in jumps), "as the listing has them"
 
 
 class Shell:
@@ -651,3 +684,14 @@ def test_a_small_part_of_a_script_does_not_explain_it(share, made):
     asked = dataclasses.replace(inquiry(), target=Target(Path(sys.executable), (), None, Path("run.py")))
     with pytest.raises(DataError, match=rf"the hottest function of a library has {share:.0%} of it \(-f serve"):
         asked._function(seen)
+
+
+def test_a_pair_that_holds_a_function_back_is_in_the_picture_and_the_table(tmp_path):
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis]())
+    names = (answer.ranked.resources[0][0], answer.ranked.resources[1][0])
+    answer.__dict__["together"] = Together(names, 0.99)
+    bars = [text.get_text() for text in answer.plot().get_yticklabels()]
+    assert bars[-1] == " + ".join(names)  # the longest, on top
+    assert answer.ranked_with_pair.bottleneck == " + ".join(names)
+    page = save_page(answer, tmp_path / "page.html").read_text().replace("<wbr>", "")
+    assert f">{' + '.join(names)}<" in page

@@ -43,7 +43,7 @@ def save_page(found: "Diagnosis", path: Path) -> Path:
     )[["place", "responsible %", "time %", "cause", "source_line"]]
     lines = lines[lines[["responsible %", "time %"]].max(axis=1) > _SEEN]
     listing, took = _listing(found)
-    gains = found.ranked.to_frame()
+    gains = found.ranked_with_pair.to_frame()
     gains = gains.assign(**{"speedup %": _percent(gains.iloc[:, 1])})[[gains.columns[0], "speedup %"]]
     methods = pd.DataFrame([(o.method, o.says, {True: "yes", False: "no", None: ""}[o.agrees]) for o in found.opinions])
     evidence = [

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -149,8 +150,8 @@ def attempted(job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[
     Refusal
         There are ever more of them.
     """
-    leaders: list[int] = []
-    pointed: list[tuple[str, int]] = []
+    known = _known(job, kind)
+    leaders, pointed = list(known.leaders), list(known.pointed)
     for _ in range(MAX_ATTEMPTS):
         with (
             tempfile.TemporaryDirectory(prefix="perfkit-trace-") as scratch,
@@ -162,9 +163,34 @@ def attempted(job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[
                 continue
             found, more = take(run)
             if not more:
+                known.leaders, known.pointed = tuple(leaders), tuple(pointed)
                 return found
             pointed += more
     raise Refusal(f"its indirect jumps have more than {MAX_ATTEMPTS} targets that no table names")
+
+
+@dataclass
+class _Known:
+    """What the attempts at a region found: where its indirect jumps and calls lead."""
+
+    leaders: tuple[int, ...] = ()
+    pointed: tuple[tuple[str, int], ...] = ()
+
+
+@lru_cache(maxsize=32)
+def _known_of(*_region: object) -> _Known:
+    return _Known()
+
+
+def _known(job: Job, kind: type) -> _Known:
+    """Return what is known of a region of a file from earlier recordings of it: each attempt takes seconds.
+
+    Of a pinned recording nothing: it is to be the same one whatever was recorded before it.
+    """
+    if job.pinned:
+        return _Known()
+    times = tuple(Path(each).stat().st_mtime_ns for each in (job.path, job.library) if each and Path(each).is_file())
+    return _known_of(str(job.path), job.library, times, job.function, job.callees, job.loops, job.script, kind)
 
 
 def _changed(memory: int, rows: list[list[Any]], patched: set[int]) -> bool:

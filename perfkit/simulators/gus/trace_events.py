@@ -3,18 +3,29 @@
 The format counts in microseconds: here one of them is one simulated cycle, as its metadata say.
 """
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 from perfkit.files import replaced
+from perfkit.simulators.gus.gus import GusResult
 from perfkit.simulators.gus.timeline import Timeline
 
 
-def trace_events(timeline: Timeline) -> dict[str, Any]:
+def trace_events(timeline: Timeline, of: GusResult | None = None) -> dict[str, Any]:
     """Return a timeline's uses of resources as trace events: one process per resource, one thread per unit of it.
 
     Instructions have a process of their own, from dispatch to retirement. One microsecond is one cycle (simulated).
+    A use that overlaps another one of its unit, of operands that arrive late, has a further thread: those of one thread
+    may not overlap in this format.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        What is exported.
+    of : GusResult, optional
+        The simulation that it is a window of: how large a part, the metadata say then.
     """
     events: list[dict[str, Any]] = []
     text = dict(zip(timeline.schedule["n"], timeline.schedule["text"], strict=True))
@@ -31,16 +42,39 @@ def trace_events(timeline: Timeline) -> dict[str, Any]:
             _event(0, lane, str(row.text), row.n, row.dispatch, row.retire) | {"args": {"n": int(row.n), **times}}
         )
     numbers = {name: pid for pid, name in enumerate(names)}
-    events.extend(
-        _event(numbers[row.resource], int(row.lane), str(text.get(row.n, row.n)), row.n, row.start, row.end)
-        for row in timeline.uses.itertuples()
-    )
+    units = dict(zip(timeline.resources["resource"], timeline.resources["units"].tolist(), strict=True))
+    taken: dict[tuple[int, int], float] = {}  # by thread: when its last use ended
+    for row in timeline.uses.sort_values(["start", "n"], kind="stable").itertuples():
+        pid, first = numbers[row.resource], int(units[row.resource])
+        lanes = itertools.chain([int(row.lane)], itertools.count(first))
+        lane = next(k for k in lanes if taken.get((pid, k), 0.0) <= row.start)
+        if lane >= first and (pid, lane) not in taken:
+            late = {"name": f"late {lane - first + 1}"}
+            events.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": lane, "args": late})
+        taken[pid, lane] = float(row.end)
+        events.append(_event(pid, lane, str(text.get(row.n, row.n)), row.n, row.start, row.end))
     about = {"core": timeline.core, "kind": timeline.kind, "unit": "one microsecond is one simulated cycle"}
+    about["window"] = window_told(timeline, of)
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
 
 
-def save_trace_events(timeline: Timeline, path: str | Path) -> Path:
+def window_told(timeline: Timeline, of: GusResult | None = None) -> str:
+    """Say which executed instructions and cycles a timeline holds, and of how many."""
+    n = timeline.schedule["n"]
+    begin, end = float(timeline.schedule["dispatch"].min()), float(timeline.schedule["retire"].max())
+    if of is None:
+        return f"instructions {n.iloc[0]:,} to {n.iloc[-1]:,}, cycles {begin:,.0f} to {end:,.0f}"
+    share = (end - begin) / max(of.cycles, 1.0)
+    return (
+        f"instructions {n.iloc[0]:,} to {n.iloc[-1]:,} of {of.instructions:,}, cycles {begin:,.0f} to {end:,.0f} of "
+        f"{of.cycles:,.0f}: {min(share, 1.0):.1%} of them"
+    )
+
+
+def save_trace_events(timeline: Timeline, path: str | Path, of: GusResult | None = None) -> Path:
     """Write a timeline as trace events; open the file at ui.perfetto.dev or in chrome://tracing.
+
+    `of` is the simulation that the timeline is a window of, if that is to be said.
 
     Examples
     --------
@@ -49,7 +83,7 @@ def save_trace_events(timeline: Timeline, path: str | Path) -> Path:
     'fig1a.json'
     """
     with replaced(path) as temporary:
-        temporary.write_text(json.dumps(trace_events(timeline)) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(trace_events(timeline, of)) + "\n", encoding="utf-8")
     return Path(path)
 
 
