@@ -1,6 +1,9 @@
 """How many calls of its function a recording holds."""
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.errors import DataError
 from perfkit.trace.trace import Trace
@@ -20,27 +23,44 @@ def calls_of(trace: Trace) -> int | None:
         A recording. Of one that begins elsewhere (``after``, ``begin``), or was not recorded, nothing is known; neither
         is it of one that seems to hold more calls than were asked for.
     """
+    starts = _starts(trace)
+    return None if starts is None else len(starts)
+
+
+def first_calls(trace: Trace, count: int) -> Trace:
+    """Return the first calls of a recording in memory that is known (`calls_of`) to hold more, as one of so many."""
+    starts, origin = _starts(trace), trace.provenance
+    if starts is None or count >= len(starts):
+        return trace
+    part = trace.part(0, int(starts[count]), "")
+    return replace(part, provenance=replace(origin, extra={**origin.extra, "repeat": str(count)}))
+
+
+def _starts(trace: Trace) -> NDArray[np.int64] | None:
+    """Return which executed block begins each call; None where that cannot be known."""
     origin = trace.provenance
     if origin.kind != "recorded" or not trace.blocks_executed or any(name in origin.extra for name in _NOT_BY_CALLS):
         return None
     code = trace.code
-    first, entry, last = None, np.zeros(0, dtype=bool), None
-    before = []  # of every time that the first instruction runs again: the block that ran before
+    pc, entry, last, ran = 0, np.zeros(0, dtype=bool), np.zeros(0, dtype=np.uint32), 0
+    places, before = [], []  # where the first instruction runs again, and the block that ran right before
     for chunk in trace.chunks():
-        if first is None:
-            first = code.pc[code.block_start[chunk.stream[0]]]
-            entry = code.pc[code.block_start[:-1]] == first
-        stream = chunk.stream if last is None else np.append(last, chunk.stream)
-        before.append(stream[:-1][entry[stream[1:]]])
-        last = stream[-1:]
-    blocks, times = np.unique(np.concatenate(before), return_counts=True)
+        if not ran:
+            pc = int(code.pc[code.block_start[chunk.stream[0]]])
+            entry = code.pc[code.block_start[:-1]] == pc
+        stream = np.append(last, chunk.stream)
+        at = np.flatnonzero(entry[stream[1:]]) + 1
+        places.append(at + ran - len(last))
+        before.append(stream[at - 1])
+        ran, last = ran + len(chunk.stream), chunk.stream[-1:]
+    blocks, which = np.unique(np.concatenate(before), return_inverse=True)
     try:
-        ends = [_ends_a_call(trace, int(code.block_start[block + 1]) - 1, int(first or 0)) for block in blocks]
+        ends = [_ends_a_call(trace, int(code.block_start[block + 1]) - 1, pc) for block in blocks]
     except DataError:
         return None
-    found = 1 + int(times[np.array(ends, dtype=bool)].sum())
+    found = np.concatenate(([0], np.concatenate(places)[np.array(ends, dtype=bool)[which]])).astype(np.int64)
     asked = origin.extra.get("repeat", "")
-    return None if asked.isdecimal() and found > int(asked) else found
+    return None if asked.isdecimal() and len(found) > int(asked) else found
 
 
 def _ends_a_call(trace: Trace, instruction: int, entry: int) -> bool:

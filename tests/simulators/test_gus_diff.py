@@ -151,3 +151,18 @@ def test_one_source_built_otherwise_has_no_line_that_is_gone(tmp_path):
     told = pk.diff(*runs).summary()
     assert "gone" not in told
     assert "the code that is compiled otherwise: a.c:" in told
+
+
+def test_one_program_is_as_fast_as_itself_however_many_calls_were_recorded(tmp_path):
+    """Short calls in a row overlap: per call, twenty of them take a third of what one alone takes."""
+    (tmp_path / "a.c").write_text(SUM)
+    kernel = compile_kernel(tmp_path / "a.c", flags="-O2 -march=x86-64-v3")
+    runs = [
+        pk.Gus("zen4", warm=True).run(Tracer(repeat=n).run_kernel(kernel, *kernel_arguments("f8[40], 40")))
+        for n in (1, 20)
+    ]
+    assert runs[1].cycles / 20 < 0.7 * runs[0].cycles
+    found = pk.diff(*runs)
+    assert found.speedup == pytest.approx(1.0, rel=0.02)
+    assert found.calls == (1, 20)
+    assert found.instructions[0] == found.instructions[1]

@@ -7,7 +7,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.tracer.tracer import Tracer
-from perfkit.trace.calls import calls_of
+from perfkit.trace.calls import calls_of, first_calls
 
 CODE = """#include <stdlib.h>
 __attribute__((noipa)) long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
@@ -29,6 +29,13 @@ def test_only_calls_from_outside_count(tmp_path, function, flags):
     for callees in (True, False):
         trace = Tracer(repeat=4, skip=1, callees=callees).run(tmp_path / "p", function)
         assert calls_of(trace) == 4
+        two = first_calls(trace, 2)
+        assert calls_of(two) == 2
+        assert two.provenance.complete
+        assert (
+            two.stream.tolist()
+            == Tracer(repeat=2, skip=1, callees=callees).run(tmp_path / "p", function).stream.tolist()
+        )
         if function != "last":  # whose calls are one block each, which cutting takes away
             assert calls_of(trace.head(trace.instruction_count - 1)) == 4
     few = Tracer(repeat=50).run(tmp_path / "p", function)

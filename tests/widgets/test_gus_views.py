@@ -1,6 +1,6 @@
 """The views of Gus's results, without a kernel and without Gus: they draw what they are handed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -145,6 +145,15 @@ def test_a_comparison_shows_causes_lines_and_resources(change):
     assert f"{change.bottlenecks[1]}: B" in view._bars.value
     assert view._choose.value == "resource"
     assert view.picture().axes[0].get_xlabel().splitlines()[0] == "speedup of the simulated run (%)"
+
+
+def test_figures_per_call_are_called_so(change):
+    view = pw.DiffView(replace(change, calls=(2, 3)))
+    view.line = int(change.table.index[0])
+    for shown in (view._head.value, view._bars.value, view._code.value):
+        assert "ycles per call" in shown
+    view.by = "line"
+    assert view.picture().axes[0].get_xlabel().splitlines()[0] == "change of the simulated cycles per call"
 
 
 def test_a_lines_instructions_stand_beside_each_other(change):

@@ -23,7 +23,7 @@ from perfkit.simulators.gus.added import COLUMNS, added_lines
 from perfkit.simulators.gus.beside import beside
 from perfkit.simulators.gus.gus import ACCOUNT, GusResult, cpi_by_cause
 from perfkit.simulators.gus.sensitivity import sensitivity
-from perfkit.trace.calls import calls_of
+from perfkit.trace.calls import calls_of, first_calls
 from perfkit.trace.trace import StreamedTrace, Trace
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Side:
     listing : tuple of Instruction
         The executed instructions of the lines, in the program's order; empty where they were not kept.
     calls : int
-        By how many calls all figures were divided; 0 where they are those of the whole recording.
+        How many calls the recording holds where all figures are per call; 0 where they are those of all of it.
     missing : (int, int)
         Calls that were asked for and calls that there were, where these are fewer; else (0, 0).
     """
@@ -106,8 +106,8 @@ class Side:
     missing: tuple[int, int] = (0, 0)
 
     @classmethod
-    def of(cls, result: GusResult, name: str = "", calls: int = 0) -> Self:
-        """Take a run apart: all of it, or one call of the so many that it holds."""
+    def of(cls, result: GusResult, name: str = "", calls: int = 0, held: int = 0) -> Self:
+        """Take a run apart: all of it, or one call of so many, of a recording that holds more."""
         origin, each = result.trace.provenance, max(calls, 1)
         lines, listing = _lines(result, calls)
         return cls(
@@ -121,7 +121,7 @@ class Side:
             {cause: cycles / each for cause, cycles in _causes(result).items()},
             _speedups(result),
             listing,
-            calls,
+            held,
             _missing(result.trace) if origin.complete else (0, 0),
         )
 
@@ -139,8 +139,8 @@ class GusDiff(Tabled):
     instructions : (float, float)
         Executed instructions.
     calls : (int, int)
-        How many calls each recording holds, where that differs: then **every figure is per call**; else (0, 0), and all
-        figures are those of the whole recordings.
+        How many calls each recording holds, where that differs: then **every figure is per call**, of as many first
+        calls of either as the shorter one has; else (0, 0), and all figures are those of the whole recordings.
     warm : (str, str)
         What was warm before each run (`Gus.warm`): none, caches or all.
     table : DataFrame
@@ -416,13 +416,22 @@ def diff(a: GusResult, b: GusResult, *, names: tuple[str, str] | None = None) ->
     for result in (a, b):
         if not isinstance(result, GusResult):
             raise SettingError(f"diff compares two GusResult (Gus(core).run(trace)); found a {type(result).__name__}")
-    calls = _calls(a, b, names or ("A", "B"))
-    first, second = beside(Side.of, (a, b), names or ("", ""), calls)  # what would help either is simulated
-    return diff_sides(first, second, (a, b))
+    held = _calls(a, b, names or ("A", "B"))
+    count = min(held)
+    pair = beside(_of_first_calls, (a, b), (count, count)) if count else [a, b]
+    # What would help either is simulated.
+    first, second = beside(Side.of, pair, names or ("", ""), (count, count), held)
+    return diff_sides(first, second, (pair[0], pair[1]))
+
+
+def _of_first_calls(result: GusResult, count: int) -> GusResult:
+    """Return a run of its first calls: calls in a row may overlap, more of them more than fewer."""
+    part = first_calls(result.trace, count)
+    return result if part is result.trace else result.settings.run(part)
 
 
 def _calls(a: GusResult, b: GusResult, names: tuple[str, str]) -> tuple[int, int]:
-    """Return by how many calls the figures of either run are to be divided; (0, 0) where both hold as many.
+    """Return how many calls either recording holds; (0, 0) where both hold as many, and are compared as they are.
 
     Raises
     ------
@@ -485,7 +494,7 @@ def diff_sides(a: Side, b: Side, results: tuple[GusResult | None, GusResult | No
         tuple(_notes(a, b)),
         _listing(a.listing, b.listing),
         (a.calls, b.calls),
-        _added(results[slower], "ab"[slower], table, (a, b)[slower].calls),
+        _added(results[slower], "ab"[slower], table, min(a.calls, b.calls)),
     )
 
 
@@ -526,8 +535,8 @@ def _notes(a: Side, b: Side) -> Iterator[str]:
     """Say what makes two runs hard to compare."""
     if a.calls or b.calls:
         yield (
-            f"all figures are per call: the recording of A holds {_number(a.calls)} and that of B {_number(b.calls)}; "
-            "calls in a row may overlap, and where only the first is recorded it meets what is not yet warm"
+            f"all figures are per call: the recording of A holds {_number(a.calls)} and that of B {_number(b.calls)}, "
+            f"of which the first {min(a.calls, b.calls):,} of each are compared"
         )
     for name, side in (("A", a), ("B", b)):
         if side.missing[0]:
