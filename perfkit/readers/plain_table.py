@@ -32,7 +32,7 @@ from perfkit.readers.report import Dump, Report
 from perfkit.readers.row_order import begins_anew, even, in_time_order, rises, with_groups
 from perfkit.readers.running_totals import Rows, counts_between, find_totals, is_axis, lone_totals, note_few_that_rise
 from perfkit.readers.scales import factor_of, is_gauge, is_ratio, is_spread, is_spread_alone, is_statistic, scaled
-from perfkit.readers.summary_rows import without_named_summaries, without_summaries
+from perfkit.readers.summary_rows import without_levels, without_named_summaries, without_summaries
 from perfkit.readers.units_row import with_second_header, without_units_row
 from perfkit.samples.clocks import (
     between,
@@ -144,7 +144,10 @@ def to_dump(grid: Grid, report: Report, run: str) -> Dump:
     grid, keys = with_groups(grid, keys, report)
     if "event" in keys and "count" in keys:
         named = [keys[k] for k in ("run", "place") if k in keys]
-        return _long(without_named_summaries(grid, named, keys["event"], keys["count"], report), keys, report, run)
+        grid = without_named_summaries(grid, named, keys["event"], keys["count"], report)
+        levels = [i for i in range(len(grid.names)) if i not in keys.values() or i == keys.get("place")]
+        grid, place = without_levels(grid, levels, keys["event"], keys["count"], report)
+        return _long(grid, keys if place is None else {"place": place} | keys, report, run)
     events = _column_of_events(grid)
     if events is not None:
         return _one_row_an_event(grid, events, report)
@@ -257,11 +260,18 @@ def _long(grid: Grid, keys: dict[str, int], report: Report, run: str) -> Dump:
     if left:
         report.note(f"columns that tell nothing without each other, left out: {', '.join(left)}")
     table = table.drop(columns=["time", "work"], errors="ignore")
+    apart = [grid.names[i] for i in others if i not in clocks and _tells_apart(grid, i, keys["event"])]
     if "interval" in table:
+        if apart and table.duplicated(["run", "place", "interval", "event"]).any():
+            raise FormatError(
+                f"{report.file}: an interval has several rows of an event, told apart under {', '.join(apart)} alone. "
+                "If those are places side by side, none of which sums up others, call the column place; if they are "
+                "runs, call it run; else keep the rows of one of them."
+            )
         table = settle_duplicates(table, report)
     else:
         refuse_gaps(table, report)
-        if apart := [grid.names[i] for i in others if i not in clocks and _tells_apart(grid, i, keys["event"])]:
+        if apart:
             report.note(
                 f"caution: no column tells the interval of a row, and rows of one event are taken for intervals; "
                 f"{', '.join(apart)} told them apart. If those are places or levels that sum up others, say so in place"

@@ -31,6 +31,11 @@ _SPREAD = re.compile(
     r"var(?:iance)?|cv|ci|ci[ _]?(?:95|99)|\+-|±|min(?:imum)?|max(?:imum)?|median|p\d\d)[)\]]*$",
     re.IGNORECASE,
 )
+_MEAN = r"(?:avg|average|mean|median|min(?:imum)?|max(?:imum)?|std(?:[ _.-]?dev(?:iation)?)?|stdev)"
+# Beside the column that it is of: "avg cycles", "mean(cycles)", "cycles avg".
+_MEAN_OF = re.compile(
+    rf"^(?:{_MEAN}[ _.\-(\[]+(?P<of>.+?)[)\]]*|(?P<before>.+?)[ _.\-(\[]+{_MEAN}[)\]]*)$", re.IGNORECASE
+)
 _BESIDE_SUM = re.compile(r"^(?P<of>.+):(?:avg|average|mean|median|min|max|std(?:dev)?)$", re.IGNORECASE)
 _RATIOS = re.compile(
     r"^(?:ipc|cpi|upc|mpki|(?:insn|ins(?:tructions?)?)[ _]per[ _]cycle|cycles?[ _]per[ _]ins(?:n|truction))(?::\w+)?$",
@@ -82,11 +87,13 @@ def caution_of_scale(texts: Iterable[str]) -> str:
 
 
 def is_spread(name: str, names: set[str]) -> bool:
-    """Whether a column is a spread, an error or an extreme of another column, by its name (``cycles_std``)."""
-    match = _SPREAD.match(name)
+    """Whether a column is a spread, a mean or an extreme of another column, by its name (``cycles_std``)."""
+    match, mean = _SPREAD.match(name), _MEAN_OF.match(name)
     beside = _BESIDE_SUM.match(name)
-    return (match is not None and match["of"] in names) or (
-        beside is not None and any(n.lower() == f"{beside['of'].lower()}:sum" for n in names)
+    return (
+        (match is not None and match["of"] in names)
+        or (mean is not None and (mean["of"] or mean["before"]) in names)
+        or (beside is not None and any(n.lower() == f"{beside['of'].lower()}:sum" for n in names))
     )
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
 from perfkit.readers.grid import Grid, as_float, as_text, is_number
 from perfkit.readers.report import Report
@@ -81,6 +82,48 @@ def _sums_by_name(grid: Grid, labels: Sequence[str | None], event: int, count: i
         totals[name] = totals.get(name, 0.0) + (-counts[row] if row in named else counts[row])
     near = _NEAR * float(np.nansum(counts))
     return named if all(abs(t) <= near for t in totals.values()) else set()
+
+
+def without_levels(grid: Grid, columns: list[int], event: int, count: int, report: Report) -> tuple[Grid, int | None]:
+    """Return a long table without the rows of levels that hold as much as those of another (sockets beside cores).
+
+    The second value is the column that tells levels and places apart, if it does: what is left adds up to the whole.
+
+    Levels are the words of one of the columns, without their numbers, or rows without a word beside those with one.
+    Of two that hold the same of every event the one with more rows is kept, and a word goes that holds as much as all
+    others. Two events at least tell, with counts that are the same by no accident.
+    """
+    if not _FEWEST <= grid.n_rows <= _MOST or not is_number(grid.columns[count]):
+        return grid, None
+    counts = pd.DataFrame({"event": as_text(grid.columns[event]), "count": as_float(grid.columns[count])})
+    for i in columns:
+        words = pd.Series([word or "" for word in as_text(grid.columns[i])])
+        for levels in (words.str.replace(r"\d+", "0", regex=True), words):
+            by = counts.groupby([levels.to_numpy(), "event"])["count"]
+            held, rows = by.sum().unstack("event"), by.size().unstack("event")
+            if (held.max() > _LARGE / 10).sum() < 2 or held.isna().any(axis=None):
+                continue
+            sums = _levels_above(held, rows)
+            if sums:
+                drop = set(np.flatnonzero(levels.isin(sums)).tolist())
+                return _left_out(grid, drop, words.tolist(), report), i if words.nunique() > len(sums) + 1 else None
+    return grid, None
+
+
+def _levels_above(held: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
+    """Return the levels (rows) whose counts of every event (columns) are those of one with more rows, or of all."""
+
+    def same(one: pd.Series, two: pd.Series) -> bool:
+        return bool(((one - two).abs() <= _NEAR * two.abs()).all())
+
+    found = [
+        level
+        for level in held.index
+        if any(same(held.loc[level], held.loc[o]) and (rows.loc[level] < rows.loc[o]).all() for o in held.index)
+    ]
+    if found or len(held) < _FEWEST:
+        return found
+    return [level for level in held.index if same(2 * held.loc[level], held.sum())]
 
 
 def _left_out(grid: Grid, drop: set[int], labels: Sequence[str | None], report: Report) -> Grid:

@@ -26,6 +26,10 @@ FOUND = {
         '"ID","Kernel Name","Metric Name","Metric Value"\n"0","k","sm__cycles_elapsed.sum","3,000"\n',
         "Metric Unit is not there",
     ),
+    "Nsight with percentages alone": (
+        '"ID","Process ID","Kernel Name","sm__throughput.avg.pct_of_peak"\n"","","","%"\n"1","7","gemm","51.5"\n',
+        "only percentages, rates and settings: sm__throughput.avg.pct",
+    ),
 }
 
 

@@ -437,6 +437,11 @@ def test_rows_of_a_long_table_that_only_text_tells_apart_are_told(read):
     rows = ["socket,S0,cycles,2100", "core,C0,cycles,1000", "core,C1,cycles,1100"]
     rows += ["socket,S0,instructions,4150", "core,C0,instructions,2000", "core,C1,instructions,2150"]
     found = read("\n".join(["level,name,event,count", *rows]) + "\n")
+    assert totals(found) == {"cycles": 2100, "instructions": 4150}  # the socket holds what its cores do
+    assert any("2 row(s) that sum up the others, left out (socket)" in n for n in found.notes)
+    assert any("caution: no column tells the interval" in n and "name told" in n for n in found.notes)
+    rows[0] = "socket,S0,cycles,2101"  # it may be anything, then
+    found = read("\n".join(["level,name,event,count", *rows]) + "\n")
     assert any("caution: no column tells the interval" in n and "level, name" in n for n in found.notes)
     for text in (
         "kind,event,count\nhw,cycles,1\nhw,instructions,2\nhw,cycles,3\nhw,instructions,4\n",
@@ -444,6 +449,72 @@ def test_rows_of_a_long_table_that_only_text_tells_apart_are_told(read):
         "interval,level,event,count\n0,a,cycles,1\n0,a,instructions,2\n1,b,cycles,3\n1,b,instructions,4\n",
     ):
         assert not any("caution: no column" in n for n in read(text).notes)
+
+
+def by_level(column, *words, more=0):
+    """Return a long table of two intervals: each word with (cycles, instructions, misses) as many thousands."""
+    rows = [
+        f"{t},{word},{event},{size * 1000 * n + t + more * (word == words[-1][0])}"
+        for t in (1, 2)
+        for word, size in words
+        for n, event in enumerate(("cycles", "instructions", "misses"), 1)
+    ]
+    return "\n".join([f"time,{column},event,count", *rows]) + "\n"
+
+
+@pytest.mark.parametrize("column", ["level", "scope", "cpu"])
+def test_levels_of_a_long_table_that_sum_up_others_are_no_events_and_no_places(read, column):
+    # Threads of 1000 and 2000 cycles and, in each interval, what both did: as a core of its own name, or as all.
+    for above in ("core0", "whole", "package-0"):
+        text = by_level(column, ("thread0", 1), ("thread1", 2))
+        sums = [
+            f"{t},{above},{event},{3000 * n + 2 * t}"
+            for t in (1, 2)
+            for n, event in enumerate(("cycles", "instructions", "misses"), 1)
+        ]
+        found = read(text + "\n".join(sums) + "\n")
+        assert totals(found) == {"cycles": 6006, "instructions": 12006, "misses": 18006}
+        assert set(found.table["place"]) == {"thread0", "thread1"}
+        assert any(f"6 row(s) that sum up the others, left out ({above})" in n for n in found.notes)
+
+
+def test_rows_of_an_interval_that_only_a_column_of_text_tells_apart_are_refused(read):
+    with pytest.raises(FormatError, match="several rows of an event, told apart under scope alone"):
+        read(by_level("scope", ("user", 3), ("kernel", 1)))
+    with pytest.raises(FormatError, match="told apart under scope alone"):
+        read(by_level("scope", ("user", 3), ("kernel", 1), ("both", 4), more=7))  # no sum: nobody can tell
+    found = read(by_level("place", ("user", 3), ("kernel", 1)))
+    assert set(found.table["place"]) == {"user", "kernel"}
+    assert set(totals(found)) == {"cycles", "instructions", "misses"}
+
+
+def test_rows_without_a_core_that_hold_what_all_cores_do_are_no_place(read):
+    rows = [f"{t},{core},{e},{k * n}" for t in (1, 2) for core, k in (("0", 1000), ("1", 1500), ("", 2500))
+            for n, e in enumerate(("cycles", "instructions"), 1)]  # fmt: skip
+    found = read("\n".join(["time,core,event,count", *rows]) + "\n")
+    assert totals(found) == {"cycles": 5000, "instructions": 10000}
+    assert set(found.table["place"]) == {"0", "1"}
+
+
+@pytest.mark.parametrize(
+    "name", ["avg cycles", "avg_cycles", "mean(cycles)", "cycles avg", "cycles_mean", "max cycles", "Average cycles"]
+)
+def test_a_mean_or_an_extreme_beside_its_event_is_none(read, name):
+    table = f"time_s,{name},cycles,instructions\n1,510,1000,2000\n2,520,1100,2150\n3,490,1050,2075\n"
+    assert totals(read(table)) == {"cycles": 3150, "instructions": 6225}
+
+
+def test_an_event_that_is_called_a_mean_of_none_stays(read):
+    table = "time_s,cycles,instructions,max_pending\n1,1000,2000,5\n2,1100,2150,7\n3,1050,2075,6\n"
+    assert totals(read(table))["max_pending"] == 18
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_column_that_always_shows_a_counters_end_is_a_limit(read, rows):
+    lines = [f"{1000 + 50 * k},{2000 + 75 * k},4294967295" for k in range(rows)]
+    found = read("\n".join(["cycles,instructions,limit", *lines]) + "\n")
+    assert set(totals(found)) == {"cycles", "instructions"}
+    assert any("left out: limit" in n for n in found.notes)
 
 
 @pytest.mark.parametrize("name", ["iteration", "iter", "addr", "load_address", "ptr"])
