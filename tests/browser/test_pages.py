@@ -73,6 +73,16 @@ def test_controls_that_need_a_kernel_are_grey_and_out_of_reach(page: Any, saved:
     bar = page.locator(".bqplot rect.bar").nth(4).bounding_box()
     page.mouse.click(bar["x"] + 5, bar["y"] + 5)
     assert page.locator(".bqplot rect.bar").nth(4).evaluate("b => getComputedStyle(b).pointerEvents") == "none"
+    strip = page.locator(".bqplot rect.overlay").first  # a brush that is drawn chooses nothing without a kernel
+    assert strip.count() == 1
+    box = strip.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 30, steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(300)
+    drawn = "all => all.filter(rect => rect.checkVisibility() && rect.getBoundingClientRect().width > 1).length"
+    assert page.locator(".bqplot rect.selection").evaluate_all(drawn) == 0
     assert view.locator(".pk-title").nth(1).inner_text() == title
     assert page.failures == []
 
