@@ -127,5 +127,5 @@ def test_a_source_of_another_language_is_not_told_as_recorded(tmp_path):
     for given in ({}, {"arguments": "40"}):
         with pytest.raises(FormatError, match=r"not a perfkit trace .* perfkit trace \./program -f FUNCTION"):
             pk.open_traces(str(source), **given)
-    with pytest.raises(SettingError, match="arguments is of C and C.. sources; fig1a is recorded already"):
+    with pytest.raises(SettingError, match="fig1a is recorded already: leave it out"):
         pk.open_traces("fig1a", arguments="40")
