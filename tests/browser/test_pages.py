@@ -12,7 +12,7 @@ from ipywidgets.embed import embed_data
 
 import perfkit as pk
 from perfkit.cli.pages import single_page
-from perfkit_widgets import SpireExplorer
+from perfkit_widgets import SpireExplorer, TreeView
 from tests.browser.lab import ROOT
 from tests.browser.look import EYE
 
@@ -24,12 +24,16 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = pk.datasets.load("spire/train")
     view = SpireExplorer(pk.Spire().fit(train), pk.datasets.load("spire/memory"), train)
+    return page_of(view, tmp_path_factory.mktemp("page") / "page.html")
+
+
+def page_of(view: Any, path: Path) -> Path:
+    """Save the page of a notebook that shows this view."""
     data = embed_data([view], drop_defaults=False, state=Widget.get_manager_state(drop_defaults=False)["state"])
     bundle = view._repr_mimebundle_()
     output = nbformat.v4.new_output("display_data", bundle[0] if isinstance(bundle, tuple) else bundle)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("view", outputs=[output])])
     notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": data["manager_state"]}
-    path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(single_page(notebook, "saved"), encoding="utf-8")
     return path
 
@@ -85,6 +89,21 @@ def test_controls_that_need_a_kernel_are_grey_and_out_of_reach(page: Any, saved:
     assert page.locator(".bqplot rect.selection").evaluate_all(drawn) == 0
     assert view.locator(".pk-title").nth(1).inner_text() == title
     assert page.failures == []
+
+
+def test_a_tree_keeps_the_node_that_stands_below_it(page: Any, tmp_path: Path):
+    """A click marked another node; its way, its rows and the table to save stayed those of the first."""
+    runs = pk.datasets.load("studies/fma")
+    tree = pk.DecisionTree(["WIDTH", "INSTRUCTIONS"], max_depth=2).fit(runs, "tsc")
+    page.goto(page_of(TreeView(tree, runs.table), tmp_path / "tree.html").as_uri())
+    nodes = page.locator(".pk-tree .pk-node")
+    nodes.nth(2).wait_for(timeout=30_000)
+    nodes.nth(2).click()
+    page.locator(".pk-tree-box").press("ArrowRight")
+    page.wait_for_timeout(300)
+    assert page.locator(".pk-tree .pk-chosen").get_attribute("data-node") == "0"
+    assert page.locator(".pk-hint").inner_text().startswith("all rows")
+    assert nodes.nth(2).evaluate("node => getComputedStyle(node).cursor") == "default"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
