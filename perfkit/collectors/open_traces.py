@@ -58,11 +58,6 @@ def open_traces(
 
     shipped = [d.name.partition("/")[2] for d in datasets.catalogue() if d.format == "trace"]
     found: dict[str, Trace] = {}
-    # A build may be a notebook's default, and changes nothing of what is recorded; the others say what to record.
-    of_sources = {"function": function, "defines": defines, "arguments": arguments}
-    unused = [name for name, value in of_sources.items() if value]
-    if unused and not any(part.strip().endswith(SOURCES) for part in source.split(",")):
-        raise SettingError(f"{unused[0]} is of C and C++ sources; {source} is recorded already: leave it out")
     for each in (part.strip().removeprefix("traces/") for part in source.split(",") if part.strip()):
         if each.endswith(SOURCES):
             found[Path(each).stem] = _record(
@@ -76,6 +71,11 @@ def open_traces(
                 near = closest(each, shipped) or shipped[:3]
                 raise SettingError(f"no trace, trace file, C or C++ source {each!r}; did you mean {', '.join(near)}?")
             found |= {name: datasets.load(f"traces/{name}") for name in sorted(names)}
+    # A build may be a notebook's default, and changes nothing of what is recorded; the others say what to record.
+    of_sources = {"function": function, "defines": defines, "arguments": arguments}
+    unused = [name for name, value in of_sources.items() if value]
+    if unused and not any(part.strip().endswith(SOURCES) for part in source.split(",")):
+        raise SettingError(f"{unused[0]} is of C and C++ sources; {source} is recorded already: leave it out")
     if not found:
         raise SettingError("name a shipped trace, a trace file, or a C or C++ source; found nothing")
     return found

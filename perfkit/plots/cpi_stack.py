@@ -1,5 +1,6 @@
 """Static pictures of CPI stacks: bars, predicted against measured CPI, residuals, penalties, gauges, correlations."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perfkit.errors import DataError
-from perfkit.plots.style import THIN, ink_on
+from perfkit.plots.style import THIN, abbreviate, ink_on
 from perfkit.plots.time_axis import begins_of, line_between
 
 if TYPE_CHECKING:
@@ -253,6 +254,8 @@ def _stacked_parts(fits: "Mapping[str, CpiFit]", at_most: int) -> pd.DataFrame:
 
 
 def _label(name: str, fit: "CpiFit") -> str:
+    # A bar has room for so many letters below it.
+    name = "\n".join(textwrap.wrap(abbreviate(name, 40), 14))
     return name if fit.kind == "measured" else f"{name}\n({fit.kind})"
 
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "comp": "#c0392b",
-    "D": "#7f3b08",
-    "I": "#555555",
+    "D": "#8B5A2B",
+    "I": "#5F7285",
     "L1": "#1f77b4",
     "L2": "#2a9d4e",
     "L3": "#8e44ad",
     "mem": "#d35400",
 }
-TYPE_COLOURS = {"A": "#c0392b", "M": "#C0620F", "D": "#7f3b08", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
+TYPE_COLOURS = {"A": "#c0392b", "M": "#C0620F", "D": "#8B5A2B", **{k: COLOURS[k] for k in ("L1", "L2", "L3", "mem")}}
 TYPE_COLOURS |= {"F": "#b5179e", "I": COLOURS["I"]}
 STALL_COLOURS = {"RS": "#a87900", "ROB": "#9d8189", "LB": "#5f9130", "SB": "#3a9c91", "LFB": "#9a72b8"}
 DASHES = {"throughput": "-", "issue": "--", "latency": "-.", "stall": ":", "overlap": "-"}

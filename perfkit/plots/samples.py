@@ -93,6 +93,12 @@ def position_label(timeline: TimeAxis) -> str:
     return f"time ({short_unit}{joined})" if short_unit else f"interval (number{joined})"
 
 
+def stretch_label(timeline: TimeAxis, low: float, high: float) -> str:
+    """Return the words for a stretch of the time axis."""
+    ends = f"{short(low, 4)} to {short(high, 4)}"
+    return f"intervals {ends}" if timeline.unit == "intervals" else f"{ends} {timeline.unit}"
+
+
 def check_events(samples: Samples, events: Sequence[str]) -> None:
     """Raise an error that names the nearest events, where one is not in the samples."""
     known = [str(e) for e in samples.table["event"].cat.categories]

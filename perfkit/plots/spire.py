@@ -14,7 +14,7 @@ from perfkit.fitters.spire.points import arrange
 from perfkit.fitters.spire.ranking import Ranking
 from perfkit.fitters.spire.roofline import corner_samples
 from perfkit.fitters.topdown import FRACTIONS, TopDownFractions
-from perfkit.plots.style import axes_or_new, plain_ticks
+from perfkit.plots.style import abbreviate, axes_or_new, plain_ticks
 from perfkit.samples.areas import AREAS, COLOURS, OTHER, Areas
 from perfkit.samples.events import per_unit
 from perfkit.samples.table import Samples
@@ -98,7 +98,7 @@ def plot_roofline(
     else:
         ax.set_xlim(0, edge * 1.04)
         ax.set_ylim(0, roofline.peak * 1.08)
-    ax.set_xlabel(f"operational intensity ({model.work_event} per {event})")
+    ax.set_xlabel(f"operational intensity ({model.work_event} per {abbreviate(event)})")
     # Long names of events would reach over the axis; the other label names the work.
     per = per_unit(model.work_event, model.time_event)
     ax.set_ylabel(f"throughput ({per})" if len(per) < 30 else "throughput (work per time)")

@@ -262,7 +262,10 @@ def _open(path: Path) -> zipfile.ZipFile:
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
     if start != b"PK\x03\x04":
-        raise FormatError(f"{path}: not a perfkit trace (traces are ZIP archives with a trace.json)")
+        raise FormatError(
+            f"{path}: not a perfkit trace (a ZIP archive with a trace.json); record a program, compiled with -g "
+            "from any language: perfkit trace ./program -f FUNCTION -o work.trace"
+        )
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, NotImplementedError) as error:  # or packed as no version of today's does

@@ -12,7 +12,7 @@ from ipywidgets.embed import embed_data
 
 import perfkit as pk
 from perfkit.cli.pages import single_page
-from perfkit_widgets import SpireExplorer
+from perfkit_widgets import SpireExplorer, TreeView
 from tests.browser.lab import ROOT
 from tests.browser.look import EYE
 
@@ -24,12 +24,16 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = pk.datasets.load("spire/train")
     view = SpireExplorer(pk.Spire().fit(train), pk.datasets.load("spire/memory"), train)
+    return page_of(view, tmp_path_factory.mktemp("page") / "page.html")
+
+
+def page_of(view: Any, path: Path) -> Path:
+    """Save the page of a notebook that shows this view."""
     data = embed_data([view], drop_defaults=False, state=Widget.get_manager_state(drop_defaults=False)["state"])
     bundle = view._repr_mimebundle_()
     output = nbformat.v4.new_output("display_data", bundle[0] if isinstance(bundle, tuple) else bundle)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("view", outputs=[output])])
     notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": data["manager_state"]}
-    path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(single_page(notebook, "saved"), encoding="utf-8")
     return path
 
@@ -73,8 +77,33 @@ def test_controls_that_need_a_kernel_are_grey_and_out_of_reach(page: Any, saved:
     bar = page.locator(".bqplot rect.bar").nth(4).bounding_box()
     page.mouse.click(bar["x"] + 5, bar["y"] + 5)
     assert page.locator(".bqplot rect.bar").nth(4).evaluate("b => getComputedStyle(b).pointerEvents") == "none"
+    strip = page.locator(".bqplot rect.overlay").first  # a brush that is drawn chooses nothing without a kernel
+    assert strip.count() == 1
+    box = strip.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 30, steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(300)
+    drawn = "all => all.filter(rect => rect.checkVisibility() && rect.getBoundingClientRect().width > 1).length"
+    assert page.locator(".bqplot rect.selection").evaluate_all(drawn) == 0
     assert view.locator(".pk-title").nth(1).inner_text() == title
     assert page.failures == []
+
+
+def test_a_tree_keeps_the_node_that_stands_below_it(page: Any, tmp_path: Path):
+    """A click marked another node; its way, its rows and the table to save stayed those of the first."""
+    runs = pk.datasets.load("studies/fma")
+    tree = pk.DecisionTree(["WIDTH", "INSTRUCTIONS"], max_depth=2).fit(runs, "tsc")
+    page.goto(page_of(TreeView(tree, runs.table), tmp_path / "tree.html").as_uri())
+    nodes = page.locator(".pk-tree .pk-node")
+    nodes.nth(2).wait_for(timeout=30_000)
+    nodes.nth(2).click()
+    page.locator(".pk-tree-box").press("ArrowRight")
+    page.wait_for_timeout(300)
+    assert page.locator(".pk-tree .pk-chosen").get_attribute("data-node") == "0"
+    assert page.locator(".pk-hint").inner_text().startswith("all rows")
+    assert nodes.nth(2).evaluate("node => getComputedStyle(node).cursor") == "default"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,7 +5,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.collectors.open_traces import kernel_arguments
-from perfkit.errors import DataError, PerfkitWarning, SettingError
+from perfkit.errors import DataError, FormatError, PerfkitWarning, SettingError
 
 
 def test_names_and_patterns_of_shipped_traces_keep_their_order():
@@ -119,3 +119,13 @@ def test_what_a_compiler_quotes_may_be_in_another_encoding(tmp_path):
     source.write_bytes("long f(long n) { return n + ; } // café\n".encode("latin-1"))
     with pytest.raises(DataError, match="refuses the kernel"):
         pk.collectors.compile_kernel(source)
+
+
+def test_a_source_of_another_language_is_not_told_as_recorded(tmp_path):
+    source = tmp_path / "stencil.f90"
+    source.write_text("subroutine relax(n)\nend subroutine\n")
+    for given in ({}, {"arguments": "40"}):
+        with pytest.raises(FormatError, match=r"not a perfkit trace .* perfkit trace \./program -f FUNCTION"):
+            pk.open_traces(str(source), **given)
+    with pytest.raises(SettingError, match="fig1a is recorded already: leave it out"):
+        pk.open_traces("fig1a", arguments="40")

@@ -9,6 +9,7 @@ import pytest
 
 import perfkit as pk
 from perfkit.errors import SettingError
+from perfkit.plots.extended_roofline import COLOURS, STALL_COLOURS, TYPE_COLOURS
 from perfkit.plots.roofs_by_level import host_gid, host_titles, level_titles, plot_levels, write_picture
 
 mpl.use("Agg")
@@ -99,3 +100,16 @@ def test_measured_bandwidths_are_drawn_with_their_spread(rooflines):
     assert any(r.min() == pytest.approx(24) and r.max() == pytest.approx(33) for r in ratios)
     assert "31 bytes/cycle measured (24 to 33)" in host_titles(host)[host_gid("L2")]
     assert "L2 measured: 31" in [text.get_text() for text in ax.texts]
+
+
+def test_colours_of_roofs_are_told_apart_from_light_and_dark_paper():
+    """Divisions and integer work were drawn at 2.3:1 and 2.5:1 on the dark theme's #111."""
+
+    def luminance(colour):
+        parts = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in mpl.colors.to_rgb(colour)]
+        return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+
+    for colour in {*COLOURS.values(), *TYPE_COLOURS.values(), *STALL_COLOURS.values()}:
+        own = luminance(colour)
+        assert 1.05 / (own + 0.05) >= 3, colour
+        assert (own + 0.05) / (luminance("#111111") + 0.05) >= 3, colour

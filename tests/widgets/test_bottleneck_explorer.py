@@ -76,4 +76,4 @@ def test_a_window_without_intervals_says_what_still_stands_below_it(view):
     first, second = view.timeline.position[:2]
     view.window = (first + 0.1 * (second - first), first + 0.2 * (second - first))
     assert "No interval ends in this window" in view._said.value
-    assert f"Below still stands 0 to {short(view.timeline.position[-1])}" in view._said.value
+    assert f"Below still stands 0 to {short(view.timeline.position[-1], 4)}" in view._said.value

@@ -31,10 +31,13 @@ def test_generated_samples_are_labelled(make_samples):
 def test_strips_draw_the_rates_of_the_chosen_events(view, samples):
     stalls = samples.table[samples.table["event"] == "stalls"]
     expected = 1000 * (stalls["count"] / stalls["work"]).to_numpy()
-    assert view._strips[0]["mark"].y == pytest.approx(expected)
+    drawn = view._strips[0]["mark"].y
+    assert np.flatnonzero(np.isnan(drawn)).tolist() == [40]  # between the two runs
+    assert drawn[~np.isnan(drawn)] == pytest.approx(expected)
     view.set_trait("x", "hits")
     hits = samples.table[samples.table["event"] == "hits"]
-    assert view._strips[0]["mark"].y == pytest.approx(1000 * (hits["count"] / hits["work"]).to_numpy())
+    drawn = view._strips[0]["mark"].y
+    assert drawn[~np.isnan(drawn)] == pytest.approx(1000 * (hits["count"] / hits["work"]).to_numpy())
     assert "A: hits" in view._strips[0]["title"].value
 
 
@@ -154,3 +157,19 @@ def test_downloads_hold_the_table_and_on_request_the_picture(view):
     assert "image/png" in view._downloads._links.value
     view.window = (3.0, 9.0)
     assert "image/png" not in view._downloads._links.value
+
+
+def test_a_handle_that_would_leave_no_interval_goes_back():
+    """The only handle to move of a plain `perf stat` emptied the window, which said that no interval ends in it."""
+    events = ["cycles", "instructions", "misses"]
+    frame = pd.DataFrame({"at": 0.4, "seconds": 0.4, "interval": 0, "event": events, "count": [8.0, 9.0, 1.0]})
+    view = SamplesExplorer(pk.Samples.from_counts(frame))
+    whole = view.window
+    view._bar._slider.set_state({"value": [1, 1]})
+    assert view.window == whole
+    assert view._bar._slider.value == (0, 1)
+    two = pd.concat([frame, frame.assign(interval=1)]).drop(columns=["at", "seconds"])
+    numbered = SamplesExplorer(pk.Samples.from_counts(two))  # without times, a number is an interval
+    numbered._bar._slider.set_state({"value": [1, 1]})
+    assert numbered.selected().n_intervals == 1
+    assert "intervals 1 to 1: 1 interval," in numbered._head.value

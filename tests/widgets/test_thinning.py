@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit_widgets.thinning import thin
+from perfkit_widgets.thinning import thin, thin_line
 
 
 def test_a_small_cloud_is_drawn_whole():
@@ -46,3 +46,24 @@ def test_thinning_keeps_the_limit_and_repeats_itself(n: int, limit: int, seed: i
 def test_a_large_cloud_is_thinned_to_the_limit(n: int):
     rng = np.random.default_rng(1)
     assert len(thin(rng.normal(size=n), rng.normal(size=n))) == 10_000
+
+
+def test_a_long_line_keeps_what_can_be_seen():
+    """Its ends, its breaks, and the lowest and the highest value of each stretch; a short one stays as it is."""
+    rng = np.random.default_rng(4)
+    x, y = np.arange(50_000.0), rng.normal(size=50_000)
+    y[20_000:20_003] = np.nan
+    y[777], y[31_415] = 9.0, -9.0
+    across, up = thin_line(x, y, parts=500)
+    assert 1000 < len(across) <= 4 * 500 + 3
+    assert (across[0], across[-1]) == (0, 49_999)
+    assert (np.diff(across) > 0).all()
+    assert np.isnan(up).sum() == 3
+    assert dict(zip(across, up, strict=True))[777] == 9
+    assert dict(zip(across, up, strict=True))[31_415] == -9
+    for k in range(500):  # the same band is drawn in every stretch
+        here = (x >= 100 * k) & (x < 100 * (k + 1))
+        there = (across >= 100 * k) & (across < 100 * (k + 1))
+        assert np.nanmin(y[here]) == np.nanmin(up[there])
+        assert np.nanmax(y[here]) == np.nanmax(up[there])
+    assert thin_line(x[:100], y[:100], parts=500)[0].tolist() == x[:100].tolist()

@@ -9,8 +9,8 @@ import pandas as pd
 import traitlets
 
 from perfkit.errors import SettingError
-from perfkit.plots.samples import position_label, throughput_label
-from perfkit.plots.style import SERIES, short
+from perfkit.plots.samples import position_label, stretch_label, throughput_label
+from perfkit.plots.style import SERIES
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
@@ -137,7 +137,7 @@ class BottleneckExplorer(Explorer):
         self.explanation = self.model.explain(part)
         rows = self.explanation.of(self.run)
         told = rows[rows["status"] == "told"]
-        self._where = f"{short(self.window[0])} to {short(self.window[1])} {self.timeline.unit}"
+        self._where = stretch_label(self.timeline, *self.window)
         self._said.value = heading(f"{self._where}: {self.explanation.answer(self.run)}")
         self._bars.draw(told[["resource", "probability"]])
         if self.resource not in set(told["resource"]):

@@ -16,7 +16,7 @@ from perfkit.plots.style import ACCENT, CLOUD, SERIES, fitted, short, visible_ra
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges_html, verdict
-from perfkit_widgets.thinning import thin
+from perfkit_widgets.thinning import thin, thin_line
 from perfkit_widgets.window import BorderSlider
 
 if TYPE_CHECKING:
@@ -335,9 +335,9 @@ class CpiStackExplorer(Explorer):
         everywhere = run.cycles / run.instructions
         low, high = visible_range(np.concatenate([everywhere, predicted]), 0.08)
         figures.set_range(self._time_y, max(0.0, low), high)
-        figures.set_xy(self._whole_run, *line_over_time(run.rows, self._time, everywhere))
+        figures.set_xy(self._whole_run, *thin_line(*line_over_time(run.rows, self._time, everywhere)))
         for mark, values in ((self._measured, cpi), (self._predicted, predicted)):
-            figures.set_xy(mark, *line_over_time(table, x, values))
+            figures.set_xy(mark, *thin_line(*line_over_time(table, x, values)))
         legend = keys({f"{fit.kind} CPI": (CLOUD, "line"), "predicted by the stack": (ACCENT, "line")})
         note = "over time; drag across it to fit that phase only"
         self._time_title.value = f"<b>CPI and its prediction</b> <span class='pk-muted'>{note}</span> {legend}"

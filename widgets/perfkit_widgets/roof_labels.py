@@ -10,7 +10,7 @@ from perfkit_widgets import figures
 
 ROOM = 0.42  # of the picture's width, for the column
 _APART = 0.05  # of the picture's height, from one name to the next
-MOST = 12  # names; more would not fit one below the other
+MOST = 18  # names; more would not fit one below the other
 
 
 class RoofLabels:

@@ -10,13 +10,13 @@ import traitlets
 
 from perfkit.errors import DataError
 from perfkit.names import counted
-from perfkit.plots.samples import PER, check_events, position_label, rate_label, throughput_label
+from perfkit.plots.samples import PER, check_events, position_label, rate_label, stretch_label, throughput_label
 from perfkit.plots.style import ACCENT, CLOUD, SERIES, abbreviate, breakable, short, typical
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.table import Samples, expect_samples
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
-from perfkit_widgets.thinning import thin
+from perfkit_widgets.thinning import thin, thin_line
 from perfkit_widgets.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class SamplesExplorer(Explorer):
         for strip, event, rate, letter in zip(self._strips, (self.x, self.y), self._rates, "AB", strict=True):
             known = rate[np.isfinite(rate)]
             figures.set_range(strip["up"], 0, 1.05 * float(known.max(initial=0.0)) or 1.0)
-            figures.set_xy(strip["mark"], *self.timeline.line(rate))
+            figures.set_xy(strip["mark"], *thin_line(*self.timeline.line(rate)))
             mean = f"median {short(typical(known))}" if len(known) else "never counted together with its base"
             strip[
                 "title"
@@ -224,7 +224,7 @@ class SamplesExplorer(Explorer):
         self._draw_points()
         chosen = self.selected()
         whole = self.window == self._bar.whole
-        where = "whole data" if whole else f"{short(self.window[0])} to {short(self.window[1])} {self.timeline.unit}"
+        where = "whole data" if whole else stretch_label(self.timeline, *self.window)
         if not len(chosen):
             self._head.value = heading("No interval ends in this window", "Widen it to see the table.")
             self._health.value = ""

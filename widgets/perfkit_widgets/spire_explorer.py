@@ -10,9 +10,9 @@ import traitlets
 
 from perfkit.errors import DataError, SettingError
 from perfkit.names import counted
-from perfkit.plots.samples import throughput_label
+from perfkit.plots.samples import stretch_label, throughput_label
 from perfkit.plots.spire_views import sample_positions
-from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, fitted, short
+from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, breakable, fitted, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
 from perfkit.samples.events import closest
@@ -269,9 +269,7 @@ class SpireExplorer(Explorer):
         name = ", ".join(str(w) for w in self.samples.runs["workload"].unique()[:3])
         more = ", …" if self.samples.runs["workload"].nunique() > 3 else ""
         whole = self.window == self._bar.whole
-        where = (
-            "the whole run" if whole else f"{short(self.window[0], 4)} to {short(self.window[1], 4)} {self._bar.unit}"
-        )
+        where = "the whole run" if whole else stretch_label(self.timeline, *self.window)
         self._where = where
         trained = getattr(self.model, "kind", "")
         note = (
@@ -312,7 +310,7 @@ class SpireExplorer(Explorer):
             bound=float(row["throughput_bound"]),
         )
         chip = keys({area: (area_colour(area), "bar")})
-        self._title.value = f"<div class='pk-title'>{html.escape(self.event)}</div>{chip}"
+        self._title.value = f"<div class='pk-title'>{breakable(self.event)}</div>{chip}"
         self._sides.value = (
             "<div style='display:flex;justify-content:space-between' class='pk-muted'>"
             "<span>◀ left of the peak: fewer are better</span><span>right of it: more are better ▶</span></div>"

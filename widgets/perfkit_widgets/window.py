@@ -11,6 +11,7 @@ from perfkit.plots.samples import position_label
 from perfkit.plots.style import CLOUD, SERIES, abbreviate, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit_widgets import figures
+from perfkit_widgets.thinning import thin_line
 
 _LABELLED_RUNS = 8
 
@@ -24,6 +25,8 @@ class BorderSlider(widgets.IntRangeSlider):
     ----------
     window : (float, float)
         The ends of the chosen stretch, in the borders' unit.
+    one_border : bool
+        Whether something lies from a border to the same border: an interval without times, drawn at its number.
     """
 
     window = traitlets.Tuple(traitlets.Float(), traitlets.Float())
@@ -40,6 +43,7 @@ class BorderSlider(widgets.IntRangeSlider):
             layout={"flex": "1 1 auto", "width": "auto"},
         )
         self._borders = np.array([0.0, 1.0])
+        self.one_border = False
         self.observe(self._moved, "value")
         self.observe(self._placed, "window")
 
@@ -60,6 +64,9 @@ class BorderSlider(widgets.IntRangeSlider):
         self.value = self._places()
 
     def _moved(self, change: Any) -> None:
+        if change["new"][0] == change["new"][1] and not self.one_border:
+            self._placed(None)  # nothing would be chosen: the handle goes back
+            return
         ends = zip(self.window, self._places(), change["new"], strict=True)
         self.window = tuple(end if was == now else float(self._borders[now]) for end, was, now in ends)
 
@@ -85,7 +92,7 @@ class TimeWindow(widgets.VBox):
         known = values[np.isfinite(values)]
         top = float(known.max()) * 1.08 if len(known) and known.max() > 0 else 1.0
         mark = figures.line(scales, SERIES[0], 1.5)
-        figures.set_xy(mark, *timeline.line(values))
+        figures.set_xy(mark, *thin_line(*timeline.line(values)))
         borders = figures.line(scales, CLOUD, 1, "dashed")
         _draw_borders(borders, timeline, top)
         across, up = figures.axis(scales["x"], "bottom", position_label(timeline)), figures.axis(scales["y"], "left")
@@ -97,6 +104,7 @@ class TimeWindow(widgets.VBox):
             [borders, mark], [across, up], height=height, margin=margin, interaction=self.brush
         )
         self._slider = BorderSlider("Window", "Part of the time axis to look at")
+        self._slider.one_border = timeline.unit == "intervals"
         self._slider.lay(self.whole, timeline.position)
         self._all = widgets.Button(description="Whole", tooltip="Select all intervals", layout={"width": "80px"})
         self._text = widgets.HTML(layout={"margin": "0 4px 0 14px"})  # the slider's handle sticks out to the right
@@ -109,6 +117,7 @@ class TimeWindow(widgets.VBox):
             widgets.HBox([self._slider, self._text, self._all], layout={"width": "100%", "align_items": "center"}),
         ]
         self.unit = timeline.unit
+        self._marking = False
         self.window = self.whole
         traitlets.link((self._slider, "window"), (self, "window"))
         self._all.on_click(lambda _: setattr(self, "window", self.whole))
@@ -123,7 +132,7 @@ class TimeWindow(widgets.VBox):
 
     def _brushed(self, _: Any) -> None:
         # While the brush moves, nothing is worked out: only its last position counts.
-        if self.brush.brushing:
+        if self.brush.brushing or self._marking:
             return
         selected = self.brush.selected
         if selected is None or len(selected) != 2:
@@ -134,9 +143,13 @@ class TimeWindow(widgets.VBox):
     def _show(self) -> None:
         whole = self.window == self.whole
         # The brush lies where the window is, however that was chosen.
-        marked = None if whole else np.array(self.window)
+        low, high = self.window
+        around = 0.5 if low == high else 0.0  # one interval without times: its number alone would be no stretch
+        marked = None if whole else np.clip([low - around, high + around], *self.whole)
         if not (marked is None and self.brush.selected is None):
+            self._marking = True
             self.brush.selected = marked
+            self._marking = False
         self._text.value = (
             "all of it" if whole else f"{short(self.window[0], 4)} – {short(self.window[1], 4)} {self.unit}"
         )

@@ -127,7 +127,8 @@
   };
 
   // Controls whose values only a kernel answers are out of reach, also by keyboard; a line in each view says where they
-  // live. Live views, and those that a browser draws (a listing, a timeline, a tree), work.
+  // live. Live views, and those that a browser draws (a listing, a timeline), work. A tree would show another node as
+  // chosen than the one that stands below it and in its table.
   const STILL = 'select, input, textarea, button, .noUi-target';
   const quieten = () => {
     for (const control of document.querySelectorAll('.jp-OutputArea-output.pk-view :is(' + STILL + '):not([inert])')) {
@@ -143,6 +144,9 @@
   };
   // Views come one after the other, and draw themselves anew.
   const stillness = () => {
+    for (const act of ['click', 'keydown']) {
+      document.addEventListener(act, (event) => { if (event.target.closest?.('.pk-tree')) event.stopPropagation(); }, true);
+    }
     let soon = 0;
     new MutationObserver(() => {
       soon ||= requestAnimationFrame(() => { soon = 0; quieten(); });

@@ -114,7 +114,8 @@ export function cpiView(root: HTMLElement, packed: Packed<CpiHead>, changed: () 
         + `base ${short(now.base)}; unattributed ${fixed(residual, 4)}.`;
       const singular = now.data.events.filter((_, i) => now.vif[i] === Infinity);
       const apart = Math.abs(now.base - now.other[0]!) / now.cpi;
-      evidence.style.setProperty('--area', apart <= 0.1 ? '#009E73' : '#D55E00');
+      // Green is what a stack that the data support has in any case; without shuffled counts no more can be said here.
+      evidence.style.setProperty('--area', apart <= 0.1 && now.r2Blocked >= 0.5 ? '#009E73' : '#D55E00');
       evidence.textContent = `R² ${fixed(now.r2, 2)} in sample, ${Number.isNaN(now.r2Blocked) ? '– (too few intervals)' : fixed(now.r2Blocked, 2)} in phases kept out. `
         + `The base is ${short(now.base)} by the ${form === 'ipc' ? 'IPC' : 'CPI'} form and ${short(now.other[0]!)} by the other, ${percent(apart, 1)} of the CPI apart.`
         + (singular.length ? ` ${singular.join(', ')} are linear combinations of each other: their penalties cannot be told apart.` : '')

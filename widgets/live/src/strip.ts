@@ -135,8 +135,14 @@ export class Strip {
   }
 
   private ends(): [number, number] {
-    const { position, begin } = this.data, [first, last] = this.stretch;
-    return [this.x.at(begin[first]!), this.x.at(position[last]!)];
+    const { position } = this.data, [first, last] = this.stretch;
+    return [this.x.at(this.edge(first)), this.x.at(position[last]!)];
+  }
+
+  // Where an interval begins: between two numbers where there are no times.
+  private edge(i: number): number {
+    const { position, begin, unit } = this.data;
+    return unit === 'seconds' ? begin[i]! : (begin[i]! + position[i]!) / 2;
   }
 
   private draw(): void {
@@ -166,9 +172,7 @@ export class Strip {
       return s('path', { d: line(xs, ys), class: css });
     });
     const across = unit === 'seconds' ? 'time (s)' : 'interval (number)';
-    // Between two numbers where there are no times.
-    const border = (i: number): number => (unit === 'seconds' ? begin[i]! : (begin[i]! + position[i]!) / 2);
-    const rules = runs.map((i) => s('path', { class: 'pkl-border', d: `M${this.x.at(border(i)).toFixed(1)} ${MARGIN.top}V${this.chart.height - MARGIN.bottom}` }));
+    const rules = runs.map((i) => s('path', { class: 'pkl-border', d: `M${this.x.at(this.edge(i)).toFixed(1)} ${MARGIN.top}V${this.chart.height - MARGIN.bottom}` }));
     this.plot.replaceChildren(this.chart.axes(this.x, y, across, up), ...rules, ...paths);
     this.place();
   }
@@ -176,10 +180,10 @@ export class Strip {
   private place(): void {
     const { position, begin, unit } = this.data, [first, last] = this.stretch, n = position.length;
     const all = first === 0 && last === n - 1;
-    const from = first > 0 || unit === 'seconds' ? begin[first]! : position[0]!;
+    const [from, to] = [unit === 'seconds' ? begin[first]! : position[first]!, position[last]!].map((at) => short(at, 4));
     this.words.textContent = all
       ? n === 1 ? 'one interval' : `all ${n} intervals; drag across the picture to choose some of them`
-      : `${short(from, 4)} to ${short(position[last]!, 4)} ${unit}: ${last - first + 1} of ${counted(n, 'intervals')}`;
+      : `${unit === 'seconds' ? `${from} to ${to} seconds` : `intervals ${from} to ${to}`}: ${last - first + 1} of ${counted(n, 'intervals')}`;
     this.handles.forEach((handle, end) => {
       const at = this.stretch[end]!;
       handle.setAttribute('aria-valuemax', `${n - 1}`);
