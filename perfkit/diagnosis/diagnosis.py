@@ -274,7 +274,15 @@ class Diagnosis(Summarised):
     @property
     def uncertain(self) -> str:
         """Why the measured runs do not say whether the model is near the measured time; "" where they do."""
-        if self.measured is None or self.apart is None or not self.measured.typical:
+        if self.measured is None or self.apart is None:
+            return ""
+        if self.measured.samples and self.apart < -words.FAR:
+            return (
+                f"by its {self.measured.samples:,} samples the run took longer than is simulated (the model is "
+                f"{self.apart:+.0%} off), which whatever ran on the same core may explain; ask again when the machine "
+                "is quiet"
+            )
+        if not self.measured.typical:
             return ""
         if self.overlap >= SHORT:
             per_call = self.measured.cycles / self.measured.calls

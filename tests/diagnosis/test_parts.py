@@ -555,6 +555,25 @@ def test_a_call_that_is_so_short_that_calls_overlap_is_timed_alone():
         assert 300 < found.measured.cycles < 900, found.measured
 
 
+@pytest.mark.parametrize(("times", "told"), [(2.0, "uncertain: by its 150 samples"), (1.1, ""), (0.5, "do not rely")])
+def test_a_run_that_its_samples_say_was_slow_may_have_been_disturbed(times, told):
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = times * found.result.cycles
+    doubt = dataclasses.replace(found, measured=Measured(cycles, 1.2 * cycles, 0, 0, samples=150)).doubt
+    assert (told in doubt) if told else doubt == ""
+
+
+def test_of_two_sampled_runs_the_quicker_counts_where_the_first_was_far_slower(monkeypatch):
+    asked = inquiry()
+    asked.spent = {}
+    runs = {"first": 3000.0, "second": 1100.0}
+    monkeypatch.setattr(asked, "_by_samples", lambda run, _: Measured(runs[run], runs[run], 0, 0, samples=150))
+    monkeypatch.setattr(asked, "_profile", lambda: "second")
+    trace = pk.datasets.load("traces/fig1a")
+    assert asked._sampled_quietly("first", trace, 1000.0).cycles == 1100.0
+    assert asked._sampled_quietly("first", trace, 2900.0).cycles == 3000.0
+
+
 def test_page_faults_are_counted_and_told_where_they_explain_the_measured_time():
     program = compiled("touches", TOUCHES)
     many, few = (time_calls(program, "fill", [str(512 * pages)]).faults for pages in (2000, 1))
