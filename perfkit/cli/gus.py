@@ -140,20 +140,27 @@ def _tell_threads(
     sensitivity: bool, causality: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate every thread on a core of its own, and say who waits for whom, and what holds each back."""
+    from perfkit.cli.progress import stages
     from perfkit.simulators.gus.threads import run_threads
 
-    result = run_threads(settings, team)
-    lines = team.shared_lines()
-    if output is not None:
-        result.save(output)
-    table = result.to_frame().assign(bottleneck=[name or "no single one" for name in result.bottlenecks])
-    tables = {"threads": _rows(table), "lines that threads share": _rows(lines.to_frame())}
-    slowest = result[result.critical]
-    if sensitivity:
-        ranked = slowest.sensitivity(tuple(factors)).to_frame()
-        tables[f"sensitivity of thread {result.critical}, without the lines that others take"] = _rows(ranked)
-    if causality:
-        tables[f"causality of thread {result.critical}"] = _responsible(slowest)
+    with stages() as say:
+        say(f"simulating {len(team)} threads, each on a core of its own")
+        result = run_threads(settings, team)
+        say("looking for lines that they share")
+        lines = team.shared_lines()
+        if output is not None:
+            result.save(output)
+        say("asking what holds each back")
+        table = result.to_frame().assign(bottleneck=[name or "no single one" for name in result.bottlenecks])
+        tables = {"threads": _rows(table), "lines that threads share": _rows(lines.to_frame())}
+        slowest = result[result.critical]
+        if sensitivity:
+            say(f"asking what would help thread {result.critical}")
+            ranked = slowest.sensitivity(tuple(factors)).to_frame()
+            tables[f"sensitivity of thread {result.critical}, without the lines that others take"] = _rows(ranked)
+        if causality:
+            say(f"asking which instructions of thread {result.critical} are responsible")
+            tables[f"causality of thread {result.critical}"] = _responsible(slowest)
     if as_json:
         print_json(
             {

@@ -27,6 +27,14 @@ _CHECKED = 1_000_000  # instructions of a comparison's functions that are looked
 Magic = Callable[[str, str], Any]
 
 
+class CellError(PerfkitError):
+    """A user's mistake in the line or the text of a cell."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows of it: its text alone."""
+        return [str(self)]
+
+
 def register(shell: Any) -> None:
     """Add the magics to an IPython shell."""
     for magic in (why, gus, compare):
@@ -34,16 +42,14 @@ def register(shell: Any) -> None:
 
 
 def _told_in_a_line(magic: Magic) -> Magic:
-    """Return a magic that tells what is wrong with its line or its cell as IPython's own do."""
+    """Return a magic that tells what is wrong with its line or its cell in one line."""
 
     @functools.wraps(magic)
     def called(line: str, cell: str) -> Any:
-        from IPython.core.error import UsageError
-
         try:
             return magic(line, cell)
         except (PerfkitError, FileNotFoundError) as error:
-            raise UsageError(f"%%{magic.__name__}: {_FILE.sub('the cell', str(error))}") from None
+            raise CellError(f"%%{magic.__name__}: {_FILE.sub('the cell', str(error))}") from None
 
     return called
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import perfkit as pk
+from perfkit.cli.magics import CellError
 from perfkit.cli.pages.diagnosis import save_notebook, save_page
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, _check_worked, check_program, profile
 from perfkit.collectors.profile.sampled import Sampled, Target
@@ -199,9 +199,9 @@ def test_the_extension_adds_three_cell_magics():
     shell = Shell()
     pk.load_ipython_extension(shell)
     assert {name: kind for name, (kind, _) in shell.magics.items()} == dict.fromkeys(("why", "gus", "compare"), "cell")
-    with pytest.raises(UsageError, match="%%gus: expected options with a value each"):
+    with pytest.raises(CellError, match="%%gus: expected options with a value each"):
         shell.magics["gus"][1]("--nonsense 3", "void f(void) {}")
-    with pytest.raises(UsageError, match="%%compare: it takes two versions"):
+    with pytest.raises(CellError, match="%%compare: it takes two versions"):
         shell.magics["compare"][1]("", "void f(void) {}")
 
 
@@ -253,7 +253,7 @@ def test_a_mistake_in_a_cell_is_one_line_and_no_way_through_the_package():
     ):
         with capture_output() as shown:
             done = shell.run_cell(f"%%why {line}\n{text}\n")
-        assert isinstance(done.error_in_exec, UsageError)
+        assert isinstance(done.error_in_exec, CellError)
         told = shown.stdout + shown.stderr
         assert said in told
         assert "Traceback" not in told
