@@ -1,9 +1,12 @@
 """What an answer must not say: each case was told wrongly once, of a program that somebody brought."""
 
 import dataclasses
+import json
 import os
 import shutil
 import struct
+import subprocess
+import sys
 import threading
 import time
 
@@ -132,6 +135,17 @@ def test_threads_that_are_cut_are_compared_by_their_instructions():
     assert short.whole == ()  # ten times as much does not reach the end either
     assert any("the threads cannot be compared by what was recorded" in line for line in short.told())
     assert "maybe not the slowest" in dataclasses.replace(short, explained=True).told()[0]
+
+
+def test_gus_shows_what_it_does_with_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    program = compiled("uneven", UNEVEN, "-fopenmp")
+    path = Tracer(limit=3000).run_threads(program, "solve._omp_fn.0").save(tmp_path / "all.threads")
+    words = [sys.executable, "-m", "perfkit", "gus", str(path), "--core", "zen4", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
+    assert "perfkit: simulating 2 threads, each on a core of its own" in done.stderr
+    assert "perfkit: looking for lines that they share" in done.stderr
+    assert len(json.loads(done.stdout)["threads"]) == 2
 
 
 SHARED = """
