@@ -98,12 +98,14 @@ def compare(line: str, cell: str) -> Any:
 def _asked(line: str) -> dict[str, str]:
     """Return a magic's options."""
     try:
-        words = [part for word in shlex.split(line) for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+        words = shlex.split(line)
     except ValueError as error:
         raise SettingError(f"the line cannot be read ({error}): {line}") from error
     found: dict[str, str] = {}
     while words:
-        word = words.pop(0)
+        word, equals, value = words.pop(0).partition("=")
+        if equals:
+            words.insert(0, value)
         if word not in _WORDS or not words:
             raise SettingError(f"expected options with a value each ({', '.join(_WORDS)}); found {word!r}")
         found[_WORDS[word]] = words.pop(0)

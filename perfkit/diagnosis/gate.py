@@ -362,7 +362,8 @@ def check_gate(name: str, gate: Gate, baselines: str | Path, hint: str = "--upda
             f"there is no baseline {name!r} in {baselines}{near}: run once with {hint}, look at the cycles "
             f"({reading.cycles:,.0f}, {gate.how}), and commit the file", reading.cycles,
         )  # fmt: skip
-    if old["what"] == name or plain_name(old["what"], gate.folder) == plain_name(gate.what, gate.folder):
+    mine = plain_name(gate.what, gate.folder)
+    if old["what"] == name == mine or plain_name(old["what"], gate.folder) == mine:
         old = old | {"what": gate.what}
     now: dict[str, Any] = {
         "what": gate.what,

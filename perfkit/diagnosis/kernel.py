@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfkit.collectors.kernels import Kernel
 
 _PROCESSES, _SAMPLES = 2, 40
-_ROUNDS, _IN = 12, 6  # of calls one by one, and the processes they are timed in
+_ROUNDS, _IN = 12, 9  # of calls one by one, and the processes they are timed in
 _OVERLAPPING = 0.05  # share of a call that fits into the reorder buffer: calls in a row would overlap so much
 _CALLS = 2  # the first meets cold caches, and is not the one that is recorded
 

@@ -247,7 +247,7 @@ class _Inquiry:
                 calls, trace = Calls(0, 1), team.slowest
             else:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
-                if self._may_overlap(trace, calls, core):
+                if self._may_overlap(timed, trace, calls, core):
                     above, reason, timed = self._caller_of(hot, reason, timed, found)
                     if above is not hot:
                         hot, why_not = above, ""
@@ -399,14 +399,15 @@ class _Inquiry:
         """Whether the calls of a function that nobody asked for are too short to be told from what timing costs."""
         return not self.asked and bool(timed) and len(timed[0].ticks) > 1 and middle(timed[0].cycles) < _SHORT
 
-    def _may_overlap(self, trace: Trace, calls: Calls, core: Microarchitecture) -> bool:
+    def _may_overlap(self, timed: list[CallTimes], trace: Trace, calls: Calls, core: Microarchitecture) -> bool:
         """Whether the reorder buffer holds much of the next call of a function that nobody asked for.
 
         Calls are recorded and timed one behind the other, without their caller's code: what a short one returns would
         be what the next one is given, and nothing that the processor does beside each other would be seen.
         """
         held = core.resource("rob").value * calls.count / max(trace.instruction_count, 1)
-        return not self.asked and not self.crowded and calls.count > 1 and held >= SHORT
+        is_timed = bool(timed) and len(timed[0].ticks) > 0
+        return is_timed and not self.asked and not self.crowded and calls.count > 1 and held >= SHORT
 
     def _caller_of(
         self, hot: HotFunction, reason: str, timed: list[CallTimes], found: Profile | None
@@ -685,8 +686,13 @@ class _Inquiry:
             return None
         samples, _ = _hits(found, trace)
         entry = np.uint64(ElfFile(inner.path).functions[inner.symbol].address)
-        at = np.flatnonzero(trace.object_addresses() == entry)
-        calls = int(trace.block_counts()[trace.code.block[at[0]]]) if len(at) else 0
+        code = trace.code
+        own = np.array([name == inner.symbol for name in code.function])
+        at = np.flatnonzero((trace.object_addresses() == entry) & own)
+        calls = 0
+        if len(at):  # calls within a call are no calls of their own: nor did the clock count them
+            begins = trace.stream == code.block[at[0]]
+            calls = int(np.count_nonzero(begins[1:] & ~own[code.block_start[trace.stream[:-1]]]))
         if samples < _SAMPLES or not calls:
             return None
         cycles = samples / RATE / found.runs * run.cycles_per_second * calls / run.calls

@@ -56,7 +56,18 @@ def thin_line(x: np.ndarray, y: np.ndarray, parts: int = 2000) -> tuple[np.ndarr
         order = np.lexsort((filled, part))
         kept.append(order[first if worst > 0 else np.r_[first[1:], n] - 1])
     chosen = np.unique(np.concatenate(kept))
+    chosen = np.unique(np.concatenate([chosen, _partners(np.isnan(y), chosen)]))
     return x[chosen], y[chosen]
+
+
+def _partners(broken: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return a neighbour of each chosen point that would stand alone between two breaks: one point is not drawn."""
+    piece = np.cumsum(broken)
+    points = chosen[~broken[chosen]]
+    _, at, count = np.unique(piece[points], return_index=True, return_counts=True)
+    alone = points[at[count == 1]]
+    after, before = np.minimum(alone + 1, len(broken) - 1), np.maximum(alone - 1, 0)
+    return np.where(~broken[after], after, np.where(~broken[before], before, alone))
 
 
 def _cells(values: np.ndarray) -> np.ndarray:

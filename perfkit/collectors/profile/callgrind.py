@@ -46,7 +46,7 @@ def sample(target: Target, seconds: float) -> Sampled:
 def _costs(text: str, files: dict[str, ElfFile | None]) -> dict[CodePlace, int]:
     """Return each function's own instructions from callgrind's file."""
     found: Counter[CodePlace] = Counter()
-    path = symbol = source = ""
+    path = symbol = source = home = ""
     called = False
     for line in text.splitlines():
         if line.startswith("ob="):
@@ -55,11 +55,12 @@ def _costs(text: str, files: dict[str, ElfFile | None]) -> dict[CodePlace, int]:
             source = Path(line[3:]).name
         elif line.startswith("fn="):
             symbol = line[3:].partition("'")[0]  # a recursive call's has a number behind it
+            home = source  # what is inlined into it may come from other files
         elif line.startswith("calls="):
             called = True  # the next line is the callee's cost
         elif match := _COST.match(line):
             if not called:
-                found[_place(path, symbol, source, files)] += int(match[1] or match[2])
+                found[_place(path, symbol, home, files)] += int(match[1] or match[2])
             called = False
     return dict(found)
 

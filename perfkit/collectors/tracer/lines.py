@@ -31,6 +31,7 @@ UNKNOWN: Place = ("", 0)
 _SYSTEM = ("/usr/", "/lib/", "/opt/", "/nix/", "/snap/", "/proc/", "/dev/", "/sys/", "/etc/")
 _TOOLCHAIN = ("/rustc/", "/rustlib/", "/rust/deps/", "/.cargo/registry/", "/lib/gcc/", "/include/c++/")
 _MOST_TEXT = 1 << 20  # characters of one source file kept with a trace
+_TOO_LONG = "is too long to be kept"
 
 
 @dataclass(frozen=True)
@@ -417,15 +418,20 @@ def _texts(
         for path in (folder / name for folder in folders):  # an absolute name stays as it is
             try:
                 about = path.stat()
-                data = path.read_bytes() if path.is_file() and about.st_size <= 4 * _MOST_TEXT else None
+                if not path.is_file():
+                    continue
+                data = path.read_bytes() if about.st_size <= 4 * _MOST_TEXT else b""
             except (OSError, ValueError):
                 continue
-            if data is None:
-                continue
+            if about.st_size > 4 * _MOST_TEXT:
+                left_out[name] = _TOO_LONG
+                break
             if is_absolute and (why_not := compiled.why_not(name, about, data)):
                 left_out[name] = why_not
             elif len(text := data.decode(errors="replace").replace("\r\n", "\n")) <= _MOST_TEXT:
                 yield name, text
+            else:
+                left_out[name] = _TOO_LONG
             break
         else:
             if is_absolute and folders:

@@ -480,7 +480,9 @@ def diff_sides(a: Side, b: Side, results: tuple[GusResult | None, GusResult | No
     columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b", "instructions_a", "instructions_b", "code"]
     table = pd.DataFrame(rows, columns=columns)
     if all(results) and _of_one_source(*(result.trace for result in results if result)):
-        table["code"] = table["code"].replace("text", "operations")
+        both = (table["place_a"] != "") & (table["place_b"] != "")
+        if (table["code"] != "same")[both].any():  # else one build, which another input led elsewhere
+            table["code"] = table["code"].replace("text", "operations")
     slower = int(b.cycles > a.cycles)
     return GusDiff(
         (a.name or "A", b.name or "B"),
@@ -514,9 +516,9 @@ def _nothing_added() -> "pd.DataFrame":
 
 
 def _of_one_source(a: Trace, b: Trace) -> bool:
-    """Whether two recordings are of the very same texts, as far as they keep them."""
+    """Whether two recordings are of one function, in the very same texts as far as they keep them."""
     texts = [sorted(trace.provenance.sources.values()) for trace in (a, b)]
-    return bool(texts[0]) and texts[0] == texts[1]
+    return bool(texts[0]) and texts[0] == texts[1] and a.provenance.function == b.provenance.function
 
 
 def said_of(row: Any, change: float | None = None, how: str = "") -> str:
