@@ -339,7 +339,7 @@ class _Inquiry:
             seen = (
                 "no function of a library of yours was seen running"
                 if mine is None
-                else f"the hottest function of a library has {mine.share:.1%} of it"
+                else f"the hottest function of a library has {mine.share:.0%} of it"
                 + (f" (-f {mine.name} asks about that)" if mine.share >= _WORTH else "")
             )
             raise DataError(

@@ -104,6 +104,6 @@ def test_a_function_that_hardly_ran_is_not_offered(tmp_path):
             HotFunction("find", "find", "/home/llvm.so", 1, share, 1, 1),
         )
         table = pd.DataFrame(ran).rename(columns={"name": "function", "path": "file"})
-        with pytest.raises(DataError, match=f"has {share:.1%} of it") as error:
+        with pytest.raises(DataError, match=f"has {share:.0%} of it") as error:
             asked._function(dataclasses.replace(EXAMPLES[Profile](), table=table))
         assert ("-f find" in str(error.value)) == offered
