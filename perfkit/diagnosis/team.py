@@ -46,6 +46,8 @@ class Team:
     whole : tuple of int
         Instructions that each thread executes in its whole call, where that is longer than what is simulated; empty
         where it is not, or is longer than can be counted.
+    skip : int
+        Calls of each thread before the one that was recorded.
     sampled : tuple of int
         The function's samples in each thread of the run, in the order in which they were started (measured); empty
         where that is not known.
@@ -57,6 +59,7 @@ class Team:
     command: str
     explained: bool = False
     whole: tuple[int, ...] = ()
+    skip: int = 0
     sampled: tuple[int, ...] = ()
 
     @property
@@ -207,15 +210,17 @@ def team_of(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PerfkitWarning)
+        skip = 1
         try:
             traces = replace(tracer, skip=1).run_threads(program, symbol, arguments)
             if len(traces) < 2:  # the others made one call only
                 raise DataError("one thread")
         except DataError:
+            skip = 0
             traces = replace(tracer, skip=0).run_threads(program, symbol, arguments)
         result = run_threads(Gus(core, warm="caches"), traces)
         whole = () if traces.complete else _whole(tracer, program, symbol, arguments)
-    return Team(name, traces, result, shlex.join([str(program), *arguments]), whole=whole)
+    return Team(name, traces, result, shlex.join([str(program), *arguments]), whole=whole, skip=skip)
 
 
 def _whole(tracer: Tracer, program: Path, symbol: str, arguments: Sequence[str]) -> tuple[int, ...]:

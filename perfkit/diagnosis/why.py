@@ -244,7 +244,12 @@ class _Inquiry:
                 team = self._team(hot, core)
         with self._stage(f"recording {hot.name}"):
             if team is not None and team.explained:
-                calls, trace = Calls(0, 1), team.slowest
+                calls, trace = Calls(team.skip, 1), team.slowest
+                if trace.provenance.complete and core.resource("rob").value >= SHORT * trace.instruction_count:
+                    self.unseen.append(
+                        f"BEWARE: what calls in a row do beside each other: one of {trace.instruction_count:,} "
+                        "instructions was recorded alone; ask about the function that calls it (-f)"
+                    )
             else:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
                 if self._may_overlap(timed, trace, calls, core):

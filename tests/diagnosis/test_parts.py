@@ -18,6 +18,7 @@ from IPython.utils.capture import capture_output
 import perfkit as pk
 from perfkit.cli.magics import CellError
 from perfkit.cli.pages.diagnosis import save_notebook, save_page
+from perfkit.collectors.profile.callgrind import _costs
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, _check_worked, check_program, profile
 from perfkit.collectors.profile.sampled import Sampled, Target
 from perfkit.collectors.tracer.elf import ElfFile
@@ -532,6 +533,12 @@ def test_every_line_with_much_of_the_time_is_in_the_listing():
     assert re.search(r"^ +\.\.\.$", listing, re.MULTILINE)
 
 
+TWO_STEPS = """
+__attribute__((noipa)) static int step(int x) { return 3 * x; }
+int main(int c, char **v) { return step(c); }
+"""
+
+
 TOUCHES = """
 #include <stdlib.h>
 #include <stdio.h>
@@ -572,6 +579,26 @@ def test_of_two_sampled_runs_the_quicker_counts_where_the_first_was_far_slower(m
     trace = pk.datasets.load("traces/fig1a")
     assert asked._sampled_quietly("first", trace, 1000.0).cycles == 1100.0
     assert asked._sampled_quietly("first", trace, 2900.0).cycles == 3000.0
+
+
+@pytest.mark.parametrize(("timed", "length", "may"), [(False, 60, False), (True, 60, True), (True, 5000, False)])
+def test_short_calls_that_were_timed_are_explained_where_they_are_made(timed, length, may):
+    """Without times nothing tells who made them."""
+    trace = pk.datasets.load("traces/correlation-v5-small").head(length)
+    runs = [CallTimes(np.full(9, 300.0), 9, 0, (1.0,), 0.0, False, "", 1.0)] if timed else []
+    asked = inquiry()
+    asked.crowded = False
+    assert asked._may_overlap(runs, trace, Calls(1, 2), pk.Microarchitecture.load("zen4")) == may
+
+
+def test_instructions_inlined_from_a_header_are_those_of_the_function_that_holds_them():
+    """Callgrind names the header behind "fi="; the function stays the one of its own file."""
+    program = compiled("two_steps", TWO_STEPS)
+    functions = ElfFile(program).functions
+    text = f"ob={program}\nfl=/src/two_steps.c\nfn=step\n5 11\nfi=/src/h.h\n1 500\nfe=/src/two_steps.c\n6 1\n"
+    (place,) = _costs(text, {})
+    assert _costs(text, {})[place] == 512
+    assert place.address == functions["step"].address
 
 
 def test_page_faults_are_counted_and_told_where_they_explain_the_measured_time():

@@ -142,6 +142,24 @@ def test_what_a_new_line_takes_is_told_by_a_run_without_it(tmp_path):
     assert pk.GusDiff.load(tmp_path / "d.parquet").summary() == found.summary()
 
 
+REACHED = """
+double f(const double *x, long n) {
+    double s = 0;
+    for (long i = 0; i < 1000; i++) {
+        s += x[i];
+        if (i < n) s = s / 3;
+    }
+    return s;
+}
+double g(const double *x, long n) {
+    double s = 1;
+    for (long i = 0; i < 1000; i++)
+        s += x[i] * x[i] + n;
+    return s;
+}
+"""
+
+
 def test_one_source_built_otherwise_has_no_line_that_is_gone(tmp_path):
     (tmp_path / "a.c").write_text(PLANTED)
     runs = []
@@ -151,6 +169,19 @@ def test_one_source_built_otherwise_has_no_line_that_is_gone(tmp_path):
     told = pk.diff(*runs).summary()
     assert "gone" not in told
     assert "the code that is compiled otherwise: a.c:" in told
+
+
+def test_one_program_with_another_input_is_not_said_to_be_compiled_otherwise(tmp_path):
+    """Lines that only one input reaches have code in both; those of two functions of one file were written twice."""
+    (tmp_path / "a.c").write_text(REACHED)
+    runs = {}
+    for function, n in (("f", 0), ("f", 900), ("g", 0)):
+        kernel = compile_kernel(tmp_path / "a.c", function, flags="-O1")
+        runs[function, n] = pk.Gus("zen4").run(kernel.trace(*kernel_arguments(f"f8[1000], {n}")))
+    for other in (("f", 900), ("g", 0)):
+        found = pk.diff(runs["f", 0], runs[other])
+        assert "the code that is compiled otherwise" not in found.summary()
+    assert set(pk.diff(runs["f", 0], runs["f", 900]).to_frame()["code"]) == {"same"}
 
 
 def test_one_program_is_as_fast_as_itself_however_many_calls_were_recorded(tmp_path):

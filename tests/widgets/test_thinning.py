@@ -67,3 +67,14 @@ def test_a_long_line_keeps_what_can_be_seen():
         assert np.nanmin(y[here]) == np.nanmin(up[there])
         assert np.nanmax(y[here]) == np.nanmax(up[there])
     assert thin_line(x[:100], y[:100], parts=500)[0].tolist() == x[:100].tolist()
+
+
+def test_a_long_line_of_single_intervals_is_still_drawn():
+    """An event that is counted in every other interval: two points, a break, two points, ..."""
+    x = np.arange(30_000.0)
+    y = np.where(x % 3 == 2, np.nan, np.sin(x // 3))
+    _, up = thin_line(x, y, parts=500)
+    drawn = np.isfinite(up[1:]) & np.isfinite(up[:-1])
+    assert drawn.sum() > 2 * 500
+    single = np.isfinite(up[1:-1]) & np.isnan(up[2:]) & np.isnan(up[:-2])
+    assert not single.any()

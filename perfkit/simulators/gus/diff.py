@@ -479,10 +479,10 @@ def diff_sides(a: Side, b: Side, results: tuple[GusResult | None, GusResult | No
     rows = [row for row in _aligned(list(a.lines), list(b.lines)) if max(row[3:5]) >= _COST or row[-1] != "same"]
     columns = ["place_a", "place_b", "text", "cycles_a", "cycles_b", "instructions_a", "instructions_b", "code"]
     table = pd.DataFrame(rows, columns=columns)
-    if all(results) and _of_one_source(*(result.trace for result in results if result)):
-        both = (table["place_a"] != "") & (table["place_b"] != "")
-        if (table["code"] != "same")[both].any():  # else one build, which another input led elsewhere
-            table["code"] = table["code"].replace("text", "operations")
+    traces = [result.trace for result in results if result]
+    if len(traces) == 2 and _of_one_source(*traces):
+        # Of one build another input led elsewhere; of two the compiler made something else of the same lines.
+        table["code"] = "same" if _of_one_build(*traces) else table["code"].replace("text", "operations")
     slower = int(b.cycles > a.cycles)
     return GusDiff(
         (a.name or "A", b.name or "B"),
@@ -519,6 +519,13 @@ def _of_one_source(a: Trace, b: Trace) -> bool:
     """Whether two recordings are of one function, in the very same texts as far as they keep them."""
     texts = [sorted(trace.provenance.sources.values()) for trace in (a, b)]
     return bool(texts[0]) and texts[0] == texts[1] and a.provenance.function == b.provenance.function
+
+
+def _of_one_build(a: Trace, b: Trace) -> bool:
+    """Whether the code that both recordings executed is the same at the same places."""
+    bytes_of = [dict(zip(trace.object_addresses().tolist(), trace.code.encoding, strict=True)) for trace in (a, b)]
+    common = bytes_of[0].keys() & bytes_of[1].keys()
+    return bool(common) and all(bytes_of[0][address] == bytes_of[1][address] for address in common)
 
 
 def said_of(row: Any, change: float | None = None, how: str = "") -> str:
