@@ -332,6 +332,7 @@ def fuzz(name: str, target: Target, seconds: float, seed: int, most: int, path: 
                 _keep(name, target, data, error, tally)
             finally:
                 signal.alarm(0)
+        gc.unfreeze()
     return tally
 
 

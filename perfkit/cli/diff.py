@@ -196,9 +196,11 @@ def _content_of_runs(found: "GusDiff") -> dict[str, Any]:
 
 def _lines(found: "GusDiff", top: int) -> str:
     """Return the lines that changed most, one per row."""
+    from perfkit.simulators.gus.diff import place_of
+
     lines = [f"{'A':>12} {'B':>12} {'change':>12}  line (simulated {found.unit})"]
     for row in found.to_frame().head(top).itertuples():
-        place = row.place_b or f"{row.place_a} (gone)"
+        place = row.place_b or place_of(row)
         lines.append(
             f"{row.cycles_a:>12,.0f} {row.cycles_b:>12,.0f} {row.change:>+12,.0f}  {place}  {row.text}".rstrip()
         )

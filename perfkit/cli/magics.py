@@ -89,8 +89,11 @@ def compare(line: str, cell: str) -> Any:
     texts = (part.partition("\n")[2] if k else part for k, part in enumerate(parts))
     (a, arguments, notes), (b, *_) = (_compiled(text, asked) for text in texts)
     for kernel in (a, b):  # what lies beside an array would be compared, or end the process that measures
-        with _warnings_told():
-            kernel.trace(*arguments, limit=_CHECKED)
+        try:
+            with _warnings_told():
+                kernel.trace(*arguments, limit=_CHECKED)
+        except PerfkitError as error:  # what cannot be recorded may well be timed
+            notes = (*notes, f"whether it accesses memory beside its arrays: {error}")
     _told(notes)
     return compared(a, b, *arguments)
 

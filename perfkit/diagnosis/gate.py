@@ -111,8 +111,8 @@ class Gate:
         held = calls_of(trace)
         if held is not None and held < self.repeat:
             raise DataError(
-                f"{self.what}: {counted(self.repeat, 'calls')} from call {self.skip + 1} on were asked for, and there "
-                f"are {held}: lower repeat or skip"
+                f"{self.what}: {counted(self.repeat, 'calls')} from call {self.skip + 1} on were asked for, and "
+                f"only {held} made: lower repeat or skip"
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerfkitWarning)  # forms that no table knows: the same ones every time

@@ -142,12 +142,11 @@ class Team:
         """The line of memory that threads write most by turns, those first whose bytes they do not share; or None."""
         often = _OFTEN * sum(each.instruction_count for each in self.traces.values())
         table = self._lines.to_frame()
-        for found in (self._lines.false(), table[table["sharing"] == "true"]):
-            if not len(found):
-                continue
-            row = found.iloc[(found["reads"] + found["writes"]).argmax()]
-            if row["writes"] >= often:
-                return row
+        table = table[table["writes"] >= often]
+        by_many = table["writers"].str.contains(",", regex=False)  # one that others only read is not written by turns
+        for found in (table[table["sharing"] != "true"], table[(table["sharing"] == "true") & by_many]):
+            if len(found):
+                return found.iloc[(found["reads"] + found["writes"]).argmax()]
         return None
 
     @property

@@ -252,12 +252,15 @@ class _Inquiry:
                     )
             else:
                 calls, trace = self._recorded(hot, timed, found is None or few(found))
-                if self._may_overlap(timed, trace, calls, core):
-                    above, reason, timed = self._caller_of(hot, reason, timed, found)
-                    if above is not hot:
-                        hot, why_not = above, ""
-                        calls, trace = self._recorded(hot, timed, found is None or few(found))
-                trace = self._where_the_time_goes(found, hot, trace, core)
+                above = (
+                    self._above(hot, reason, timed, found, core)
+                    if self._may_overlap(timed, trace, calls, core)
+                    else None
+                )
+                if above is not None:
+                    hot, reason, timed, calls, trace = above
+                else:
+                    trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
             states = tuple(beside(lambda warm: Gus(core, warm=warm).run(trace), ("none", "caches")))
@@ -370,7 +373,12 @@ class _Inquiry:
         if elf.is_stripped and elf.debug_file is None:
             return "It was stripped: build it without -s"
         # libc's own names of memcpy are __memcpy_avx512_unaligned_erms and the like.
-        names = [name for name in set(elf.imports.values()) if name in re.split(r"__?|@", hottest.symbol)]
+        library = ElfFile(hottest.path).functions if Path(hottest.path).is_file() else {}
+        at = library[hottest.symbol].address if hottest.symbol in library else None
+        # memcpy and memmove may be one piece of code under two names.
+        alike = {hottest.symbol, *(name for name, one in library.items() if one.address == at)}
+        parts = {part for name in alike for part in re.split(r"__?|@", name)}
+        names = [name for name in set(elf.imports.values()) if name in parts]
         for name in sorted(names, key=len, reverse=True):
             if found := [brief(named_as(symbol)) for symbol in itertools.islice(callers(elf, name), _CALLERS)]:
                 asks = " or ".join(f"-f {shlex.quote(one)}" for one in found)
@@ -413,6 +421,24 @@ class _Inquiry:
         held = core.resource("rob").value * calls.count / max(trace.instruction_count, 1)
         is_timed = bool(timed) and len(timed[0].ticks) > 0
         return is_timed and not self.asked and not self.crowded and calls.count > 1 and held >= SHORT
+
+    def _above(
+        self, hot: HotFunction, reason: str, timed: list[CallTimes], found: Profile | None, core: Microarchitecture
+    ) -> tuple[HotFunction, str, list[CallTimes], Calls, Trace] | None:
+        """Return the caller of a function, why it, its times and what was recorded of it; None where that fails."""
+        said = len(self.unseen)
+        try:
+            above, reason, timed = self._caller_of(hot, reason, timed, found)
+            if above is hot:
+                return None
+            calls, trace = self._recorded(above, timed, found is None or few(found))
+            return above, reason, timed, calls, self._where_the_time_goes(found, above, trace, core)
+        except (DataError, Refusal, UnavailableError) as error:
+            self.longer, self.before, self.crowded = None, None, False
+            self.unseen[said:] = [
+                f"what {hot.name} does in the function that calls it, which cannot be recorded: {error}"
+            ]
+            return None
 
     def _caller_of(
         self, hot: HotFunction, reason: str, timed: list[CallTimes], found: Profile | None
@@ -674,8 +700,11 @@ class _Inquiry:
         measured = self._by_samples(found, trace)
         if measured is None or simulated >= (1 - FAR) * measured.cycles:
             return measured
-        with self.ahead.resting(), self._stage("watching the run once more: it was slower than what is simulated"):
-            again = self._by_samples(self._profile(), trace)
+        try:
+            with self.ahead.resting(), self._stage("watching the run once more: it was slower than what is simulated"):
+                again = self._by_samples(self._profile(), trace)
+        except (DataError, UnavailableError):
+            return measured
         return again if again is not None and again.cycles < measured.cycles else measured
 
     def _by_samples(self, found: Profile | None, trace: Trace) -> Measured | None:
@@ -751,7 +780,8 @@ class _Inquiry:
         covered = _covered(found, trace)
         waits = _waits(found)
         if covered < _SMALL and covered < 1 - covered - waits:
-            yield (f"what is explained has {covered:.1%} of the run only{_elsewhere(found, set(trace.code.function))}")
+            elsewhere = _elsewhere(found, {name for name in trace.code.function if name})
+            yield f"what is explained has only {covered:.1%} of the run{elsewhere}"
 
     def _look(
         self, found: Profile | None, hot: HotFunction, timed: list[CallTimes], calls: Calls, trace: Trace
@@ -883,7 +913,7 @@ def _elsewhere(found: Profile, names: set[str]) -> str:
     for each in found.functions:
         if each.symbol not in names:
             by_library[each.library] = by_library.get(each.library, 0.0) + each.share
-    library, share = max(by_library.items(), key=lambda row: row[1])
+    library, share = max(by_library.items(), key=lambda row: row[1], default=("", 0.0))
     if share < _MUCH:
         return ""
     most = next(each for each in found.functions if each.symbol not in names and each.library == library)

@@ -247,7 +247,8 @@ def test_calls_that_run_beside_each_other_are_explained_in_the_loop_that_makes_t
     assert (found.function, found.bottleneck) == ("main", "fp_divider")
     assert found.chosen.startswith("it calls divide, the hottest function, whose calls are too short")
     if found.profiled.endswith("perf, software clock"):
-        assert found.measured is not None
+        assert found.measured is not None, (found.not_measured, found.unseen)
         assert found.measured.samples >= 100
-        assert found.apart == pytest.approx(0.0, abs=0.5), found.summary()
+        # Beside a busy thread the run takes up to twice as long.
+        assert -0.6 < found.apart < 0.5, found.summary()
         assert f"about: {found.measured.samples:,} samples of the run" in found.report()

@@ -117,7 +117,7 @@ class DiffView(Explorer):
     def _moved(self) -> list[tuple[str, float, str]]:
         """Return the bars of causes or lines: name, change, and both sides in words."""
         shown = self._changes[self.by].head(self._top)
-        names = shown["cause"] if self.by == "cause" else [_place(row) for row in shown.itertuples()]
+        names = shown["cause"] if self.by == "cause" else self.found.places(shown)
         return [
             (str(name), float(row.change), f"{row.cycles_a:,.0f} to {row.cycles_b:,.0f} ({row.change:+z,.0f})")
             for name, row in zip(names, shown.itertuples(), strict=True)
@@ -163,12 +163,6 @@ class DiffView(Explorer):
         told = f"not in {name}, which has {own.loc[line, mine]} that {other} lacks:"
         shown = _side(name, self._listing[self._listing["line"] == line])
         return f'<div><div class="pk-muted">{html.escape(told)}</div>{shown}</div>'
-
-
-def _place(row: Any) -> str:
-    if row.place_a and row.place_b and row.place_a != row.place_b:
-        return f"{row.place_a} -> {row.place_b}"
-    return str(row.place_b or f"{row.place_a} (gone)")
 
 
 def _bar(name: str, part: float, told: str, *, both: bool) -> str:

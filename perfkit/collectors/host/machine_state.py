@@ -277,7 +277,7 @@ def _counters() -> str:
 
 def _why(error: int) -> str:
     """Return the words for an errno of perf_event_open; an event that is missing is told as a missing file."""
-    return "the processor shows none, as most virtual machines" if error == errno.ENOENT else os.strerror(error)
+    return "the processor shows none, as in most virtual machines" if error == errno.ENOENT else os.strerror(error)
 
 
 def now() -> str:

@@ -151,6 +151,19 @@ def attempted(job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[
         There are ever more of them.
     """
     known = _known(job, kind)
+    try:
+        return _attempted(job, kind, take, known)
+    except Refusal:
+        if not known.leaders and not known.pointed:
+            raise
+        # Of a library that was built anew in the meantime they lie elsewhere.
+        known.leaders, known.pointed = (), ()
+        return _attempted(job, kind, take, known)
+
+
+def _attempted(
+    job: Job, kind: "type[_C]", take: Callable[["_C"], tuple[_F, list[tuple[str, int]]]], known: "_Known"
+) -> _F:
     leaders, pointed = list(known.leaders), list(known.pointed)
     for _ in range(MAX_ATTEMPTS):
         with (

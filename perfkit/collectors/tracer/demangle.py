@@ -73,8 +73,7 @@ def forms(name: str) -> tuple[str, ...]:
     """Return the ways in which a demangled name may be written, the most exact first.
 
     With its file, where it has one; whole; without a template's result type, without ``const`` at its end, without
-    parameters, without a template's
-    arguments, without those of all of its classes.
+    parameters, without a template's arguments, without those of all of its classes.
 
     Examples
     --------

@@ -117,7 +117,7 @@ class Compiled:
         sums = self.checksums.get(name, set())
         if sums:
             same = {hashlib.md5(data, usedforsecurity=False).digest()} == sums
-            return "" if same else "is another text than was compiled (by its MD5)"
+            return "" if same else "is not the text that was compiled (by its MD5)"
         written, there = self._times.get(name, (math.inf, math.inf))
         if about.st_mtime > written:
             return "was changed after the program was built"

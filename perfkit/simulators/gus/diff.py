@@ -263,6 +263,10 @@ class GusDiff(Tabled):
             told = others.head(0)
         return "; ".join([*(said_of(each) for each in told.itertuples()), self.said(row)])
 
+    def places(self, rows: "pd.DataFrame") -> list[str]:
+        """Return where each of some rows of `to_frame` is: in both runs where that differs."""
+        return [place_of(row) for row in rows.itertuples()]
+
     def said(self, row: "pd.Series") -> str:
         """Say what happened to a row of `to_frame`; of a line that only the slower run has, what it makes that take."""
         slower = row["place_b"] if self.cycles[1] > self.cycles[0] else row["place_a"]
@@ -442,7 +446,10 @@ def _calls(a: GusResult, b: GusResult, names: tuple[str, str]) -> tuple[int, int
     origins = a.trace.provenance, b.trace.provenance
     held = [f"{name} holds {_number(n)}" for name, n in zip(names, found, strict=True)]
     if found[0] == found[1]:
-        if found[0] is None and origins[0] != origins[1] and "recorded" in (o.kind for o in origins):
+        # Between markers, or of a processor whose returns are not known, as many calls as were asked for are held.
+        asked = [origin.extra.get("repeat", "") for origin in origins]
+        whole = all(origin.complete for origin in origins) and asked[0] == asked[1]
+        if found[0] is None and not whole and origins[0] != origins[1] and "recorded" in (o.kind for o in origins):
             raise DataError(
                 f"{held[0]}, and so does {names[1]}: cycles of whole recordings say nothing of which one is faster "
                 "where the one may hold more of the work. Record whole calls of both (--repeat N)"
@@ -550,7 +557,7 @@ def _notes(a: Side, b: Side) -> Iterator[str]:
     for name, side in (("A", a), ("B", b)):
         if side.missing[0]:
             asked, there = side.missing
-            yield f"{_number(asked)} of {name} were asked for, and there were {there}"
+            yield f"{_number(asked)} of {name} were asked for, and only {there} made"
         if side.stopped:
             yield f"the recording of {name} {_CUT} {side.instructions:,} instructions, with work left"
     if a.core != b.core:
