@@ -37,6 +37,9 @@ _LITTLE = 0.05  # a resource that brings less, made twice as good, is not said t
 _HELD = 0.05  # share of the cycles that a line must cost by the bottleneck to be named for it
 LEAST = 0.01  # a smaller speedup is no bottleneck
 _CLEAR_SAMPLES, _CLEAR = 10, 0.8  # so many samples, and so large a share of all: no other one can be hotter
+_FETCHING = ("taken_branches", "op_cache", "front_end")  # what small loops wait for; how busy they are is not known
+_NUMBERS = {2: "two", 3: "three", 4: "four"}
+_SEVERAL = 4  # resources that are named together, at most
 _PAIRED = 7  # resources that are asked about in pairs: those that are busiest, or cost most cycles
 _MORE = 0.05  # a further gain that is worth a word
 _MOST = 0.5  # of what delays
@@ -122,9 +125,9 @@ class Promise:
 
 @dataclass(frozen=True)
 class Together:
-    """Two resources that hold a function back together, and what both twice as good would bring (simulated)."""
+    """Resources that hold a function back together, and what all of them twice as good would bring (simulated)."""
 
-    resources: tuple[str, str]
+    resources: tuple[str, ...]
     gain: float
 
 
@@ -368,9 +371,10 @@ class Diagnosis(Summarised):
 
     @cached_property
     def together(self) -> "Together | None":
-        """The two resources that hold the function back together, where none does alone; else None (simulated).
+        """The resources that hold the function back together, where none does alone; else None (simulated).
 
-        Each hides behind the other: made twice as good alone, neither brings 5 %.
+        Each hides behind the others: made twice as good alone, none brings 5 %. Two of those that are busiest, or
+        cost most; three or four where no two bring it.
         """
         if float(self.ranked.speedup[:, -1].max()) >= _LITTLE:
             return None
@@ -383,8 +387,27 @@ class Diagnosis(Summarised):
         found = sensitivity(self.result.settings, self.result.trace, (WEIGHT,), names, pairs=True)
         most = int(np.argmax(found.speedup[:, -1]))
         gain = float(found.speedup[most, -1])
-        first, second = found.resources[most]
-        return Together((first, second), gain) if gain >= _LITTLE else None
+        if gain >= _LITTLE:
+            return Together(found.resources[most], gain)
+        return self._several([*names, *(name for name in _FETCHING if name in known and name not in names)])
+
+    def _several(self, names: list[str]) -> "Together | None":
+        """Leave out of these resources, the least busy first, what is not needed for most of their gain."""
+
+        def gain(some: list[str]) -> float:
+            core = self.result.settings.core
+            for name in some:
+                core = core.scaled(name, WEIGHT)
+            return self.result.cycles / replace(self.result.settings, core=core).run(self.result.trace).cycles - 1
+
+        left, best = names, gain(names)
+        if best < _LITTLE:
+            return None
+        for name in reversed(names):
+            rest = [other for other in left if other != name]
+            if rest and gain(rest) >= max(_LITTLE, _MOST * best):
+                left = rest
+        return Together(tuple(left), gain(left)) if len(left) <= _SEVERAL else None
 
     @property
     def ranked_with_pair(self) -> Sensitivity:
@@ -482,11 +505,12 @@ class Diagnosis(Summarised):
         where, name = self._said(at), words.brief(self.function)
         resource, both = self.bottleneck, self.together
         if both is not None:
-            first, second = map(words.held_back, both.resources)
+            *first, last = map(words.held_back, both.resources)
             change = " and ".join(map(_better, both.resources))
+            number, none = _NUMBERS[len(both.resources)], "neither" if len(both.resources) == 2 else "none"
             return (
-                f"{name} is held back by two things at once, of which neither alone would bring 5 %: {first}; and "
-                f"{second}; see {where}. {change[0].upper()}{change[1:]} together would make it "
+                f"{name} is held back by {number} things at once, of which {none} alone would bring 5 %: "
+                f"{'; '.join(first)}; and {last}; see {where}. {change[0].upper()}{change[1:]} together would make it "
                 f"{1 + both.gain:.2f} times as fast"
             )
         if not resource:

@@ -354,6 +354,18 @@ def test_two_resources_that_hide_behind_each_other_are_named_together():
     both = tied.scaled("fp_divider", 2.0).scaled("instruction_latency", 2.0)
     assert best.factor == pytest.approx(answer.result.cycles / pk.Gus(both).run(trace).cycles)
     assert best.factor > 1.5
+    # A third one that takes as long: no two of the three bring anything.
+    retired = cycles(fp_divider=1000.0, instruction_latency=1000.0)
+    third = tied.scaled("retire", 0.98 * trace.instruction_count / chain / core.value("retire"))
+    assert retired < 0.7 * chain
+    three = dataclasses.replace(answer, result=pk.Gus(third).run(trace))
+    assert set(three.together.resources) >= {"fp_divider", "instruction_latency"}
+    assert len(three.together.resources) in (3, 4)
+    assert "things at once, of which none alone would bring 5 %" in three.headline()
+    better = third
+    for name in three.together.resources:
+        better = better.scaled(name, 2.0)
+    assert three.together.gain == pytest.approx(three.result.cycles / pk.Gus(better).run(trace).cycles - 1)
     one = dataclasses.replace(answer, result=pk.Gus(core.scaled("fp_divider", 100.0)).run(trace))
     assert one.together is None
     assert one.bottleneck == "instruction_latency"

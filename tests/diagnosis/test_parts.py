@@ -300,6 +300,30 @@ def test_the_first_call_holds_no_work_of_the_kernel_for_the_clock_itself():
     assert 2500 < least < 15_000, least
 
 
+IN_A_THREAD = """
+#include <pthread.h>
+__attribute__((noipa)) long work(long x) { for (int k = 0; k < 50; k++) x = x * x; return x; }
+static void *loop(void *n) { long s = 0; for (long k = 0; k < (long)n; k++) s += work(k); return (void *)s; }
+int main(int c, char **v) {
+    pthread_t one, two;
+    pthread_create(&one, 0, loop, (void *)300);
+    if (c > 1) pthread_create(&two, 0, loop, (void *)300);
+    pthread_join(one, 0);
+    if (c > 1) pthread_join(two, 0);
+    return 0;
+}
+"""
+
+
+@needed
+@pytest.mark.parametrize(("words", "others"), [([], 0), (["two"], 300)])
+def test_the_calls_of_the_first_thread_that_comes_are_timed(words, others):
+    """It need not be the program's first; those of another beside it are counted."""
+    found = time_calls(compiled("in_a_thread", IN_A_THREAD, "-pthread"), "work", words, seconds=10)
+    assert (len(found.ticks), found.others) == (300, others)
+    assert np.median(found.cycles) > 100
+
+
 @needed
 def test_the_program_itself_is_not_changed_by_timing():
     """Its arguments, its result and its status are those of an ordinary run."""

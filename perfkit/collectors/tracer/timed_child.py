@@ -1,7 +1,8 @@
 """The process that times a function's calls: ``python -m perfkit.collectors.tracer.timed_child SPECIFICATION``.
 
 Nothing of the function is recorded: its first bytes become a jump to a stub that reads the time stamp counter, runs
-the function, and reads it again. Calls within a call, and calls in other threads, are left alone and counted.
+the function, and reads it again. Calls within a call are left alone; those in other threads than the first that comes
+are left alone, too, and counted.
 """
 
 import ctypes
@@ -76,7 +77,7 @@ class TimedSession(Session):
         self._patch(entry, stub)
 
     def _set(self, base: int) -> None:
-        values = {POINTER: self.buffer, LIMIT: self.buffer + self.spec["room"] - 8, FS_BASE: self.fs_base()}
+        values = {POINTER: self.buffer, LIMIT: self.buffer + self.spec["room"] - 8}
         for offset, value in values.items():
             ctypes.c_uint64.from_address(base + offset).value = value
 
@@ -138,11 +139,12 @@ def _stub(context: int, plain: int) -> list[Any]:
     from perfkit.collectors.tracer.emit import R11, RAX, RCX, RDX, RIP, RSP, Emitter
 
     e = Emitter(context)
-    untimed, other, back = e.new_label(), e.new_label(), e.new_label()
+    untimed, other, back, mine = e.new_label(), e.new_label(), e.new_label(), e.new_label()
     e.store(SAVED_R11, R11)
     e.code(Code.MOV_R64_RM64, R11, MemoryOperand(displ=0, displ_size=8, seg=Register.FS))
     e.code(Code.CMP_R64_RM64, R11, e.slot(FS_BASE))
     e.branch(Code.JNE_REL32_64, other)
+    e.label(mine)
     e.load(R11, ACTIVE)
     e.code(Code.TEST_RM64_R64, R11, R11)
     e.branch(Code.JNE_REL32_64, untimed)
@@ -187,6 +189,12 @@ def _stub(context: int, plain: int) -> list[Any]:
     e.load(RCX, SAVED_RCX)
     e.code(Code.JMP_RM64, e.slot(RETURN))
     e.label(other)
+    # The first thread that comes is the one whose calls are timed.
+    e.code(Code.PUSH_R64, RAX)
+    e.code(Code.XOR_R32_RM32, Register.EAX, Register.EAX)
+    e.locked(Code.CMPXCHG_RM64_R64, e.slot(FS_BASE), R11)
+    e.code(Code.POP_R64, RAX)
+    e.branch(Code.JE_REL32_64, mine)
     e.load(R11, OTHERS)
     e.lea(R11, MemoryOperand(R11, displ=1, displ_size=1))
     e.store(OTHERS, R11)
