@@ -61,7 +61,7 @@ def percent(value: Any) -> float:
     (2.0, 5.0, -3.0)
     """
     try:
-        found = float(str(value).replace("%", "").replace(" ", ""))
+        found = float(str(value).strip().removesuffix("%").strip())
     except ValueError:
         raise SettingError(f'a bound is a number of per cent, such as 2 or "+2 %"; found {value!r}') from None
     if not math.isfinite(found):

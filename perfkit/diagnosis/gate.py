@@ -92,6 +92,10 @@ class Gate:
         if self.core == "host":
             raise SettingError("a gate needs a core that is the same everywhere: name one, such as zen4, not host")
         object.__setattr__(self, "at_most", percent(self.at_most))
+        if self.at_most <= -100:
+            raise SettingError(
+                f"a bound is above -100 %, for cycles cannot become fewer than none; found {self.at_most:g}"
+            )
 
     def measure(self) -> "GateReading":
         """Record and simulate.
@@ -481,6 +485,8 @@ def _check_entry(path: str | Path, name: str, entry: Any) -> None:
     check_fields(entry, _WANTED, path, f"baseline {name!r}")
     if not entry["cycles"] > 0 or not entry["instructions"] > 0:
         raise FormatError(f"{path}: baseline {name!r}: cycles and instructions must be positive")
+    for part in ("causes", "speedups"):
+        check_fields(entry[part], dict.fromkeys(entry[part], float), path, f"{part} of baseline {name!r}")
     kinds = (str, float, int, str, str)
     for row in entry["lines"]:
         if not isinstance(row, list) or len(row) != len(kinds):

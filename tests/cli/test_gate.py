@@ -271,9 +271,11 @@ def test_bounds(text, value):
 
 
 def test_bad_bounds_and_files(tmp_path):
-    for bad in ("fast", "nan", None):
+    for bad in ("fast", "nan", None, "5%%", "1 0"):
         with pytest.raises(SettingError, match="a bound is a"):
             percent(bad)
+    with pytest.raises(SettingError, match="cycles cannot become fewer than none; found -200"):
+        Gate("k.c:sum", at_most=-200, folder=tmp_path)
     file = tmp_path / "b.json"
     for text in ("[]", "{}", '{"perfkit_gate": 1, "baselines": {"x": {}}}', '{"perfkit_gate": 2, "baselines": {}}'):
         file.write_text(text)
@@ -290,6 +292,11 @@ def test_the_file_is_sorted_and_keeps_others_entries(tmp_path):
     text = file.read_text()
     assert list(read_baselines(file)) == ["a", "b"]
     assert '["k.c:4", ' in text
+    damaged = {**entry, "causes": {**entry["causes"], next(iter(entry["causes"])): "many"}}
+    (tmp_path / "d.json").write_text(json.dumps({**json.loads(text), "baselines": {"a": damaged}}))
+    with pytest.raises(FormatError, match=r"causes of baseline 'a'.*found 'many'"):
+        read_baselines(tmp_path / "d.json")
+    (tmp_path / "d.json").unlink()
     assert len(text) < 4000
     update_baselines({"b": entry}, file)
     assert file.read_text() == text
