@@ -3,7 +3,7 @@
 import html
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,3 +179,25 @@ def as_written(figure: "Figure") -> None:
                 powers.update(labels)  # powers of ten, which matplotlib itself writes as formulas
     for text in figure.findobj(Text):
         text.set_parse_math(text in powers)
+
+
+def distinct(names: Sequence[str], width: float, size: float = 12.0) -> list[str]:
+    """Return each of some names `fitted` to a width; those that would look alike begin a little before they differ.
+
+    Examples
+    --------
+    >>> distinct(["uncore.requests.read.all_of_them", "uncore.requests.write.all_of_them"], 120)
+    ['….read.all_of_th…', '….write.all_of_t…']
+    """
+    shown = [fitted(name, width, size) for name in names]
+    for alike in {label for k, label in enumerate(shown) if names[shown.index(label)] != names[k]}:
+        group = [k for k, label in enumerate(shown) if label == alike]
+        letters = list(zip(*(names[k] for k in group), strict=False))
+        alike_until = next((k for k, each in enumerate(letters) if len(set(each)) > 1), len(letters))
+        start = max(0, alike_until - 1)
+        for k in group:
+            rest, cut = names[k][start:], len(names[k]) - start
+            while cut > 3 and fitted(f"…{rest[:cut]}…", width, size) != f"…{rest[:cut]}…":
+                cut -= 1
+            shown[k] = f"…{rest[:cut]}{'…' if cut < len(rest) else ''}"
+    return shown

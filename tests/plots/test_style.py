@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from perfkit.plots.style import abbreviate, area_colour, kind_note, short
+from perfkit.plots.style import abbreviate, area_colour, distinct, fitted, kind_note, short
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,17 @@ def test_data_that_was_not_measured_says_so():
 
 def test_unknown_areas_are_grey():
     assert area_colour("memory") != area_colour("whatever") == area_colour(None)
+
+
+def test_names_that_differ_in_the_middle_are_told_apart():
+    """Twelve events of one unit had one label; names that fit, and equal ones, stay as they are."""
+    names = [f"uncore_cha_0.{k}.that_never_ends_because_it_is_very_long" for k in ("reads", "writes", "inserts")]
+    shown = distinct(names, 150)
+    assert len({fitted(name, 150) for name in names}) == 1
+    assert len(set(shown)) == 3
+    for label, part in zip(shown, ("reads", "writes", "inserts"), strict=True):
+        assert label.startswith("….")
+        assert part in label
+        assert fitted(label, 150) == label, "and it fits"
+    assert distinct(["cycles", "loads", "cycles"], 150) == ["cycles", "loads", "cycles"]
+    assert distinct([names[0], names[0]], 150) == [fitted(names[0], 150)] * 2

@@ -12,7 +12,7 @@ import traitlets
 from perfkit.errors import DataError, SettingError
 from perfkit.names import counted
 from perfkit.plots.cpi_stack import colours, line_over_time, named_fits, time_axis
-from perfkit.plots.style import ACCENT, CLOUD, SERIES, fitted, short, visible_range
+from perfkit.plots.style import ACCENT, CLOUD, SERIES, distinct, short, visible_range
 from perfkit_widgets import figures
 from perfkit_widgets.base import Downloads, Explorer, heading, keys, kind_html
 from perfkit_widgets.cpi_stack_parts import EventList, StackBars, gauges_html, verdict
@@ -375,7 +375,7 @@ class CpiStackExplorer(Explorer):
         every = np.concatenate([low, high, here, other])
         every = every[np.isfinite(every)]
         figures.set_range(self._span_x, min(0.0, float(every.min())), float(every.max()) * 1.05 or 1.0)
-        names = {str(i): fitted(p, 200 - 14) for i, p in enumerate(parts)}
+        names = {str(i): name for i, name in enumerate(distinct(parts, 200 - 14))}
         figures.set_ticks(self._span_y, -0.6, len(parts) - 0.4, y, names)
         forms = {"ipc": "IPC form", "cpi": "CPI form"}
         this, other_form = forms[self.form], forms["cpi" if self.form == "ipc" else "ipc"]

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 import pandas as pd
 import traitlets
 
-from perfkit.plots.style import SERIES, fitted
+from perfkit.plots.style import SERIES, distinct
 from perfkit_widgets import figures
 
 
@@ -44,7 +44,7 @@ class RankedBars(widgets.VBox):
         shown = table.head(self._top)
         self.names = [str(name) for name in shown["resource"]]
         values = 100 * shown.iloc[:, -1].to_numpy(dtype="float64")
-        labels = [fitted(name, figures.NAMES - 14) for name in self.names]
+        labels = distinct(self.names, figures.NAMES - 14)
         figures.set_bars(self.bars, labels, values, [SERIES[0]] * len(values))
         low, high = 1.06 * float(values.min(initial=0.0)), max(1.0, 1.06 * float(values.max(initial=0.0)))
         figures.set_range(self._across, low, high)  # a resource that is made better may cost cycles

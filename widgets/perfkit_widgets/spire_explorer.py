@@ -12,7 +12,7 @@ from perfkit.errors import DataError, SettingError
 from perfkit.names import counted
 from perfkit.plots.samples import stretch_label, throughput_label
 from perfkit.plots.spire_views import sample_positions
-from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, breakable, fitted, short
+from perfkit.plots.style import AREA_COLOURS, abbreviate, area_colour, breakable, distinct, short
 from perfkit.plots.time_axis import TimeAxis
 from perfkit.samples.areas import Areas
 from perfkit.samples.events import closest
@@ -24,6 +24,9 @@ from perfkit_widgets.window import TimeWindow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_NUMBER = 28  # pixels of a rank before its name
 
 
 class SpireExplorer(Explorer):
@@ -249,7 +252,8 @@ class SpireExplorer(Explorer):
         measured = self.timeline.select(*self.window).throughput()
         spread = self._spread_of(ranked)
         limit = 1.06 * float(np.nanmax([*bounds, measured, *spread[:, 1], 1e-12]))
-        labels = [fitted(f"{i + 1}. {e}", figures.NAMES - 14) for i, e in enumerate(self._shown)]
+        names = distinct(self._shown, figures.NAMES - 14 - _NUMBER)
+        labels = [f"{i + 1}. {name}" for i, name in enumerate(names)]
         figures.set_bars(self._bars, labels, bounds, [area_colour(a) for a in areas])
         figures.set_range(self._bounds, 0.0, limit)
         figures.set_xy(self._measured, np.array([measured, measured]), np.array([0.0, 1.0]))
