@@ -85,8 +85,8 @@ def test_an_answer_about_little_of_the_run_says_so():
     found = pk.why(compiled("little", LITTLE), seconds=1)
     share = found.share
     assert share < 0.25
-    assert "of the run only, " in found.doubt
-    assert "libc.so" in found.doubt.partition("of the run only")[2]
+    assert "what is explained has only " in found.doubt
+    assert "libc.so" in found.doubt.partition("of the run, ")[2]
 
 
 def test_samples_by_thread_are_told_apart_by_their_order_in_each_run():
