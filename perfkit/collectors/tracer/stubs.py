@@ -43,7 +43,7 @@ def stub_at(elf: ElfFile, address: int) -> Symbol | None:
     """Return the stub in a file that an address (before relocation) lies in."""
     if elf.isa != "x86-64":
         return None
-    for start in range(address & ~7, address - _LARGEST, -8):
+    for start in range(address & ~7, max(-1, address - _LARGEST), -8):  # code without a file is at 0
         found = stub(elf, start, elf.code)
         if found is not None and start <= address < start + found.size:
             return found

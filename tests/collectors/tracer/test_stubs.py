@@ -107,3 +107,8 @@ def test_a_function_that_hardly_ran_is_not_offered(tmp_path):
         with pytest.raises(DataError, match=f"has {share:.0%} of it") as error:
             asked._function(dataclasses.replace(EXAMPLES[Profile](), table=table))
         assert ("-f find" in str(error.value)) == offered
+
+
+def test_an_address_that_begins_a_file_lies_in_no_stub():
+    """Samples in code of no file are placed at 0; eight bytes before it there is nothing to decode."""
+    assert stub_at(ElfFile(compiled("first_bytes", "int main(void) { return 0; }")), 0) is None
