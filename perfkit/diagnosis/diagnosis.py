@@ -15,6 +15,7 @@ from perfkit.collectors.tracer.demangle import named_as
 from perfkit.collectors.tracer.lines import inlined_from
 from perfkit.collectors.tracer.stubs import MARK
 from perfkit.diagnosis import words
+from perfkit.diagnosis.ports import held_back
 from perfkit.errors import FormatError, of_extra
 from perfkit.results import Kind, Summarised, draw
 from perfkit.scoring.dag_gus import group
@@ -360,13 +361,16 @@ class Diagnosis(Summarised):
         rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
         best = sorted((row for row in rows if row[1] >= LEAST), key=lambda row: -row[1])[:3]
         alone = [
-            Promise(words.better(names[0], WEIGHT), 1 + gain, words.remedy(names[0]), self._without.get(names[0], 0.0))
+            Promise(
+                words.better(names[0], WEIGHT), 1 + gain, self._words(names[0])[1], self._without.get(names[0], 0.0)
+            )
             for names, gain in best
         ]
         both = self.together
         if both is None:
             return tuple(alone)
-        change, helps = (" and ".join(map(way, both.resources)) for way in (_better, words.remedy))
+        change = " and ".join(map(_better, both.resources))
+        helps = " and ".join(self._words(name)[1] for name in both.resources)
         return (Promise(f"{change} together", 1 + both.gain, helps), *alone[:2])
 
     @cached_property
@@ -505,7 +509,7 @@ class Diagnosis(Summarised):
         where, name = self._said(at), words.brief(self.function)
         resource, both = self.bottleneck, self.together
         if both is not None:
-            *first, last = map(words.held_back, both.resources)
+            *first, last = (self._words(name)[0] for name in both.resources)
             change = " and ".join(map(_better, both.resources))
             number, none = _NUMBERS[len(both.resources)], "neither" if len(both.resources) == 2 else "none"
             return (
@@ -527,12 +531,17 @@ class Diagnosis(Summarised):
         if gain < _LITTLE:
             return (
                 f"Nothing dominates {name}: the best single resource, made twice as good, would make it "
-                f"{1 + gain:.2f} times as fast ({words.held_back(resource)}); {hangs}"
+                f"{1 + gain:.2f} times as fast ({self._words(resource)[0]}); {hangs}"
             )
+        change = words.better(resource, WEIGHT)
         return (
-            f"{name} is held back by {words.held_back(resource)}; {hangs}. "
-            f"{words.better(resource, WEIGHT).capitalize()} would make it {1 + gain:.2f} times as fast{self._rival}"
+            f"{name} is held back by {self._words(resource)[0]}; {hangs}. "
+            f"{change[0].upper()}{change[1:]} would make it {1 + gain:.2f} times as fast{self._rival}"
         )
+
+    def _words(self, resource: str) -> tuple[str, str]:
+        """Return what holds the function back, and what would help."""
+        return held_back(self.result, resource)
 
     @property
     def _rival(self) -> str:

@@ -77,6 +77,11 @@ def held_back(resource: str) -> str:
     return _found(resource)[0]
 
 
+def is_ports(resource: str) -> bool:
+    """Whether a resource is a group of ports, for which there are only general words."""
+    return next(pattern for pattern, *_ in _WORDS if re.fullmatch(pattern, resource)) == _WORDS[-1][0]
+
+
 def remedy(resource: str) -> str:
     """Say what usually helps."""
     return _found(resource)[1]

@@ -1,0 +1,85 @@
+"""What a group of ports does in a program that it holds back: which operations share it."""
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfkit.diagnosis import words
+
+if TYPE_CHECKING:
+    from perfkit.simulators.gus import GusResult
+
+_MOST = 0.5  # the share of a group's work that makes it the work of one kind
+_NEARLY_ALL = 0.9
+_NAMED = 0.15  # operations with a smaller share of it are not named
+_LOCKED = re.compile(r"lock |xchg .*\[")
+_GATHER = re.compile(r"vp?gather")
+_STORE = re.compile(r"\w+ (\w+ ptr )?(\w\w:)?\[")
+
+
+def held_back(result: "GusResult", resource: str) -> tuple[str, str]:
+    """Say what holds the code back where a resource is scarce, and what usually helps.
+
+    Of ports, with the operations that take most of what they give; of all else as `perfkit.diagnosis.words` has it.
+    """
+    p = result.program
+    if resource not in p.groups or not words.is_ports(resource):
+        return words.held_back(resource), words.remedy(resource)
+    core, runs = result.settings.core, result.executions
+    owner = np.repeat(np.arange(len(runs)), np.diff(p.use_start))
+    mine = p.use == p.groups.index(resource)
+    use = np.bincount(owner[mine], p.amount[mine] * runs[owner[mine]], minlength=len(runs))
+    if not use.sum():
+        return words.held_back(resource), words.remedy(resource)
+    place = np.arange(len(owner)) - p.use_start[owner]
+    is_load = mine & (place < p.load_uses[owner])
+    loads = np.bincount(owner[is_load], p.amount[is_load] * runs[owner[is_load]], minlength=len(runs))
+    texts, rate = result.trace.code.text, core.value(resource)
+
+    def share(pattern: re.Pattern[str], what: np.ndarray = use) -> float:
+        return float(
+            sum(part for part, text in zip(what, texts, strict=True) if part and pattern.match(text)) / use.sum()
+        )
+
+    def each(pattern: re.Pattern[str]) -> float:
+        """Return the cycles for which one of these operations keeps the ports, the mean of all that ran."""
+        those = [k for k, text in enumerate(texts) if use[k] and pattern.match(text)]
+        return float(use[those].sum() / runs[those].sum() / rate)
+
+    if share(_LOCKED) > _MOST:
+        return (
+            f"atomic operations: each keeps the ports {resource} for {each(_LOCKED):.0f} cycles",
+            "fewer of them: a sum of its own for each thread or block, added once",
+        )
+    if share(_GATHER) > _MOST:
+        return (
+            f"gathers: each keeps the ports {resource} for {each(_GATHER):.1f} cycles, a load for each element",
+            "loads of neighbouring elements, or of several that are used together",
+        )
+    most = f"the ports {resource} take {rate:g} a cycle at most"
+    if loads.sum() >= _NEARLY_ALL * use.sum():
+        return f"loads: {most}", "wider loads, or values kept in registers"
+    if share(_STORE) >= _NEARLY_ALL:
+        return f"stores: {most}", "wider stores, or values kept in registers"
+    return (
+        f"the ports {resource}, which {_shared(texts, use)} share: {rate:g} a cycle at most",
+        words.remedy(resource),
+    )
+
+
+def _shared(texts: tuple[str, ...], use: np.ndarray) -> str:
+    """Name the operations that take most of a group's work."""
+    by_name: dict[str, float] = {}
+    for text, part in zip(texts, use.tolist(), strict=True):
+        name = text.split(" ", 1)[0]
+        by_name[name] = by_name.get(name, 0.0) + part
+    total = sum(by_name.values())
+    ranked = sorted(by_name.items(), key=lambda item: -item[1])
+    named = [name for name, part in ranked if part >= _NAMED * total][:4]
+    if not named:
+        return "many operations"
+    rest = sum(part for name, part in ranked if name not in named) >= _NAMED * total
+    if len(named) == 1 and not rest:
+        return f"all {named[0]}"
+    return ", ".join(named) + (" and others" if rest else "")

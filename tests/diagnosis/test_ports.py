@@ -1,0 +1,59 @@
+"""What is said of ports: which operations take them, for kernels made to need one kind each."""
+
+import pytest
+
+import perfkit as pk
+from perfkit.collectors import Tracer
+from perfkit.diagnosis.ports import held_back
+from tests.diagnosis.programs import compiled
+
+# One loop for each: what it needs most is known from what it is made of.
+KINDS = """
+#include <immintrin.h>
+#include <stdatomic.h>
+static _Atomic long total;
+static int table[4096];
+__attribute__((noinline)) void atomics(long n) { for (long i = 0; i < n; i++) total += i; }
+__attribute__((noinline, target("avx2"))) void gathers(long n) {
+  __m256i s = _mm256_setzero_si256(), at = _mm256_setr_epi32(3, 70, 9, 500, 33, 801, 7, 44);
+  for (long i = 0; i < n; i++)
+    s = _mm256_add_epi32(s, _mm256_i32gather_epi32(table + (i & 63), at, 4));
+  table[0] = _mm256_extract_epi32(s, 0);
+}
+__attribute__((noinline)) void loads(long n) {
+  const volatile int *t = table;
+  for (long i = 0; i < n; i++) { t[0]; t[1]; t[2]; t[3]; t[4]; t[5]; t[6]; t[7]; }
+}
+__attribute__((noinline)) void stores(long n) {
+  volatile int *t = table;
+  for (long i = 0; i < n; i++) { t[0] = 1; t[16] = 1; t[32] = 1; t[48] = 1; }
+}
+__attribute__((noinline, target("avx2"))) void shuffles(long n) {
+  for (long i = 0; i < n; i++)
+    asm volatile("vpermd %%ymm1,%%ymm0,%%ymm2\\n vpermq $3,%%ymm1,%%ymm3\\n vpermd %%ymm1,%%ymm0,%%ymm4"
+                 ::: "xmm2", "xmm3", "xmm4");
+}
+int main(void) { atomics(500); gathers(500); loads(500); stores(500); shuffles(500); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "group", "said"),
+    [
+        ("atomics", "p23A", "atomic operations: each keeps the ports p23A for 1"),
+        ("gathers", "p23A", "gathers: each keeps the ports p23A for "),
+        ("loads", "p23A", "loads: the ports p23A take 3 a cycle at most"),
+        ("stores", "p49", "stores: the ports p49 take 2 a cycle at most"),
+        ("shuffles", "p5", "the ports p5, which vpermd, vpermq share: 1 a cycle at most"),
+    ],
+)
+def test_what_takes_the_ports_is_told(function, group, said):
+    program = compiled("kinds", KINDS, "-O2")
+    result = pk.Gus(pk.Microarchitecture.load("raptor_cove")).run(Tracer().run(program, function))
+    assert held_back(result, group)[0].startswith(said)
+
+
+def test_what_is_no_port_keeps_its_words():
+    program = compiled("kinds", KINDS, "-O2")
+    result = pk.Gus(pk.Microarchitecture.load("raptor_cove")).run(Tracer().run(program, "loads"))
+    assert held_back(result, "L1_latency")[0] == "waiting for the L1 cache"
