@@ -48,6 +48,7 @@ _NEARLY = 0.8  # of the best change's gain: the two are as good as equal
 SHORT = 0.5  # overlap from which calls are too short to be explained one behind the other
 _OVERLAP = 0.05  # overlap from which it is told
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
+_CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
 _FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
@@ -71,6 +72,9 @@ class Measured:
         that share of the whole call's cycles.
     waited : float
         Share of the least disturbed run in which other programs had the processors, from 0 to 1.
+    taken_off : bool
+        Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
+        are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
     faults : float
         Page faults that fall to these calls, about: those of the run evenly, and at most one for each page they touch.
     samples : int
@@ -88,6 +92,7 @@ class Measured:
     waited: float = 0.0
     faults: float = 0.0
     samples: int = 0
+    taken_off: bool = False
 
     @property
     def spread(self) -> float:
@@ -295,7 +300,13 @@ class Diagnosis(Summarised):
                 f"{self.overlap:.0%}, and they were timed and recorded one behind the other, without what their caller "
                 f"does between them (the model is {self.apart:+.0%} off that); ask about the caller (-f)"
             )
-        alone = self.measured.cycles * (1 - self.measured.waited)
+        if self.measured.taken_off and self.apart < -words.FAR and self.measured.waited > _CROWDED:
+            return (
+                f"other programs had the processors for {self.measured.waited:.0%} of the time; it is taken off the "
+                f"measured cycles, but they also shared caches and memory (the model is {self.apart:+.0%} off); "
+                "measure again when the machine is quiet"
+            )
+        alone = self.measured.cycles * (1.0 if self.measured.taken_off else 1 - self.measured.waited)
         is_explained = self.result.cycles >= (1 - words.FAR) * alone
         if self.apart < -words.FAR and is_explained and self.measured.waited > _BUSY:
             return (

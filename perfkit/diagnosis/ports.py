@@ -8,7 +8,7 @@ import numpy as np
 from perfkit.diagnosis import words
 
 if TYPE_CHECKING:
-    from perfkit.simulators.gus import GusResult
+    from perfkit.simulators.gus.gus import GusResult
 
 _MOST = 0.5  # the share of a group's work that makes it the work of one kind
 _NEARLY_ALL = 0.9

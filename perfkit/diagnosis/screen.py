@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 _HEAVY = 0.1  # share of the time, or of what delays, from which a line is shown wherever it stands
 _AROUND = 2  # source lines before and after
+_WAITED = 0.02  # share of the time that is worth a word
 
 
 def screen(answer: "Diagnosis") -> str:
@@ -65,6 +66,8 @@ def _cycles(answer: "Diagnosis") -> list[str]:
             )
         if measured.part < 1:
             per = f", {measured.part:.1%} of one call's {measured.cycles / measured.part:,.0f}, as of its instructions"
+        if measured.taken_off and measured.waited >= _WAITED:
+            runs += f"; {measured.waited:.0%} of the time, in which other programs had the processors, is taken off"
         lines.append(_wrapped(f"measured   {measured.cycles:>14,.0f} cycles{per} ({runs})"))
     else:
         lines.append(_wrapped(f"measured   nothing: {answer.not_measured}"))
@@ -135,6 +138,7 @@ def as_values(answer: "Diagnosis") -> dict[str, Any]:
         "measured_cycles_most": measured.high if measured else None,
         "measured_cycles_median": (measured.typical or None) if measured else None,
         "measured_part": measured.part if measured else None,
+        "measured_without_waiting": measured.taken_off if measured else None,
         "not_measured": answer.not_measured,
         "simulated_cycles": result.cycles,
         "apart": answer.apart,

@@ -72,6 +72,7 @@ _SAMPLES = 100  # that a time is told from: 20 % within twice the standard error
 _UP = 3  # callers that are looked at where calls are too short
 _AHEAD = 3e8  # cycles that may pass before the recorded calls: about a tenth of a second
 _SHORT = 200.0  # cycles: the stub around a call costs up to some tens, which the clock's own cost does not hold
+_INTERRUPTED = 0.01  # seconds from which a call is interrupted by other programs as the whole run is
 _WIDEST = 1.05  # more instructions per cycle than the core's width times this were not run in the measured cycles
 
 
@@ -679,18 +680,25 @@ class _Inquiry:
                 f"the calls are too short to time: about {per_call:,.0f} cycles each with what timing costs; at least "
                 f"{_SHORT:,.0f} are needed. Name the function that makes them (-f)"
             )
-        sums = [part * float(run.cycles[calls.skip : last].sum()) for run in whole]
+        seconds = [per_call / run.cycles_per_second if run.cycles_per_second else 0.0 for run in whole]
+        off = [run.shared if long >= _INTERRUPTED else 0.0 for run, long in zip(whole, seconds, strict=True)]
+        sums = [
+            part * float(run.cycles[calls.skip : last].sum()) * (1 - less) for run, less in zip(whole, off, strict=True)
+        ]
         least = min(sums)
         if least <= 0 or trace.instruction_count / least > _WIDEST * core.resource("retire").value:
             return None, (
                 f"the timed calls took {least:,.0f} cycles, too few for the {trace.instruction_count:,} instructions "
                 "recorded: the runs of this program are not alike"
             )
-        best = whole[int(np.argmin(sums))]
+        at = int(np.argmin(sums))
+        best = whole[at]
         pages = len(np.unique(trace.addresses[trace.addresses != NO_ACCESS] >> np.uint64(12)))
         faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
         middle_run = float(np.median(sums))
-        return Measured(least, max(sums), len(sums), calls.count, middle_run, part, best.waited, faults), ""
+        return Measured(
+            least, max(sums), len(sums), calls.count, middle_run, part, best.waited, faults, taken_off=off[at] > 0
+        ), ""
 
     def _sampled_quietly(self, found: Profile | None, trace: Trace, simulated: float) -> Measured | None:
         """Return `_by_samples`; of two runs the quicker, where the first was far slower than what is simulated.

@@ -428,9 +428,9 @@ def test_a_part_that_ends_at_once_is_an_inner_call_of_a_recursion(monkeypatch, l
     assert (found is not None) == taken
 
 
-def short(cycles, trace):
+def short(cycles, trace, **further):
     """Return what is measured of a recorded call that took so many cycles."""
-    timed = [CallTimes(np.full(9, cycles), 9, 0, (1.0,), 0.0, False, "", 1.0)]
+    timed = [CallTimes(np.full(9, cycles), 9, 0, (1.0,), 0.0, False, "", 1.0, **further)]
     return inquiry()._measured(timed, Calls(1, 2), trace, "", pk.Microarchitecture.load("zen4"))
 
 
@@ -442,6 +442,18 @@ def test_calls_no_longer_than_what_timing_costs_are_not_measured():
     assert "too short to time" in why_not
     measured, why_not = short(300, trace)
     assert (measured.cycles, why_not) == (600.0, "")
+
+
+def test_the_time_of_other_programs_is_taken_off_long_calls_alone():
+    trace = pk.datasets.load("traces/correlation-v5-small").head(100)
+    trace = dataclasses.replace(trace, provenance=dataclasses.replace(trace.provenance, complete=True))
+    clock = {"ticks_per_second": 1e9, "waited": 0.75, "shared": 0.75}
+    long, _ = short(20_000_000, trace, **clock)  # 20 ms
+    assert (long.cycles, long.high, long.taken_off, long.waited) == (10_000_000.0, 10_000_000.0, True, 0.75)
+    brief, _ = short(1_000_000, trace, **clock)
+    assert (brief.cycles, brief.taken_off, brief.waited) == (2_000_000.0, False, 0.75)
+    of_a_thread, _ = short(20_000_000, trace, **clock | {"shared": 0.0})
+    assert (of_a_thread.cycles, of_a_thread.taken_off) == (40_000_000.0, False)
 
 
 def test_the_caches_are_as_full_as_the_measured_time_says():
@@ -508,6 +520,13 @@ def test_a_program_that_waits_for_a_processor_makes_the_verdict_uncertain():
     assert far.headline().startswith("The model is -89% off"), "it would be -78 % on a quiet machine"
     near = dataclasses.replace(found, measured=Measured(cycles, cycles, 2, 1, cycles, waited=0.75))
     assert not near.doubt
+    off = dataclasses.replace(busy, measured=dataclasses.replace(busy.measured, taken_off=True))
+    assert off.headline().startswith(
+        "Uncertain: other programs had the processors for 75% of the time; it is taken off"
+    )
+    assert "; 75% of the time, in which other programs had the processors, is taken" in " ".join(off.report().split())
+    little = dataclasses.replace(off, measured=dataclasses.replace(off.measured, waited=0.2))
+    assert little.headline().startswith("The model is -75% off"), "they do not take three quarters of the caches"
 
 
 def test_calls_so_short_that_they_overlap_in_the_program_do_not_blame_the_model():

@@ -67,6 +67,8 @@ class CallTimes:
         Page faults of the run: mostly memory that was touched for the first time.
     ticks_per_second : float
         Of the time stamp counter; 0 where that is not known.
+    shared : float
+        As `waited`, where the first thread ran, or was ready to, for most of the run: the share of long calls, too.
     """
 
     ticks: NDArray[np.int64]
@@ -82,6 +84,7 @@ class CallTimes:
     waited: float = 0.0
     faults: int = 0
     ticks_per_second: float = 0.0
+    shared: float = 0.0
 
     @property
     def cycles_per_second(self) -> float:
@@ -142,12 +145,13 @@ def time_calls(
             found, ended = messages(channel, process, began + seconds + _LOADING, seconds, enough, kept)
             maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
             maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
-            text, waited = tail(printed), _waited(process.pid)
+            text, (waited, ready) = tail(printed), _waited(process.pid)
             before = kept.get(b"P")
             faults = max(0, _faults(process.pid) - struct.unpack("<q", before)[0]) if before else 0
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
         rate = struct.unpack("<d", kept[b"H"])[0] if b"H" in kept else 0.0
-        return replace(times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate)
+        shared = waited if ready > times.seconds / 2 else 0.0
+        return replace(times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared)
     finally:
         for handle in handles.values():
             os.close(handle)
@@ -267,13 +271,16 @@ def _maps(pid: int) -> str:
         return ""
 
 
-def _waited(pid: int) -> float:
-    """Return the share of its time that a process's first thread waited for a processor; 0 where that is not known."""
+def _waited(pid: int) -> tuple[float, float]:
+    """Return the share of its time that a process's first thread waited for a processor, and that time in seconds.
+
+    Zeros where that is not known.
+    """
     try:
         ran, waited, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
     except (OSError, ValueError):
-        return 0.0
-    return waited / max(ran + waited, 1)
+        return 0.0, 0.0
+    return waited / max(ran + waited, 1), (ran + waited) / 1e9
 
 
 def _faults(pid: int) -> int:
