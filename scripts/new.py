@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+# The tests that name what was added.
+CHECKS = {"core": "tests/machine", "reader": "tests/readers", "solver": "tests/fitters", "notebook": "tests/notebooks"}
 
 
 def main() -> int:
@@ -52,7 +54,7 @@ def main() -> int:
         register(options.name, options.root)
     if options.kind == "notebook":
         print("metadata perfkit.pictures says how many pictures the page must show (now 1: samples.plot())")
-    print(f"next: edit, then ./kit test -k {options.name} -m 'not browser' (CONTRIBUTING.md)")
+    print(f"next: edit, then ./kit test {CHECKS[options.kind]} -k {options.name} (CONTRIBUTING.md)")
     return 0
 
 

@@ -25,7 +25,9 @@ Folder = Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Write 
 
 @app.command("list", cls=options.Command)
 def list_units(as_json: options.Json = False) -> None:
-    """List the units: what each is about, its points, and the misconception it starts from.
+    """List the units, with their points.
+
+    Also what each is about, and the misconception that it starts from.
 
     Example: perfkit course list
     """
@@ -51,7 +53,9 @@ def student_command(
     folder: Folder = Path("course"),
     as_json: options.Json = False,
 ) -> None:
-    """Write the students' versions of units: without solutions, and with a name if one is given.
+    """Write the students' versions of units, without solutions.
+
+    They bear a name if one is given.
 
     A file that is there already is left alone: somebody may have worked in it.
 
@@ -98,7 +102,9 @@ def slides_command(
     ),
     as_json: options.Json = False,
 ) -> None:
-    """Write a unit's slides: its notebook is run, and becomes one HTML page that needs no network and no Jupyter.
+    """Write a unit's slides as one HTML page.
+
+    The unit's notebook is run; the page needs no network and no Jupyter.
 
     Arrow keys go on and back, a opens the answer, f fills the screen. Solutions are not in it.
 

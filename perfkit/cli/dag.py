@@ -214,7 +214,7 @@ def kernel_command(
     picture: Annotated[Path | None, options.picture("Draw the roofline")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Schedule one of the paper's kernels and print the verdict and all roofs.
+    """Schedule one of the paper's kernels and print its roofs.
 
     Example: perfkit dag kernel reduction --cold --set rs=20
     """
@@ -311,7 +311,9 @@ def _scheduler(core: str, change: list[str], warm: bool | None) -> Any:
 
 @app.command("paper", cls=options.Command)
 def paper_command(as_json: options.Json = False) -> None:
-    """Check the paper's statements about its kernels, at its sizes (about a minute).
+    """Check the paper's statements about its kernels.
+
+    At the paper's sizes, which takes about a minute.
 
     Example: perfkit dag paper --json
     """
@@ -352,7 +354,9 @@ def compare_command(
     small: Annotated[bool, typer.Option("--small", help="Only the two smallest sizes of each kernel.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Compare simulated with measured performance of the same scalar code on this machine (the paper's Fig. 6).
+    """Compare simulated with measured performance here.
+
+    Of the same scalar code, on this machine (the paper's Fig. 6).
 
     "all" is the core with every instruction counted against its fetch width (not in the paper).
 

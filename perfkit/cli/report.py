@@ -32,7 +32,7 @@ def report(
     ctx: typer.Context,
     notebook: str = typer.Argument(
         "",
-        metavar="NOTEBOOK",
+        metavar="[NOTEBOOK]",
         help="A method (spire, cpi, dump, gus, roofline, study): one screen on your data. Or a notebook: its path, or "
         "a shipped lesson's name (10_spire_walkthrough).",
     ),

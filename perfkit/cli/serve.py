@@ -49,7 +49,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("app", cls=ReportCommand)
 def serve_app(
     notebook: str | None = typer.Argument(
-        None, metavar="NOTEBOOK", help="A notebook's path or the name of a shipped one (default: a list of all)."
+        None, metavar="[NOTEBOOK]", help="A notebook's path or the name of a shipped one (default: a list of all)."
     ),
     parameters: options.Parameters = [],  # noqa: B006  typer copies it
     port: Port = None,
@@ -94,7 +94,7 @@ def serve_app(
 def serve_lab(
     ctx: typer.Context,
     notebook: str | None = typer.Argument(
-        None, metavar="NOTEBOOK", help="A notebook's path or the name of a shipped one (default: the tour)."
+        None, metavar="[NOTEBOOK]", help="A notebook's path or the name of a shipped one (default: the tour)."
     ),
     folder: Path = typer.Option(
         Path("perfkit-notebooks"),

@@ -52,7 +52,7 @@ def run(
     ),
     as_json: options.Json = False,
 ) -> None:
-    """Measure every configuration of a study that its folder does not hold yet.
+    """Measure the configurations that the folder does not hold.
 
     Stop it at any time (Ctrl-C, or even kill -9): the same command resumes where it stopped.
 

@@ -157,6 +157,16 @@ def test_the_list_of_commands_says_what_each_commands_help_says():
     assert {name.split()[0] for name in loaded} == set(COMMANDS)
 
 
+def test_lists_of_commands_are_whole_sentences_on_a_screen_of_80_columns():
+    groups = {" ".join(name.split()[:-1]) for name in commands()}
+    assert {"", "dag", "study", "course", "spire"} <= groups
+    for group in groups:
+        shown = CliRunner().invoke(app, [*group.split(), "--help"], env={"COLUMNS": "80"}).output
+        listed = shown.partition("Commands:")[2]
+        assert listed, group
+        assert [line for line in listed.splitlines() if line.endswith("...")] == [], group
+
+
 @pytest.mark.parametrize("words", [[], *[[*name.split()] for name in commands()]], ids=" ".join)
 def test_help_shows_every_word_of_its_texts(words):
     """Brackets in a text are text: Rich's markup would swallow `f8[1000]` or `[bold]`."""

@@ -73,6 +73,13 @@ def test_help_lists_every_command(kit):
     assert {re.search(r"\./kit ([a-z]+)", line)[1] for line in kit() if "./kit " in line} == commands
 
 
+@pytest.mark.parametrize("asked", ["help", "--help", "-h"])
+def test_help_is_no_unknown_command(asked):
+    done = subprocess.run([ROOT / "kit", asked], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "./kit test" in done.stdout
+
+
 def test_plain_equivalents_are_documented():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for line in ("pip install -e '.[lab,studies]'", "pytest -k spire", "pre-commit install"):
