@@ -49,7 +49,10 @@ SHORT = 0.5  # overlap from which calls are too short to be explained one behind
 _OVERLAP = 0.05  # overlap from which it is told
 _BUSY = 0.1  # of a run waiting for a processor: its cycles are not the calls' alone
 _CROWDED = 0.3  # from which other programs' use of caches and memory may double the calls' own time
+_NEVER = -0.85  # off: other programs in the same caches do not make anything so much slower
+_KERNEL = 0.2  # of the processor time, from which the kernel's work is told
 _FAULT = 1000  # cycles of the kernel for a page fault, at least: 0.5 to 1 us where anybody looked
+_BRANCHES = "misprediction_penalty"
 _NO_LIMIT = 1000.0  # times as good: the resource no longer counts
 
 
@@ -72,6 +75,8 @@ class Measured:
         that share of the whole call's cycles.
     waited : float
         Share of the least disturbed run in which other programs had the processors, from 0 to 1.
+    kernel : float
+        Share of the run's processor time in which the kernel worked for it, from 0 to 1; it is not simulated.
     taken_off : bool
         Whether that share is taken off `cycles`, `high` and `typical`, as of calls of 10 ms or more: in that time they
         are interrupted as the whole run is. Shorter ones mostly run between two interruptions.
@@ -93,6 +98,7 @@ class Measured:
     faults: float = 0.0
     samples: int = 0
     taken_off: bool = False
+    kernel: float = 0.0
 
     @property
     def spread(self) -> float:
@@ -300,7 +306,8 @@ class Diagnosis(Summarised):
                 f"{self.overlap:.0%}, and they were timed and recorded one behind the other, without what their caller "
                 f"does between them (the model is {self.apart:+.0%} off that); ask about the caller (-f)"
             )
-        if self.measured.taken_off and self.apart < -words.FAR and self.measured.waited > _CROWDED:
+        crowded = self.measured.taken_off and self.measured.waited > _CROWDED and self.measured.kernel < _KERNEL
+        if crowded and _NEVER < self.apart < -words.FAR:
             return (
                 f"other programs had the processors for {self.measured.waited:.0%} of the time; it is taken off the "
                 f"measured cycles, but they also shared caches and memory (the model is {self.apart:+.0%} off); "
@@ -357,8 +364,16 @@ class Diagnosis(Summarised):
 
     @property
     def _faulted(self) -> str:
-        """Say that page faults explain why more was measured than is simulated, where they may."""
+        """Say that the kernel's work explains why more was measured than is simulated, where it may."""
         more = self.measured.cycles - self.result.cycles if self.measured is not None else 0.0
+        if self.measured is not None and more > 0 and self.measured.kernel >= _KERNEL:
+            faults = self.measured.faults * _FAULT >= self.measured.kernel * self.measured.cycles / 20
+            told = f"about {self.measured.faults:,.0f} page faults, memory touched for the first time" if faults else ""
+            return (
+                f"; {self.measured.kernel:.0%} of the run's processor time is the kernel's work for it ("
+                f"{told or 'system calls, or page faults'}), which is not simulated: "
+                + ("touch the memory before, or use it again" if faults else "make fewer and larger calls")
+            )
         if self.measured is None or more <= 0 or self.measured.faults * _FAULT < more / 4:
             return ""
         return (
@@ -369,13 +384,9 @@ class Diagnosis(Summarised):
     @property
     def what_ifs(self) -> tuple[Promise, ...]:
         """The changes of the core that would help most, the best first (simulated)."""
-        rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
-        best = sorted((row for row in rows if row[1] >= LEAST), key=lambda row: -row[1])[:3]
         alone = [
-            Promise(
-                words.better(names[0], WEIGHT), 1 + gain, self._words(names[0])[1], self._without.get(names[0], 0.0)
-            )
-            for names, gain in best
+            Promise(self._change(name), 1 + gain, self._words(name)[1], self._without.get(name, 0.0))
+            for name, gain in self._best
         ]
         both = self.together
         if both is None:
@@ -391,9 +402,9 @@ class Diagnosis(Summarised):
         Each hides behind the others: made twice as good alone, none brings 5 %. Two of those that are busiest, or
         cost most; three or four where no two bring it.
         """
-        if float(self.ranked.speedup[:, -1].max()) >= _LITTLE:
+        if self.gain >= _LITTLE:
             return None
-        known = {names[0] for names in self.ranked.resources}
+        known = self._gains.keys()
         used, causes = self.result.occupancy(), self.causes()
         shares = {name: max(float(used.get(name, 0.0)), causes.get(name, 0.0)) for name in known}
         names = sorted(shares, key=lambda name: (-shares[name], name))[:_PAIRED]
@@ -426,27 +437,77 @@ class Diagnosis(Summarised):
 
     @property
     def ranked_with_pair(self) -> Sensitivity:
-        """`ranked`, and the pair of resources that holds the function back where none does alone (simulated)."""
+        """`ranked`, and what holds the function back together where nothing does alone (simulated).
+
+        Of mispredicted branches what half as many bring, where that is more than half of their penalty does.
+        """
+        speedup = self.ranked.speedup.copy()
+        speedup[:, -1] = [self._gains[names[0]] for names in self.ranked.resources]
         both = self.together
         if both is None:
-            return self.ranked
-        speedup = np.vstack([self.ranked.speedup, np.full((1, len(self.ranked.weights)), both.gain)])
+            return replace(self.ranked, speedup=speedup)
+        speedup = np.vstack([speedup, np.full((1, len(self.ranked.weights)), both.gain)])
         return replace(self.ranked, resources=(*self.ranked.resources, both.resources), speedup=speedup)
 
     @cached_property
     def _without(self) -> dict[str, float]:
         """How many times as fast the calls would run if each of the best resources were no limit (simulated)."""
-        rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
-        best = [names[0] for names, gain in sorted(rows, key=lambda row: -row[1])[:3] if gain >= LEAST]
+        best = [name for name, _ in self._best]
         if not best:
             return {}
         found = sensitivity(self.result.settings, self.result.trace, (_NO_LIMIT,), best)
-        return {names[0]: 1 + float(s) for names, s in zip(found.resources, found.speedup[:, -1], strict=True)}
+        without = {names[0]: 1 + float(s) for names, s in zip(found.resources, found.speedup[:, -1], strict=True)}
+        return without | ({_BRANCHES: self._predicted} if _BRANCHES in without else {})
+
+    @cached_property
+    def _predicted(self) -> float:
+        """How many times as fast the calls would run if no branch were mispredicted (simulated)."""
+        core = self.result.settings.core
+        cycles = self.result.settings.cycles(self.result.trace, (core,), mispredicted=False)
+        return self.result.cycles / max(float(cycles[0]), 1.0)
+
+    @property
+    def _alone(self) -> dict[str, float]:
+        """What each resource brings where it is twice as good, as the sensitivity has it (simulated)."""
+        rows = zip(self.ranked.resources, self.ranked.speedup[:, -1].tolist(), strict=True)
+        return {names[0]: gain for names, gain in rows}
+
+    @cached_property
+    def _gains(self) -> dict[str, float]:
+        """What each resource brings where it is twice as good (simulated).
+
+        Of mispredicted branches what half as many bring, where that is more: with half of the penalty the processor
+        still waits until each branch is decided, which is most of what one costs that hangs on a load or a division.
+        """
+        gains = self._alone
+        if gains.get(_BRANCHES, 0.0) >= LEAST:
+            gains[_BRANCHES] = max(gains[_BRANCHES], 2 / (1 + 1 / self._predicted) - 1)
+        return gains
+
+    @property
+    def _best(self) -> list[tuple[str, float]]:
+        """The three resources that bring most, and what, the best first."""
+        return sorted((row for row in self._gains.items() if row[1] >= LEAST), key=lambda row: -row[1])[:3]
+
+    def _change(self, resource: str) -> str:
+        """Say what is changed where a resource is made twice as good."""
+        is_fewer = resource == _BRANCHES and self._gains[resource] > self._alone[resource]
+        return "half as many mispredicted branches" if is_fewer else words.better(resource, WEIGHT)
+
+    @property
+    def change(self) -> str:
+        """What is changed where the bottleneck is made twice as good; "" where there is none."""
+        return self._change(self.bottleneck) if self.bottleneck else ""
+
+    @property
+    def gain(self) -> float:
+        """What the bottleneck brings where it is made twice as good: the speedup less one (simulated)."""
+        return max(self._gains.values())
 
     @property
     def bottleneck(self) -> str:
         """The resource with the largest speedup, "" where none brings one per cent."""
-        return self.ranked.bottleneck if float(self.ranked.speedup[:, -1].max()) >= LEAST else ""
+        return self._best[0][0] if self._best else ""
 
     @cached_property
     def lines(self) -> "pd.DataFrame":
@@ -530,7 +591,7 @@ class Diagnosis(Summarised):
             )
         if not resource:
             return f"No single resource holds {name} back: none, made twice as good, brings 1 %; see {where}"
-        gain = float(self.ranked.speedup[:, -1].max())
+        gain = self.gain
         if top["place"] != at["place"] and round(100 * top["causality"]):
             hangs = (
                 f"most of that at {where}, while {top['causality']:.0%} of what delays it hangs on {self._said(top)}"
@@ -544,7 +605,7 @@ class Diagnosis(Summarised):
                 f"Nothing dominates {name}: the best single resource, made twice as good, would make it "
                 f"{1 + gain:.2f} times as fast ({self._words(resource)[0]}); {hangs}"
             )
-        change = words.better(resource, WEIGHT)
+        change = self._change(resource)
         return (
             f"{name} is held back by {self._words(resource)[0]}; {hangs}. "
             f"{change[0].upper()}{change[1:]} would make it {1 + gain:.2f} times as fast{self._rival}"

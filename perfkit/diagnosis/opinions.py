@@ -54,9 +54,10 @@ def opinions(
         What adding noise to the hot loop showed, or why none could be added.
     """
     resource = answer.bottleneck
-    gain = float(answer.ranked.speedup[:, -1].max())
     both = answer.together
-    alone = f"{resource} ({gain:+.0%} at twice the capacity)" if resource else "no single resource"
+    change = answer.change
+    how = f"with {change}" if change.startswith("half as many") else "at twice the capacity"
+    alone = f"{resource} ({answer.gain:+.0%} {how})" if resource else "no single resource"
     pair = f"; {' and '.join(both.resources)} together {both.gain:+.0%}" if both else ""
     told = [Opinion("sensitivity", alone + pair)]
     told += [_account(answer), _causality(answer), *_roofline(answer)]

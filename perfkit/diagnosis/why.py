@@ -198,6 +198,7 @@ class _Inquiry:
         """Return the answer."""
         self.spent: dict[str, float] = {}
         self.unseen: list[str] = []
+        self.bare = False  # whether short calls are explained without the code that makes them
         self.crowded = False  # whether other threads than the first call the function, too
         with self._stage("finding the hot function"):
             found = self._profile()
@@ -261,6 +262,7 @@ class _Inquiry:
                 if above is not None:
                     hot, reason, timed, calls, trace = above
                 else:
+                    self.bare = self._may_overlap(timed, trace, calls, core)
                     trace = self._where_the_time_goes(found, hot, trace, core)
         self.ahead.wait("memory", "time")
         with self._stage(f"simulating {trace.instruction_count:,} instructions"), self.ahead.resting():
@@ -272,8 +274,8 @@ class _Inquiry:
             with self._stage(f"timing the recorded calls of {hot.name} again"):
                 timed += self._again(hot, calls.skip + calls.count)
         measured, why_not = self._measured(timed, calls, trace, why_not, core)
-        if measured is None and self.inner is not hot:
-            measured = self._sampled_quietly(found, trace, states[1].cycles)
+        if measured is None and (self.inner is not hot or self.bare):
+            measured = self._sampled_quietly(found, trace, states[1].cycles, calls.count if self.bare else 0)
         result = self._simulated(states, calls, measured)
         self._look(found, hot, timed, calls, trace)
         if hot.threads > 1 and team is None:
@@ -284,7 +286,7 @@ class _Inquiry:
             result=result, measured=measured, not_measured=why_not, opinions=(), unseen=(),
             sources=_sources(trace), seconds=self.spent, threads=team.told() if team is not None else (),
             first=". ".join(filter(None, (_waiting(found), team.first if team is not None else ""))),
-            doubts=tuple(self._doubts(found, trace)),
+            doubts=tuple(self._doubts(found, trace, measured)),
         )  # fmt: skip
         self.ahead.wait("lanes")
         with self._stage("asking what would help"):
@@ -697,29 +699,39 @@ class _Inquiry:
         faults = min(float(pages), part * best.faults * calls.count / max(len(best.ticks), 1))
         middle_run = float(np.median(sums))
         return Measured(
-            least, max(sums), len(sums), calls.count, middle_run, part, best.waited, faults, taken_off=off[at] > 0
+            least,
+            max(sums),
+            len(sums),
+            calls.count,
+            middle_run,
+            part,
+            best.waited,
+            faults,
+            taken_off=off[at] > 0,
+            kernel=max(run.kernel for run in whole),
         ), ""
 
-    def _sampled_quietly(self, found: Profile | None, trace: Trace, simulated: float) -> Measured | None:
+    def _sampled_quietly(self, found: Profile | None, trace: Trace, simulated: float, recorded: int) -> Measured | None:
         """Return `_by_samples`; of two runs the quicker, where the first was far slower than what is simulated.
 
         The first run is beside what compiles the simulators, and whatever else a processor's other thread does.
         """
-        measured = self._by_samples(found, trace)
+        measured = self._by_samples(found, trace, recorded)
         if measured is None or simulated >= (1 - FAR) * measured.cycles:
             return measured
         try:
             with self.ahead.resting(), self._stage("watching the run once more: it was slower than what is simulated"):
-                again = self._by_samples(self._profile(), trace)
+                again = self._by_samples(self._profile(), trace, recorded)
         except (DataError, UnavailableError):
             return measured
         return again if again is not None and again.cycles < measured.cycles else measured
 
-    def _by_samples(self, found: Profile | None, trace: Trace) -> Measured | None:
+    def _by_samples(self, found: Profile | None, trace: Trace, recorded: int) -> Measured | None:
         """Return about how long a part of a caller takes by the samples of its code and the short calls in it.
 
         The run's samples count processor time, and all calls of the hottest function were counted: each comes with as
-        much of its caller's time. None where that is not known, or by too few samples.
+        much of its caller's time. Where only such calls themselves are recorded, without their caller, these are so
+        many. None where that is not known, or by too few samples.
         """
         run, inner = self.inner_run, self.inner
         if found is None or run is None or inner is None or found.ended or run.ended or run.unfinished or run.others:
@@ -731,8 +743,8 @@ class _Inquiry:
         code = trace.code
         own = np.array([name == inner.symbol for name in code.function])
         at = np.flatnonzero((trace.object_addresses() == entry) & own)
-        calls = 0
-        if len(at):  # calls within a call are no calls of their own: nor did the clock count them
+        calls = recorded
+        if len(at) and not recorded:  # calls within a call are no calls of their own: nor did the clock count them
             begins = trace.stream == code.block[at[0]]
             calls = int(np.count_nonzero(begins[1:] & ~own[code.block_start[trace.stream[:-1]]]))
         if samples < _SAMPLES or not calls:
@@ -776,7 +788,7 @@ class _Inquiry:
         except PerfkitError as error:
             return error
 
-    def _doubts(self, found: Profile | None, trace: Trace) -> Iterator[str]:
+    def _doubts(self, found: Profile | None, trace: Trace, measured: Measured | None) -> Iterator[str]:
         """Yield why another function than the one that nobody asked for may be what takes the time."""
         if self.asked or found is None:
             return
@@ -784,6 +796,11 @@ class _Inquiry:
             yield (
                 f"the run was {found.ended}, and what it does later was not seen (--timeout {10 * self.seconds:g} "
                 "watches it longer)"
+            )
+        if self.bare and (measured is None or measured.samples):  # else what was timed says it
+            yield (
+                "uncertain: its calls are so short that what calls them decides how long they take, and they were "
+                "recorded and simulated one behind the other, without that code"
             )
         covered = _covered(found, trace)
         waits = _waits(found)
@@ -857,7 +874,11 @@ def _nearest(
 
 
 def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) -> HotFunction | None:
-    """Return the function that the last timed call returned to; None where no symbol names it, or a system's does."""
+    """Return the function that the last timed call returned to; None where no symbol names it.
+
+    One of the system's only where it has a part of the run itself, as qsort has, which calls the program back: not what
+    starts programs and threads.
+    """
     files: dict[str, ElfFile | None] = {}
     where = place(times.returned - 1, mapped_code(times.maps), files)
     elf = opened(where.path, files)
@@ -867,7 +888,7 @@ def _returned_to(times: CallTimes, known: dict[tuple[str, str], HotFunction]) ->
     path = str(Path(where.path).resolve())
     title = shown({(path, symbol.name)}, {path: elf})[path, symbol.name]
     caller = known.get((path, symbol.name)) or HotFunction(title, symbol.name, path, 0, 0.0, 1, 1)
-    return None if caller.is_system else caller
+    return None if caller.is_system and caller.share < _MUCH else caller
 
 
 def _hottest(found: Profile, hot: HotFunction) -> int:

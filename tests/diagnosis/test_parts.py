@@ -18,6 +18,7 @@ from IPython.utils.capture import capture_output
 import perfkit as pk
 from perfkit.cli.magics import CellError
 from perfkit.cli.pages.diagnosis import save_notebook, save_page
+from perfkit.collectors import Tracer
 from perfkit.collectors.profile.callgrind import _costs
 from perfkit.collectors.profile.hot import SYSTEM, HotFunction, Profile, _check_worked, check_program, profile
 from perfkit.collectors.profile.sampled import Sampled, Target
@@ -669,6 +670,24 @@ def test_a_remedy_that_takes_the_resource_out_of_the_way_has_a_figure_of_its_own
     assert found.what_ifs[0].most == pytest.approx(found.result.cycles / cycles)
 
 
+def test_the_kernels_work_is_told_where_it_explains_the_measured_time():
+    """64 MiB touched in every call, and reads of one byte: the model was blamed for what it does not simulate."""
+    program = compiled("touches", TOUCHES)
+    assert time_calls(program, "fill", [str(512 * 100_000)]).kernel > 0.3
+    assert time_calls(compiled("chain", CHAIN), "solve", ["20000"]).kernel < 0.2
+    found = EXAMPLES[pk.Diagnosis]()
+    cycles = found.result.cycles
+
+    def told(kernel, faults=0.0, **further):
+        measured = Measured(4 * cycles, 4 * cycles, 2, 1, 4 * cycles, kernel=kernel, faults=faults, **further)
+        return dataclasses.replace(found, measured=measured).doubt
+
+    assert "75% of the run's processor time is the kernel's work for it (system calls, or page" in told(0.75)
+    assert "(about 1,000,000 page faults, memory touched for the first time)" in told(0.75, 1e6)
+    assert "kernel" not in told(0.1)
+    assert "kernel" in told(0.75, waited=0.5, taken_off=True), "and not: other programs shared the caches"
+
+
 @needed
 def test_a_sampler_that_fails_is_not_taken_for_the_program_failing():
     failed = Sampled("perf, software clock", {}, 0.1, "ended with status 255")
@@ -784,3 +803,44 @@ def test_a_pair_that_holds_a_function_back_is_in_the_picture_and_the_table(tmp_p
     assert answer.ranked_with_pair.bottleneck == " + ".join(names)
     page = save_page(answer, tmp_path / "page.html").read_text().replace("<wbr>", "")
     assert f">{' + '.join(names)}<" in page
+
+
+# Which way a branch goes at random hangs on a load that misses L1: half of the penalty leaves most of what it costs.
+AT_RANDOM = """
+#include <stdlib.h>
+__attribute__((noinline)) long at_random(const int *a, const int *next, long n, volatile int *sink) {
+  long sum = 0;
+  int at = 0;
+  for (long i = 0; i < n; i++) {
+    if (a[at = next[at]] > 500) { sum += i; *sink = 1; } else { sum ^= i; }
+  }
+  return sum;
+}
+int main(void) {
+  enum { N = 1 << 14 };
+  static int a[N], next[N];
+  unsigned long x = 88172645463325252UL;
+  for (int i = 0; i < N; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; a[i] = x % 1000; next[i] = (i + 4097) % N; }
+  volatile int sink;
+  return at_random(a, next, 20000, &sink) == 3;
+}
+"""
+
+
+def test_of_mispredicted_branches_half_as_many_are_the_better_core():
+    """With half of the penalty a core still waits for each branch, which told L2 for what are mispredictions."""
+    trace = Tracer().run(compiled("at_random", AT_RANDOM, "-O1"), "at_random")
+    result = pk.Gus(pk.Microarchitecture.load("raptor_cove"), warm="caches").run(trace)
+    answer = dataclasses.replace(EXAMPLES[pk.Diagnosis](), result=result, sources={})
+    perfect = result.cycles / result.settings.perfect(trace)["branch prediction"]
+    penalty = dict(zip((n[0] for n in answer.ranked.resources), answer.ranked.speedup[:, -1], strict=True))
+    first = answer.what_ifs[0]
+    assert answer.bottleneck == "misprediction_penalty"
+    assert first.change == answer.change == "half as many mispredicted branches"
+    assert first.most == pytest.approx(perfect)
+    assert first.factor == pytest.approx(2 / (1 + 1 / perfect))
+    assert first.factor - 1 == answer.gain > 1.2 * penalty["misprediction_penalty"]
+    assert "Half as many mispredicted branches would make it" in answer.headline()
+    assert opinions(answer, None)[0].says.endswith("with half as many mispredicted branches)")
+    table = answer.ranked_with_pair
+    assert table.speedup[table.resources.index(("misprediction_penalty",)), -1] == answer.gain

@@ -30,6 +30,7 @@ from perfkit.errors import DataError, NeverCalledError, UnavailableError
 _CHILD = "perfkit.collectors.tracer.timed_child"
 _ROOM = 8 << 20  # bytes: a million calls
 _LOADING = 20.0  # seconds for the child to start
+_COUNTED = 0.1  # seconds of a run from which the kernel's clock, of 10 ms a tick, tells a share
 _LOOK = 0.01  # seconds between looks at how many calls there were
 _MULTIPLY = (2, 3, 4, 5)  # cycles that a dependent multiplication may take
 
@@ -67,6 +68,8 @@ class CallTimes:
         Page faults of the run: mostly memory that was touched for the first time.
     ticks_per_second : float
         Of the time stamp counter; 0 where that is not known.
+    kernel : float
+        Share of the run's processor time in which the kernel worked for it (system calls, page faults), from 0 to 1.
     shared : float
         As `waited`, where the first thread ran, or was ready to, for most of the run: the share of long calls, too.
     """
@@ -85,6 +88,7 @@ class CallTimes:
     faults: int = 0
     ticks_per_second: float = 0.0
     shared: float = 0.0
+    kernel: float = 0.0
 
     @property
     def cycles_per_second(self) -> float:
@@ -146,12 +150,13 @@ def time_calls(
             maps = kept[b"M"].decode(errors="surrogateescape") if b"M" in kept else _maps(process.pid)
             maps = maps.replace(str(printed.parent.resolve() / "program.so"), str(program.resolve()))
             text, (waited, ready) = tail(printed), _waited(process.pid)
-            before = kept.get(b"P")
-            faults = max(0, _faults(process.pid) - struct.unpack("<q", before)[0]) if before else 0
+            faults, kernel = _for_it(process.pid, kept.get(b"P"))
         times = _read(handles, found, ended, time.monotonic() - began, program.name, function, text)
         rate = struct.unpack("<d", kept[b"H"])[0] if b"H" in kept else 0.0
         shared = waited if ready > times.seconds / 2 else 0.0
-        return replace(times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared)
+        return replace(
+            times, maps=maps, waited=waited, faults=faults, ticks_per_second=rate, shared=shared, kernel=kernel
+        )
     finally:
         for handle in handles.values():
             os.close(handle)
@@ -283,12 +288,21 @@ def _waited(pid: int) -> tuple[float, float]:
     return waited / max(ran + waited, 1), (ran + waited) / 1e9
 
 
-def _faults(pid: int) -> int:
-    """Return how many pages a process has touched that were not there; 0 where that is not known."""
+def _for_it(pid: int, before: bytes | None) -> tuple[int, float]:
+    """Return a run's page faults, and the share of its processor time in which the kernel worked for it.
+
+    ``before`` is what the process had used of them when the run began. Zeros where that is not known.
+    """
+    if before is None:
+        return 0, 0.0
+    had, user, system = struct.unpack("<q2d", before)
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
+        numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        faults, ticks = int(numbers[7]), (int(numbers[11]), int(numbers[12]))
     except (OSError, ValueError, IndexError):
-        return 0
+        return 0, 0.0
+    spent = [max(0.0, each / os.sysconf("SC_CLK_TCK") - was) for each, was in zip(ticks, (user, system), strict=True)]
+    return max(0, faults - had), spent[1] / sum(spent) if sum(spent) > _COUNTED else 0.0
 
 
 def _called(context: int, calls: int) -> bool:

@@ -33,7 +33,8 @@ def main(argument: str) -> None:
     say(channel, b"C", session.chains())
     ticks, seconds = session.stamp() - before[0], time.perf_counter() - before[1]
     say(channel, b"H", struct.pack("<d", ticks / seconds))
-    say(channel, b"P", struct.pack("<q", resource.getrusage(resource.RUSAGE_SELF).ru_minflt))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    say(channel, b"P", struct.pack("<q2d", used.ru_minflt, used.ru_utime, used.ru_stime))
     session.run()
     say(channel, b"M", Path("/proc/self/maps").read_bytes())
     say(channel, b"C", session.chains())

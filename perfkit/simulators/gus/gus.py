@@ -243,11 +243,17 @@ class Gus:
         return {name: int(part[2].now[2]) / timing.TICKS for name, part in parts.items()}
 
     def cycles(
-        self, trace: Trace, cores: Sequence[Microarchitecture], *, progress: Progress | None = None
+        self,
+        trace: Trace,
+        cores: Sequence[Microarchitecture],
+        *,
+        progress: Progress | None = None,
+        mispredicted: bool = True,
     ) -> NDArray[np.float64]:
         """Return the cycles that the trace takes on each of K variants of the core, in one pass, shape (K,).
 
-        The variants may differ in resources; caches and instruction table are those of ``self.core``.
+        The variants may differ in resources; caches and instruction table are those of ``self.core``. No branch is
+        mispredicted where ``mispredicted`` is False.
         """
         program = self.program(trace)
         memory = self.memory(trace, program)
@@ -256,7 +262,8 @@ class Gus:
             arrays, cost, now, empty = timing.begin(program, padded(cores[k : k + LANES]))
             parts.append((arrays, cost, now))
             lines.append(empty)
-        for window in windows(trace, memory, progress):
+        for seen in windows(trace, memory, progress):
+            window = seen if mispredicted else seen._replace(control=seen.control & ~np.uint8(MISPREDICTED))
             lines = [timing.room(each, memory.page_count) for each in lines]
             for part, each in zip(parts, lines, strict=True):
                 simulate(window, *part, each, None, None)

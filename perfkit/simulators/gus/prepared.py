@@ -84,11 +84,16 @@ class Prepared(Gus):
         return super().cycles(self.trace, (self.core,))
 
     def cycles(
-        self, trace: Trace, cores: Sequence[Microarchitecture], *, progress: Progress | None = None
+        self,
+        trace: Trace,
+        cores: Sequence[Microarchitecture],
+        *,
+        progress: Progress | None = None,
+        mispredicted: bool = True,
     ) -> NDArray[np.float64]:
         """Return `Gus.cycles`; the core as it is, where it comes first, is simulated once only."""
-        if trace is not self.trace or not len(cores) or cores[0] is not self.core:
-            return super().cycles(trace, cores, progress=progress)
+        if trace is not self.trace or not len(cores) or cores[0] is not self.core or not mispredicted:
+            return super().cycles(trace, cores, progress=progress, mispredicted=mispredicted)
         rest = super().cycles(trace, cores[1:], progress=progress) if len(cores) > 1 else np.zeros(0)
         return np.concatenate([self._as_it_is, rest])
 
